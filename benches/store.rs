@@ -119,6 +119,7 @@ fn events() -> Vec<Record<Event>> {
                 ends: None,
                 saves: None,
                 withheld: None,
+                exit_code: None,
             },
         ];
         let first = records.len() as u64 + 1;
@@ -254,7 +255,16 @@ fn gate() -> Option<(Gate, TempDir)> {
         Arc::clone(&orchestration),
         Reserve::of(&folder.join("state")),
     ));
-    let grounds =
-        PolicyContext { workspace, settings, customization, orchestration, rules, bounds, recorder };
+    let server_tools = Arc::new(roo_engine::server_tools::NoServerTools);
+    let grounds = PolicyContext {
+        workspace,
+        settings,
+        customization,
+        orchestration,
+        rules,
+        bounds,
+        recorder,
+        server_tools,
+    };
     Some((Gate::new(grounds), root))
 }

@@ -73,7 +73,12 @@ impl Fixture {
             sandbox: &HookSandbox::Off,
             cancel: &cancel,
         };
-        let tool = ToolUse { call: &self.call, invocation: Some(&self.invocation), real_path: &|_| None };
+        let tool = ToolUse {
+            call: &self.call,
+            invocation: Some(&self.invocation),
+            server_tool: None,
+            real_path: &|_| None,
+        };
         let hooks = self.customization.user_hooks();
         self.runtime.block_on(hooks.pre_tool(&tool, &scene))
     }

@@ -9,9 +9,7 @@
 //! `ARCHITECTURE.md` says which crate does what.
 
 #[cfg(not(unix))]
-compile_error!(
-    "roo-lsp runs on Unix: its commands are sessions of a POSIX shell and its paths are Unix paths"
-);
+compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths");
 
 pub mod cli;
 pub mod server;

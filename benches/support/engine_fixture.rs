@@ -74,6 +74,7 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
         directories: Directories { config: folder.join("config"), state: folder.join(name), home: None },
         helper: Helper::at(env!("CARGO_BIN_EXE_roo-lsp")),
         clock,
+        server_tools: Arc::new(roo_engine::server_tools::NoServerTools),
     })))
 }
 

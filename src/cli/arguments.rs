@@ -1,18 +1,21 @@
-//! What the program takes.
+//! Arguments of the program.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
 use roo_catalog::{TOOLS, ToolName, ToolProtocol};
+use roo_formats::config::{PROVIDERS, Provider};
 use roo_trace::record::Outcome;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
 #[derive(Debug, Parser)]
 #[command(name = "roo-lsp", version, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 the task waits for an answer, \
-                        130 interrupted, 143 told to end.\nWithout a subcommand the language server runs on standard input and output.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 the task waits for an answer, 130 interrupted (SIGINT), 143 terminated (SIGTERM).\nWithout a subcommand the language server runs on standard input and output."
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) common: Common,
@@ -34,7 +37,7 @@ pub(super) struct Common {
     pub(super) stdio: bool,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Subcommand {
     /// Run the language server on standard input and output
@@ -73,8 +76,16 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: TraceCommand,
     },
-    /// Check the configuration and this machine
-    Doctor,
+    /// Choose a model, try it, and write it to the settings
+    Setup(Setup),
+    /// List the models that an endpoint offers
+    Models(Models),
+    /// Keep a provider's key, once its endpoint has taken it
+    ///
+    /// The key is asked for without being shown, or read from standard input.
+    Login(Login),
+    /// Check the configuration, this machine, and whether the models answer
+    Doctor(Doctor),
     /// Print what Helix needs to know of the server, for its languages.toml
     HelixConfig(HelixConfig),
     /// Print a JSON Schema
@@ -98,7 +109,7 @@ pub(super) enum Subcommand {
 }
 
 impl Subcommand {
-    /// Whether it has agents work, and not only prints what there is.
+    /// Returns whether it has agents work, and not only prints what there is.
     pub(super) fn works(&self) -> bool {
         match self {
             Self::Run(_) | Self::Demo(_) => true,
@@ -125,7 +136,7 @@ pub(super) struct Serve {
 /// `roo-lsp run`
 #[derive(Args, Debug)]
 pub(super) struct Run {
-    /// What to do; `-` reads it from standard input.
+    /// Task description; `-` reads it from standard input.
     pub(super) prompt: String,
     /// The mode's slug.
     #[arg(long)]
@@ -137,13 +148,13 @@ pub(super) struct Run {
     pub(super) view: View,
 }
 
-/// How a task is shown, and what it may do without asking.
+/// Display of a task, and its permissions.
 #[derive(Args, Clone, Debug)]
 pub(super) struct View {
     /// Play a script instead of asking a model.
     #[arg(long, value_name = "FILE")]
     pub(super) script: Option<PathBuf>,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
     #[command(flatten)]
@@ -151,12 +162,12 @@ pub(super) struct View {
     /// Answer the next question with this text, or with the suggestion of this number; may be repeated.
     #[arg(long, value_name = "TEXT")]
     pub(super) answer: Vec<String>,
-    /// What to do when permission is asked and settings don't answer.
+    /// Behaviour when permission is asked and settings don't answer.
     #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
     pub(super) on_ask: OnAsk,
 }
 
-/// What may be done without asking.
+/// Actions allowed without asking.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Allow {
     /// Let files be changed without asking.
@@ -178,7 +189,7 @@ fn words(text: &str) -> Result<Words, &'static str> {
     }
 }
 
-/// How `run` prints.
+/// Output format of `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// The story on standard error, the result on standard output.
@@ -187,7 +198,7 @@ pub(super) enum Format {
     Ndjson,
 }
 
-/// What `run` does when permission is asked.
+/// Behaviour of `run` when permission is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum OnAsk {
     /// Ask on the terminal; without one, leave the task waiting and exit with 3.
@@ -204,6 +215,70 @@ pub(super) struct Demo {
     /// Keep the sample project and its log here instead of removing them.
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) keep: Option<PathBuf>,
+}
+
+/// `roo-lsp setup`
+#[derive(Args, Debug)]
+pub(super) struct Setup {
+    /// The provider; asked when left out.
+    #[arg(long, value_parser = provider())]
+    pub(super) provider: Option<Provider>,
+    /// Another endpoint than the provider's own.
+    #[arg(long, value_name = "URL", requires = "provider")]
+    pub(super) base_url: Option<String>,
+    /// The name of the new profile.
+    #[arg(long, value_name = "NAME")]
+    pub(super) profile: Option<String>,
+}
+
+/// `roo-lsp models`
+#[derive(Args, Debug)]
+pub(super) struct Models {
+    /// The profile whose endpoint is asked; the default one when left out.
+    #[arg(long, value_name = "NAME")]
+    pub(super) profile: Option<String>,
+    /// Ask a provider's own endpoint instead.
+    #[arg(long, value_parser = provider(), conflicts_with = "profile")]
+    pub(super) provider: Option<Provider>,
+    /// List what the catalogue knows, without asking anybody.
+    #[arg(long)]
+    pub(super) offline: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// `roo-lsp login`
+#[derive(Args, Debug)]
+pub(super) struct Login {
+    /// The provider.
+    #[arg(value_parser = provider())]
+    pub(super) provider: Provider,
+    /// Another endpoint than the provider's own.
+    #[arg(long, value_name = "URL")]
+    pub(super) base_url: Option<String>,
+    /// Remove the stored key instead.
+    #[arg(long, conflicts_with = "offline")]
+    pub(super) remove: bool,
+    /// Store the key without testing it.
+    #[arg(long)]
+    pub(super) offline: bool,
+}
+
+/// `roo-lsp doctor`
+#[derive(Args, Debug)]
+pub(super) struct Doctor {
+    /// Connect to nobody: whether the models answer stays open.
+    #[arg(long)]
+    pub(super) offline: bool,
+}
+
+/// Reads the name of a provider, and knows all of them for help and completion.
+fn provider() -> impl TypedValueParser<Value = Provider> {
+    PossibleValuesParser::new(
+        PROVIDERS.iter().map(|spec| PossibleValue::new(spec.name).help(spec.description)),
+    )
+    .try_map(|name| Provider::find(&name).ok_or("unknown provider"))
 }
 
 /// `roo-lsp helix-config`
@@ -223,7 +298,7 @@ pub(super) struct Tasks {
     pub(super) command: TasksCommand,
 }
 
-/// What to do with tasks.
+/// Subcommands of `tasks`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum TasksCommand {
     /// List the tasks of the workspace, newest first
@@ -265,7 +340,7 @@ pub(super) enum TasksCommand {
     },
 }
 
-/// What to do with modes.
+/// Subcommands of `modes`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ModesCommand {
     /// List the modes that count in this workspace
@@ -282,7 +357,7 @@ pub(super) enum ModesCommand {
     },
 }
 
-/// What to do with hooks.
+/// Subcommands of `hooks`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum HooksCommand {
     /// List the hooks that count in this workspace, and those that wait for an approval
@@ -304,7 +379,7 @@ pub(super) enum HooksCommand {
         write: bool,
     },
     /// Run the hooks of an event, and print what comes of it as JSON
-    #[command(after_help = "Standard input has the event as a hook gets it, such as\n\
+    #[command(after_help = "Standard input must hold the event as a hook receives it, such as\n\
         {\"tool_name\": \"Bash\", \"tool_input\": {\"command\": \"ls\"}}")]
     Run {
         /// The event, such as PreToolUse.
@@ -351,7 +426,7 @@ pub(super) struct Tool {
     pub(super) intent: Option<String>,
 }
 
-/// What to do with the policy.
+/// Subcommands of `policy`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum PolicyCommand {
     /// Judge calls as the gate would, without doing anything
@@ -364,7 +439,7 @@ pub(super) enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// List what the user has allowed or refused for good
+    /// List the standing rules
     Rules {
         /// Print JSON, a line for each rule.
         #[arg(long)]
@@ -385,13 +460,13 @@ pub(super) enum PolicyCommand {
 /// `roo-lsp policy check`
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("question"))]
-#[command(after_help = "Without a question, standard input has one on each line, such as\n\
+#[command(after_help = "Without a question, standard input must hold one on each line, such as\n\
     {\"tool\": \"write_to_file\", \"params\": {\"path\": \"a.txt\", \"content\": \"\"}}\n\
     {\"command\": \"cargo test\", \"cwd\": \"crates/a\", \"network\": true}\n\
     {\"read\": \"src/lib.rs\"}\n\
     {\"write\": \"src/lib.rs\"}\n\n\
-    Hooks are not run (the answer names those that would be asked), and nothing is put into the trace.\n\n\
-    Exit codes: 0 all may run, 1 one is refused, 2 one can't be understood, 3 one asks and none is refused.")]
+    Hooks are not run (the answer names those that would run), and nothing is recorded in the trace.\n\n\
+    Exit codes: 0 all are allowed, 1 one is denied, 2 one can't be parsed, 3 one asks and none is denied.")]
 pub(super) struct PolicyCheck {
     /// Reads questions from standard input, as without it.
     #[arg(value_parser = ["-"], group = "question", value_name = "-")]
@@ -425,12 +500,12 @@ pub(super) struct PolicyCheck {
     pub(super) intent: Option<String>,
     #[command(flatten)]
     pub(super) allow: Allow,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = PolicyFormat::Json)]
     pub(super) format: PolicyFormat,
 }
 
-/// How `policy check` prints.
+/// Output format of `policy check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum PolicyFormat {
     /// An object on a line.
@@ -439,7 +514,7 @@ pub(super) enum PolicyFormat {
     Text,
 }
 
-/// What to do with the trace.
+/// Subcommands of `trace`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum TraceCommand {
     /// Say whether someone changed the trace; fails when it is not whole
@@ -509,7 +584,7 @@ pub(super) struct TraceQuery {
     pub(super) json: bool,
 }
 
-/// How records are written.
+/// Format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum TraceShape {
     /// Agent Trace records, as they are kept.
@@ -539,7 +614,7 @@ fn moment(text: &str) -> Result<i64, &'static str> {
 pub(super) struct Prompt {
     /// The mode's slug.
     pub(super) mode: String,
-    /// How tools are called; as the mode's profile says when left out.
+    /// Tool protocol; the one of the mode's profile when left out.
     #[arg(long, value_enum)]
     pub(super) protocol: Option<Protocol>,
     /// Print the environment details too, as they follow a first message.
@@ -554,7 +629,7 @@ pub(super) struct Prompt {
     pub(super) force: bool,
 }
 
-/// How tools are called.
+/// Tool protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Protocol {
     /// By XML-like tags in the model's text.

@@ -13,7 +13,7 @@ use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_catalog::{ToolCall, ToolSpec};
 use roo_engine::policy::{PolicyDecision, decode_command};
-use roo_engine::tools::{self, BackgroundCommands, CommandLimits, ToolContext};
+use roo_engine::tools::{BackgroundCommands, CommandLimits, ToolContext};
 use roo_formats::modes;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, ToolCallId};
@@ -59,7 +59,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     }
     drop(verdict);
     let Some(permit) = decision.permit else {
-        writeln!(terminal::stderr(), "The tool only steers a conversation; there is nothing to run.")?;
+        writeln!(terminal::stderr(), "The tool only controls a conversation; there is nothing to run.")?;
         return Ok(Ending::Done);
     };
     let context = ToolContext {
@@ -84,7 +84,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         background: Arc::new(BackgroundCommands::none()),
         to_background: CancellationToken::new(),
     };
-    let outcome = tools::run(permit, &context).await;
+    let outcome = permit.run(&context).await;
     writeln!(terminal::stdout(), "{}", call.with_note(outcome.text))?;
     writeln!(terminal::stderr(), "{:?}: {}", outcome.status, outcome.summary)?;
     Ok(if outcome.status == ToolStatus::Ok { Ending::Done } else { Ending::Failed })

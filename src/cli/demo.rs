@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::arguments::{Demo, Format, OnAsk};
 use super::notices::Notices;
-use super::run::{Answerer, Asked, Viewer, Watch, scripted_profile};
+use super::run::{Answerer, PendingAnswer, Viewer, Watch, scripted_profile};
 use super::session::SessionContext;
 use super::signals::Signals;
 use super::tasks::go_on;
@@ -40,23 +40,23 @@ const MODE: &str = "new-task";
 /// Task, Orchestrator, Architect, Code, Debug.
 const BRANCHES: usize = 5;
 
-/// What Code tries to write although its intent does not cover it.
+/// File that Code tries to write although its intent does not cover it.
 const OUT_OF_SCOPE: &str = "README.md";
 
 const INTRODUCTION: &str = "\
 A sample project with a failing test, and the embedded model. Nothing leaves this machine.
-Reading and delegating are allowed by the settings. Commands and edits are asked for: the demo
-allows commands at once, and leaves edits waiting until two of them do. What may be changed at all
-is said by the project's intents: INT-001 covers the library and its test, INT-002 covers docs.
+Reading and delegating are allowed by the settings. Commands and edits need approval: the demo
+allows commands at once, and leaves edits waiting until there are two. The project's intents say
+what may be changed at all: INT-001 covers the library and its test, INT-002 covers docs.
 ";
 const INTERRUPTION: &str = "
-Two branches wait at the same time. The engine ends here; all that is known is in the log.
+Two branches wait at the same time. The engine ends here; its whole state is in the log.
 A second engine opens it.
 ";
 
 /// Plays the demo. It fails when anything in it does not really work.
 pub(super) async fn demo(demo: Demo, notices: &Notices) -> Result<Ending, CliError> {
-    let place = Place::new(demo.keep)?;
+    let place = DemoDirectory::new(demo.keep)?;
     let ending = play(&place.path, notices).await;
     let removed = place.finish();
     let ending = ending?;
@@ -64,13 +64,13 @@ pub(super) async fn demo(demo: Demo, notices: &Notices) -> Result<Ending, CliErr
     Ok(ending)
 }
 
-/// Where the demo happens.
-struct Place {
+/// Directory and services of the demo.
+struct DemoDirectory {
     path: PathBuf,
     keep: bool,
 }
 
-impl Place {
+impl DemoDirectory {
     fn new(keep: Option<PathBuf>) -> Result<Self, CliError> {
         let kept = keep.is_some();
         let path = match keep {
@@ -154,7 +154,7 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     say("")?;
     for (what, holds) in account.checks() {
         if !holds {
-            return Err(went_wrong(&format!("it is not so that {what}")));
+            return Err(went_wrong(&format!("expected, but not so: {what}")));
         }
         say(&format!("✓ {what}"))?;
     }
@@ -167,14 +167,14 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
 fn check_trace(context: &SessionContext, place: &Path) -> Result<(), CliError> {
     let state = context.state();
     let unreadable = |error: io::Error| went_wrong(&format!("the trace can't be read: {error}"));
-    let wrong = |what: &str| Err(went_wrong(&format!("it is not so that {what}")));
+    let wrong = |what: &str| Err(went_wrong(&format!("expected, but not so: {what}")));
 
     let records = query(state.path(), &Filter::default()).map_err(unreadable)?;
     let own: Vec<&Own> = records.iter().filter_map(|record| record.own()).collect();
     let commands: Vec<&str> = own.iter().filter_map(|own| own.sandbox.as_deref()).collect();
     match commands.as_slice() {
         [] => return wrong("commands are in the trace"),
-        all if all.contains(&"L0") => say("· this machine has no sandbox: the commands ran unbounded")?,
+        all if all.contains(&"L0") => say("· this machine has no sandbox: the commands ran without one")?,
         all => say(&format!(
             "✓ all {} commands ran in the sandbox of this machine, level {}",
             all.len(),
@@ -193,9 +193,9 @@ fn check_trace(context: &SessionContext, place: &Path) -> Result<(), CliError> {
 
     let report = verify(state.path(), Some(Copy::OfFolder(&context.folder))).map_err(unreadable)?;
     let Some(copy) = report.copy.as_ref().filter(|copy| report.is_whole() && copy.records > 0) else {
-        return wrong("the trace is whole");
+        return wrong("the trace is intact");
     };
-    say(&format!("✓ trace verify: all {} records are whole", report.original.records))?;
+    say(&format!("✓ trace verify: all {} records are intact", report.original.records))?;
 
     let text = fs::read_to_string(&copy.path).map_err(|error| cannot("read", &copy.path, &error))?;
     let forged = place.join("forged.jsonl");
@@ -203,14 +203,14 @@ fn check_trace(context: &SessionContext, place: &Path) -> Result<(), CliError> {
     let report = verify(state.path(), Some(Copy::File(&forged))).map_err(unreadable)?;
     match report.copy.and_then(|copy| copy.finding) {
         Some(finding) if finding.seq == refused.seq => {
-            say("✓ trace verify on a copy that says the refused write was done:")?;
-            say(&format!("  not whole: {finding}"))
+            say("✓ trace verify on a copy that claims the refused write was done:")?;
+            say(&format!("  not intact: {finding}"))
         }
-        _ => wrong("a forged copy of the trace is found out"),
+        _ => wrong("a forged copy of the trace is detected"),
     }
 }
 
-/// How far the first engine came.
+/// Progress of the first engine.
 enum Begun {
     /// To where it was to end.
     Interrupted(Interrupted),
@@ -218,7 +218,7 @@ enum Begun {
     Ended(Ending),
 }
 
-/// What must be the same for the second engine.
+/// State that must be the same for the second engine.
 struct Interrupted {
     task: TaskId,
     nodes: Vec<TreeNode>,
@@ -246,8 +246,10 @@ async fn begin(engine: &Engine, notices: &Notices) -> Result<Begun, CliError> {
     let mut approvals = Vec::new();
     for waiting in outcome.waiting {
         match waiting.asked {
-            Asked::Permission(approval) => approvals.push((waiting.task, approval)),
-            Asked::Answer(_) => return Err(went_wrong("a branch asks what nobody can answer")),
+            PendingAnswer::Permission(approval) => approvals.push((waiting.task, approval)),
+            PendingAnswer::Answer(_) => {
+                return Err(went_wrong("a branch asks a question that the demo can't answer"));
+            }
         }
     }
     let mut asking: Vec<&str> = approvals
@@ -279,14 +281,16 @@ async fn go_on_with(engine: &Engine, begun: &Interrupted, notices: &Notices) -> 
     for (task, approval) in &begun.approvals {
         let kept = engine.get(task).await?.approval;
         if kept.as_ref() != Some(approval) {
-            return Err(went_wrong("the second engine does not wait for the same permission"));
+            return Err(went_wrong("the second engine does not wait for the same approval"));
         }
     }
-    say("The tree is the same, and the same permissions wait. It goes on; the demo allows all from here.\n")?;
+    say(
+        "The tree is the same, and the same approvals wait. It continues; the demo allows everything from here on.\n",
+    )?;
     let viewer = viewer(|_| false, notices);
     let outcome = go_on(engine, begun.task.clone(), viewer, Signals::listen()?).await?;
     if outcome.ending == Ending::Waiting {
-        return Err(went_wrong("nobody can answer what it asks"));
+        return Err(went_wrong("its question can't be answered"));
     }
     Ok(outcome.ending)
 }
@@ -296,14 +300,14 @@ fn viewer(leaves: fn(&PendingApproval) -> bool, notices: &Notices) -> Viewer {
     Viewer::answered_by(Format::Text, answerer, false, notices)
 }
 
-/// What really happened, by the log.
+/// Account of the demo, by the log.
 struct Account<'a> {
     records: &'a [Record<Event>],
     project: &'a Path,
 }
 
 impl Account<'_> {
-    /// What the demo is to show, and whether it did.
+    /// Returns the claims of the demo, and whether each holds.
     fn checks(&self) -> Vec<(String, bool)> {
         let read = |mode, file| self.calls(mode, "read_file", ToolStatus::Ok).any(|text| text.contains(file));
         let tested =
@@ -341,7 +345,7 @@ impl Account<'_> {
         self.records.iter().filter(of_mode).map(|record| &record.task_id).collect()
     }
 
-    /// Whether a task of the mode bound the intent.
+    /// Returns whether a task of the mode bound the intent.
     fn bound(&self, mode: &str, id: &str) -> bool {
         self.any(mode, |event| matches!(event, Event::IntentSelected { intent, .. } if intent.id == id))
     }
@@ -355,7 +359,7 @@ impl Account<'_> {
         self.of_mode(mode).any(|record| holds(&record.event))
     }
 
-    /// What the calls of a tool came to that ended so.
+    /// Returns the outcomes of a tool's calls with this status.
     fn calls(&self, mode: &str, tool: &str, status: ToolStatus) -> impl Iterator<Item = &str> {
         self.of_mode(mode).filter_map(move |record| match &record.event {
             Event::ToolFinished { result, .. } if result.name == tool && result.status == status => {
@@ -371,7 +375,7 @@ impl Account<'_> {
             .is_some_and(|text| text.contains("ok 5 - ") && !text.contains("not ok"))
     }
 
-    /// Whether each of two modes was asked something before the other one had ended.
+    /// Returns whether each of two modes was asked something before the other one had ended.
     fn overlap(&self, one: &str, other: &str) -> bool {
         let first_turn = |mode| {
             self.of_mode(mode)
@@ -397,7 +401,7 @@ impl Account<'_> {
     }
 }
 
-/// What Code is told then, in these words.
+/// Returns the exact refusal that Code gets.
 fn refusal() -> String {
     format!("Scope Violation: INT-001 is not authorized to edit {OUT_OF_SCOPE}. Request scope expansion.")
 }
@@ -407,7 +411,7 @@ fn say(text: &str) -> Result<(), CliError> {
 }
 
 fn went_wrong(how: &str) -> CliError {
-    CliError::Other(format!("the demo went another way than it should: {how}"))
+    CliError::Other(format!("the demo did not go as expected: {how}"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CliError> {

@@ -1,26 +1,32 @@
 //! `roo-lsp doctor`: is everything in place?
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::arguments::Common;
-use super::session::{SessionContext, check_profile};
+use futures_util::future::join_all;
+
+use super::arguments::{Common, Doctor};
+use super::models::thousands;
+use super::session::{SessionContext, check_profile, environment};
+use super::setup::worked;
 use super::terminal;
 use super::{CliError, Ending};
 use roo_engine::customization::{Customization, GLOBAL_HOOKS};
 use roo_engine::intent_store::{Intents, Orchestration};
-use roo_formats::config::{Directories, Loaded, Profile, Provider, SandboxLevel, Settings};
+use roo_formats::config::{Directories, Loaded, Profile, SandboxLevel, Settings};
 use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::{Modes, Severity};
+use roo_model::providers::probe;
 use roo_sandbox::exec::shell;
 use roo_trace::verify::verify;
 
 /// The largest trace that is checked on the way, in bytes.
 const LARGEST_TRACE: u64 = 32 << 20;
 
-/// Prints what was found, one line a check; fails when something has to be mended.
-pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
+/// Prints what was found, one line a check; fails where a task would fail.
+pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
     let mut report = Report::default();
     report.good("version", env!("CARGO_PKG_VERSION"));
@@ -43,6 +49,10 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
             }
             level = settings.sandbox.level;
             check_settings(&settings, &customization.modes(), &mut report);
+            match arguments.offline {
+                true => report.note("models", "not asked whether they answer"),
+                false => super::block_on(check_models(&settings, &mut report))?,
+            }
         }
     }
     check_customization(&customization, &mut report);
@@ -209,7 +219,7 @@ fn check_trace(state: &Path, report: &mut Report) {
 fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     report.check("mode", known_mode(modes, &settings.mode));
     if settings.profiles.is_empty() {
-        report.note("profiles", "none; a task needs one, see the README");
+        report.note("profiles", "none; a task needs one: run roo-lsp setup");
     } else {
         report.check("default profile", known_profile(settings, &settings.profile));
     }
@@ -239,6 +249,24 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
             }
         ),
     );
+}
+
+/// Whether the models that tasks would use answer.
+async fn check_models(settings: &Settings, report: &mut Report) {
+    let modes = settings.modes.values().filter_map(|mode| mode.profile.as_ref());
+    let used: BTreeSet<&String> = modes.chain([&settings.profile]).collect();
+    let used = used.into_iter().filter_map(|name| settings.profiles.get_key_value(name));
+    // What lacks something has been told already.
+    let usable = used.filter(|(_, profile)| !profile.plays_script() && check_profile(profile).is_ok());
+    let probes = usable.map(async |(name, profile)| (name, profile, probe(profile, &environment).await));
+    for (name, profile, outcome) in join_all(probes).await {
+        let model = profile.model.as_deref().unwrap_or_default();
+        let window =
+            profile.context_window().map(|tokens| format!(", window of {} tokens", thousands(tokens)));
+        let outcome = outcome.map(|probe| worked(model, &probe) + &window.unwrap_or_default());
+        let outcome = outcome.map_err(|error| error.to_string());
+        report.check(&format!("model of {name}"), outcome);
+    }
 }
 
 /// Whether the files that steer agents are as they should be, and what is left out without trust.
@@ -278,7 +306,7 @@ fn known_profile(settings: &Settings, name: &str) -> Result<String, String> {
 
 fn shown(profile: &Profile) -> String {
     match (&profile.model, &profile.script) {
-        (_, Some(script)) if profile.provider == Provider::Scripted => format!("plays {}", script.display()),
+        (_, Some(script)) if profile.plays_script() => format!("plays {}", script.display()),
         (model, _) => model.clone().unwrap_or_default(),
     }
 }

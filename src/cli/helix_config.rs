@@ -86,7 +86,7 @@ pub(super) fn helix_config(arguments: &HelixConfig) -> Result<Ending, CliError> 
     } else {
         let (own, problem) = own_servers();
         if let Some(problem) = problem {
-            writeln!(terminal::stderr(), "roo-lsp: {problem}; Helix's own servers are kept instead")?;
+            writeln!(terminal::stderr(), "roo-lsp: {problem}; Helix's default servers are used instead")?;
         }
         languages(&arguments.languages, &own).map_err(CliError::Usage)?
     };
@@ -108,7 +108,7 @@ fn own_servers() -> (Chosen, Option<String>) {
         Ok(text) => match chosen(&text) {
             Ok(chosen) => (chosen, None),
             Err(error) => {
-                (Chosen::new(), Some(format!("{} is no TOML: {}", path.display(), error.message())))
+                (Chosen::new(), Some(format!("{} is not valid TOML: {}", path.display(), error.message())))
             }
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => (Chosen::new(), None),
@@ -119,7 +119,7 @@ fn own_servers() -> (Chosen, Option<String>) {
 fn chosen(text: &str) -> Result<Chosen, toml::de::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "kebab-case", default)]
-    struct File {
+    struct HelixLanguages {
         language: Vec<Language>,
     }
     #[derive(Default, Deserialize)]
@@ -128,7 +128,7 @@ fn chosen(text: &str) -> Result<Chosen, toml::de::Error> {
         name: String,
         language_servers: Option<Vec<toml::Value>>,
     }
-    let file: File = toml::from_str(text)?;
+    let file: HelixLanguages = toml::from_str(text)?;
     let servers = file.language.into_iter().filter_map(|language| {
         let servers = language.language_servers?;
         Some((language.name, servers.iter().filter(|server| !is_own(server)).map(written).collect()))
@@ -183,7 +183,7 @@ fn languages(wanted: &[String], own: &Chosen) -> Result<String, String> {
             (None, None) => {
                 let known: Vec<&str> = DEFAULTS.iter().map(|(known, _)| *known).collect();
                 return Err(format!(
-                    "Helix's servers for '{name}' are not known here. Give it `language-servers` in your own \
+                    "Helix's default servers for '{name}' are not known. Give it `language-servers` in your own \
                      languages.toml first, and they are kept. Known are: {}",
                     known.join(", ")
                 ));
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_language_of_which_nothing_is_known_would_lose_its_servers() {
         let error = languages(&names(&["klingon"]), &Chosen::new()).unwrap_err();
-        assert!(error.starts_with("Helix's servers for 'klingon' are not known here."), "{error}");
+        assert!(error.starts_with("Helix's default servers for 'klingon' are not known."), "{error}");
     }
 
     #[test]

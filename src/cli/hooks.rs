@@ -22,7 +22,7 @@ use roo_formats::modes::Severity;
 use roo_text::render;
 use roo_workspace::{ReadError, read_disk};
 
-/// Where another program keeps hooks, below the workspace folder or the home directory.
+/// Paths of another program's hooks, below the workspace folder or the home directory.
 const OTHER_SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
 /// Runs `hooks list`, `check`, `import` or `run`.
@@ -97,7 +97,7 @@ fn tell(customization: &Customization) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What is wrong with the files that bring hooks.
+/// Returns the problems of the hook files.
 fn of_hooks(customization: &Customization) -> Vec<Problem> {
     let is_ours = |problem: &Problem| problem.file.file_name().is_some_and(|name| name == GLOBAL_HOOKS);
     customization.problems().into_iter().filter(is_ours).collect()
@@ -112,8 +112,7 @@ fn check_all(context: &SessionContext) -> Result<Ending, CliError> {
     }
     writeln!(
         terminal::stderr(),
-        "roo-lsp: {PROJECT_HOOKS} has no effect before the workspace is trusted (`roo-lsp trust`); it is checked all \
-         the same"
+        "roo-lsp: {PROJECT_HOOKS} has no effect until the workspace is trusted (`roo-lsp trust`); it is checked anyway"
     )?;
     Ok(match check_file(&own)? {
         Ending::Done => checked,
@@ -215,7 +214,7 @@ fn take_over(
             writeln!(notes, "roo-lsp: from {shown}: {hook}")?;
         }
         if imported.known > 0 {
-            writeln!(notes, "roo-lsp: {shown}: {} hooks were there already", imported.known)?;
+            writeln!(notes, "roo-lsp: {shown}: {} hooks existed already", imported.known)?;
         }
         if !imported.added.is_empty() {
             text = imported.text;
@@ -226,7 +225,7 @@ fn take_over(
     }
     if !write {
         terminal::stdout().write_all(text.as_bytes())?;
-        writeln!(notes, "roo-lsp: nothing is written; --write puts this into {}", target.display())?;
+        writeln!(notes, "roo-lsp: nothing was written; use --write to write this to {}", target.display())?;
     } else if text == before {
         writeln!(notes, "roo-lsp: nothing new for {}", target.display())?;
     } else {
@@ -242,13 +241,13 @@ fn replace(context: &SessionContext, target: &Path, before: &str, text: &str) ->
     std::fs::create_dir_all(directory)?;
     let inside = target.starts_with(&context.folder);
     if inside && !directory.canonicalize()?.starts_with(&context.folder) {
-        return Err("its directory leads out of the workspace by a link".into());
+        return Err("its directory is a symlink that points outside the workspace".into());
     }
     let temporary = target.with_extension(format!("{}.new", std::process::id()));
     std::fs::OpenOptions::new().write(true).create_new(true).open(&temporary)?.write_all(text.as_bytes())?;
     let placed = match read(target)?.unwrap_or_default() == before {
         true => std::fs::rename(&temporary, target).map_err(Box::from),
-        false => Err("it has changed meanwhile; try again".into()),
+        false => Err("it has changed in the meantime; try again".into()),
     };
     if placed.is_err() {
         // What failed is told; that the leftover stays is not worth a second message.
@@ -270,7 +269,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
     let given: Map<String, Value> = match input.trim() {
         "" => Map::new(),
         text => serde_json::from_str(text)
-            .map_err(|error| CliError::Usage(format!("standard input is no JSON object: {error}")))?,
+            .map_err(|error| CliError::Usage(format!("standard input is not a JSON object: {error}")))?,
     };
     tell(&customization)?;
     let hooks = customization.user_hooks();

@@ -10,9 +10,12 @@
 mod arguments;
 mod check_tool;
 mod demo;
+mod dialogue;
 mod doctor;
 mod helix_config;
 mod hooks;
+mod login;
+mod models;
 mod modes;
 mod notices;
 mod policy;
@@ -20,6 +23,7 @@ mod prompt;
 mod run;
 mod serve;
 mod session;
+mod setup;
 mod signals;
 mod story;
 mod tasks;
@@ -37,7 +41,7 @@ use self::arguments::{Arguments, Subcommand};
 use self::notices::Notices;
 pub use self::session::SessionError;
 
-/// How a subcommand ends when it doesn't fail.
+/// Successful end of a subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Done,
@@ -59,7 +63,7 @@ impl From<Ending> for ExitCode {
     }
 }
 
-/// Why a subcommand failed.
+/// Reasons why a subcommand failed.
 #[derive(Debug, thiserror::Error)]
 enum CliError {
     #[error(transparent)]
@@ -119,7 +123,10 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,
         Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,
         Subcommand::Trace { command } => trace::trace(&common, command),
-        Subcommand::Doctor => doctor::doctor(&common),
+        Subcommand::Setup(arguments) => setup::setup(&common, &arguments),
+        Subcommand::Models(arguments) => models::models(&common, &arguments),
+        Subcommand::Login(arguments) => login::login(&arguments),
+        Subcommand::Doctor(arguments) => doctor::doctor(&common, &arguments),
         Subcommand::HelixConfig(arguments) => helix_config::helix_config(&arguments),
         Subcommand::Schema { which } => {
             let schema = match which {

@@ -18,13 +18,13 @@ use roo_workspace::read_disk;
 /// The longest name in a list, in characters.
 const NAME: usize = 60;
 
-/// What to do where a mode that is missing may be one that waits for trust.
+/// Returns advice where a mode that is missing may be one that waits for trust.
 pub(super) fn waiting(customization: &Customization) -> &'static str {
     let report = customization.trust();
     if report.trusted || report.brings.is_empty() {
         return "";
     }
-    " What this workspace brings waits for trust: run `roo-lsp trust`."
+    " Files of this workspace have no effect until it is trusted: run `roo-lsp trust`."
 }
 
 /// Runs `modes list`, `show` or `check`.
@@ -59,8 +59,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
             }
             writeln!(
                 terminal::stderr(),
-                "roo-lsp: {PROJECT_MODES} has no effect before the workspace is trusted (`roo-lsp trust`); it is \
-                 checked all the same"
+                "roo-lsp: {PROJECT_MODES} has no effect until the workspace is trusted (`roo-lsp trust`); it is checked anyway"
             )?;
             Ok(match check_file(&own)? {
                 Ending::Done => checked,
@@ -191,8 +190,7 @@ fn check(problems: &[Problem], modes: &[&Mode]) -> Result<Ending, CliError> {
     if !own.is_empty() && own.iter().all(|mode| mode.can_delegate_to.is_empty()) {
         writeln!(
             out,
-            "note: none of your modes may delegate, as none says `canDelegateTo`; in Roo Code every mode could. The \
-             setting modes.<slug>.canDelegateTo allows it too."
+            "note: none of your modes may delegate, as none has `canDelegateTo`; in Roo Code every mode could. The setting modes.<slug>.canDelegateTo works too."
         )?;
     }
     writeln!(out, "{} modes", modes.len())?;

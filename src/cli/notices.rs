@@ -1,4 +1,4 @@
-//! What goes wrong beside the work, as people read it.
+//! Warnings beside the work, for people.
 //!
 //! With `ROO_LSP_LOG`, and in the server, these are log lines with time and target. Otherwise each is one plain
 //! sentence, told once: beside a request's story within it, else on standard error.
@@ -18,7 +18,7 @@ use super::terminal;
 
 /// The variable that asks for log lines, such as `debug` or `roo_engine=trace`.
 const VARIABLE: &str = "ROO_LSP_LOG";
-/// What the names of this program's crates begin with.
+/// Prefix of the names of this program's crates.
 const OURS: &str = "roo_";
 /// The most notices that are remembered, so that none is told twice.
 const MOST: usize = 1000;
@@ -30,7 +30,7 @@ pub(super) struct Notices(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     told: HashSet<String>,
-    /// What waits for a story to tell it; none where there is no story.
+    /// Notices that wait for a story; none where there is no story.
     waiting: Option<Vec<String>>,
 }
 
@@ -53,7 +53,7 @@ impl Notices {
         self.lock().waiting.get_or_insert_default();
     }
 
-    /// What the story has to tell.
+    /// Takes the notices for the story.
     pub(super) fn take(&self) -> Vec<String> {
         self.lock().waiting.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -61,7 +61,7 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
         }
         PolicyCommand::Revoke { id } => {
             context.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
-            writeln!(terminal::stdout(), "{} is taken back", render::exact_line(&id))?;
+            writeln!(terminal::stdout(), "{} is revoked", render::exact_line(&id))?;
             Ok(Ending::Done)
         }
     }
@@ -117,9 +117,9 @@ struct Question {
     write: Option<String>,
 }
 
-/// What is asked.
+/// Question of `policy check`.
 #[derive(Debug)]
-enum Asked {
+enum PolicyQuestion {
     Tool { name: String, params: Map<String, Value> },
     Command { line: String, cwd: Option<String>, network: bool },
     Read(String),
@@ -127,14 +127,14 @@ enum Asked {
 }
 
 impl Question {
-    fn read_from(line: &[u8]) -> Result<Asked, String> {
+    fn read_from(line: &[u8]) -> Result<PolicyQuestion, String> {
         let question: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         question.asked()
     }
 
     /// # Errors
     /// When there isn't exactly one question, in words.
-    fn asked(self) -> Result<Asked, String> {
+    fn asked(self) -> Result<PolicyQuestion, String> {
         let Self { tool, params, command, cwd, network, read, write } = self;
         if tool.is_none() && params.is_some() {
             return Err("`params` belong to a `tool`".to_owned());
@@ -143,16 +143,18 @@ impl Question {
             return Err("`cwd` and `network` belong to a `command`".to_owned());
         }
         match (tool, command, read, write) {
-            (Some(name), None, None, None) => Ok(Asked::Tool { name, params: params.unwrap_or_default() }),
-            (None, Some(line), None, None) => Ok(Asked::Command { line, cwd, network }),
-            (None, None, Some(path), None) => Ok(Asked::Read(path)),
-            (None, None, None, Some(path)) => Ok(Asked::Write(path)),
+            (Some(name), None, None, None) => {
+                Ok(PolicyQuestion::Tool { name, params: params.unwrap_or_default() })
+            }
+            (None, Some(line), None, None) => Ok(PolicyQuestion::Command { line, cwd, network }),
+            (None, None, Some(path), None) => Ok(PolicyQuestion::Read(path)),
+            (None, None, None, Some(path)) => Ok(PolicyQuestion::Write(path)),
             _ => Err("expected exactly one of `tool`, `command`, `read` and `write`".to_owned()),
         }
     }
 }
 
-impl Asked {
+impl PolicyQuestion {
     /// The call that the question is about.
     async fn call(&self, judge: &Judge) -> ToolCall {
         let call = |tool: ToolName, params: Value| {
@@ -205,7 +207,7 @@ async fn other_text(judge: &Judge, path: &str) -> &'static str {
 
 /// A verdict, as it is printed.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct PolicyAnswer {
     verdict: &'static str,
     rule: String,
     reason: String,
@@ -217,7 +219,7 @@ struct Answer {
     /// The same for a preset of rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     preset: Option<String>,
-    /// How well the command would be bounded.
+    /// Level of the sandbox for the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<String>,
     /// The hooks that would be asked about calls that their matchers fit, and were not.
@@ -225,7 +227,7 @@ struct Answer {
     hooks: Vec<String>,
 }
 
-/// How bad the verdicts are, for the exit code.
+/// Worst verdict, for the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worst {
     Allow,
@@ -239,7 +241,7 @@ struct Asker<'a> {
     mode: &'a Mode,
     intent: Option<Binding>,
     format: PolicyFormat,
-    /// What else would be asked.
+    /// Hooks that would be asked.
     hooks: Vec<String>,
 }
 
@@ -312,12 +314,12 @@ impl Asker<'_> {
         }
         match malformed {
             0 => Ok(worst),
-            1 => Err(CliError::Usage("one question can't be understood".to_owned())),
-            count => Err(CliError::Usage(format!("{count} questions can't be understood"))),
+            1 => Err(CliError::Usage("one question can't be parsed".to_owned())),
+            count => Err(CliError::Usage(format!("{count} questions can't be parsed"))),
         }
     }
 
-    async fn answer(&self, question: &Asked) -> Result<Worst, CliError> {
+    async fn answer(&self, question: &PolicyQuestion) -> Result<Worst, CliError> {
         let (worst, answer) = self.judge(question).await;
         let text = match self.format {
             PolicyFormat::Json => line_of_json(&answer)?,
@@ -327,11 +329,11 @@ impl Asker<'_> {
         Ok(worst)
     }
 
-    async fn judge(&self, question: &Asked) -> (Worst, Answer) {
+    async fn judge(&self, question: &PolicyQuestion) -> (Worst, PolicyAnswer) {
         let call = question.call(self.judge).await;
         let decision = self.judge.judge(&call, self.mode, self.intent.as_ref(), None).await.decision;
         let is_command = call.name == ToolName::ExecuteCommand.as_str();
-        let answer = |verdict, rule, reason| Answer {
+        let answer = |verdict, rule, reason| PolicyAnswer {
             verdict,
             rule,
             reason,
@@ -348,10 +350,10 @@ impl Asker<'_> {
                 let always = |subject: RuleSubject| format!("Always allow {}", subject.text());
                 let preset = alternative.filter(|other| matches!(other, RuleSubject::Preset { .. }));
                 let (always, preset) = (rule_subject.map(always), preset.map(always));
-                (Worst::Ask, Answer { always, preset, ..answer("ask", rule, reason) })
+                (Worst::Ask, PolicyAnswer { always, preset, ..answer("ask", rule, reason) })
             }
             PolicyDecision::Deny { rule, reason, detail, .. } => {
-                (Worst::Deny, Answer { detail, ..answer("deny", rule, reason) })
+                (Worst::Deny, PolicyAnswer { detail, ..answer("deny", rule.to_string(), reason) })
             }
         };
         // What doesn't run isn't bounded by anything.
@@ -373,7 +375,7 @@ fn print(text: &str) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
-fn in_words(question: &Asked, answer: &Answer) -> String {
+fn in_words(question: &PolicyQuestion, answer: &PolicyAnswer) -> String {
     let mut text = format!("{:<5}  {}\n", answer.verdict, question.shown());
     let mut line = |what: &str, told: &str| {
         // Writing to a string can't fail.
@@ -401,14 +403,14 @@ struct EffectiveSetting {
     origin: String,
 }
 
-/// What the machine has of what the settings want.
+/// Sandbox of the machine compared with the settings.
 #[derive(Serialize)]
 struct SandboxReport {
     wanted: Value,
-    /// How well commands are bounded; none where none may run.
+    /// Level of the sandbox; none where no command may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<String>,
-    /// What is in force, and what is not available.
+    /// Restrictions in force, and those that are not available.
     machine: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
@@ -433,7 +435,7 @@ struct Explanation {
     trust: TrustReport,
     hooks: Vec<HookReport>,
     rules: Vec<RuleItem>,
-    /// What means nothing in the settings.
+    /// Unknown keys in the settings.
     problems: Vec<String>,
     protected: Protected,
 }
@@ -590,7 +592,7 @@ impl Explanation {
         let TrustReport { trusted, brings, pending_approvals } = &self.trust;
         let state = if *trusted { "trusted" } else { "not trusted" };
         let told = match (brings.is_empty(), trusted) {
-            (true, _) => format!("{state}; the workspace brings nothing that steers agents"),
+            (true, _) => format!("{state}; the workspace has no files that steer agents"),
             (false, true) => format!("{state}; these steer agents: {}", brings.join(", ")),
             (false, false) => format!("{state}; these have no effect: {}", brings.join(", ")),
         };
@@ -642,10 +644,10 @@ mod tests {
     #[test]
     fn a_line_holds_exactly_one_question() {
         let asked = |line: &str| Question::read_from(line.as_bytes());
-        assert!(matches!(asked(r#"{"read": "a"}"#), Ok(Asked::Read(path)) if path == "a"));
+        assert!(matches!(asked(r#"{"read": "a"}"#), Ok(PolicyQuestion::Read(path)) if path == "a"));
         assert!(matches!(
             asked(r#"{"command": "ls", "network": true}"#),
-            Ok(Asked::Command { network: true, cwd: None, .. })
+            Ok(PolicyQuestion::Command { network: true, cwd: None, .. })
         ));
         for line in [
             "",

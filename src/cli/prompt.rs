@@ -6,12 +6,12 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 
 use super::arguments::{Common, Prompt};
-use super::session::SessionContext;
+use super::session::{SessionContext, environment};
 use super::terminal;
 use super::{CliError, Ending};
 use roo_catalog::ToolProtocol;
 use roo_engine::engine::clock::{Clock as _, SystemClock};
-use roo_engine::engine::{Governed, Instructions};
+use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
 use roo_formats::config::{Profile, Settings};
 use roo_formats::modes::Mode;
@@ -35,13 +35,14 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let mode = modes.find(&prompt.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let profile = settings.profile_of(&mode.slug).1;
     let protocol = prompt.protocol.map(ToolProtocol::from);
-    let protocol = protocol.or(profile.map(|profile| profile.tool_protocol)).unwrap_or_default();
+    let protocol = protocol.or(profile.map(Profile::tool_protocol)).unwrap_or_default();
     let choice = profile.map(Profile::tools).unwrap_or_default();
     let workspace = context.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
     let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
+    let tools = ToolSources { choice: &choice, server_tools: &[] };
     let composed =
-        Instructions::of(mode, &modes, protocol, &choice, &customization, governed, &workspace).system;
+        Instructions::of(mode, &modes, protocol, tools, &customization, governed, &workspace).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);
@@ -56,7 +57,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     Ok(Ending::Done)
 }
 
-/// Why no prompt was written.
+/// Reasons why no prompt was written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteFailure {
     #[error(
@@ -64,7 +65,7 @@ pub(super) enum WriteFailure {
         names.join(", ")
     )]
     Missing { names: Vec<String>, folder: String, specification: String },
-    #[error("{name} leads out of the workspace and is not read")]
+    #[error("{name} points outside the workspace and is not read")]
     Outside { name: String },
     #[error("{name} is, or leads to, what .rooignore hides, and is not sent to a model")]
     Ignored { name: String },
@@ -78,13 +79,13 @@ pub(super) enum WriteFailure {
     Unreadable(#[from] ReadError),
     #[error("{name} exists; --force replaces it")]
     Exists { name: String },
-    #[error("{name} is a link or lies behind one, so it is not written")]
+    #[error("{name} is a symlink or its path goes through one, so it is not written")]
     Linked { name: String },
     #[error("there is no model profile '{name}' for the mode '{mode}'; define profiles.{name}")]
     NoProfile { name: String, mode: String },
     #[error(transparent)]
     Model(#[from] providers::ModelError),
-    #[error("the model's answer was cut before its end; nothing was written")]
+    #[error("the model's answer was cut off before its end; nothing was written")]
     Cut,
     #[error("the model's answer reached the output limit; set maxTokens of the profile higher")]
     Length,
@@ -179,7 +180,7 @@ fn model(settings: &Settings, slug: &str) -> Result<Arc<dyn Model>, WriteFailure
     let (name, profile) = settings.profile_of(slug);
     let profile =
         profile.ok_or_else(|| WriteFailure::NoProfile { name: name.to_owned(), mode: slug.to_owned() })?;
-    Ok(providers::connect(profile, &|name| std::env::var(name).ok())?)
+    Ok(providers::connect(profile, &environment)?)
 }
 
 /// A prompt that can be used. An answer with a fault is sent back once.

@@ -31,7 +31,7 @@ use roo_text::render;
 /// The profile that `--script` stands for.
 pub(super) const SCRIPT_PROFILE: &str = "script";
 
-/// How long a request that can't be kept waits for room, where nobody is there to make some.
+/// Time for which a request that can't be saved waits for disk space, where nobody is there to free some.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a request to its end.
@@ -72,26 +72,27 @@ fn check_folder(context: &SessionContext, is_named: bool) -> Result<(), CliError
 }
 
 /// Says how a request that waits can go on.
-pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError> {
-    let waiting: Vec<String> = outcome.waiting.iter().map(Waiting::in_words).collect();
+pub(super) fn conclude(urid: &Urid, outcome: WatchOutcome) -> Result<Ending, CliError> {
+    let waiting: Vec<String> = outcome.waiting.iter().map(OpenQuestion::in_words).collect();
     if !waiting.is_empty() && outcome.ending == Ending::Waiting {
-        let asked = |is: fn(&Asked) -> bool| outcome.waiting.iter().any(|waiting| is(&waiting.asked));
+        let asked = |is: fn(&PendingAnswer) -> bool| outcome.waiting.iter().any(|waiting| is(&waiting.asked));
         let flags = [
-            ("--on-ask=allow or --on-ask=deny", asked(|asked| matches!(asked, Asked::Permission(_)))),
-            ("--answer=TEXT", asked(|asked| matches!(asked, Asked::Answer(_)))),
+            ("--on-ask=allow or --on-ask=deny", asked(|asked| matches!(asked, PendingAnswer::Permission(_)))),
+            ("--answer=TEXT", asked(|asked| matches!(asked, PendingAnswer::Answer(_)))),
         ];
         let flags: Vec<&str> = flags.iter().filter(|(_, asked)| *asked).map(|(flag, _)| *flag).collect();
         let (what, flags) = (waiting.join(" and "), flags.join(" and "));
         for waiting in &outcome.waiting {
-            if let Asked::Answer(PendingQuestion { kind: QuestionKind::ChangesUnknown, text, .. }) =
-                &waiting.asked
+            if let PendingAnswer::Answer(PendingQuestion {
+                kind: QuestionKind::ChangesUnknown, text, ..
+            }) = &waiting.asked
             {
                 writeln!(terminal::stderr(), "roo-lsp: {}", render::visible(text))?;
             }
         }
         writeln!(
             terminal::stderr(),
-            "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid} (without a terminal, answer \
+            "roo-lsp: {urid} waits for {what}; continue with: roo-lsp tasks resume {urid} (without a terminal, answer \
              by {flags})"
         )?;
     }
@@ -157,7 +158,7 @@ pub(super) struct Answerer {
     /// Its name, as other clients see it.
     pub(super) by: &'static str,
     pub(super) on_ask: OnAsk,
-    /// What it leaves waiting in any case.
+    /// Approvals that it always leaves waiting.
     pub(super) leaves: fn(&PendingApproval) -> bool,
 }
 
@@ -168,7 +169,7 @@ impl Answerer {
     }
 }
 
-/// How a task is shown, and how its questions are answered.
+/// Display of a task, and answers to its questions.
 pub(super) struct Viewer {
     format: Format,
     answerer: Answerer,
@@ -178,7 +179,7 @@ pub(super) struct Viewer {
     story: Story,
     /// The tree at the bottom, on a terminal.
     footer: Option<Footer>,
-    /// What goes wrong beside the request.
+    /// Warnings beside the request.
     notices: Notices,
 }
 
@@ -341,8 +342,8 @@ async fn ask(prompt: String) -> Option<String> {
     tokio::task::spawn_blocking(read).await.ok()?
 }
 
-/// What came of waiting for something.
-enum Heard<T> {
+/// Result of waiting for something.
+enum WaitResult<T> {
     /// It came.
     This(T),
     /// The user wants the task to end.
@@ -360,7 +361,7 @@ const KEYS: &[(&str, &str)] = &[
     ("reject_always", "d"),
 ];
 
-/// How signals end a task.
+/// Handling of signals that end a task.
 struct Stop<'a> {
     engine: &'a Engine,
     task: TaskId,
@@ -371,38 +372,38 @@ struct Stop<'a> {
 impl Stop<'_> {
     /// Waits for something, or for a signal. The first interrupt ends the task in good order, the second
     /// one ends the wait for that.
-    async fn hear<T>(&mut self, wanted: impl Future<Output = T>) -> Result<Heard<T>, CliError> {
+    async fn hear<T>(&mut self, wanted: impl Future<Output = T>) -> Result<WaitResult<T>, CliError> {
         let signal = tokio::select! {
-            wanted = wanted => return Ok(Heard::This(wanted)),
+            wanted = wanted => return Ok(WaitResult::This(wanted)),
             signal = self.signals.next() => signal,
         };
         match signal {
-            Signal::Terminate => Ok(Heard::End(Ending::Terminated)),
-            Signal::Interrupt if self.cancelled => Ok(Heard::End(Ending::Interrupted)),
+            Signal::Terminate => Ok(WaitResult::End(Ending::Terminated)),
+            Signal::Interrupt if self.cancelled => Ok(WaitResult::End(Ending::Interrupted)),
             Signal::Interrupt => {
                 self.cancelled = true;
                 self.engine.cancel(&self.task).await?;
-                Ok(Heard::Cancelled)
+                Ok(WaitResult::Cancelled)
             }
         }
     }
 }
 
-/// What a task asks and nobody has answered.
-pub(super) struct Waiting {
+/// Question of a task that nobody has answered.
+pub(super) struct OpenQuestion {
     pub(super) task: TaskId,
-    /// How its branch is called; none for the request's own task.
+    /// Name of its branch; none for the request's own task.
     branch: Option<String>,
-    pub(super) asked: Asked,
+    pub(super) asked: PendingAnswer,
 }
 
-/// What can be asked.
-pub(super) enum Asked {
+/// Approval or question.
+pub(super) enum PendingAnswer {
     Permission(PendingApproval),
     Answer(PendingQuestion),
 }
 
-impl Asked {
+impl PendingAnswer {
     fn id(&self) -> &str {
         match self {
             Self::Permission(approval) => approval.approval_id.as_str(),
@@ -411,11 +412,11 @@ impl Asked {
     }
 }
 
-impl Waiting {
+impl OpenQuestion {
     fn in_words(&self) -> String {
         let what = match self.asked {
-            Asked::Permission(_) => "permission",
-            Asked::Answer(_) => "an answer",
+            PendingAnswer::Permission(_) => "permission",
+            PendingAnswer::Answer(_) => "an answer",
         };
         match &self.branch {
             Some(branch) => format!("{what} ({branch})"),
@@ -424,18 +425,18 @@ impl Waiting {
     }
 }
 
-/// How a watch ended.
-pub(super) struct Outcome {
+/// Result of watching a request.
+pub(super) struct WatchOutcome {
     pub(super) ending: Ending,
-    /// What was asked and left without an answer.
-    pub(super) waiting: Vec<Waiting>,
+    /// Unanswered questions.
+    pub(super) waiting: Vec<OpenQuestion>,
 }
 
 /// Shows a request and answers what its tasks ask.
 pub(super) struct Watch<'a> {
     viewer: Viewer,
     stop: Stop<'a>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<OpenQuestion>,
     /// Approvals and questions that were answered here, while the tree does not know it yet.
     answered: HashSet<String>,
 }
@@ -457,10 +458,10 @@ impl<'a> Watch<'a> {
         mut self,
         follower: Follower,
         pending: Vec<EventParams>,
-    ) -> Result<Outcome, CliError> {
+    ) -> Result<WatchOutcome, CliError> {
         let ending = self.watch(follower, pending).await;
         self.viewer.clear()?;
-        Ok(Outcome { ending: ending?, waiting: self.waiting })
+        Ok(WatchOutcome { ending: ending?, waiting: self.waiting })
     }
 
     async fn watch(
@@ -489,9 +490,9 @@ impl<'a> Watch<'a> {
                 }
             };
             let batch = match self.stop.hear(next).await? {
-                Heard::This(Some(batch)) => batch?,
-                Heard::This(None) | Heard::Cancelled => continue,
-                Heard::End(ending) => return Ok(ending),
+                WaitResult::This(Some(batch)) => batch?,
+                WaitResult::This(None) | WaitResult::Cancelled => continue,
+                WaitResult::End(ending) => return Ok(ending),
             };
             // The tree comes behind the events that made it so, and they are told by its names.
             let newest = batch.iter().rev().find_map(|params| match &params.event {
@@ -523,15 +524,15 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Why a request is left that can't go on, where nobody sees to it.
+    /// Returns the reason why a request is left that can't go on, where nobody sees to it.
     fn gives_up(&self, follower: &Follower, reason: &str) -> CliError {
         let root = follower.root();
         let advice = match follower.published() {
-            0 => "nothing of it was kept: see to that, then start it again".to_owned(),
-            _ => format!("see to that, then go on with: roo-lsp tasks resume {root}"),
+            0 => "nothing was saved: fix this, then start it again".to_owned(),
+            _ => format!("fix this, then continue with: roo-lsp tasks resume {root}"),
         };
         CliError::Other(format!(
-            "the request was left, because it can't go on: {reason} Nobody is here to help: {advice}"
+            "the request was stopped, because it can't continue: {reason} No terminal is attached to ask for help: {advice}"
         ))
     }
 
@@ -549,13 +550,13 @@ impl<'a> Watch<'a> {
             Event::ApprovalRequested { approval } => {
                 self.viewer.clear()?;
                 let option_id = match self.stop.hear(self.viewer.choose(approval)).await? {
-                    Heard::This(Some(option_id)) => option_id,
-                    Heard::This(None) => {
-                        self.leave(params, Asked::Permission(approval.clone()))?;
+                    WaitResult::This(Some(option_id)) => option_id,
+                    WaitResult::This(None) => {
+                        self.leave(params, PendingAnswer::Permission(approval.clone()))?;
                         return Ok(None);
                     }
-                    Heard::Cancelled => return self.unanswered(None),
-                    Heard::End(ending) => return self.unanswered(Some(ending)),
+                    WaitResult::Cancelled => return self.unanswered(None),
+                    WaitResult::End(ending) => return self.unanswered(Some(ending)),
                 };
                 let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
                 let id = approval_id.to_string();
@@ -568,13 +569,13 @@ impl<'a> Watch<'a> {
             Event::QuestionAsked { question } => {
                 self.viewer.clear()?;
                 let text = match self.stop.hear(self.viewer.answer(question)).await? {
-                    Heard::This(Some(text)) => text,
-                    Heard::This(None) => {
-                        self.leave(params, Asked::Answer(question.clone()))?;
+                    WaitResult::This(Some(text)) => text,
+                    WaitResult::This(None) => {
+                        self.leave(params, PendingAnswer::Answer(question.clone()))?;
                         return Ok(None);
                     }
-                    Heard::Cancelled => return self.unanswered(None),
-                    Heard::End(ending) => return self.unanswered(Some(ending)),
+                    WaitResult::Cancelled => return self.unanswered(None),
+                    WaitResult::End(ending) => return self.unanswered(Some(ending)),
                 };
                 let question_id = question.question_id.clone();
                 let id = question_id.to_string();
@@ -607,10 +608,10 @@ impl<'a> Watch<'a> {
     }
 
     /// Nobody answers this; other branches may still go on.
-    fn leave(&mut self, params: &EventParams, asked: Asked) -> Result<(), CliError> {
+    fn leave(&mut self, params: &EventParams, asked: PendingAnswer) -> Result<(), CliError> {
         self.unanswered(None)?;
         let (task, branch) = (params.task_id.clone(), self.viewer.story.name(&params.task_id));
-        self.waiting.push(Waiting { task, branch, asked });
+        self.waiting.push(OpenQuestion { task, branch, asked });
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! What every subcommand stands on: directories, settings, workspace, engine.
+//! Foundation of every subcommand: directories, settings, workspace, engine.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -20,6 +20,7 @@ use roo_engine::intent_store::{Binding, IntentRefusal, Orchestration};
 use roo_engine::policy::{
     Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
 };
+use roo_engine::server_tools::NoServerTools;
 use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
 use roo_model::providers::{self, ModelError};
@@ -28,7 +29,7 @@ use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
 
-/// Why there can't be a session.
+/// Reasons why there can't be a session.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The environment has no place for configuration and state.
@@ -42,7 +43,7 @@ pub enum SessionError {
     Config {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Reason why not.
         source: io::Error,
     },
     /// The workspace folder can't be used.
@@ -50,7 +51,7 @@ pub enum SessionError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why not.
+        /// Reason why not.
         source: io::Error,
     },
     /// The workspace folder can't be opened.
@@ -67,12 +68,12 @@ pub(super) fn file_at(path: &Path) -> Result<Resolved, Box<dyn Error>> {
     let path = path.to_str().ok_or("its path is not valid UTF-8")?;
     match Roots::open(&[])?.resolve(path, Purpose::Read) {
         // Its own text tells a model what to call.
-        Err(PathError::IsADirectory { .. }) => Err("it is a directory, and a file is wanted".into()),
+        Err(PathError::IsADirectory { .. }) => Err("it is a directory; give a file".into()),
         resolved => Ok(resolved?),
     }
 }
 
-/// Where things are, and what the user has set.
+/// Directories, and settings of the user.
 pub(super) struct SessionContext {
     pub(super) directories: Directories,
     /// Canonical.
@@ -121,7 +122,7 @@ impl SessionContext {
         Ok(loaded)
     }
 
-    /// What the file and the command line say, the weaker first.
+    /// Returns the layers of the file and the command line, the weaker first.
     pub(super) fn layers(&self, flags: Option<Layer>) -> Result<Vec<Layer>, Problem> {
         Ok(Layer::read(&self.config_file)?.into_iter().chain(flags).collect())
     }
@@ -142,7 +143,7 @@ impl SessionContext {
         })?))
     }
 
-    /// What steers the agents of the workspace.
+    /// Loads the customization of the workspace.
     pub(super) fn customization(&self) -> Result<Arc<Customization>, SessionError> {
         Ok(Arc::new(Customization::open(CustomizationSetup {
             folders: vec![self.folder.clone()],
@@ -151,12 +152,12 @@ impl SessionContext {
         })?))
     }
 
-    /// What bounds commands.
+    /// Returns the bounds of commands.
     pub(super) fn bounds(&self) -> Bounds {
         Bounds::new(Helper::own(), self.directories.clone(), self.state().path().to_owned())
     }
 
-    /// What the user has allowed or refused for good here.
+    /// Returns the standing rules.
     pub(super) fn rules(&self) -> StandingRules {
         StandingRules::new(self.state().path()).with_user_rules(&self.directories.state)
     }
@@ -181,6 +182,7 @@ impl SessionContext {
             rules: Arc::new(self.rules()),
             bounds: Arc::clone(&bounds),
             recorder: Arc::clone(&recorder),
+            server_tools: Arc::new(NoServerTools),
         });
         let urid = modes::urid(clock.zoned().datetime(), clock.random());
         Ok(Judge { gate, workspace, settings, modes, orchestration, recorder, bounds, urid })
@@ -197,6 +199,7 @@ impl SessionContext {
             directories: self.directories.clone(),
             helper: Helper::own(),
             clock: Arc::new(SystemClock),
+            server_tools: Arc::new(NoServerTools),
         }))
     }
 }
@@ -263,18 +266,12 @@ impl Judge {
     }
 
     async fn seen(&self, call: &ToolCall) -> BTreeMap<String, Digest> {
-        let paths = match roo_catalog::parse(call) {
-            Ok(Invocation::WriteToFile(edit)) => vec![edit.path],
-            Ok(Invocation::ApplyDiff(edit)) => vec![edit.path],
-            Ok(Invocation::SearchAndReplace(edit)) => vec![edit.path],
-            Ok(Invocation::InsertContent(edit)) => vec![edit.path],
-            Ok(Invocation::ApplyPatch(edit)) => edit.named_files().map(str::to_owned).collect(),
-            _ => vec![],
-        };
+        let invocation = roo_catalog::parse(call).ok();
+        let paths = invocation.iter().flat_map(Invocation::edited_files);
         let mut seen = BTreeMap::new();
         for path in paths {
             // What can't be resolved or read, the gate refuses in its own words.
-            let Ok(path) = self.workspace.resolve(&path, Purpose::Write) else { continue };
+            let Ok(path) = self.workspace.resolve(path, Purpose::Write) else { continue };
             let file = self.workspace.read_for_edit(&path).await;
             seen.extend(file.map(|file| (path.display(), file.digest)));
         }
@@ -282,7 +279,12 @@ impl Judge {
     }
 }
 
-/// Whether a profile has all that it needs, as far as that can be told without a request.
+/// Returns whether a profile has all that it needs, as far as that can be told without a request.
 pub(super) fn check_profile(profile: &Profile) -> Result<(), ModelError> {
-    providers::connect(profile, &|name| std::env::var(name).ok()).map(drop)
+    providers::connect(profile, &environment).map(drop)
+}
+
+/// A variable of the process's environment.
+pub(super) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }

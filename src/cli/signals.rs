@@ -2,7 +2,7 @@
 
 use super::CliError;
 
-/// What a signal asks for.
+/// Meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     /// The user wants the task to end.
@@ -26,7 +26,7 @@ impl Signals {
     pub(super) fn listen() -> Result<Self, CliError> {
         use tokio::signal::unix::{self, SignalKind};
         let signal = |kind| {
-            unix::signal(kind).map_err(|error| CliError::Other(format!("can't listen to signals: {error}")))
+            unix::signal(kind).map_err(|error| CliError::Other(format!("signals can't be handled: {error}")))
         };
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -51,7 +51,7 @@ impl Signals {
     }
 }
 
-/// Whether the process was started with hang-ups ignored, as by `nohup`; unknown counts as no. The line
+/// Returns whether the process was started with hang-ups ignored, as by `nohup`; unknown counts as no. The line
 /// `SigIgn` of proc_pid_status(5) is a mask in which SIGHUP, number 1, is the lowest bit.
 #[cfg(unix)]
 fn hang_up_is_ignored() -> bool {

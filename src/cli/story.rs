@@ -21,9 +21,9 @@ const LINES: usize = 24;
 /// A message or the output of a call, of one task.
 type Key = (TaskId, String);
 
-/// What runs in the current line.
+/// Running text of the current line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Running {
+enum RunningText {
     Message(Key),
     Output(Key),
 }
@@ -31,14 +31,14 @@ enum Running {
 /// Tells events to a terminal or a pipe.
 pub(super) struct Story {
     colour: bool,
-    /// Whether the tree is told when a branch begins or ends.
+    /// True if the tree is told when a branch begins or ends.
     tells_tree: bool,
-    /// How many bytes of each running message were told.
+    /// Number of bytes of each running message told.
     told: HashMap<Key, usize>,
-    running: Option<Running>,
-    /// Whether the last text ended without a newline.
+    running: Option<RunningText>,
+    /// True if the last text ended without a newline.
     open: bool,
-    /// What the approvals that wait offer.
+    /// Options of the approvals that wait.
     options: HashMap<ApprovalId, Vec<ApprovalOption>>,
     /// All branches, as far as they are known.
     nodes: Vec<TreeNode>,
@@ -74,18 +74,18 @@ impl Story {
         &self.nodes
     }
 
-    /// Whether the last line has not ended.
+    /// Returns whether the last line has not ended.
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// How a branch is called; none for a request's own task.
+    /// Returns the name of a branch; none for a request's own task.
     pub(super) fn name(&self, task: &TaskId) -> Option<String> {
         let node = self.nodes.iter().find(|node| node.id == *task).filter(|_| !task.is_root())?;
         Some(tree::label(node))
     }
 
-    /// What to print for an event.
+    /// Formats an event.
     pub(super) fn tell(&mut self, params: &EventParams) -> String {
         if let Event::TreeChanged { nodes } = &params.event {
             self.learn(nodes);
@@ -102,7 +102,8 @@ impl Story {
         }
         // Nothing is told of another branch before its heading, and no heading without something to tell.
         let (running, open) = (self.running.clone(), self.open);
-        if matches!(running, Some(Running::Message(_))) && matches!(params.event, Event::MessageDelta { .. })
+        if matches!(running, Some(RunningText::Message(_)))
+            && matches!(params.event, Event::MessageDelta { .. })
         {
             return text;
         }
@@ -118,7 +119,7 @@ impl Story {
         format!("{end}{heading}{}", self.indented(task, &text, true))
     }
 
-    /// What goes wrong beside the request.
+    /// Formats warnings beside the request.
     pub(super) fn notices(&mut self, notices: &[String]) -> String {
         let mut text = String::new();
         for notice in notices {
@@ -190,7 +191,7 @@ impl Story {
                 let begin = usize::try_from(*offset).unwrap_or(usize::MAX);
                 let told = self.told.get(&id).copied().unwrap_or(0);
                 // What speaks beside another message, or misses a piece, is told when it is whole.
-                let waits = matches!(&self.running, Some(Running::Message(other)) if *other != id);
+                let waits = matches!(&self.running, Some(RunningText::Message(other)) if *other != id);
                 if begin == told && !waits {
                     self.told.insert(id.clone(), begin.saturating_add(delta.len()));
                     self.run(text, id, delta);
@@ -203,10 +204,10 @@ impl Story {
             Event::ToolStarted { name, subject, .. } => {
                 self.line(text, "34", &format!("→ {name}"), &plain(subject));
             }
-            Event::ToolFinished { status, summary, .. } => {
+            Event::ToolFinished { status, summary, exit_code, .. } => {
                 let (colour, mark) = match status {
                     // The tool did its work; the command said no.
-                    ToolStatus::Ok if is_failed_command(summary) => ("33", "!"),
+                    ToolStatus::Ok if is_failed_command(*exit_code) => ("33", "!"),
                     ToolStatus::Ok => ("32", "✓"),
                     ToolStatus::Skipped => ("2", "–"),
                     ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => ("31", "✗"),
@@ -216,9 +217,9 @@ impl Story {
             Event::CommandBackgrounded { command_id, command, .. } => {
                 self.line(text, "34", &format!("→ {command_id}"), &format!("runs on: {}", plain(command)));
             }
-            Event::CommandEnded { command_id, status, summary, .. } => {
+            Event::CommandEnded { command_id, status, summary, exit_code, .. } => {
                 let (colour, mark) = match status {
-                    ToolStatus::Ok if is_failed_command(summary) => ("33", "!"),
+                    ToolStatus::Ok if is_failed_command(*exit_code) => ("33", "!"),
                     ToolStatus::Ok => ("32", "✓"),
                     _ => ("31", "✗"),
                 };
@@ -309,7 +310,7 @@ impl Story {
         }
     }
 
-    /// What one branch tells another, up to a bound.
+    /// Quotes the words of a branch to another, up to a limit.
     fn quote(&self, text: &mut String, quoted: &str) {
         let mut lines = quoted.trim().lines();
         for line in lines.by_ref().take(LINES) {
@@ -328,14 +329,14 @@ impl Story {
 
     /// Goes on with running text, on a new line if something else ran before.
     fn run(&mut self, text: &mut String, id: Key, more: &str) {
-        self.begin(text, Running::Message(id));
+        self.begin(text, RunningText::Message(id));
         text.push_str(&render::visible(more));
         self.open = !more.ends_with('\n');
     }
 
     /// Goes on with the output of a call, indented.
     fn output(&mut self, text: &mut String, id: Key, more: &str) {
-        self.begin(text, Running::Output(id));
+        self.begin(text, RunningText::Output(id));
         for line in more.split_inclusive('\n') {
             let content = line.strip_suffix('\n');
             if !self.open && content != Some("") {
@@ -349,7 +350,7 @@ impl Story {
         }
     }
 
-    fn begin(&mut self, text: &mut String, next: Running) {
+    fn begin(&mut self, text: &mut String, next: RunningText) {
         if self.running.as_ref() != Some(&next) {
             self.close(text);
             self.running = Some(next);
@@ -395,9 +396,9 @@ fn plain(text: &str) -> String {
     text.replace('\u{fe0f}', "")
 }
 
-/// Whether a tool's summary is that of a command which ended with a code other than 0.
-fn is_failed_command(summary: &str) -> bool {
-    summary.strip_prefix("exit code ").is_some_and(|code| code != "0")
+/// Returns whether a command ended with a code other than 0.
+fn is_failed_command(exit_code: Option<i32>) -> bool {
+    exit_code.is_some_and(|code| code != 0)
 }
 
 #[cfg(test)]
@@ -457,16 +458,14 @@ mod tests {
 
     #[test]
     fn output_is_indented_by_whole_lines() {
-        let finished =
-            json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 0" });
+        let finished = json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 0", "exitCode": 0 });
         let events = [output("on"), output("e\ntwo\n"), output("\nthr"), output("ee"), finished];
         assert_eq!(told(&events), "    one\n    two\n\n    three\n✓ exit code 0\n");
     }
 
     #[test]
     fn a_command_that_failed_gets_no_tick() {
-        let finished =
-            json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 1" });
+        let finished = json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 1", "exitCode": 1 });
         assert_eq!(told(&[finished]), "! exit code 1\n");
     }
 
@@ -508,7 +507,7 @@ mod tests {
         json!({ "type": "tree.changed", "nodes": nodes })
     }
 
-    /// What is told of events with the tasks that they belong to.
+    /// Formats events with the tasks that they belong to.
     fn told_of(events: &[(&str, Value)]) -> String {
         let mut story = Story::new(false, true);
         let params = |task: &str, event: &Value| {

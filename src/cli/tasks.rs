@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
 use super::notices::Notices;
-use super::run::{Outcome, SCRIPT_PROFILE, Viewer, Watch, conclude, flags};
+use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
 use super::terminal;
@@ -21,7 +21,7 @@ use roo_text::render;
 
 /// The longest title in a list, in characters.
 const TITLE: usize = 60;
-/// How many tasks are listed when a name fits several.
+/// Number of tasks listed when a name fits several.
 const CANDIDATES: usize = 10;
 
 /// Runs one of the subcommands of `tasks`.
@@ -95,7 +95,7 @@ pub(super) async fn go_on(
     task: TaskId,
     viewer: Viewer,
     signals: Signals,
-) -> Result<Outcome, CliError> {
+) -> Result<WatchOutcome, CliError> {
     let seen = engine.get(&task).await?.item.seq;
     let pending = questions(engine, &task).await?;
     let follower = engine.follow(&task, seen).await?;
@@ -168,7 +168,7 @@ async fn find_request(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
             "no task of this workspace is named '{name}'; see roo-lsp tasks list"
         ))),
         _ => {
-            let mut text = format!("'{name}' begins the names of several tasks; write more of it:");
+            let mut text = format!("'{name}' is the start of several task names; give more of it:");
             for HistoryItem { urid, task_id, title, .. } in matching.iter().take(CANDIDATES) {
                 let _ = write!(text, "\n  {urid}  {task_id}  {}", render::one_line(title, TITLE));
             }
@@ -327,7 +327,7 @@ fn tool(payload: &str, outcome: Option<&CallOutcome>) -> String {
     text
 }
 
-/// What came of a call, in a line.
+/// Describes the outcome of a call, in a line.
 fn ended(outcome: &CallOutcome) -> String {
     let mark = match outcome.status {
         ToolStatus::Ok => "✓",

@@ -24,13 +24,13 @@ pub(super) fn stderr() -> PlainOnTerminal<io::Stderr> {
     PlainOnTerminal { is_terminal: out.is_terminal(), out, line: Vec::new() }
 }
 
-/// Whether standard error takes colours: it is a terminal that knows them, and the user wants them.
+/// Returns whether standard error takes colours: it is a terminal that knows them, and the user wants them.
 pub(super) fn has_colours() -> bool {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     io::stderr().is_terminal() && wanted && !is_dumb()
 }
 
-/// Whether the cursor of standard error can be moved.
+/// Returns whether the cursor of standard error can be moved.
 pub(super) fn moves_cursor() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_some() && !is_dumb()
 }

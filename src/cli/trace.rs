@@ -78,7 +78,7 @@ pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, Cl
     if let Some(finding) = verify(state.path(), None).ok().and_then(|report| report.original.finding) {
         writeln!(
             terminal::stderr(),
-            "roo-lsp: warning: the trace is not whole, so this may be wrong: {finding}; see roo-lsp trace verify"
+            "roo-lsp: warning: the trace is not intact, so this may be wrong: {finding}; see roo-lsp trace verify"
         )?;
     }
     Ok(Ending::Done)
@@ -93,7 +93,7 @@ fn line_of_json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
     json.map(|json| json + "\n").map_err(|error| CliError::Other(error.to_string()))
 }
 
-/// What was checked, on standard output; the first thing that is wrong is the error.
+/// Prints the result of a check to standard output; the first problem is the error.
 fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
     let mut out = terminal::stdout();
     if json {
@@ -121,16 +121,16 @@ fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
         writeln!(out, "the copy {}: {} records checked, {}", shown(&copy.path), copy.records, whole(copy))?;
     }
     if let Some(finding) = &original.finding {
-        return Err(CliError::Other(format!("the trace is not whole: {finding}")));
+        return Err(CliError::Other(format!("the trace is not intact: {finding}")));
     }
     match copy.and_then(|copy| Some((copy, copy.finding.as_ref()?))) {
         None => Ok(Ending::Done),
         Some((copy, _)) if report.chain.is_none() => Err(CliError::Other(format!(
-            "{} can't be checked: this machine has no original to compare it with",
+            "{} can't be verified: this machine has no original to compare it with",
             shown(&copy.path)
         ))),
         Some((copy, finding)) => {
-            Err(CliError::Other(format!("the copy {} is not whole: {finding}", shown(&copy.path))))
+            Err(CliError::Other(format!("the copy {} is not intact: {finding}", shown(&copy.path))))
         }
     }
 }

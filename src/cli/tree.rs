@@ -27,7 +27,7 @@ pub(super) fn draw(nodes: &[TreeNode], here: Option<&TaskId>, note: impl Fn(&Tre
     delegation::draw(&branches, here.and_then(place))
 }
 
-/// How a branch is called: its mode's emoji and its title.
+/// Returns the name of a branch: its mode's emoji and its title.
 pub(super) fn label(node: &TreeNode) -> String {
     delegation::draw(&[Branch { parent: None, emoji: &node.emoji, title: &node.title }], None)
 }
@@ -45,7 +45,7 @@ pub(super) fn numbered(node: &TreeNode) -> String {
     }
 }
 
-/// Whether nothing goes on before somebody answers.
+/// Returns whether nothing goes on before somebody answers.
 pub(super) fn stands_still(nodes: &[TreeNode]) -> bool {
     // A branch that has been decided on but is not there yet is about to begin.
     let has_branch = |parent: &TreeNode| {
@@ -61,12 +61,12 @@ pub(super) fn stands_still(nodes: &[TreeNode]) -> bool {
 /// A tree that stays below everything that a terminal is told.
 #[derive(Debug, Default)]
 pub(super) struct Footer {
-    /// How many lines of it stand above the cursor.
+    /// Number of its lines above the cursor.
     lines: usize,
 }
 
 impl Footer {
-    /// What takes the tree away, so that more can be told.
+    /// Returns the escape sequence that erases the tree.
     pub(super) fn erase(&mut self) -> String {
         match std::mem::take(&mut self.lines) {
             0 => String::new(),
@@ -74,8 +74,7 @@ impl Footer {
         }
     }
 
-    /// What draws the tree at the cursor, which must be at the beginning of a line. Nothing for a request
-    /// of one task.
+    /// Draws the tree at the cursor, which must be at the beginning of a line. Nothing for a request of one task.
     pub(super) fn draw(&mut self, nodes: &[TreeNode]) -> String {
         if nodes.len() < 2 {
             return String::new();

@@ -19,7 +19,7 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
         customization.revoke().map_err(failed)?
     } else if let Some(path) = trust.approve {
         let path = path.trim_start_matches("./").to_owned();
-        // What is approved is shown, for it is approved as it is now.
+        // What is approved is shown, for its current version is approved already now.
         let waiting = customization.trust().pending_approvals.into_iter().find(|file| file.path == path);
         for line in waiting.iter().flat_map(|file| &file.widens) {
             writeln!(terminal::stdout(), "approved: {}", render::exact_line(line))?;
@@ -45,9 +45,9 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
 
 fn in_words(report: &TrustReport) -> String {
     let mut text = match (report.trusted, report.brings.is_empty()) {
-        (true, true) => "trusted; the workspace brings nothing yet\n",
+        (true, true) => "trusted; the workspace has no files that steer agents yet\n",
         (true, false) => "trusted; these steer agents:\n",
-        (false, true) => "not trusted; the workspace brings nothing that needs it\n",
+        (false, true) => "not trusted; the workspace has no files that need it\n",
         (false, false) => "not trusted; these have no effect:\n",
     }
     .to_owned();

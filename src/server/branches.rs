@@ -1,4 +1,4 @@
-//! What the branches of a request are called where people are asked and told.
+//! Names of a request's branches in messages and questions.
 
 use std::collections::HashMap;
 

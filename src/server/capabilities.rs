@@ -1,4 +1,4 @@
-//! What the client and the server can do together, settled once by `initialize`. Pure.
+//! Capabilities negotiated with the client, once, by `initialize`. Pure.
 
 use std::path::PathBuf;
 
@@ -19,45 +19,45 @@ use roo_protocol::method::METHODS;
 use roo_text::position::Encoding;
 use roo_workspace::{FileOperations, path_of};
 
-/// What was settled with the client.
+/// Capabilities negotiated with the client.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Negotiated {
     /// The client's name, for `by`.
     pub(super) client: String,
-    /// How positions are counted.
+    /// Unit of positions.
     pub(super) encoding: Encoding,
     /// The workspace folders as the client named them.
     pub(super) folders: Vec<PathBuf>,
-    /// Whether the client speaks `roo/*`.
+    /// True if the client speaks `roo/*`.
     pub(super) typed: bool,
     /// The version of `roo/*` that the client asked for, if it isn't ours.
     pub(super) unknown_version: Option<Value>,
-    /// Whether the client answers `roo/document/save`.
+    /// True if the client answers `roo/document/save`.
     pub(super) saves_documents: bool,
-    /// Whether the client applies edits; with versions or without.
+    /// Support of the client for edits; with versions or without.
     pub(super) edits: Option<Edits>,
     /// Which operations on files its edits may hold.
     pub(super) file_operations: FileOperations,
-    /// Whether the client has its user confirm annotated edits, of any kind. Only VS Code is known to; Neovim
-    /// and Helix make them at once, and don't say that they could.
+    /// True if the client has its user confirm annotated edits, of any kind. Only VS Code is known to; Neovim and Helix
+    /// make them at once, and don't say that they could.
     pub(super) reviews: bool,
-    /// Whether the client answers `workspace/configuration`.
+    /// True if the client answers `workspace/configuration`.
     pub(super) configuration: bool,
-    /// Whether the client shows progress that the server begins.
+    /// True if the client shows progress that the server begins.
     pub(super) progress: bool,
-    /// Whether the client may answer `window/showMessageRequest`.
+    /// True if the client may answer `window/showMessageRequest`.
     pub(super) popups: bool,
-    /// Whether the client opens documents for the server.
+    /// True if the client opens documents for the server.
     pub(super) shows_documents: bool,
-    /// Whether the client tells of changes on disk when it is asked to.
+    /// True if the client tells of changes on disk when it is asked to.
     pub(super) watches: bool,
-    /// Whether completions may be snippets.
+    /// True if completions may be snippets.
     pub(super) snippets: bool,
-    /// Whether hovers may be Markdown.
+    /// True if hovers may be Markdown.
     pub(super) hover_markdown: bool,
-    /// Whether symbols of a document may be a tree.
+    /// True if symbols of a document may be a tree.
     pub(super) symbol_trees: bool,
-    /// Whether code actions may be more than bare commands.
+    /// True if code actions may be more than bare commands.
     pub(super) action_literals: bool,
     /// The process to end with.
     pub(super) parent: Option<u32>,
@@ -65,7 +65,7 @@ pub(super) struct Negotiated {
     pub(super) options: Value,
 }
 
-/// How a client takes edits.
+/// Support of a client for edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edits {
     /// As `documentChanges`, bound to a version.
@@ -124,7 +124,7 @@ impl Negotiated {
         }
     }
 
-    /// What `initialize` answers.
+    /// Builds the result of `initialize`.
     pub(super) fn answer(&self) -> InitializeResult {
         let sync = TextDocumentSyncOptions {
             open_close: Some(true),
@@ -186,7 +186,7 @@ impl Negotiated {
     }
 }
 
-/// What the client says of `roo/*`, by either route; the capability counts before the option.
+/// Offer of the client for `roo/*`, by either route; the capability counts before the option.
 struct Offered {
     version: Option<Value>,
     saves_documents: bool,
@@ -207,7 +207,7 @@ impl Offered {
     }
 }
 
-/// What may stand in `documentChanges` besides texts.
+/// Returns the operations that `documentChanges` may hold besides texts.
 fn file_operations(capabilities: &ClientCapabilities) -> FileOperations {
     let edit = capabilities.workspace.as_ref().and_then(|workspace| workspace.workspace_edit.as_ref());
     let Some(edit) = edit.filter(|edit| edit.document_changes == Some(true)) else {
@@ -217,7 +217,7 @@ fn file_operations(capabilities: &ClientCapabilities) -> FileOperations {
     FileOperations { rename: has(ResourceOperationKind::Rename), delete: has(ResourceOperationKind::Delete) }
 }
 
-/// Whether annotations count in edits that hold every operation on files.
+/// Returns whether annotations count in edits that hold every operation on files.
 fn reviews(capabilities: &ClientCapabilities) -> bool {
     let edit = capabilities.workspace.as_ref().and_then(|workspace| workspace.workspace_edit.as_ref());
     edit.is_some_and(|edit| {

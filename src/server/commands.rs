@@ -1,5 +1,5 @@
-//! What a user can do in any editor: `workspace/executeCommand`. Each command answers at once; a plain
-//! client is also shown what came of it, for editors drop the answers of commands.
+//! Commands for any editor: `workspace/executeCommand`. Each command answers at once; a plain client is also shown what
+//! came of it, for editors drop the answers of commands.
 //!
 //! Arguments are lenient: nothing, one text, or one object. Without an id, the newest task that fits is
 //! meant; what waits for its user is found in branches too. But no field is passed over: one that is
@@ -56,7 +56,7 @@ pub(super) const NAMES: &[&str] = &[
     "roo.trustWorkspace",
 ];
 
-/// What a command came to.
+/// Outcome of a command.
 struct CommandOutcome {
     /// For the client.
     value: Value,
@@ -74,7 +74,7 @@ impl CommandOutcome {
     }
 }
 
-/// What the object of a command may hold.
+/// Allowed fields of a command's object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Fields {
@@ -92,7 +92,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// Whether a task is meant: by its own id, by that of its request, or as any.
+    /// Returns whether a task is meant: by its own id, by that of its request, or as any.
     fn means(&self, task: &TaskSnapshot) -> bool {
         self.task_id.as_ref().is_none_or(|id| *id == task.item.task_id || *id == task.root_id)
     }
@@ -181,7 +181,7 @@ fn check_fields(command: &str, argument: &Value) -> Result<()> {
     let (Some(known), Value::Object(given)) = (fields_of(command), argument) else { return Ok(()) };
     match given.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => Err(Error::invalid_params(format!(
-            "{command} takes no `{}`; it takes {}",
+            "{command} has no parameter `{}`; its parameters are {}",
             one_line(field, 64),
             known.join(", ")
         ))),
@@ -195,7 +195,7 @@ fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
         Value::Null => json!({}),
         Value::String(text) => json!({ main: text }),
         Value::Object(_) => argument.clone(),
-        _ => return Err(Error::invalid_params("the argument is one text or one object")),
+        _ => return Err(Error::invalid_params("the argument must be one string or one object")),
     };
     serde_path_to_error::deserialize(object).map_err(|error| Error::invalid_params(in_words(&error)))
 }
@@ -217,7 +217,7 @@ async fn new_task(
     begin(session, services, params).await
 }
 
-/// What `roo.newTask` takes without a prompt.
+/// Fields of `roo.newTask` without a prompt.
 #[derive(Debug, Deserialize)]
 struct AboutFields {
     #[serde(default)]
@@ -231,7 +231,7 @@ async fn write_request(
     fields: AboutFields,
 ) -> Result<CommandOutcome> {
     let path = task_document::add_context(session, services, fields.context).await?;
-    let advice = "write what is to be done, then run \"Roo: send the prompt\"".to_owned();
+    let advice = "describe the task, then run \"Roo: send the prompt\"".to_owned();
     Ok(opened(session, path, advice).await)
 }
 
@@ -268,7 +268,7 @@ async fn begin(
     Ok(CommandOutcome::told(json!(started), format!("started: {title}")))
 }
 
-/// What `roo.sendPrompt` takes.
+/// Fields of `roo.sendPrompt`.
 #[derive(Debug, Deserialize)]
 struct DocumentFields {
     uri: String,
@@ -317,7 +317,7 @@ pub(super) async fn start(
 
 async fn send(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(text) = fields.text.filter(|text| !text.trim().is_empty()) else {
-        return Err(Error::invalid_params("roo.send needs a text"));
+        return Err(Error::invalid_params("roo.send needs a `text`"));
     };
     let task_id = match fields.task_id {
         Some(task) => task,
@@ -352,7 +352,11 @@ async fn respond(
         Some(id) => id,
         None => match approval.options.iter().find(|option| option.kind == kind) {
             Some(option) => option.id.clone(),
-            None => return Err(Error::invalid_params("the approval has no such option; name an optionId")),
+            None => {
+                return Err(Error::invalid_params(
+                    "the approval has no such option; give the optionId of one that it has",
+                ));
+            }
         },
     };
     // To refuse what one has not seen does no harm, and what is chosen in a preview is seen there.
@@ -387,7 +391,7 @@ fn check_seen(
             "nothing was allowed: {} approvals wait, so answer in the task document (roo.openTask)",
             others.len() + 1
         );
-        return refused(message, "Name one by its approvalId and the digest that was shown.");
+        return refused(message, "Give the approvalId of one and the digest that was shown.");
     }
     if session.shown_approvals.has(approval) {
         return Ok(());
@@ -397,8 +401,9 @@ fn check_seen(
     if !session.is_typed() {
         session.shown_approvals.note(approval);
     }
-    let message = format!("nothing was allowed yet: run it again to allow what you had not seen, {what}");
-    refused(message, "Give the digest of what was shown.")
+    let message =
+        format!("nothing was allowed yet: you had not seen {what}. Run the command again to allow it");
+    refused(message, "Give the digest that was shown.")
 }
 
 /// An answer by what its user will choose in their editor.
@@ -415,10 +420,10 @@ fn to_review(argument: &Value) -> Value {
 fn answered(answer: &AnswerResult, what: &str) -> String {
     match answer {
         AnswerResult { accepted: true, interrupted: true, .. } => {
-            format!("answered, and the request is interrupted: it goes on with roo.resume ({what})")
+            format!("answered, but the request is interrupted: continue it with roo.resume ({what})")
         }
         AnswerResult { accepted: true, .. } => format!("answered: {what}"),
-        AnswerResult { by, .. } => format!("{by} was faster: {what}"),
+        AnswerResult { by, .. } => format!("{by} answered first: {what}"),
     }
 }
 
@@ -445,7 +450,9 @@ async fn answer(session: &Session, services: &WorkspaceServices, argument: &Valu
             })?,
         None => match fields.text {
             Some(text) if !text.trim().is_empty() => text,
-            _ => return Err(Error::invalid_params("roo.answer needs a text or the number of a suggestion")),
+            _ => {
+                return Err(Error::invalid_params("roo.answer needs a `text` or the number of a suggestion"));
+            }
         },
     };
     let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
@@ -460,7 +467,7 @@ async fn cancel(services: &WorkspaceServices, fields: Fields) -> Result<CommandO
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
 }
 
-/// Whether a request is at work. What was interrupted long ago is not what somebody wants to steer now.
+/// Returns whether a request is at work. What was interrupted long ago is not what somebody wants to steer now.
 fn is_at_work(item: &HistoryItem) -> bool {
     !item.state.is_final() && item.state != TaskState::Interrupted
 }
@@ -490,7 +497,7 @@ async fn resume(services: &WorkspaceServices, fields: Fields) -> Result<CommandO
     };
     let task = named_or_newest(services, fields.task_id, "to resume", stopped).await?;
     services.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
-    Ok(CommandOutcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
+    Ok(CommandOutcome::told(json!({ "taskId": task }), "the task continues".to_owned()))
 }
 
 async fn status(session: &Session, services: &WorkspaceServices) -> Result<CommandOutcome> {
@@ -504,7 +511,7 @@ async fn status(session: &Session, services: &WorkspaceServices) -> Result<Comma
         .map(|(count, name)| format!("{count} {name}"))
         .collect();
     let asks = |task: &TaskSnapshot| task.approval.is_some() || task.question.is_some();
-    if let Some(Waiting { task, branch }) = waiting(services, asks).await? {
+    if let Some(WaitingTask { task, branch }) = waiting(services, asks).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {
                 session.shown_approvals.note(approval);
@@ -583,7 +590,7 @@ async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<
     let selected = services.engine.select_profile(&task, &profile).await;
     selected.map_err(|error| engine_failure(&error, Some(&task)))?;
     let value = json!({ "taskId": task, "profile": profile });
-    Ok(CommandOutcome::told(value, format!("the task goes on with the profile {profile}")))
+    Ok(CommandOutcome::told(value, format!("the task continues with the profile {profile}")))
 }
 
 async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
@@ -596,13 +603,13 @@ async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
             format!("trusted, but {} (roo.trustWorkspace with the file's path approves it)", waits.join("; "))
         }
         TrustReport { trusted: true, .. } => "this workspace is trusted".to_owned(),
-        _ if brings.is_empty() => "this workspace brings nothing that needs trust".to_owned(),
+        _ if brings.is_empty() => "this workspace has no files that need trust".to_owned(),
         _ => format!("not trusted, so these have no effect: {brings} (roo.trustWorkspace)"),
     };
     Ok(CommandOutcome::told(json!(report), text))
 }
 
-/// What `roo.trustWorkspace` takes: nothing for the workspace as a whole, else a file.
+/// Fields of `roo.trustWorkspace`: nothing for the workspace as a whole, else a file.
 #[derive(Debug, Deserialize)]
 struct TrustFields {
     path: Option<String>,
@@ -621,7 +628,7 @@ async fn trust_workspace(
             if fields.digest.is_none() {
                 return Ok(show_pending(services, &path));
             }
-            let text = format!("{path} is approved as it is");
+            let text = format!("{path} is approved in its current version");
             (Grant::File { path, digest: fields.digest }, text)
         }
     };
@@ -629,17 +636,17 @@ async fn trust_workspace(
     Ok(CommandOutcome::told(json!(report), text))
 }
 
-/// What a file waits with, and how to approve just that.
+/// Describes the pending approval of a file, and how to give it.
 fn show_pending(services: &WorkspaceServices, path: &str) -> CommandOutcome {
     let report = services.customization.trust();
     let pending = report.pending_approvals.iter().find(|pending| pending.path == path);
     let text = match pending {
         Some(pending) => format!(
-            "{path} waits: {}. To approve it as it is, run roo.trustWorkspace with its path and the digest {}",
+            "{path} waits for approval: {}. To approve its current version, run roo.trustWorkspace with its path and the digest {}",
             pending.widens.join("; "),
             pending.digest
         ),
-        None => format!("nothing in {path} waits for an approval"),
+        None => format!("nothing in {path} waits for approval"),
     };
     CommandOutcome::told(json!(report), text)
 }
@@ -673,7 +680,7 @@ async fn write_beside(
         Ok(()) => Ok(path),
         Err(error) => {
             let message = format!("can't write {}: {error}", path.display());
-            Err(failure(ErrorKind::Storage, message, Some(task.clone()), "Look at the state directory."))
+            Err(failure(ErrorKind::Storage, message, Some(task.clone()), "Check the state directory."))
         }
     }
 }
@@ -717,7 +724,7 @@ async fn named_or_newest(
 }
 
 /// A task that waits for its user.
-struct Waiting {
+struct WaitingTask {
     task: TaskSnapshot,
     /// The name of the branch; none for the request's own task.
     branch: Option<String>,
@@ -728,7 +735,7 @@ struct Waiting {
 async fn waiting(
     services: &WorkspaceServices,
     fits: impl Fn(&TaskSnapshot) -> bool,
-) -> Result<Option<Waiting>> {
+) -> Result<Option<WaitingTask>> {
     Ok(all_waiting(services, fits, 1).await?.into_iter().next())
 }
 
@@ -737,7 +744,7 @@ async fn all_waiting(
     services: &WorkspaceServices,
     fits: impl Fn(&TaskSnapshot) -> bool,
     most: usize,
-) -> Result<Vec<Waiting>> {
+) -> Result<Vec<WaitingTask>> {
     let items = list(services).await?;
     let mut found = Vec::new();
     for state in [TaskState::Waiting, TaskState::Interrupted] {
@@ -749,7 +756,7 @@ async fn all_waiting(
                 match services.engine.get(&node.id).await {
                     Ok(task) if fits(&task) => {
                         let branch = node.parent_id.is_some().then(|| branches::name(&node));
-                        found.push(Waiting { task, branch });
+                        found.push(WaitingTask { task, branch });
                         if found.len() == most {
                             return Ok(found);
                         }
@@ -803,7 +810,7 @@ fn no_approval() -> Error {
 }
 
 fn nothing(message: &str) -> Error {
-    failure(ErrorKind::NotFound, message.to_owned(), None, "roo.status shows what there is.")
+    failure(ErrorKind::NotFound, message.to_owned(), None, "roo.status lists them.")
 }
 
 #[cfg(test)]

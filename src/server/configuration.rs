@@ -11,7 +11,7 @@ use tower_lsp::ls_types::{ConfigurationItem, DiagnosticSeverity, MessageType};
 use roo_engine::policy::command;
 use roo_formats::config::{self, Layer, Origin, Problem, Settings};
 
-/// How long a client may take to answer `workspace/configuration`.
+/// Time limit for a client's answer to `workspace/configuration`.
 const CONFIGURATION_DEADLINE: Duration = Duration::from_millis(500);
 
 /// The settings, and what is wrong with their layers.
@@ -64,7 +64,7 @@ impl Configured {
         let answer = match answer {
             Ok(Ok(answers)) => answers.into_iter().next().unwrap_or_default(),
             Ok(Err(error)) => {
-                tracing::info!(%error, "the client has no answer to workspace/configuration");
+                tracing::info!(%error, "the client sent no settings in answer to workspace/configuration");
                 return;
             }
             Err(_) => {
@@ -87,7 +87,7 @@ impl Configured {
         errors.chain(self.warnings.iter().map(|problem| (problem, DiagnosticSeverity::WARNING)))
     }
 
-    /// What is wrong with the file.
+    /// Returns the problems of the file.
     pub(super) fn of_file(&self) -> impl Iterator<Item = (&Problem, DiagnosticSeverity)> {
         self.problems().filter(|(problem, _)| matches!(problem.origin, Origin::File(_)))
     }
@@ -107,7 +107,7 @@ impl Configured {
         }
     }
 
-    /// Whether the user should look at the file.
+    /// Returns whether the user should look at the file.
     pub(super) fn has_file_errors(&self) -> Option<&PathBuf> {
         self.errors.iter().find_map(|problem| match &problem.origin {
             Origin::File(path) => Some(path),

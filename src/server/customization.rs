@@ -59,14 +59,14 @@ async fn changed(
         let (kind, hint) = match &error {
             TrustError::NoFolder => (ErrorKind::WrongState, "Open a folder."),
             TrustError::NothingPending { .. } | TrustError::Broken { .. } => {
-                (ErrorKind::NotFound, "roo/trust/get shows what waits.")
+                (ErrorKind::NotFound, "roo/trust/get shows what waits for approval.")
             }
             TrustError::NotTrusted { .. } => (ErrorKind::NotFound, "Trust the workspace first."),
             TrustError::Changed { .. } | TrustError::BringsOther => {
-                (ErrorKind::Mismatch, "Show the file again and ask again.")
+                (ErrorKind::Mismatch, "Show the file again and repeat the request.")
             }
             TrustError::Damaged { .. } | TrustError::Replaced | TrustError::Write { .. } => {
-                (ErrorKind::Storage, "Look at the disk and the rights of the state directory.")
+                (ErrorKind::Storage, "Check the disk and the permissions of the state directory.")
             }
         };
         failure(kind, error.to_string(), None, hint)

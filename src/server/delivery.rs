@@ -1,6 +1,5 @@
-//! What a plain client's user is told and asked: approvals and questions as message requests where the
-//! client has them, the ends of requests as messages. A branch asks by its name; its end is its parent's
-//! business.
+//! Messages and questions for a plain client's user: approvals and questions as message requests where the client has
+//! them, the ends of requests as messages. A branch asks by its name; its end is its parent's business.
 //!
 //! A popup is one way to answer among others. It only brings the question; the first answer counts,
 //! wherever it comes from. A popup that is closed answers nothing.
@@ -35,10 +34,10 @@ const TRUST_ID: &str = "trust";
 
 /// Something that the user is asked.
 #[derive(Clone, Debug)]
-enum Asked {
+enum UserPrompt {
     Approval(Asker, PendingApproval),
     Question(Asker, PendingQuestion),
-    /// Whether what the workspace brings, by paths, may steer agents.
+    /// Trust in the workspace's files that steer agents, by paths.
     Trust(Vec<String>),
 }
 
@@ -59,7 +58,7 @@ impl Asker {
     }
 }
 
-impl Asked {
+impl UserPrompt {
     fn of(event: &EventParams, branch: Option<String>) -> Option<Self> {
         let asker = Asker { root: event.root_id.clone(), branch };
         match event.event.clone() {
@@ -91,12 +90,12 @@ impl Asked {
             }
             Self::Question(asker, question) => format!("{}: {}", asker.asks(), question.text),
             Self::Trust(brings) => {
-                format!("roo asks: may what this workspace brings steer agents? {}", brings.join(", "))
+                format!("roo asks: may these files of the workspace steer agents? {}", brings.join(", "))
             }
         }
     }
 
-    /// How to answer without a popup.
+    /// Explains how to answer without a popup.
     fn hint(&self) -> &'static str {
         match self {
             Self::Approval(..) => "Run roo.approve, roo.deny or roo.showDiff.",
@@ -120,7 +119,7 @@ impl Asked {
     }
 }
 
-/// What a popup came to.
+/// Result of a popup.
 enum Closed {
     /// It was answered, or nobody waits for the answer any more.
     Done,
@@ -135,9 +134,9 @@ enum Closed {
 enum Notice {
     /// With the name of the branch that it is about.
     Event(Arc<EventParams>, Option<String>),
-    Closed(Asked, Closed),
+    Closed(UserPrompt, Closed),
     /// To be asked, besides what tasks ask.
-    Ask(Asked),
+    Ask(UserPrompt),
 }
 
 /// Tells and asks, for every request that comes to live here.
@@ -162,7 +161,7 @@ pub(super) async fn accompany(
         && !report.trusted
         && !report.brings.is_empty()
     {
-        let _ = sender.send(Notice::Ask(Asked::Trust(report.brings)));
+        let _ = sender.send(Notice::Ask(UserPrompt::Trust(report.brings)));
     }
     while let Some(mut follower) = requests.next(&services.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
@@ -198,8 +197,8 @@ struct Delivery {
     notices: mpsc::UnboundedSender<Notice>,
     popups: bool,
     /// Still to be asked, oldest first.
-    waiting: VecDeque<Asked>,
-    /// What the user is being asked. A popup whose question was answered elsewhere doesn't count.
+    waiting: VecDeque<UserPrompt>,
+    /// Open question. A popup whose question was answered elsewhere doesn't count.
     open: Option<String>,
 }
 
@@ -233,7 +232,7 @@ impl Delivery {
                 }
             }
             Event::ServerDegraded { reason } => self.session.tell(MessageType::WARNING, reason).await,
-            _ => self.waiting.extend(Asked::of(event, branch)),
+            _ => self.waiting.extend(UserPrompt::of(event, branch)),
         }
     }
 
@@ -245,7 +244,7 @@ impl Delivery {
         }
     }
 
-    async fn on_closed(&mut self, asked: Asked, closed: Closed) {
+    async fn on_closed(&mut self, asked: UserPrompt, closed: Closed) {
         // Answered elsewhere in between, or being asked no more.
         if self.open.as_deref() != Some(asked.id()) {
             return;
@@ -262,7 +261,7 @@ impl Delivery {
         }
     }
 
-    async fn ask(&mut self, asked: Asked) {
+    async fn ask(&mut self, asked: UserPrompt) {
         if !self.popups {
             self.tell_waits(&asked).await;
             return;
@@ -277,30 +276,30 @@ impl Delivery {
         });
     }
 
-    async fn tell_waits(&self, asked: &Asked) {
+    async fn tell_waits(&self, asked: &UserPrompt) {
         asked.note_shown(&self.session);
         let message = format!("{} {}", one_line(&asked.text(), MESSAGE), asked.hint());
         self.session.client.show_message(MessageType::INFO, message).await;
     }
 }
 
-/// What a user is told of a request's end; none while it goes on.
+/// Returns the message for a request's end; none while it continues.
 fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Option<(MessageType, String)> {
     let detail = result.or(reason).map(|detail| format!(": {detail}")).unwrap_or_default();
     let (kind, advice) = match state {
         TaskState::Completed | TaskState::Cancelled => (MessageType::INFO, ""),
         TaskState::Failed => (MessageType::ERROR, ""),
-        TaskState::Interrupted => (MessageType::WARNING, ". Run roo.resume to go on."),
+        TaskState::Interrupted => (MessageType::WARNING, ". Run roo.resume to continue."),
         TaskState::Running | TaskState::Waiting | TaskState::Paused => return None,
     };
     Some((kind, format!("{}{detail}{advice}", state.as_str())))
 }
 
 /// Asks once, and passes the answer on.
-async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked: &Asked) -> Closed {
+async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked: &UserPrompt) -> Closed {
     asked.note_shown(session);
     let opened =
-        matches!(asked, Asked::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
+        matches!(asked, UserPrompt::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
     let actions =
         asked.choices(opened).into_iter().map(|title| MessageActionItem { title, properties: [].into() });
     let text = one_line(&asked.text(), MESSAGE);
@@ -316,7 +315,7 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
     };
     let by = session.client_name();
     let outcome = match asked {
-        Asked::Approval(asker, approval) => {
+        UserPrompt::Approval(asker, approval) => {
             let Some(option) = approval.options.iter().find(|option| option.name == choice) else {
                 show_details(session, services, &asker.root, approval).await;
                 return Closed::Again;
@@ -330,7 +329,7 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
             };
             customization::respond(session, services, params).await
         }
-        Asked::Question(_, question) => {
+        UserPrompt::Question(_, question) => {
             let chosen = question.suggestions.iter().find(|suggestion| suggestion.label() == choice);
             let Some(text) = chosen.map(|suggestion| suggestion.text.clone()) else {
                 return Closed::Dismissed;
@@ -338,30 +337,32 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
             let question_id = question.question_id.clone();
             services.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
         }
-        Asked::Trust(_) if choice == TRUST => {
+        UserPrompt::Trust(_) if choice == TRUST => {
             let granted = customization::grant(session, services, Grant::Workspace).await;
             if let Err(error) = granted {
                 session.tell(MessageType::ERROR, &error.message).await;
             }
             return Closed::Done;
         }
-        Asked::Trust(_) => return Closed::Done,
+        UserPrompt::Trust(_) => return Closed::Done,
     };
     let late = match outcome {
         Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),
         Ok(AnswerResult { accepted: true, .. }) => return Closed::Done,
-        Ok(AnswerResult { by, .. }) => format!("thank you, {by} has answered that already"),
-        Err(EngineError::NotFound { .. }) => "thank you, that is not asked any more".to_owned(),
+        Ok(AnswerResult { by, .. }) => format!("{by} has already answered that"),
+        Err(EngineError::NotFound { .. }) => "that question is no longer open".to_owned(),
         Err(error) => error.to_string(),
     };
     session.tell(MessageType::INFO, &late).await;
     Closed::Done
 }
 
-/// What an answer to an interrupted request needs besides.
-pub(super) const RESUME: &str = "your answer is kept; the request is interrupted and goes on with roo.resume";
+/// Hint about an answer to an interrupted request.
+pub(super) const RESUME: &str =
+    "your answer is saved; the request is interrupted, continue it with roo.resume";
 
-/// What a popup offers. To refuse a call for good is a rare wish, and a long row of buttons hides the usual ones.
+/// Returns the options of a popup. To refuse a call for good is a rare wish, and a long row of buttons hides the usual
+/// ones.
 fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &ApprovalOption> {
     let is_offer = approval.rule.as_ref().is_some_and(RuleSubject::is_offer);
     approval.answers(opened).filter(move |option| is_offer || option.kind != OptionKind::RejectAlways)
@@ -404,9 +405,9 @@ mod tests {
             reviewable: false,
         };
         let branch = Asker { root: TaskId::new("t"), branch: Some("🪲 Find the cause".into()) };
-        let asked = Asked::Approval(branch.clone(), approval.clone());
+        let asked = UserPrompt::Approval(branch.clone(), approval.clone());
         assert_eq!(asked.choices(false), ["Show details", "Deny", "Allow"]);
-        let long = Asked::Approval(branch, PendingApproval { must_open: true, ..approval });
+        let long = UserPrompt::Approval(branch, PendingApproval { must_open: true, ..approval });
         assert_eq!(long.choices(false), ["Show details", "Deny"]);
         assert_eq!(long.choices(true), ["Show details", "Deny", "Allow"]);
         assert_eq!(asked.text(), "roo 🪲 Find the cause asks: Write a (write)");
@@ -416,7 +417,7 @@ mod tests {
             text: "Which?".into(),
             suggestions: vec![Suggestion { text: "this".into(), mode: None }],
         };
-        let asked = Asked::Question(Asker { root: TaskId::new("t"), branch: None }, question);
+        let asked = UserPrompt::Question(Asker { root: TaskId::new("t"), branch: None }, question);
         assert_eq!(asked.choices(false), ["Later", "this"]);
         assert_eq!(asked.text(), "roo asks: Which?");
     }

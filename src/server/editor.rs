@@ -41,9 +41,9 @@ pub(super) struct ClientEditor {
     pub(super) edits: Edits,
     /// Which operations on files its edits may hold.
     pub(super) files: FileOperations,
-    /// Whether it has its user confirm annotated edits.
+    /// True if it has its user confirm annotated edits.
     pub(super) reviews: bool,
-    /// Whether it answers `roo/document/save`.
+    /// True if it answers `roo/document/save`.
     pub(super) saves: bool,
 }
 

@@ -1,5 +1,5 @@
-//! How messages lie in a stream of bytes: `Content-Length` headers and bodies, read so that nothing a
-//! client sends can make the server lose its place for good or run out of memory.
+//! Framing of messages in a stream of bytes: `Content-Length` headers and bodies, read so that nothing a client sends
+//! can make the server lose its place for good or run out of memory.
 //!
 //! What is in a body is the business of [`super::intake`].
 
@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _
 pub(super) const BODY_LIMIT: u64 = 64 * 1024 * 1024;
 /// The longest header line that is kept whole, in bytes.
 const LINE_LIMIT: usize = 8 * 1024;
-/// What is kept of a longer one: enough for a header that begins within it.
+/// Number of bytes kept of a longer one: enough for a header that begins within it.
 const LINE_END: usize = 64;
 const LENGTH_HEADER: &[u8] = b"content-length:";
 
@@ -33,8 +33,8 @@ pub(super) struct Frames<R> {
     length: Option<u64>,
 }
 
-/// What a line between two bodies says.
-enum Line {
+/// Content of a line between two bodies.
+enum HeaderLine {
     /// The length of the next body, and whether nothing stood before it.
     Length(u64, bool),
     Header,
@@ -83,13 +83,13 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         let (mut clean, mut in_headers) = (true, false);
         while let Some(line) = read_line(&mut self.input).await? {
             match read_header(&line) {
-                Line::Length(length, alone) => return Ok(Some((length, clean && alone))),
-                Line::Header => in_headers = true,
+                HeaderLine::Length(length, alone) => return Ok(Some((length, clean && alone))),
+                HeaderLine::Header => in_headers = true,
                 // The end of headers without a length.
-                Line::Blank if in_headers => (clean, in_headers) = (false, false),
+                HeaderLine::Blank if in_headers => (clean, in_headers) = (false, false),
                 // Harmless between two messages.
-                Line::Blank => {}
-                Line::Noise => clean = false,
+                HeaderLine::Blank => {}
+                HeaderLine::Noise => clean = false,
             }
         }
         Ok(None)
@@ -100,9 +100,9 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         let mut agreed = Ok(length);
         while let Some(line) = read_line(&mut self.input).await? {
             match read_header(&line) {
-                Line::Blank => return Ok(Some(agreed)),
-                Line::Length(other, _) if other != length => agreed = Err(Conflict),
-                Line::Length(..) | Line::Header | Line::Noise => {}
+                HeaderLine::Blank => return Ok(Some(agreed)),
+                HeaderLine::Length(other, _) if other != length => agreed = Err(Conflict),
+                HeaderLine::Length(..) | HeaderLine::Header | HeaderLine::Noise => {}
             }
         }
         Ok(None)
@@ -112,23 +112,23 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 /// One message has two lengths.
 struct Conflict;
 
-fn read_header(line: &[u8]) -> Line {
+fn read_header(line: &[u8]) -> HeaderLine {
     if line.is_empty() {
-        return Line::Blank;
+        return HeaderLine::Blank;
     }
     let lower = line.to_ascii_lowercase();
     let start = lower.windows(LENGTH_HEADER.len()).position(|window| window == LENGTH_HEADER);
     if let Some(start) = start {
         let value = line.get(start + LENGTH_HEADER.len()..).unwrap_or_default();
         let value = std::str::from_utf8(value).ok().and_then(|value| value.trim().parse().ok());
-        return value.map_or(Line::Noise, |length| Line::Length(length, start == 0));
+        return value.map_or(HeaderLine::Noise, |length| HeaderLine::Length(length, start == 0));
     }
     let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
     if name.len() < line.len() && !name.is_empty() && name.iter().all(is_token) {
-        Line::Header
+        HeaderLine::Header
     } else {
-        Line::Noise
+        HeaderLine::Noise
     }
 }
 

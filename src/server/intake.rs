@@ -1,4 +1,4 @@
-//! What comes in and what goes out: messages reach their handlers in the order in which they were sent,
+//! Input and output of the server: messages reach their handlers in the order in which they were sent,
 //! no handler keeps another one waiting, and every request is answered exactly once.
 //!
 //! A handler is polled once here, in arrival order; what it does before its first `await` is done in
@@ -26,11 +26,11 @@ use tower_service::Service;
 
 use super::frames::{BODY_LIMIT, Frame, Frames};
 
-/// How many requests may be unanswered; the reader waits while there are more.
+/// Maximum number of unanswered requests; the reader waits while there are more.
 pub(super) const CONCURRENCY: usize = 4096;
-/// How much is written at once, in bytes.
+/// Number of bytes written at once.
 const WRITE_BATCH: usize = 64 * 1024;
-/// How long answers are still written after the input has ended.
+/// Time for which answers are still written after the input has ended.
 const DRAIN: Duration = Duration::from_millis(100);
 
 tokio::task_local! {
@@ -47,9 +47,9 @@ pub(super) fn answered() -> CancellationToken {
     })
 }
 
-/// Why there is nothing more to do.
+/// Reasons why there is nothing more to do.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(super) enum IntakeEnd {
     /// The client said `exit`.
     Exit,
     /// The input ended.
@@ -72,7 +72,7 @@ pub(super) async fn run<S>(
     output: impl AsyncWrite + Unpin + Send + 'static,
     service: S,
     socket: ClientSocket,
-) -> Ending
+) -> IntakeEnd
 where
     S: Service<Request, Response = Option<Response>, Error = ExitedError>,
     S::Future: Send + 'static,
@@ -83,7 +83,7 @@ where
     let ending = tokio::select! {
         ending = read(input, service, answers, sender) => ending,
         broken = &mut writing => {
-            return Ending::Broken(broken.map_err(io::Error::other).flatten().err().unwrap_or_else(|| {
+            return IntakeEnd::Broken(broken.map_err(io::Error::other).flatten().err().unwrap_or_else(|| {
                 io::ErrorKind::BrokenPipe.into()
             }));
         }
@@ -100,7 +100,7 @@ async fn read<S>(
     mut service: S,
     mut answers: impl futures_util::Sink<Response> + Unpin,
     outgoing: mpsc::UnboundedSender<Outgoing>,
-) -> Ending
+) -> IntakeEnd
 where
     S: Service<Request, Response = Option<Response>, Error = ExitedError>,
     S::Future: Send + 'static,
@@ -119,10 +119,10 @@ where
             Ok(Some(Frame::Noise)) => Incoming::refused(
                 Id::Null,
                 ErrorCode::ParseError,
-                "bytes that are no message were skipped; a message begins with Content-Length".into(),
+                "bytes that are not a message were skipped; a message begins with Content-Length".into(),
             ),
-            Ok(None) => return Ending::EndOfInput,
-            Err(error) => return Ending::Broken(error),
+            Ok(None) => return IntakeEnd::EndOfInput,
+            Err(error) => return IntakeEnd::Broken(error),
         };
         while handlers.try_join_next().is_some() {}
         let request = match incoming {
@@ -161,12 +161,12 @@ where
             }
         }
         if exits {
-            return Ending::Exit;
+            return IntakeEnd::Exit;
         }
     }
 }
 
-/// What a handler came to; a panic is an answer too.
+/// Builds the response of a handler; a panic is an answer too.
 fn response(
     outcome: Result<Result<Option<Response>, ExitedError>, Box<dyn Any + Send>>,
     id: Option<Id>,

@@ -1,4 +1,4 @@
-//! How the server begins and ends: standard input and output, signals, the parent process, exit codes.
+//! Beginning and end of the server: standard input and output, signals, the parent process, exit codes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::handlers;
-use super::intake::{self, Ending};
+use super::intake::{self, IntakeEnd};
 use super::session::ProcessServices;
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};
 
-/// How long tasks may take to stop when the client has gone.
+/// Time limit for tasks to stop when the client has gone.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Serves one client on standard input and output until it is done, and returns the exit code: 0 if it
@@ -41,9 +41,9 @@ async fn serve(
     let session = Arc::clone(service.session());
     tokio::select! {
         ending = intake::run(input, output, service, socket) => match ending {
-            Ending::Exit => {}
-            Ending::EndOfInput => tracing::info!("the client has closed its end"),
-            Ending::Broken(error) => tracing::warn!(%error, "the connection is broken"),
+            IntakeEnd::Exit => {}
+            IntakeEnd::EndOfInput => tracing::info!("the client closed the connection"),
+            IntakeEnd::Broken(error) => tracing::warn!(%error, "the connection is broken"),
         },
         () = session.abandoned.cancelled() => tracing::warn!("the process that started the server has ended"),
         () = signalled() => tracing::info!("ended by a signal"),

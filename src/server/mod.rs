@@ -39,7 +39,7 @@ pub use lifecycle::serve_stdio;
 /// The code of a request that failed for a reason of ours: LSP's `RequestFailed`.
 const REQUEST_FAILED: i64 = -32803;
 
-/// What a client is told of a failure of the engine.
+/// Converts a failure of the engine to an error for the client.
 fn engine_failure(error: &EngineError, task: Option<&TaskId>) -> Error {
     failure(error.kind(), error.to_string(), task.cloned(), error.hint())
 }

@@ -31,7 +31,7 @@ const PACE: Duration = Duration::from_millis(250);
 /// The longest line, in characters.
 const LINE: usize = 100;
 const TOKEN: &str = "roo/";
-/// What a token has between its task and a command.
+/// Separator of task and command in a token.
 const COMMAND: &str = "command/";
 
 /// The task whose progress has this token, and the command in the background if it is one's.
@@ -50,7 +50,7 @@ pub(super) async fn accompany(
     while let Some(follower) = requests.next(&services.engine).await {
         let (session, services) = (Arc::clone(&session), Arc::clone(&services));
         session.clone().spawn(async move {
-            let mut line = Line::default();
+            let mut line = ProgressLine::default();
             if follower.position() > 0
                 && let Ok(task) = services.engine.get(follower.root()).await
             {
@@ -62,16 +62,16 @@ pub(super) async fn accompany(
     }
 }
 
-async fn show(session: &Session, mut follower: Follower, mut line: Line) {
+async fn show(session: &Session, mut follower: Follower, mut line: ProgressLine) {
     let root = follower.root().clone();
-    let mut shown = Shown { session, root, bars: 0, bar: None, commands: vec![] };
+    let mut shown = ProgressDisplay { session, root, bars: 0, bar: None, commands: vec![] };
     loop {
         let batch = tokio::select! {
             () = shown.due(&line) => vec![],
             batch = follower.next(|| session.process.clock.now()) => match batch {
                 Ok(batch) => batch,
                 Err(error) => {
-                    tracing::warn!(%error, "progress can't be shown any more");
+                    tracing::warn!(%error, "progress can no longer be shown");
                     shown.end("").await;
                     return;
                 }
@@ -88,9 +88,9 @@ async fn show(session: &Session, mut follower: Follower, mut line: Line) {
     }
 }
 
-/// What is to be shown of a request.
+/// Progress line of a request.
 #[derive(Debug, Default)]
-struct Line {
+struct ProgressLine {
     /// Of the request.
     mode: String,
     title: String,
@@ -103,7 +103,7 @@ struct Line {
     commands: Vec<(CommandId, String)>,
 }
 
-impl Line {
+impl ProgressLine {
     fn apply(&mut self, params: &EventParams) {
         let own = params.task_id == params.root_id;
         self.apply_to_commands(&params.event);
@@ -160,8 +160,8 @@ impl Line {
     }
 }
 
-/// What is shown.
-struct Shown<'a> {
+/// Displayed progress.
+struct ProgressDisplay<'a> {
     session: &'a Session,
     root: TaskId,
     bars: u32,
@@ -176,9 +176,9 @@ struct Bar {
     at: Instant,
 }
 
-impl Shown<'_> {
+impl ProgressDisplay<'_> {
     /// Resolves when the line differs from what is shown and may be sent.
-    async fn due(&self, line: &Line) {
+    async fn due(&self, line: &ProgressLine) {
         match &self.bar {
             Some(bar) if bar.text != line.text() => tokio::time::sleep_until(bar.at + PACE).await,
             _ => std::future::pending().await,
@@ -186,7 +186,7 @@ impl Shown<'_> {
     }
 
     /// Shows the line, if it may be shown now. False when the client wants no progress.
-    async fn update(&mut self, line: &Line) -> bool {
+    async fn update(&mut self, line: &ProgressLine) -> bool {
         match &mut self.bar {
             None if line.at_work => return self.begin(line).await,
             Some(_) if !line.at_work => self.end(&line.text()).await,
@@ -205,7 +205,7 @@ impl Shown<'_> {
     }
 
     /// Shows each command in the background as long as it runs.
-    async fn update_commands(&mut self, line: &Line) {
+    async fn update_commands(&mut self, line: &ProgressLine) {
         let runs = |id: &CommandId| line.commands.iter().any(|(running, _)| running == id);
         let (running, ended): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.commands).into_iter().partition(|id| runs(id));
@@ -237,7 +237,7 @@ impl Shown<'_> {
         ProgressToken::String(format!("{TOKEN}{}/{COMMAND}{command}", self.root))
     }
 
-    async fn begin(&mut self, line: &Line) -> bool {
+    async fn begin(&mut self, line: &ProgressLine) -> bool {
         self.bars += 1;
         let token = ProgressToken::String(format!("{TOKEN}{}/{}", self.root, self.bars));
         if let Err(error) = self.session.client.create_work_done_progress(token.clone()).await {
@@ -280,8 +280,8 @@ mod tests {
         EventParams { root_id: task_id.root(), task_id, seq: None, from: None, at: 0, event }
     }
 
-    fn begun() -> Line {
-        let mut line = Line::default();
+    fn begun() -> ProgressLine {
+        let mut line = ProgressLine::default();
         line.apply(&event(
             "t",
             Event::TaskCreated {

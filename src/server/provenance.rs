@@ -36,7 +36,7 @@ impl Provenance {
     }
 }
 
-/// What to say of a line; null for one that no agent wrote.
+/// Builds the hover of a line; null for one that no agent wrote.
 pub(super) async fn hovered(
     session: &Arc<Session>,
     uri: String,

@@ -34,10 +34,10 @@ use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Works
 
 /// The longest message, in characters: editors show one line.
 pub(super) const MESSAGE: usize = 200;
-/// How long tasks may take to stop when the client asks for an orderly end.
+/// Time limit for tasks to stop when the client asks for an orderly shutdown.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
-/// What the process gives to a connection.
+/// Services of the process for a connection.
 pub(super) struct ProcessServices {
     /// The user's settings file.
     pub(super) config_file: PathBuf,
@@ -99,7 +99,7 @@ impl Session {
         self.negotiated.get_or_init(|| negotiated)
     }
 
-    /// What was settled; none before `initialize`.
+    /// Returns the negotiated capabilities; none before `initialize`.
     pub(super) fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
     }
@@ -109,7 +109,7 @@ impl Session {
         self.negotiated().map_or("client", |negotiated| &negotiated.client)
     }
 
-    /// Whether the client speaks `roo/*`.
+    /// Returns whether the client speaks `roo/*`.
     pub(super) fn is_typed(&self) -> bool {
         self.negotiated().is_some_and(|negotiated| negotiated.typed)
     }
@@ -154,6 +154,7 @@ impl Session {
             directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
+            server_tools: Arc::new(roo_engine::server_tools::NoServerTools),
         });
         let services = Arc::new(WorkspaceServices {
             engine,
@@ -232,11 +233,11 @@ impl Session {
     async fn introduce(&self, configured: &Configured, lost: Vec<String>) {
         configured.report(&self.client).await;
         if let Some(path) = configured.has_file_errors() {
-            let message = format!("{} is wrong and was left out; see its diagnostics", path.display());
+            let message = format!("{} is invalid and was ignored; see its diagnostics", path.display());
             self.tell(MessageType::ERROR, &message).await;
         }
         for folder in lost {
-            let message = format!("the workspace folder {folder} and was left out");
+            let message = format!("the workspace folder {folder} and was ignored");
             self.tell(MessageType::WARNING, &message).await;
         }
         for folder in self.negotiated().iter().flat_map(|negotiated| &negotiated.folders) {
@@ -260,8 +261,7 @@ impl Session {
         for stopped in services.engine.workspace().recover().await {
             let files: Vec<String> = stopped.files.iter().map(|file| file.display().to_string()).collect();
             let message = format!(
-                "a change of several files was interrupted and can't be completed: {} changed meanwhile. What is \
-                 missing is beside the files, as .roo-lsp-*.tmp; {} lists it",
+                "a change of several files was interrupted and can't be completed: {} changed in the meantime. The missing parts are beside the files, in .roo-lsp-*.tmp; {} lists them",
                 if files.is_empty() { "its journal was".to_owned() } else { files.join(", ") },
                 stopped.journal.display(),
             );
@@ -278,16 +278,16 @@ impl Session {
     pub(super) async fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
         if tokio::time::timeout(SHUTDOWN_DEADLINE, self.stop_tasks()).await.is_err() {
-            tracing::warn!("tasks did not stop in time; what they did last may be unknown to them");
+            tracing::warn!("tasks did not stop in time; their last actions may be missing from their logs");
         }
     }
 
-    /// Whether it is between `initialize` and `shutdown`.
+    /// Returns whether it is between `initialize` and `shutdown`.
     pub(super) fn is_open(&self) -> bool {
         self.negotiated().is_some() && !self.was_shut_down()
     }
 
-    /// Whether the client asked for an orderly end.
+    /// Returns whether the client asked for an orderly end.
     pub(super) fn was_shut_down(&self) -> bool {
         self.shutdown.load(Ordering::SeqCst)
     }

@@ -9,13 +9,13 @@ use roo_protocol::task::PendingApproval;
 
 /// The approvals that a client was shown, in a message, a document or a diagnostic.
 #[derive(Default)]
-pub(super) struct ShownApprovals(Mutex<HashMap<ApprovalId, Shown>>);
+pub(super) struct ShownApprovals(Mutex<HashMap<ApprovalId, ShownApproval>>);
 
-/// How an approval was shown.
-struct Shown {
+/// Form in which an approval was shown.
+struct ShownApproval {
     /// Of the action that was shown.
     digest: Digest,
-    /// Whether all of it was, and not its title alone.
+    /// True if all of it was, and not its title alone.
     in_full: bool,
 }
 
@@ -25,27 +25,27 @@ impl ShownApprovals {
         let mut shown = self.lock();
         let known = shown.get(&approval.approval_id).filter(|known| known.digest == approval.digest);
         let in_full = known.is_some_and(|known| known.in_full);
-        shown.insert(approval.approval_id.clone(), Shown { digest: approval.digest, in_full });
+        shown.insert(approval.approval_id.clone(), ShownApproval { digest: approval.digest, in_full });
     }
 
     /// The details of an approval were shown to the user.
     pub(super) fn note_in_full(&self, approval: &PendingApproval) {
-        let shown = Shown { digest: approval.digest, in_full: true };
+        let shown = ShownApproval { digest: approval.digest, in_full: true };
         self.lock().insert(approval.approval_id.clone(), shown);
     }
 
-    /// Whether the user was shown this very action.
+    /// Returns whether the user was shown this very action.
     pub(super) fn has(&self, approval: &PendingApproval) -> bool {
         self.lock().get(&approval.approval_id).is_some_and(|shown| shown.digest == approval.digest)
     }
 
-    /// Whether the user was shown all of this very action.
+    /// Returns whether the user was shown all of this very action.
     pub(super) fn has_in_full(&self, approval: &PendingApproval) -> bool {
         let shown = self.lock();
         shown.get(&approval.approval_id).is_some_and(|shown| shown.digest == approval.digest && shown.in_full)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ApprovalId, Shown>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ApprovalId, ShownApproval>> {
         // Every change under the lock is one call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What a typed client is shown: a feed for each request that it is attached to.
+//! Events for a typed client: a feed for each request that it is attached to.
 //!
 //! A feed is a cursor with one message on the way. While the client is slow, the feed waits and the
 //! journal collects; what comes next is then one larger piece.
@@ -31,10 +31,10 @@ impl Notification for RooEvent {
 /// The subscriptions of one client, by request.
 #[derive(Default)]
 pub(super) struct Subscriptions {
-    running: Mutex<HashMap<TaskId, Running>>,
+    running: Mutex<HashMap<TaskId, RunningSubscription>>,
 }
 
-struct Running {
+struct RunningSubscription {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -56,7 +56,7 @@ impl Subscriptions {
         let stop = session.ended.child_token();
         let feed = Subscription { session: Arc::clone(session), follower };
         let task = tokio::spawn(feed.run(stop.clone(), after));
-        running.insert(root, Running { stop, task });
+        running.insert(root, RunningSubscription { stop, task });
     }
 
     /// Sends the events of every request from now on. Cursors that are there stay.
@@ -83,7 +83,7 @@ impl Subscriptions {
                 stop.run_until_cancelled(follow).await;
             }
         });
-        self.lock().insert(everything, Running { stop, task });
+        self.lock().insert(everything, RunningSubscription { stop, task });
     }
 
     /// Sends nothing more of the request that this task belongs to, or of any.
@@ -107,7 +107,7 @@ impl Subscriptions {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Running>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, RunningSubscription>> {
         // Every change under the lock is one call.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,7 +178,7 @@ impl Subscription {
                         }
                     }
                     Err(error) => {
-                        let reason = format!("{error}; attach again to go on");
+                        let reason = format!("{error}; attach again to continue");
                         self.send(notice(self.follower.root(), now(), reason)).await;
                         return;
                     }

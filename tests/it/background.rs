@@ -366,8 +366,8 @@ turns:
     eventually("the start of the command", || !processes::with(&mark).is_empty());
     client.command("roo.openTask", Value::Null);
     let (uri, _) = client.until_document("/task.md", "sleep");
-    client.choose(&uri, 0..0, "Roo: send the running command to the background");
-    client.until_document("/task.md", "runs on in the background as");
+    client.choose(&uri, 0..0, "Roo: move the running command to the background");
+    client.until_document("/task.md", "continues in the background as");
     let stop = format!("Roo: stop {FIRST}: echo begun; sleep {mark}");
     let titles: Vec<String> = client.actions(&uri, 0..0).into_iter().map(|(title, _)| title).collect();
     assert!(titles.contains(&stop), "{titles:?}");

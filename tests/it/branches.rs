@@ -345,7 +345,7 @@ fn a_plain_client_changes_mode_and_model_by_commands() {
     client.command("roo.switchMode", json!("ask"));
     client.message("the next turn of the task is in the mode ask");
     client.command("roo.selectProfile", json!("default"));
-    client.message("the task goes on with the profile default");
+    client.message("the task continues with the profile default");
     let tree = client.command("roo.showTree", Value::Null);
     assert_eq!((&tree["nodes"][0]["mode"], &tree["nodes"][1]["mode"]), (&json!("ask"), &json!("code")));
     for (command, told) in

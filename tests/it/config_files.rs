@@ -141,16 +141,16 @@ fn every_kind_of_file_is_checked() {
     let home = Home::new();
     let mut client = Client::start(&home, Options::plain());
     for (path, text, message) in [
-        (home.work(".roo/commands/a.md"), "---\nmode: [code]\n---\n", "'mode' must be text"),
+        (home.work(".roo/commands/a.md"), "---\nmode: [code]\n---\n", "'mode' must be a string"),
         (home.work(".roo/skills/a/SKILL.md"), "---\nname: b\n---\n", "'name' is 'b'"),
         (home.work(".roo/rules/a.md"), "---\nglobs: x\n---\n", "rules have no front matter"),
-        (home.work(".rooignore"), "a{b\n", "this pattern can't be understood"),
-        (home.work(".rooprotected"), "a{b\n", "this pattern can't be understood, so every change"),
+        (home.work(".rooignore"), "a{b\n", "this pattern is invalid"),
+        (home.work(".rooprotected"), "a{b\n", "this pattern is invalid, so every change"),
         (home.config_file(), "limits: { depth: x }\n", "limits.depth: "),
-        (home.config_file(), "protected: [infra/, 'a{']\n", "protected: entry 2 is no pattern: "),
+        (home.config_file(), "protected: [infra/, 'a{']\n", "protected: entry 2 is not a valid pattern: "),
         (home.config_file(), "profils: {}\n", "profils: unknown key, ignored; did you mean `profiles`?"),
         (home.work(".roo/hooks.json"), "{\"hooks\": {\"PreTool\": []}}", "there is no event 'PreTool'"),
-        (home.path("config/roo-lsp/hooks.json"), "{", "this is no JSON"),
+        (home.path("config/roo-lsp/hooks.json"), "{", "invalid JSON"),
     ] {
         client.open(&path, text);
         let shown = diagnostics(&mut client, &path);

@@ -262,7 +262,7 @@ fn the_first_command_of_an_untrusted_folder_asks_for_trust_as_well() {
     assert_eq!(client.request("roo/trust/get", json!({}))["trusted"], true);
     let rules = client.request("roo/rule/list", json!({}));
     assert_eq!(rules["rules"][0]["subject"]["kind"], "confinedCommands", "{rules}");
-    // Either half is taken back by itself, and then commands ask again.
+    // Either half is revoked by itself, and then commands ask again.
     client.request("roo/trust/revoke", json!({}));
     client.start_task("Again");
     let asked = client.event("approval.requested");

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::support::client::eventually;
 use crate::support::engine::Fixture;
-use crate::support::model_server::{Answer, FORMATS, ModelServer, Step, body};
+use crate::support::model_server::{Answer, FORMATS, ModelServer, Step, base_url, body};
 use crate::support::processes;
 use crate::support::project::Project;
 
@@ -409,10 +409,9 @@ fn endpoint(
     files: &[(&str, &str)],
     more: Value,
 ) -> Fixture {
-    let url = if provider == "openai" { format!("{}/v1", server.url()) } else { server.url() };
     let mut settings = json!({
         "profiles": { "default": {
-            "provider": provider, "baseUrl": url, "model": "m", "toolProtocol": protocol,
+            "provider": provider, "baseUrl": base_url(provider, &server.url()), "model": "m", "toolProtocol": protocol,
             "timeouts": { "firstByteSec": 5, "idleSec": 5 },
         } },
         "autoApprove": { "write": true },
@@ -425,9 +424,15 @@ fn endpoint(
 
 /// From where on the rest of a body can be missing: behind the line that says that the answer is complete.
 fn completes_at(body: &str) -> usize {
-    let marks = ["\"message_stop\"", "\"finish_reason\":\"stop\"", "\"finish_reason\":\"tool_calls\""];
+    let marks = [
+        "\"message_stop\"",
+        "\"finish_reason\":\"stop\"",
+        "\"finish_reason\":\"tool_calls\"",
+        "\"type\":\"response.completed\"",
+        "\"finishReason\"",
+    ];
     let mark = marks.iter().find_map(|mark| body.find(mark)).unwrap();
-    mark + body[mark..].find('\n').unwrap()
+    mark + body[mark..].find(['\r', '\n']).unwrap()
 }
 
 mod wire {

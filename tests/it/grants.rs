@@ -50,8 +50,7 @@ fn rules(client: &mut Client) -> Vec<String> {
 #[test]
 fn a_host_that_the_proxy_refused_is_granted_by_its_name() {
     let line = "curl -sS --max-time 20 http://other.example/";
-    let settings = format!("{CONFINED}sandbox: {{ network: [files.example] }}\n");
-    let (_home, mut client) = begin(&calling(&[line; 3]), &settings, Options::typed());
+    let (_home, mut client) = begin(&calling(&[line; 3]), CONFINED, Options::typed());
     let task = client.start_task("Go");
     let asked = client.event("approval.requested");
     let title = asked["event"]["title"].as_str().unwrap();
@@ -66,6 +65,28 @@ fn a_host_that_the_proxy_refused_is_granted_by_its_name() {
     assert_eq!(rules(&mut client), ["Always allow commands to reach `other.example:80`"]);
     client.request("roo/rule/revoke", json!({ "ruleId": "r1" }));
     assert_eq!(rules(&mut client), [""; 0]);
+    client.shut_down();
+}
+
+#[test]
+fn a_host_that_is_granted_leaves_a_server_of_the_request_within_reach() {
+    const SERVE: &str = "python3 -u -m http.server 8123 --bind 127.0.0.1";
+    let fetch = "curl -sS --max-time 20 http://127.0.0.1:8123/hello.txt";
+    let other = "curl -sS --max-time 20 http://other.example/";
+    let serve = json!({ "command": SERVE, "timeout": 1 });
+    let script = calling(&[other, other, fetch]).replacen(
+        "turns:\n",
+        &format!("turns:\n  - calls: [{{ tool: execute_command, params: {serve} }}]\n"),
+        1,
+    );
+    let (home, mut client) = begin(&script, CONFINED, Options::typed());
+    fs::write(home.work("hello.txt"), "hello from the server\n").unwrap();
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    let log = fs::read_to_string(home.log(&task)).unwrap();
+    assert!(log.contains("hello from the server"), "{log}");
     client.shut_down();
 }
 

@@ -119,7 +119,7 @@ async fn a_prompt_that_a_hook_refuses_never_reaches_the_model() {
     assert!(errors(&task).iter().any(|text| text.ends_with("It holds a password.")));
     let snapshot = task.snapshot().await;
     assert_eq!(snapshot.item.usage.tokens_in, 0, "no model was asked");
-    assert_eq!(snapshot.item.title, "A prompt that a hook refused");
+    assert_eq!(snapshot.item.title, "A prompt that a hook blocked");
     let say = TaskSendParams {
         task_id: task.task.clone(),
         text: "Go on".into(),
@@ -208,7 +208,7 @@ async fn a_conversation_that_a_hook_keeps_is_not_shortened() {
         _ => None,
     });
     let asked = asked.await;
-    assert!(asked.ends_with("A hook keeps the conversation as long as it is. Keep it all."), "{asked}");
+    assert!(asked.ends_with("A hook blocked the shortening of the conversation. Keep it all."), "{asked}");
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn a_search_path_that_hooks_leave_finds_no_program_of_the_workspace() {
     // The first is allowed by its name.
     task.decide("allow_once").await;
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
-    assert!(errors(&task).iter().any(|text| text.contains("/bin of the workspace's")), "{:?}", errors(&task));
+    assert!(errors(&task).iter().any(|text| text.contains("/bin to PATH")), "{:?}", errors(&task));
 }
 
 #[tokio::test]

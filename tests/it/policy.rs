@@ -262,7 +262,7 @@ fn where_commands_can_not_be_staged_and_have_to_be_none_runs() {
     let refused = check(project.folder().join(".state"));
     assert_eq!((&refused["verdict"], &refused["rule"]), (&json!("deny"), &json!("sandbox")));
     let reason = refused["reason"].as_str().unwrap();
-    assert!(reason.contains("commands can't be staged here: ") && reason.contains("lies in"), "{reason}");
+    assert!(reason.contains("commands can't be staged here: ") && reason.contains("is inside"), "{reason}");
 
     let mut command = project.program();
     command.args(["tool", "execute_command", "--allow", "--params", r#"{"command": "touch ran"}"#]);

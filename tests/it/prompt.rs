@@ -121,12 +121,12 @@ fn links_are_neither_read_out_of_the_workspace_nor_written() {
     fs::write(project.beside("secret.md"), "secret").unwrap();
     fs::remove_file(project.folder().join("README.md")).unwrap();
     std::os::unix::fs::symlink(project.beside("secret.md"), project.folder().join("README.md")).unwrap();
-    assert_refused(&project.run(&["prompt", "code", "--write"]), "README.md leads out of the workspace");
+    assert_refused(&project.run(&["prompt", "code", "--write"]), "README.md points outside the workspace");
 
     project.write("a.txt", "kept");
     fs::create_dir(project.folder().join(".roo")).unwrap();
     std::os::unix::fs::symlink(project.folder().join("a.txt"), project.folder().join(TARGET)).unwrap();
-    assert_refused(&project.run(&["prompt", "code", "--write", "--force"]), "is a link");
+    assert_refused(&project.run(&["prompt", "code", "--write", "--force"]), "is a symlink");
     assert_eq!(project.read("a.txt"), "kept");
 }
 

@@ -19,18 +19,18 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::support::model_server::{
-    Answer, ModelServer, Step, anthropic, anthropic_call, anthropic_text, anthropic_thinking, openai,
-    openai_call, openai_text, openai_thinking,
+    Answer, ModelServer, Step, anthropic, anthropic_call, anthropic_text, anthropic_thinking, base_url,
+    gemini, gemini_call, gemini_text, gemini_thinking, openai, openai_call, openai_text, openai_thinking,
+    responses, responses_call, responses_reasoning, responses_text,
 };
 
-const FORMATS: [&str; 2] = ["anthropic", "openai"];
+const FORMATS: [&str; 4] = ["anthropic", "openai", "openai-responses", "gemini"];
 const KEY: &str = "sk-0123456789abcdef";
 
 /// A profile for this server, with more fields.
 fn profile(format: &str, url: &str, more: Value) -> Profile {
-    let base_url = if format == "openai" { format!("{url}/v1") } else { url.to_owned() };
     let mut settings = json!({
-        "provider": format, "baseUrl": base_url, "model": "test-model", "apiKeyEnv": "KEY",
+        "provider": format, "baseUrl": base_url(format, url), "model": "test-model", "apiKeyEnv": "KEY",
         "pricePerMillion": { "input": 1, "output": 10, "cacheRead": 0.5, "cacheWrite": 2 },
     });
     settings.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
@@ -50,7 +50,7 @@ fn request(protocol: ToolProtocol, items: Vec<Item>) -> ModelRequest {
         system: "You are a tester.".into(),
         items: Arc::new(items),
         tail: Some("The time is 12:00.".into()),
-        tools: Arc::new([ToolName::ListFiles, ToolName::AttemptCompletion]),
+        tools: Arc::new([ToolName::ListFiles.into(), ToolName::AttemptCompletion.into()]),
         protocol,
         mode: "code".into(),
     }
@@ -143,6 +143,10 @@ mod rendering {
         let image = "data:image/png;base64,AAAA".to_owned();
         let own = match format {
             "openai" => json!({ "reasoning_content": "I look first." }),
+            "openai-responses" => {
+                json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "xyz" })
+            }
+            "gemini" => json!({ "callSignature": "sig" }),
             _ => json!({ "type": "thinking", "thinking": "I look first.", "signature": "sig" }),
         };
         let thinking = |origin: &str, opaque| AssistantBlock::Thinking {
@@ -177,7 +181,7 @@ mod rendering {
     }
 
     #[tokio::test]
-    async fn a_conversation_in_both_formats_and_protocols() {
+    async fn a_conversation_in_every_format_and_protocol() {
         for format in FORMATS {
             for protocol in [ToolProtocol::Native, ToolProtocol::Xml] {
                 let more = json!({ "maxTokens": 4096, "reasoning": "medium", "temperature": 0.5 });
@@ -199,6 +203,83 @@ mod rendering {
             let body = body("openai", hello(), more(name)).await;
             assert_eq!((&body["max_tokens"], &body["temperature"]), (&json!(100), &json!(0.5)), "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn claude_gets_a_budget_or_a_level_of_effort_as_the_catalogue_knows() {
+        let more =
+            |model: &str, level: &str| json!({ "model": model, "reasoning": level, "temperature": 0.5 });
+        let budget = body("anthropic", hello(), more("claude-sonnet-4-5", "medium")).await;
+        assert_eq!(budget["thinking"], json!({ "type": "enabled", "budget_tokens": 4050 }));
+        assert!(budget["output_config"].is_null());
+        let effort = body("anthropic", hello(), more("claude-opus-4-8", "xhigh")).await;
+        assert_eq!(effort["thinking"], json!({ "type": "adaptive" }));
+        assert_eq!(effort["output_config"], json!({ "effort": "xhigh" }));
+        let without = body("anthropic", hello(), more("claude-opus-4-8", "none")).await;
+        for sent in [effort, without.clone()] {
+            assert!(sent["temperature"].is_null(), "{sent}");
+        }
+        assert!(without["thinking"].is_null() && without["output_config"].is_null());
+    }
+
+    #[tokio::test]
+    async fn reasoning_is_asked_for_as_each_model_takes_it() {
+        let more = |model: &str, level: &str| json!({ "model": model, "reasoning": level });
+        let responses = body("openai-responses", hello(), more("gpt-4.1", "none")).await;
+        assert!(responses["include"].is_null() && responses["reasoning"]["summary"].is_null());
+        let responses = body("openai-responses", hello(), json!({ "model": "gpt-5" })).await;
+        assert_eq!(responses["include"], json!(["reasoning.encrypted_content"]));
+        assert!(responses["reasoning"].is_null(), "the model's own default");
+        for (model, level, expected) in [
+            ("gemini-2.5-flash", "none", json!({ "thinkingBudget": 0, "includeThoughts": false })),
+            ("gemini-2.5-pro", "medium", json!({ "thinkingBudget": 8192, "includeThoughts": true })),
+            ("gemini-3.1-pro-preview", "low", json!({ "thinkingLevel": "LOW", "includeThoughts": true })),
+            ("gemini-3.5-flash", "xhigh", json!({ "thinkingLevel": "HIGH", "includeThoughts": true })),
+        ] {
+            let body = body("gemini", hello(), more(model, level)).await;
+            assert_eq!(body["generationConfig"]["thinkingConfig"], expected, "{model} {level}");
+        }
+    }
+
+    /// Gemini's calls of a conversation with their signatures, in order.
+    fn signatures(body: &Value) -> Vec<Value> {
+        let parts = body["contents"].as_array().unwrap().iter().flat_map(|content| {
+            content["parts"].as_array().unwrap().iter().filter(|part| part["functionCall"].is_object())
+        });
+        parts.map(|part| part["thoughtSignature"].clone()).collect()
+    }
+
+    #[tokio::test]
+    async fn gemini_gets_a_signature_on_the_first_call_of_each_answer() {
+        let answer = |blocks| Item::Assistant { blocks };
+        let thinking = AssistantBlock::Thinking {
+            text: String::new(),
+            opaque: Some(json!({ "callSignature": "own" })),
+            origin: "gemini/gemini-3.5-flash".into(),
+        };
+        let items = vec![
+            user("Look."),
+            answer(vec![call("1", "a"), call("2", "b")]),
+            Item::Results {
+                results: vec![result("1", ToolStatus::Ok, "x"), result("2", ToolStatus::Ok, "y")],
+            },
+            answer(vec![thinking, call("3", "a"), call("4", "b")]),
+        ];
+        let foreign = "skip_thought_signature_validator";
+        let request = || request(ToolProtocol::Native, items.clone());
+        let new = body("gemini", request(), json!({ "model": "gemini-3.5-flash" })).await;
+        assert_eq!(signatures(&new), [json!(foreign), json!(null), json!("own"), json!(null)]);
+        let old = body("gemini", request(), json!({ "model": "gemini-2.5-pro" })).await;
+        assert_eq!(signatures(&old), [json!(null), json!(null), json!(null), json!(null)]);
+    }
+
+    #[tokio::test]
+    async fn another_wire_format_than_the_providers_own_has_its_own_thinking() {
+        let mut server = ModelServer::start([Answer::status(500, &[], "")]).await;
+        let model = model("openai", &server.url(), json!({ "wireFormat": "openai-responses" }));
+        assert_eq!(model.origin(), "openai+openai-responses/test-model");
+        ask(&model).await;
+        assert_eq!(server.request().await.line, "POST /v1/responses");
     }
 
     fn without_marks(value: &Value) -> Value {
@@ -264,7 +345,7 @@ mod rendering {
 
     #[tokio::test]
     async fn a_request_carries_its_key_and_headers_to_the_right_place() {
-        let mut server = ModelServer::start((0..4).map(|_| Answer::status(500, &[], ""))).await;
+        let mut server = ModelServer::start((0..7).map(|_| Answer::status(500, &[], ""))).await;
         ask(&model("anthropic", &server.url(), json!({ "headers": { "anthropic-version": "2099-01-01" } })))
             .await;
         let sent = server.request().await;
@@ -276,6 +357,18 @@ mod rendering {
         let sent = server.request().await;
         assert_eq!(sent.line, "POST /v1/chat/completions");
         assert_eq!(sent.headers["authorization"], format!("Bearer {KEY}"));
+
+        ask(&model("openai-responses", &server.url(), json!({}))).await;
+        let sent = server.request().await;
+        assert_eq!(sent.line, "POST /v1/responses");
+        assert_eq!(sent.headers["authorization"], format!("Bearer {KEY}"));
+
+        for name in ["test-model", "models/test-model"] {
+            ask(&model("gemini", &server.url(), json!({ "model": name }))).await;
+            let sent = server.request().await;
+            assert_eq!(sent.line, "POST /v1beta/models/test-model:streamGenerateContent?alt=sse");
+            assert_eq!(sent.headers["x-goog-api-key"], KEY);
+        }
 
         ask(&model("openai", &server.url(), json!({ "headers": { "Authorization": "Basic abc" } }))).await;
         assert_eq!(server.request().await.headers["authorization"], "Basic abc");
@@ -379,6 +472,177 @@ mod decoding {
     }
 
     #[tokio::test]
+    async fn a_response_with_reasoning_text_and_parallel_calls() {
+        let input = json!({ "path": "a" });
+        let items = [
+            responses_reasoning(&["hmm", "so"], "xyz"),
+            responses_text("Ah é"),
+            json!({ "type": "web_search_call", "id": "ws_1", "status": "completed" }),
+            responses_call("c1", "list_files", &input),
+            responses_call("c2", "list_files", &input),
+        ];
+        let outputs: Vec<Output> =
+            outputs("openai-responses", Answer::stream(responses(&items, "completed")))
+                .await
+                .into_iter()
+                .map(Result::unwrap)
+                .collect();
+        let cost_usd = (30.0 + 400.0 + 30.0 + 20.0) / 1e6;
+        let usage = Usage { tokens_in: 30, tokens_out: 40, cache_reads: 60, cache_writes: 10, cost_usd };
+        let own = json!({
+            "type": "reasoning", "id": "rs_1", "encrypted_content": "xyz",
+            "summary": [{ "type": "summary_text", "text": "hmm" }, { "type": "summary_text", "text": "so" }],
+        });
+        assert_eq!(
+            outputs,
+            [
+                event(StreamEvent::Thinking("h".into())),
+                event(StreamEvent::Thinking("mm".into())),
+                event(StreamEvent::Thinking("\n\n".into())),
+                event(StreamEvent::Thinking("s".into())),
+                event(StreamEvent::Thinking("o".into())),
+                event(StreamEvent::ThinkingEnd(Some(own))),
+                text("Ah"),
+                text(" é"),
+                call_start(3, "c1", "list_files"),
+                arguments(3, "{\"path"),
+                arguments(3, "\":\"a\"}"),
+                event(StreamEvent::CallEnd { index: 3 }),
+                call_start(4, "c2", "list_files"),
+                arguments(4, "{\"path"),
+                arguments(4, "\":\"a\"}"),
+                event(StreamEvent::CallEnd { index: 4 }),
+                Output::Usage(usage),
+                Output::Finished(Finish::Done),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_response_whose_items_come_whole() {
+        let done = |index: u32, item: Value| json!({ "type": "response.output_item.done", "output_index": index, "item": item });
+        let unsigned = json!({ "type": "reasoning", "id": "rs_1", "summary": [] });
+        let events = [
+            done(0, unsigned),
+            done(1, responses_text("Hello.")),
+            done(2, responses_call("c1", "f", &json!({ "a": 1 }))),
+            json!({ "type": "response.completed", "response": { "id": "r" } }),
+        ];
+        let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let outputs = outputs("openai-responses", Answer::stream(format!("{body}data: [DONE]\n\n"))).await;
+        assert_eq!(joined(&outputs), "|Hello.[f c1 {\"a\":1}] Done");
+        let unsigned = event(StreamEvent::ThinkingEnd(None));
+        assert_eq!(outputs[0].as_ref().unwrap(), &unsigned, "nothing that the endpoint could not find again");
+    }
+
+    #[tokio::test]
+    async fn a_gemini_answer_with_thinking_text_and_parallel_calls() {
+        let input = json!({ "path": "a" });
+        let parts = [
+            gemini_thinking("hmm"),
+            gemini_text("Ah é"),
+            gemini_call("", "list_files", &input, "sig"),
+            gemini_call("own", "list_files", &input, ""),
+        ]
+        .concat();
+        let outputs: Vec<Output> = outputs("gemini", Answer::stream(gemini(&parts, "STOP")))
+            .await
+            .into_iter()
+            .map(Result::unwrap)
+            .filter(|output| !matches!(output, Output::Usage(Usage { tokens_out: 0, .. })))
+            .collect();
+        let cost_usd = (40.0 + 400.0 + 30.0) / 1e6;
+        let usage = Usage { tokens_in: 40, tokens_out: 40, cache_reads: 60, cache_writes: 0, cost_usd };
+        assert_eq!(
+            outputs,
+            [
+                event(StreamEvent::Thinking("h".into())),
+                event(StreamEvent::Thinking("mm".into())),
+                event(StreamEvent::ThinkingEnd(None)),
+                text("Ah"),
+                text(" é"),
+                event(StreamEvent::ThinkingEnd(Some(json!({ "callSignature": "sig" })))),
+                call_start(0, "call_0", "list_files"),
+                arguments(0, "{\"path\":\"a\"}"),
+                event(StreamEvent::CallEnd { index: 0 }),
+                call_start(1, "own", "list_files"),
+                arguments(1, "{\"path\":\"a\"}"),
+                event(StreamEvent::CallEnd { index: 1 }),
+                Output::Usage(usage),
+                Output::Finished(Finish::Done),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_signature_on_text_goes_back_behind_the_whole_text() {
+        let parts = [
+            json!({ "text": "<list_files>", "thoughtSignature": "sig" }),
+            json!({ "text": "<path>src</path></list_files>" }),
+        ];
+        let outputs = outputs("gemini", Answer::stream(gemini(&parts, "STOP"))).await;
+        assert_eq!(joined(&outputs), "<list_files><path>src</path></list_files>| Done");
+        let own = json!({ "text": "", "thoughtSignature": "sig" });
+        let end = outputs
+            .iter()
+            .flatten()
+            .find(|output| matches!(output, Output::Event(StreamEvent::ThinkingEnd(_))));
+        assert_eq!(end, Some(&event(StreamEvent::ThinkingEnd(Some(own)))));
+    }
+
+    #[tokio::test]
+    async fn what_gemini_blocks_is_told_with_its_reason() {
+        let blocked =
+            json!({ "promptFeedback": { "blockReason": "PROHIBITED_CONTENT" }, "usageMetadata": {} });
+        let failed = failure("gemini", Answer::stream(format!("data: {blocked}\n\n"))).await;
+        assert_eq!(failed.kind, ModelErrorKind::Invalid);
+        assert!(failed.message.contains("PROHIBITED_CONTENT"), "{failed}");
+        let broken = gemini(&[], "MALFORMED_FUNCTION_CALL");
+        let failed = failure("gemini", Answer::stream(broken)).await;
+        assert_eq!(failed.kind, ModelErrorKind::Malformed, "worth another try");
+    }
+
+    #[tokio::test]
+    async fn geminis_errors_have_the_kind_that_their_details_tell() {
+        let error = |code: u16, detail: Value| {
+            json!({ "error": { "code": code, "message": "told", "details": [detail] } }).to_string()
+        };
+        let key = error(400, json!({ "reason": "API_KEY_INVALID" }));
+        let refused = failure("gemini", Answer::status(400, &[], key)).await;
+        assert_eq!(refused.kind, ModelErrorKind::Unauthorized);
+        assert!(refused.message.contains("Check the profile's key"), "{refused}");
+        let wait = error(429, json!({ "retryDelay": "7.5s" }));
+        let limited = ModelErrorKind::RateLimited(Some(Duration::from_millis(7500)));
+        assert_eq!(failure("gemini", Answer::status(429, &[], &wait)).await.kind, limited);
+        assert_eq!(failure("gemini", Answer::stream(format!("data: {wait}\n\n"))).await.kind, limited);
+        let overloaded = error(503, json!({}));
+        let kind = failure("gemini", Answer::stream(format!("data: {overloaded}\n\n"))).await.kind;
+        assert_eq!(kind, ModelErrorKind::Unavailable(None));
+    }
+
+    #[tokio::test]
+    async fn a_failed_response_has_its_kind() {
+        use ModelErrorKind::*;
+        for (code, kind) in [
+            ("rate_limit_exceeded", RateLimited(None)),
+            ("context_length_exceeded", ContextWindow),
+            ("invalid_prompt", Invalid),
+            ("insufficient_quota", Unauthorized),
+            ("server_error", Unavailable(None)),
+        ] {
+            let error = json!({ "code": code, "message": "told" });
+            let failed = json!({ "type": "response.failed", "response": { "error": error } });
+            let top = json!({ "type": "error", "code": code, "message": "told" });
+            let nested = json!({ "type": "error", "error": error });
+            for event in [failed, top, nested] {
+                let error = failure("openai-responses", Answer::stream(format!("data: {event}\n\n"))).await;
+                assert_eq!(error.kind, kind, "{event}");
+                assert!(error.message.contains("told"), "{error}");
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn the_reason_of_the_end_is_told() {
         for (reason, finish) in
             [("end_turn", Finish::Done), ("max_tokens", Finish::Length), ("refusal", Finish::Refused)]
@@ -392,6 +656,22 @@ mod decoding {
         {
             let answer = Answer::stream(openai(&openai_text("x"), reason));
             let last = outputs("openai", answer).await.pop().unwrap().unwrap();
+            assert_eq!(last, Output::Finished(finish), "{reason}");
+        }
+        for (reason, finish) in [
+            ("completed", Finish::Done),
+            ("max_output_tokens", Finish::Length),
+            ("content_filter", Finish::Refused),
+        ] {
+            let answer = Answer::stream(responses(&[responses_text("x")], reason));
+            let last = outputs("openai-responses", answer).await.pop().unwrap().unwrap();
+            assert_eq!(last, Output::Finished(finish), "{reason}");
+        }
+        for (reason, finish) in
+            [("STOP", Finish::Done), ("MAX_TOKENS", Finish::Length), ("SAFETY", Finish::Refused)]
+        {
+            let answer = Answer::stream(gemini(&gemini_text("x"), reason));
+            let last = outputs("gemini", answer).await.pop().unwrap().unwrap();
             assert_eq!(last, Output::Finished(finish), "{reason}");
         }
     }
@@ -547,7 +827,31 @@ mod cut {
     /// The body, and where in it the answer is complete.
     fn fixtures(format: &str) -> Vec<(String, usize)> {
         let input = json!({ "path": "ä/日本" });
-        if format == "anthropic" {
+        let to_the_end = |body: String| {
+            let complete = body.trim_end().len();
+            (body, complete)
+        };
+        if format == "openai-responses" {
+            let call = |id: &str| responses_call(id, "list_files", &input);
+            [
+                responses(&[responses_text("Hello.")], "completed"),
+                responses(&[responses_text(XML)], "completed"),
+                responses(&[call("a"), call("b")], "completed"),
+                responses(&[responses_reasoning(&["日本…"], "xÿz"), responses_text("é😀")], "completed"),
+            ]
+            .map(to_the_end)
+            .into()
+        } else if format == "gemini" {
+            let call = |id: &str| gemini_call(id, "list_files", &input, "sig");
+            [
+                gemini(&gemini_text("Hello."), "STOP"),
+                gemini(&gemini_text(XML), "STOP"),
+                gemini(&[call("a"), call("b")].concat(), "STOP"),
+                gemini(&[gemini_thinking("Hm, 日本…"), gemini_text("é😀")].concat(), "STOP"),
+            ]
+            .map(to_the_end)
+            .into()
+        } else if format == "anthropic" {
             let call = |id: &str| anthropic_call(id, "list_files", input.clone());
             [
                 anthropic(&[anthropic_text("Hello.")], "end_turn"),
@@ -556,12 +860,8 @@ mod cut {
                 anthropic(&[call("a"), call("b")], "tool_use"),
                 anthropic(&[anthropic_thinking("Hm, 日本…", "sïg"), anthropic_text("é😀")], "end_turn"),
             ]
-            .into_iter()
-            .map(|body| {
-                let complete = body.trim_end().len();
-                (body, complete)
-            })
-            .collect()
+            .map(to_the_end)
+            .into()
         } else {
             let call = |index, id: &str| openai_call(index, id, "list_files", &input);
             [
@@ -622,6 +922,16 @@ mod cut {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn at_every_byte_of_chat_completions() {
         a_cut_answer_is_never_finished("openai").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn at_every_byte_of_responses() {
+        a_cut_answer_is_never_finished("openai-responses").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn at_every_byte_of_gemini_streams() {
+        a_cut_answer_is_never_finished("gemini").await;
     }
 
     #[tokio::test]

@@ -974,7 +974,7 @@ mod plain {
         assert_eq!(client.command("roo.approve", Value::Null)["accepted"], true);
         client.message("completed: Written.");
         client.reply(&popup, json!({ "title": "Deny" }));
-        client.message("thank you");
+        client.message("has already answered that");
         assert_eq!(std::fs::read_to_string(home.work("new.txt")).unwrap(), "one\n");
         assert_eq!(client.shut_down(), 0);
     }
@@ -1126,14 +1126,14 @@ mod plain {
             client.message(shown);
         };
         run("roo.newTask", json!({ "prompt": " " }), -32803, "the prompt is empty");
-        run("roo.sendPrompt", json!("file:///a.md"), -32803, "no task document");
+        run("roo.sendPrompt", json!("file:///a.md"), -32803, "not a task document");
         run("roo.openTask", Value::Null, -32803, "no task");
         run("roo.newTask", json!("Do it"), -32803, "no model profile");
         run("roo.approve", Value::Null, -32803, "no approval waits");
         run("roo.answer", json!("x"), -32803, "no question waits");
         run("roo.cancel", json!("nonsense"), -32803, "no task");
         run("roo.resume", Value::Null, -32803, "no task");
-        run("roo.send", json!(3), -32602, "text");
+        run("roo.send", json!(3), -32602, "string");
         // A misspelt field must not leave what is meant to the newest, nor to everything.
         run("roo.approve", json!({ "approvalID": "zzz" }), -32602, "roo.approve takes no `approvalID`");
         run("roo.deny", json!({ "id": "zzz" }), -32602, "roo.deny takes no `id`");
@@ -1155,7 +1155,7 @@ mod plain {
         // To answer is not enough, and says so.
         let answered = client.command("roo.approve", Value::Null);
         assert_eq!((&answered["accepted"], &answered["interrupted"]), (&json!(true), &json!(true)));
-        client.message("it goes on with roo.resume");
+        client.message("continue it with roo.resume");
         assert_eq!(client.shut_down(), 0);
 
         let home = Home::playing(WRITES);
@@ -1220,7 +1220,7 @@ mod customization {
         let tools = "execute_command, read_command_output, stop_command";
         assert_eq!(
             pending["widens"],
-            json!([format!("the mode 'ask' gets more than it has: {tools}")]),
+            json!([format!("the mode 'ask' would get more than it has: {tools}")]),
             "{report}"
         );
         let grant = |digest: &Value| json!({ "path": ".roomodes", "digest": digest });

@@ -38,7 +38,7 @@ fn nothing_is_made_where_a_link_of_the_workspace_leads() {
     let output = play(&project);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
-    assert_eq!(stderr(&output).matches("has no directory of its own").count(), 1, "{output:?}");
+    assert_eq!(stderr(&output).matches("request's directory can't be created").count(), 1, "{output:?}");
     let log = fs::read_to_string(&project.logs()[0]).unwrap();
     assert!(!log.contains("Task directory:"), "{log}");
 }
@@ -177,7 +177,7 @@ fn a_query_of_a_damaged_trace_warns() {
     let segment = segments.find(|path| path.extension().is_some_and(|kind| kind == "jsonl")).unwrap();
     let text = fs::read_to_string(&segment).unwrap();
     fs::write(&segment, text.replace(r#""outcome":"ok""#, r#""outcome":"denied""#)).unwrap();
-    assert!(query().starts_with("roo-lsp: warning: the trace is not whole"), "{}", query());
+    assert!(query().starts_with("roo-lsp: warning: the trace is not intact"), "{}", query());
     assert_eq!(query().lines().count(), 1);
 }
 

@@ -230,7 +230,7 @@ fn a_document_is_the_same_after_the_death_of_the_server() {
     client.choose(&document, 0..0, "answer 1: Formal");
     client.until_document(TASK, "### Waits for you: Create new.txt");
     client.choose(&document, 0..0, "cancel the request");
-    client.until_document(TASK, "*It ended.");
+    client.until_document(TASK, "*It has ended.");
     assert_eq!(client.shut_down(), 0);
 }
 

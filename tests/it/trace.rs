@@ -127,7 +127,7 @@ fn a_copy_that_was_changed_fails_with_the_first_wrong_record() {
     assert_fails(&project.run(&["trace", "verify", "nowhere.jsonl"]), "can't check nowhere.jsonl");
     // What a checkout took away is brought back by the next record.
     fs::remove_file(copy(&project)).unwrap();
-    assert_fails(&project.run(&["trace", "verify"]), "is gone; the next record brings it back");
+    assert_fails(&project.run(&["trace", "verify"]), "is missing; the next record restores it");
     let draft = Draft::new(&entry(Outcome::Denied, vec![]), &Forms::default(), Uuid::new_v4);
     ledger(&project).append(&[draft]).unwrap();
     project.succeed(&["trace", "verify"]);

@@ -207,7 +207,7 @@ fn table(root: &str) -> Vec<Row> {
             json!({ "tool_name": "Bash", "tool_input": { "command": "git status" } }),
             json!({
                 "verdict": "allow", "allowedBy": "workspace", "updatedInput": { "command": "git status --short" },
-                "warnings": ["A hook wants to change what is allowed; only the user's settings do that."],
+                "warnings": ["A hook tried to change permissions; only the user's settings can do that."],
             }),
         ),
         row(
@@ -555,7 +555,7 @@ fn mistakes_are_told_with_their_places() {
     project.write(".roo/hooks.json", "{");
     let output = project.run(&["hooks", "check"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("this is no JSON"));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("invalid JSON"));
 }
 
 #[test]
@@ -575,8 +575,8 @@ fn hooks_of_another_program_are_taken_over() {
     let shown = project.run(&["hooks", "import"]);
     assert_eq!(shown.status.code(), Some(1), "something is left out");
     let notes = String::from_utf8(shown.stderr).unwrap();
-    assert!(notes.contains("hooks of the type 'prompt' are not run here"), "{notes}");
-    assert!(notes.contains("nothing is written; --write puts this into"), "{notes}");
+    assert!(notes.contains("hooks of the type 'prompt' are not supported"), "{notes}");
+    assert!(notes.contains("nothing was written; use --write to write this to"), "{notes}");
     assert!(!project.folder().join(".roo/hooks.json").exists());
     let text = String::from_utf8(shown.stdout).unwrap();
     assert!(!text.contains("model") && !text.contains("prompt"), "{text}");
@@ -584,7 +584,7 @@ fn hooks_of_another_program_are_taken_over() {
     project.run(&["hooks", "import", "--write"]);
     assert_eq!(project.read(".roo/hooks.json"), text);
     let again = project.run(&["hooks", "import", "--write", ".claude/settings.json"]);
-    assert!(String::from_utf8(again.stderr).unwrap().contains("1 hooks were there already"));
+    assert!(String::from_utf8(again.stderr).unwrap().contains("1 hooks existed already"));
     assert_eq!(project.read(".roo/hooks.json"), text);
     approve(&project);
     assert_eq!(outcome(&project, "PreToolUse", &bash("rm -rf x"))["verdict"], "deny");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::assert_gapless;
 use crate::support::client::{Client, Home, Options};
-use crate::support::model_server::{Answer, FORMATS, ModelServer, body};
+use crate::support::model_server::{Answer, FORMATS, ModelServer, base_url, body};
 
 /// The model reads, edits and runs; the command shows what it saw.
 fn answers(provider: &str, protocol: &str) -> Vec<Answer> {
@@ -26,7 +26,7 @@ fn answers(provider: &str, protocol: &str) -> Vec<Answer> {
 
 fn home(provider: &str, protocol: &str, server: &ModelServer) -> Home {
     let home = Home::new();
-    let url = if provider == "openai" { format!("{}/v1", server.url()) } else { server.url() };
+    let url = base_url(provider, &server.url());
     // Each command asks as it is.
     let profile = json!({ "autoApprove": { "execute": { "mode": "rules" } }, "profiles": { "default": {
         "provider": provider, "baseUrl": url, "model": "m", "toolProtocol": protocol,

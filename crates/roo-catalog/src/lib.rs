@@ -1,17 +1,25 @@
-//! The tools: one specification and one parameter type each, and the one table of who may use them.
+//! The tools: one file each in `tools/`, and the one table of who may use them.
 //!
 //! A [`ToolSpec`] feeds the XML section of the prompt, the native JSON schema, validation and the
 //! documentation. [`parse`] turns what a model sent into an [`Invocation`], accepting the legacy
 //! shapes that Roo's users and models still write. What a tool *does* is in `roo_engine::tools`.
 
 mod call;
-mod parameters;
+mod declaration;
+mod hook_view;
 mod protocol;
+mod reader;
+mod server_tool;
 mod spec;
+mod tool_id;
+mod tools;
 
-pub use call::{InvalidCall, Invocation, ToolCall, parse};
-pub use parameters::*;
+pub use call::{ToolCall, parse, parse_server_call};
+pub use declaration::Shown;
+pub use hook_view::{HookInput, HookView, Object, RealPath, Rewrite, RewriteError};
 pub use protocol::ToolProtocol;
-pub use spec::{Effect, Group, Kind, Parameter, TOOLS, ToolName, ToolSpec, native_schema};
-
-pub use call::is_verbatim;
+pub use reader::InvalidCall;
+pub use server_tool::{Annotations, OfferedTool, ServerTool};
+pub use spec::{Effect, Group, Kind, Needs, Parameter, Structured, ToolSpec, is_verbatim, native_schema};
+pub use tool_id::{InvalidToolId, ServerToolName, ToolId};
+pub use tools::*;

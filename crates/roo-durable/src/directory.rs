@@ -1,4 +1,4 @@
-//! Where requests are kept.
+//! Directories of requests.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ impl RequestDirectory {
         self.path.join("log.jsonl")
     }
 
-    /// What hooks of the user's leave there are variables for the request's commands.
+    /// Returns the file in which the user's hooks leave variables for the request's commands.
     pub fn environment(&self) -> PathBuf {
         self.path.join("environment")
     }
@@ -117,12 +117,12 @@ impl RequestDirectory {
         self.blobs().join(digest.hex())
     }
 
-    /// Whether there is such a request.
+    /// Returns whether there is such a request.
     pub fn exists(&self) -> bool {
         self.disk.exists(&self.log())
     }
 
-    /// Whether a process drives the request at this moment.
+    /// Returns whether a process drives the request at this moment.
     pub fn is_held(&self) -> bool {
         self.disk.is_locked(&self.sign())
     }

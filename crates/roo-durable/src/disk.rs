@@ -1,4 +1,4 @@
-//! What the store asks of a disk. Everything that has to survive goes through [`Disk`], so that tests can
+//! Operations that the store needs of a disk. Everything that has to survive goes through [`Disk`], so that tests can
 //! put one in its place that fails, fills up or loses power at any call.
 
 use std::any::Any;
@@ -8,9 +8,9 @@ use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// How much is copied at once, in bytes.
+/// Number of bytes copied at once.
 const BLOCK: usize = 64 * 1024;
-/// What a lost write has left.
+/// Content left by a lost write.
 const NOTHING: &[u8] = &[0; BLOCK];
 
 /// A lock that is held until it is dropped. The system drops it with the process, so it is never stale.
@@ -25,7 +25,7 @@ pub trait Disk: Debug + Send + Sync {
     /// What the system says; [`io::ErrorKind::AlreadyExists`] when something has that name.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
 
-    /// Whether something has this name.
+    /// Returns whether something has this name.
     fn exists(&self, path: &Path) -> bool;
 
     /// The names in a directory, in any order; those that are not UTF-8 are left out.
@@ -94,7 +94,7 @@ pub trait Disk: Debug + Send + Sync {
     /// What the system says.
     fn lock(&self, path: &Path) -> io::Result<Held>;
 
-    /// Whether somebody holds the lock on a file.
+    /// Returns whether somebody holds the lock on a file.
     fn is_locked(&self, path: &Path) -> bool;
 }
 

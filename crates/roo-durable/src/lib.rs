@@ -37,7 +37,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 impl StoreError {
-    /// What the system said, where it was the system.
+    /// Returns the error of the system, if it was one.
     pub fn system(&self) -> Option<&io::Error> {
         match self {
             Self::Io { source, .. } => Some(source),
@@ -46,27 +46,27 @@ impl StoreError {
     }
 }
 
-/// Why the store could not do something.
+/// Reasons why the store could not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file operation failed.
     #[error("can't {doing} {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// Attempted operation.
         doing: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why it failed.
+        /// Reason why it failed.
         source: io::Error,
     },
     /// Another process drives the request.
-    #[error("{} is driven by another roo-lsp process; use that one, or end it first", path.display())]
+    #[error("{} is in use by another roo-lsp process; use that one, or stop it first", path.display())]
     Held {
         /// The request's directory.
         path: PathBuf,
     },
     /// Somebody else wrote to a log, cut it or removed it, against its lock.
-    #[error("{} was changed by somebody else: {}", path.display(),
+    #[error("{} was changed by another program: {}", path.display(),
         length.map_or("it is gone".to_owned(), |length| format!("it has {length} bytes instead of {expected}")))]
     Changed {
         /// The log.

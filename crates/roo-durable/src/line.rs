@@ -25,14 +25,14 @@ pub struct Record<E> {
     pub at: i64,
     /// The task that it is about.
     pub task_id: TaskId,
-    /// What happened.
+    /// Event.
     pub event: E,
 }
 
-/// What is wrong with a line.
+/// Problem with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadLine {
-    #[error("the checksum does not fit")]
+    #[error("the checksum doesn't match")]
     Checksum,
     #[error("it is not a record: {0}")]
     Json(String),

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 /// takes thousands of them.
 pub(super) const LONGEST_LINE: usize = 64 << 20;
 
-/// How much is read at once, in bytes.
+/// Number of bytes read at once.
 const BUFFER: usize = 64 * 1024;
 
 /// Every record begins so. What doesn't, is skipped without being kept.
@@ -16,12 +16,12 @@ const BEGIN: u8 = b'{';
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
-    /// Where the next line begins.
+    /// Offset of the next line.
     offset: u64,
 }
 
 /// A line of a log.
-pub(super) enum Line<'a> {
+pub(super) enum LogLine<'a> {
     /// It has its end, which is left out.
     Whole(&'a [u8]),
     /// It has its end, but can't be a record.
@@ -42,7 +42,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next line; none at the end of the log.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<LogLine<'_>>> {
         self.line.clear();
         let mut length = 0;
         let mut is_record = true;
@@ -52,7 +52,7 @@ impl<R: Read> Lines<R> {
                 buffer => buffer?,
             };
             if buffer.is_empty() {
-                return Ok((length > 0).then_some(Line::Unfinished));
+                return Ok((length > 0).then_some(LogLine::Unfinished));
             }
             let (piece, ended) = match memchr::memchr(b'\n', buffer) {
                 Some(end) => (&buffer[..end], true),
@@ -70,7 +70,7 @@ impl<R: Read> Lines<R> {
             self.reader.consume(used);
             if ended {
                 self.offset += length as u64 + 1;
-                return Ok(Some(if is_record { Line::Whole(&self.line) } else { Line::NoRecord }));
+                return Ok(Some(if is_record { LogLine::Whole(&self.line) } else { LogLine::NoRecord }));
             }
         }
     }

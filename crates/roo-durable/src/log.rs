@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::disk::{Disk, DiskFile, Held};
 use super::line::{self, BadLine, Record};
-use super::lines::{LONGEST_LINE, Line, Lines};
+use super::lines::{LONGEST_LINE, Lines, LogLine};
 use super::{RequestDirectory, StoreError};
 use roo_protocol::ids::Digest;
 
@@ -25,9 +25,9 @@ pub struct RequestLog {
     end: u64,
     /// The number of the newest record.
     last_seq: u64,
-    /// Whether behind `end` may be the beginning of a line that was refused.
+    /// True if behind `end` may be the beginning of a line that was refused.
     is_torn: bool,
-    /// What is yet to be synced.
+    /// Data not yet synced.
     unsynced: Unsynced,
     #[cfg(debug_assertions)]
     crash: CrashPoint,
@@ -35,7 +35,7 @@ pub struct RequestLog {
     _locks: Locks,
 }
 
-/// What no sync has covered yet.
+/// Data that no sync has covered yet.
 #[derive(Default)]
 struct Unsynced {
     /// From where on no sync has covered the log; where it was opened, from its beginning.
@@ -44,9 +44,9 @@ struct Unsynced {
     bytes: VecDeque<u8>,
     /// Payloads that lines in `bytes` refer to, in order.
     blobs: VecDeque<Blob>,
-    /// Whether the names of the log and of the directories above it are yet to be synced.
+    /// True if the names of the log and of the directories above it are yet to be synced.
     names: bool,
-    /// Whether the directory of payloads was made since.
+    /// True if the directory of payloads was made since.
     blob_directory: bool,
     /// A sync has failed: what is unsynced may be lost though it can be read.
     is_doubtful: bool,
@@ -60,7 +60,7 @@ struct Blob {
     text: Option<Arc<str>>,
 }
 
-/// What a sync has covered; for [`RequestLog::synced`].
+/// Data that a sync has covered; for [`RequestLog::synced`].
 #[derive(Debug)]
 pub struct Synced {
     seq: u64,
@@ -75,12 +75,12 @@ impl Synced {
     }
 }
 
-/// What opening a log found.
+/// Result of opening a log.
 #[derive(Debug)]
 pub struct Loaded<E> {
     /// The records in order.
     pub records: Vec<Record<E>>,
-    /// What could not be read. The rest is there all the same.
+    /// Parts that could not be read. The rest is there all the same.
     pub damage: Vec<Damage>,
 }
 
@@ -89,14 +89,14 @@ pub struct Loaded<E> {
 pub enum Damage {
     /// The last line was never finished; it was moved to a file of its own.
     TornTail {
-        /// Where it is now.
+        /// New path.
         moved_to: PathBuf,
     },
     /// A line in the middle is no record.
     BadLine {
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Problem.
         problem: String,
     },
     /// Records are missing, by their numbers.
@@ -114,7 +114,7 @@ impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TornTail { moved_to } => {
-                write!(f, "the last line was never finished; it is kept in {}", moved_to.display())
+                write!(f, "the last line is incomplete; it was moved to {}", moved_to.display())
             }
             Self::BadLine { line, problem } => write!(f, "line {line} can't be read: {problem}"),
             Self::Gap { from, to } => write!(f, "the records {from} to {to} are missing"),
@@ -183,7 +183,7 @@ impl RequestLog {
         }
     }
 
-    /// Where the request is kept.
+    /// Returns the directory of the request.
     pub fn directory(&self) -> &RequestDirectory {
         &self.directory
     }
@@ -265,10 +265,10 @@ impl RequestLog {
         }
     }
 
-    /// What has to be synced for all that was appended until now to survive power loss: to be run
-    /// where blocking is allowed, one at a time. When it has succeeded, call [`RequestLog::synced`], else
-    /// [`RequestLog::sync_failed`]. A log that somebody else has changed is not synced: nothing must be done
-    /// because of it.
+    /// Returns what has to be synced for all that was appended until now to survive power loss: to be run where
+    /// blocking is allowed, one at a time. When it has succeeded, call [`RequestLog::synced`], else
+    /// [`RequestLog::sync_failed`]. A log that somebody else has changed is not synced: nothing must be done because of
+    /// it.
     pub fn sync_handle(&self) -> impl FnOnce() -> Result<Synced, StoreError> + Send + use<> {
         let unsynced = &self.unsynced;
         let blobs: Vec<Blob> = unsynced.blobs.iter().cloned().collect();
@@ -353,7 +353,7 @@ impl RequestLog {
     }
 }
 
-/// How much room for unsynced bytes is kept for those to come, in bytes.
+/// Capacity kept for unsynced bytes, in bytes.
 const LARGEST_KEPT: usize = 64 * 1024;
 
 impl Blob {
@@ -412,12 +412,12 @@ pub fn read_from<E: DeserializeOwned>(
     let mut records = Vec::new();
     while records.len() < limit {
         match lines.next().map_err(error())? {
-            Some(Line::Whole(line)) => {
+            Some(LogLine::Whole(line)) => {
                 records.extend(decode(directory, line, |_| ()).map_err(error())?);
             }
-            Some(Line::NoRecord) => {}
+            Some(LogLine::NoRecord) => {}
             // A line without its end is still being written.
-            Some(Line::Unfinished) | None => break,
+            Some(LogLine::Unfinished) | None => break,
         }
     }
     Ok((records, lines.offset()))
@@ -429,7 +429,7 @@ struct Scan<E> {
     blobs: HashSet<Digest>,
     last_seq: u64,
     end: u64,
-    /// Whether something follows the last whole line.
+    /// True if something follows the last whole line.
     is_torn: bool,
 }
 
@@ -442,12 +442,12 @@ impl<E: DeserializeOwned> Scan<E> {
         for line in 1.. {
             let decoded = match lines.next()? {
                 None => break,
-                Some(Line::Unfinished) => {
+                Some(LogLine::Unfinished) => {
                     is_torn = true;
                     break;
                 }
-                Some(Line::NoRecord) => Err(BadLine::Json("it has another beginning".to_owned())),
-                Some(Line::Whole(bytes)) => decode(directory, bytes, |digest| _ = blobs.insert(digest))?,
+                Some(LogLine::NoRecord) => Err(BadLine::Json("it starts differently".to_owned())),
+                Some(LogLine::Whole(bytes)) => decode(directory, bytes, |digest| _ = blobs.insert(digest))?,
             };
             let seq = match &decoded {
                 Ok(Record { seq, .. }) | Err(BadLine::Blob { seq, .. }) => *seq,
@@ -458,7 +458,7 @@ impl<E: DeserializeOwned> Scan<E> {
                 }
             };
             if seq <= last_seq {
-                damage.push(Damage::BadLine { line, problem: format!("the number {seq} stands twice") });
+                damage.push(Damage::BadLine { line, problem: format!("the number {seq} occurs twice") });
                 continue;
             }
             if let Err(problem) = &decoded {
@@ -525,7 +525,7 @@ fn decode<E: DeserializeOwned>(
 /// In test builds: ends the process at an exact place, as `kill -9` would.
 #[cfg(debug_assertions)]
 struct CrashPoint {
-    /// How many appends are left; none never ends.
+    /// Number of appends left; none never ends.
     left: Option<u64>,
 }
 
@@ -546,7 +546,7 @@ impl CrashPoint {
     }
 }
 
-/// What a request's driver holds.
+/// Locks of a request's driver.
 struct Locks {
     /// Against other drivers.
     _driver: Held,
@@ -660,7 +660,7 @@ mod tests {
         assert_eq!(
             loaded.damage,
             [
-                Damage::BadLine { line: 2, problem: "the checksum does not fit".into() },
+                Damage::BadLine { line: 2, problem: "the checksum doesn't match".into() },
                 Damage::Gap { from: 2, to: 2 }
             ]
         );

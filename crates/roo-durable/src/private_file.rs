@@ -58,14 +58,14 @@ fn create_directory(file: &Path) -> io::Result<&Path> {
     Ok(directory)
 }
 
-/// What `file` holds, if it is a plain file of at most `limit` bytes; none when there is none.
+/// Reads `file` if it is a plain file of at most `limit` bytes; none when there is none.
 ///
 /// # Errors
 /// What the disk says; [`io::ErrorKind::InvalidData`] for anything but such a file.
 pub fn read(file: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     match fs::symlink_metadata(file) {
         Ok(found) if found.is_file() && found.len() <= limit => fs::read(file).map(Some),
-        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file of ours")),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "it was not created by roo-lsp")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

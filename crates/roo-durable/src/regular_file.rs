@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Where nobody has regular files, and who names something there means it: `/dev/null`, `/dev/stdout`, and what a
-/// shell makes of `<(…)`.
+/// Directory without regular files, whose names are meant as given: `/dev/null`, `/dev/stdout`, and what a shell makes
+/// of `<(…)`.
 const DEVICES: &str = "/dev";
 
 /// Opens a regular file for reading, links followed.

@@ -6,10 +6,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// How much is kept back, in bytes.
+/// Size of the reserve, in bytes.
 pub const SIZE: u64 = 64 << 20;
 
-/// How much has to be free for that, in bytes: who has less needs it more than we do.
+/// Free space that the reserve requires, in bytes: who has less needs it more than we do.
 const FREE: u64 = 4 * SIZE;
 
 /// A file that holds room and nothing else; one for all workspaces of a user.

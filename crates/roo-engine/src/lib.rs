@@ -8,4 +8,5 @@ pub mod intent_store;
 pub mod mentions;
 pub mod policy;
 pub mod project_info;
+pub mod server_tools;
 pub mod tools;

@@ -10,13 +10,13 @@ use super::ids::{Digest, TaskId};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeListParams {}
 
-/// What `roo/mode/list` answers.
+/// Result of `roo/mode/list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModeListResult {
     /// The modes that count now, the built-in ones first.
     pub modes: Vec<ModeItem>,
-    /// What is wrong with the files that bring modes.
+    /// Problems with the files that define modes.
     pub problems: Vec<CustomizationProblem>,
 }
 
@@ -30,13 +30,13 @@ pub struct ModeItem {
     pub name: String,
     /// Marks it in lists and trees.
     pub emoji: String,
-    /// What it does, in a few words.
+    /// Description, in a few words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// When to choose it.
+    /// Guidance on when to choose it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_to_use: Option<String>,
-    /// Where it comes from: `built-in`, `global` or `project`.
+    /// Source: `built-in`, `global` or `project`.
     pub source: String,
     /// The slugs of the modes to which it may delegate.
     pub can_delegate_to: Vec<String>,
@@ -61,7 +61,7 @@ pub struct ModeSwitchParams {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandListParams {}
 
-/// What `roo/command/list` answers.
+/// Result of `roo/command/list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandListResult {
@@ -73,22 +73,22 @@ pub struct CommandListResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandItem {
-    /// What stands behind the `/`.
+    /// Name after the `/`.
     pub name: String,
-    /// What it does, in one line.
+    /// Description, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What may follow it.
+    /// Hint about its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
     /// The slug of the mode that it switches to; may be unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Where it comes from: `built-in`, `global` or `project`.
+    /// Source: `built-in`, `global` or `project`.
     pub source: String,
 }
 
-/// What is wrong with a file of a user or a workspace.
+/// Problem with a file of a user or a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomizationProblem {
@@ -100,9 +100,9 @@ pub struct CustomizationProblem {
     /// In characters, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
-    /// Whether something does not count because of it.
+    /// True if something does not count because of it.
     pub error: bool,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -122,14 +122,14 @@ pub struct TrustGrantParams {
     pub digest: Option<Digest>,
 }
 
-/// Whether a workspace is trusted, and what that is about.
+/// Trust in a workspace, and the files that it is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrustReport {
-    /// Whether what the workspace brings may steer agents.
+    /// True if what the workspace brings may steer agents.
     pub trusted: bool,
-    /// What the workspace brings, as paths relative to its first folder, with the built-in modes that are
-    /// replaced: `.roomodes (replaces code)`. Without trust it has no effect.
+    /// Files by which the workspace steers agents, as paths relative to its first folder, with the built-in modes that
+    /// are replaced: `.roomodes (replaces code)`. Without trust it has no effect.
     pub brings: Vec<String>,
     /// Files of a trusted workspace that give a mode more than it has, and wait for the user's approval.
     pub pending_approvals: Vec<PendingTrust>,
@@ -143,6 +143,6 @@ pub struct PendingTrust {
     pub path: String,
     /// Of the file as it is and what it widens. To be granted as it is here.
     pub digest: Digest,
-    /// What it would give, one line a mode.
+    /// Additional permissions that it would give, one line a mode.
     pub widens: Vec<String>,
 }

@@ -22,10 +22,10 @@ pub struct EditorDidChangeParams {
 pub struct ActiveEditor {
     /// A `file:` URI.
     pub uri: String,
-    /// Where the cursor is.
+    /// Position of the cursor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Position>,
-    /// What can be seen of it.
+    /// Visible lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visible: Option<Range>,
 }
@@ -45,19 +45,19 @@ pub struct EditorDiagnosticsParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EditorDiagnostic {
-    /// Where.
+    /// Range.
     pub range: Range,
-    /// How bad it is; an error when left out.
+    /// Severity; an error when left out.
     #[serde(default)]
     pub severity: Severity,
     /// Which program says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What is wrong.
+    /// Message.
     pub message: String,
 }
 
-/// How bad a diagnostic is, worst first. LSP's `DiagnosticSeverity`: a number on the wire.
+/// Severity of a diagnostic, worst first. LSP's `DiagnosticSeverity`: a number on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub enum Severity {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::TaskId;
 
-/// What kind of failure a `-32803` answer reports.
+/// Kind of failure that a `-32803` answer reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ErrorKind {
@@ -29,11 +29,11 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorData {
-    /// What kind of failure this is.
+    /// Kind of failure.
     pub kind: ErrorKind,
     /// The task concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// What the user can do about it.
+    /// Remedy for the user.
     pub hint: String,
 }

@@ -24,13 +24,13 @@ pub struct EventParams {
     /// On a merged item, the first `seq` that it stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// When it happened, in milliseconds since the Unix epoch.
+    /// Time, in milliseconds since the Unix epoch.
     pub at: i64,
-    /// What happened.
+    /// Event.
     pub event: Event,
 }
 
-/// What happened. Clients ignore types and fields that they don't know.
+/// Event of a request. Clients ignore types and fields that they don't know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum Event {
@@ -46,7 +46,7 @@ pub enum Event {
         mode: String,
         /// Its prompt on one line, shortened.
         title: String,
-        /// What marks its mode.
+        /// Emoji of its mode.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         emoji: String,
     },
@@ -58,13 +58,13 @@ pub enum Event {
         /// The result of a completed task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<String>,
-        /// Why, where it isn't plain.
+        /// Reason, where it isn't obvious.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Totals so far, at the end of a task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
-        /// How often each tool was tried and failed, at the end of a task.
+        /// Calls and failures of each tool, at the end of a task.
         #[serde(default, skip_serializing_if = "ToolUsage::is_empty")]
         tool_usage: ToolUsage,
     },
@@ -81,7 +81,7 @@ pub enum Event {
         id: MessageId,
         /// `text` or `reasoning`, so that a client can show it before it closes.
         say: super::message::Say,
-        /// Where the text goes, in UTF-8 bytes from the message's begin.
+        /// Offset of the text from the message's beginning, in UTF-8 bytes.
         offset: u64,
         /// The text to put there.
         text: String,
@@ -91,8 +91,8 @@ pub enum Event {
     ToolOutput {
         /// The call.
         tool_call_id: ToolCallId,
-        /// Where the text goes, in UTF-8 bytes from the output's begin. A jump means that output
-        /// was dropped for a slow client; the whole is in the result.
+        /// Offset of the text from the output's beginning, in UTF-8 bytes. A jump means that output was dropped for a
+        /// slow client; the whole is in the result.
         offset: u64,
         /// The text to put there.
         text: String,
@@ -104,7 +104,7 @@ pub enum Event {
         tool_call_id: ToolCallId,
         /// The tool's name.
         name: String,
-        /// What it works on: a path, a command, a question.
+        /// Subject of the call: a path, a command, a question.
         subject: String,
     },
     /// The gate gave a call its verdict.
@@ -116,7 +116,7 @@ pub enum Event {
         verdict: Verdict,
         /// The rule that decided, such as `autoApprove.read` or `protected`.
         rule: String,
-        /// Why, in words.
+        /// Reason, in words.
         reason: String,
         /// The same for programs: a `code`, and what it is about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ pub enum Event {
     IntentSelected {
         /// The intent's id.
         intent_id: String,
-        /// What it is called.
+        /// Display name.
         name: String,
         /// Of what governs.
         digest: Digest,
@@ -137,10 +137,13 @@ pub enum Event {
     ToolFinished {
         /// The call.
         tool_call_id: ToolCallId,
-        /// How it ended.
+        /// Status at the end.
         status: ToolStatus,
         /// One line on what came of it.
         summary: String,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// The command of a call runs on in the background. Its output goes on as output of the call.
     #[serde(rename = "command.backgrounded")]
@@ -159,15 +162,18 @@ pub enum Event {
         command_id: CommandId,
         /// The call that began it.
         tool_call_id: ToolCallId,
-        /// How it ended.
+        /// Status at the end.
         status: ToolStatus,
         /// One line on what came of it.
         summary: String,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// The user is asked for permission.
     #[serde(rename = "approval.requested")]
     ApprovalRequested {
-        /// What is asked.
+        /// Requested approval.
         #[serde(flatten)]
         approval: PendingApproval,
     },
@@ -184,7 +190,7 @@ pub enum Event {
     /// A task asks its user something.
     #[serde(rename = "question.asked")]
     QuestionAsked {
-        /// What is asked.
+        /// Question.
         #[serde(flatten)]
         question: PendingQuestion,
     },
@@ -237,7 +243,7 @@ pub enum Event {
         /// The whole queue.
         items: Vec<super::task::QueueItem>,
     },
-    /// What a model request used.
+    /// Usage of a model request.
     #[serde(rename = "usage")]
     Usage {
         /// The totals of the task so far.
@@ -247,17 +253,17 @@ pub enum Event {
     /// A model request will be made again.
     #[serde(rename = "retry.scheduled")]
     RetryScheduled {
-        /// When, in milliseconds since the Unix epoch.
+        /// Time, in milliseconds since the Unix epoch.
         at: i64,
         /// Which attempt comes next, from 2.
         attempt: u32,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The server works with reduced function.
     #[serde(rename = "server.degraded")]
     ServerDegraded {
-        /// Why, and what to do.
+        /// Reason and remedy.
         reason: String,
     },
     /// An event of a newer server.
@@ -277,7 +283,7 @@ pub enum Verdict {
     Deny,
 }
 
-/// How a tool call ended.
+/// Final status of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ToolStatus {
@@ -299,13 +305,13 @@ pub enum ToolStatus {
 pub struct ApprovalOption {
     /// Answer with this.
     pub id: String,
-    /// What a button says.
+    /// Label of the button.
     pub name: String,
-    /// What it means.
+    /// Meaning.
     pub kind: OptionKind,
 }
 
-/// What choosing an option means. The names are those of the Agent Client Protocol.
+/// Meaning of an option. The names are those of the Agent Client Protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OptionKind {
@@ -320,13 +326,13 @@ pub enum OptionKind {
 }
 
 impl OptionKind {
-    /// Whether choosing it lets the action happen.
+    /// Returns whether choosing it lets the action happen.
     pub fn allows(self) -> bool {
         matches!(self, Self::AllowOnce | Self::AllowAlways)
     }
 }
 
-/// Why a question stands.
+/// Reasons why a question stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
@@ -338,7 +344,7 @@ pub enum QuestionKind {
     AutoApprovalMaxReqReached,
     /// The model can't be reached.
     ApiReqFailed,
-    /// What a command changed is not known.
+    /// The changes of a command are not known.
     ChangesUnknown,
 }
 
@@ -354,7 +360,7 @@ pub struct Suggestion {
 }
 
 impl Suggestion {
-    /// What people are shown: the text, and the mode that comes with it.
+    /// Returns the label for people: the text, and the mode that comes with it.
     pub fn label(&self) -> String {
         match &self.mode {
             Some(mode) => format!("{} (goes on in the mode {mode})", self.text),

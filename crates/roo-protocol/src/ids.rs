@@ -68,7 +68,7 @@ impl TaskId {
         Self(self.0.split('.').next().unwrap_or_default().to_owned())
     }
 
-    /// Whether this is a request's own task, and no branch of it.
+    /// Returns whether this is a request's own task, and no branch of it.
     pub fn is_root(&self) -> bool {
         !self.0.contains('.')
     }

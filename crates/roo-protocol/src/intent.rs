@@ -9,16 +9,15 @@ use super::ids::{Digest, TaskId};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IntentListParams {}
 
-/// What `roo/intent/list` answers.
+/// Result of `roo/intent/list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IntentListResult {
-    /// Whether the workspace has a file of intents. Without one, everything in it may be asked for.
+    /// True if the workspace has a file of intents. Without one, everything in it may be asked for.
     pub governed: bool,
     /// The intents that can be used, in the order of the file.
     pub intents: Vec<IntentItem>,
-    /// What is wrong with the file or with other intents of it. While the file can't be read, nothing may
-    /// be changed.
+    /// Problems with the file or with other intents of it. While the file can't be read, nothing may be changed.
     pub problems: Vec<String>,
 }
 
@@ -28,21 +27,21 @@ pub struct IntentListResult {
 pub struct IntentItem {
     /// Its id.
     pub intent_id: String,
-    /// What it is called.
+    /// Display name.
     pub name: String,
     /// `PENDING`, `IN_PROGRESS`, `BLOCKED`, `COMPLETED` or `ABANDONED`.
     pub status: String,
     /// The globs of the files that may be changed; a leading `!` excludes.
     pub owned_scope: Vec<String>,
-    /// What must hold.
+    /// Constraints.
     pub constraints: Vec<String>,
-    /// When it is done.
+    /// Acceptance criteria.
     pub acceptance_criteria: Vec<String>,
     /// Of what governs.
     pub digest: Digest,
-    /// Whether a task may select it.
+    /// True if a task may select it.
     pub selectable: bool,
-    /// What it allows beyond what the user has accepted; a task that selects it asks the user first.
+    /// Permissions beyond those that the user has accepted; a task that selects it asks the user first.
     pub loosened: Vec<String>,
 }
 
@@ -64,14 +63,14 @@ pub struct IntentSelectParams {
 pub struct IntentCreateParams {
     /// A letter, then letters, digits, `.`, `_` and `-`.
     pub intent_id: String,
-    /// What it is called.
+    /// Display name.
     pub name: String,
     /// The globs of the files that may be changed.
     pub owned_scope: Vec<String>,
-    /// What must hold.
+    /// Constraints.
     #[serde(default)]
     pub constraints: Vec<String>,
-    /// When it is done.
+    /// Acceptance criteria.
     #[serde(default)]
     pub acceptance_criteria: Vec<String>,
 }
@@ -85,16 +84,16 @@ pub struct IntentUpdateParams {
     /// Its new name.
     #[serde(default)]
     pub name: Option<String>,
-    /// Where it stands now.
+    /// New status.
     #[serde(default)]
     pub status: Option<String>,
     /// Patterns that no longer belong to its scope.
     #[serde(default)]
     pub remove_scope: Vec<String>,
-    /// What must hold besides.
+    /// Additional constraints.
     #[serde(default)]
     pub add_constraints: Vec<String>,
-    /// What need no longer hold.
+    /// Constraints to remove.
     #[serde(default)]
     pub remove_constraints: Vec<String>,
     /// The `digest` of the answer that showed what this allows: the user's consent to just that.
@@ -115,14 +114,14 @@ pub struct IntentExpandParams {
     pub accept: Option<Digest>,
 }
 
-/// What `roo/intent/update` and `roo/intent/expand` answer.
+/// Result of `roo/intent/update` and `roo/intent/expand`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IntentChangeResult {
-    /// Whether the file was changed.
+    /// True if the file was changed.
     pub changed: bool,
-    /// What the change would allow beyond what the user has accepted. Not empty means that nothing was
-    /// changed: show it, and send the request again with `accept`.
+    /// Permissions of the change beyond those that the user has accepted. Not empty means that nothing was changed:
+    /// show it, and send the request again with `accept`.
     pub loosens: Vec<String>,
     /// Of what governs after the change.
     pub digest: Digest,

@@ -12,6 +12,7 @@ pub mod ids;
 pub mod intent;
 pub mod message;
 pub mod method;
+pub mod model;
 pub mod profile;
 pub mod rule;
 pub mod task;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::MessageId;
 
-/// What a task asks its user.
+/// Question of a task to its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
@@ -29,7 +29,7 @@ pub enum Ask {
     ResumeTask,
 }
 
-/// What a task tells its user.
+/// Message of a task to its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Say {
@@ -39,7 +39,7 @@ pub enum Say {
     Reasoning,
     /// A model request began; the text is JSON with `request`, then usage and cost.
     ApiReqStarted,
-    /// What the user said in between.
+    /// Message of the user in between.
     UserFeedback,
     /// A tool was called; the text is Roo's `ClineSayTool` payload as JSON.
     Tool,

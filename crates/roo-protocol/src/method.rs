@@ -14,6 +14,7 @@ use super::intent::{
     IntentChangeResult, IntentCreateParams, IntentExpandParams, IntentListParams, IntentListResult,
     IntentSelectParams, IntentUpdateParams,
 };
+use super::model::{ModelListParams, ModelListResult};
 use super::profile::{ProfileListParams, ProfileListResult, ProfileSelectParams};
 use super::rule::{RuleListParams, RuleListResult, RuleRevokeParams};
 use super::task::*;
@@ -83,6 +84,7 @@ pub const METHODS: &[Method] = &[
     request::<ModeSwitchParams, Done>("roo/mode/switch"),
     request::<ProfileListParams, ProfileListResult>("roo/profile/list"),
     request::<ProfileSelectParams, Done>("roo/profile/select"),
+    request::<ModelListParams, ModelListResult>("roo/model/list"),
     request::<CommandListParams, CommandListResult>("roo/command/list"),
     request::<TaskParams, Done>("roo/command/background"),
     request::<CommandStopParams, Done>("roo/command/stop"),

@@ -9,7 +9,7 @@ use super::ids::TaskId;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileListParams {}
 
-/// What `roo/profile/list` answers.
+/// Result of `roo/profile/list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileListResult {
@@ -23,9 +23,9 @@ pub struct ProfileListResult {
 pub struct ProfileItem {
     /// Names it in requests and settings.
     pub name: String,
-    /// Whether modes without a profile of their own work with it.
+    /// True if modes without a profile of their own work with it.
     pub is_default: bool,
-    /// The wire format: `anthropic`, `openai` or `scripted`.
+    /// Who serves it, such as `anthropic`.
     pub provider: String,
     /// The model's name at its endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a standing rule is about. All of it: nothing else is allowed or refused by it.
+/// Subject of a standing rule. All of it: nothing else is allowed or refused by it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum RuleSubject {
@@ -16,7 +16,7 @@ pub enum RuleSubject {
     Preset {
         /// Its name.
         preset: String,
-        /// What it allows, for people.
+        /// Description of what it allows, for people.
         about: String,
     },
     /// Edits of files of the workspace that need no permission of their own.
@@ -30,34 +30,34 @@ pub enum RuleSubject {
     /// Trust in the workspace's first folder, and commands that stay in the sandbox. It is only offered: the answer is kept
     /// as trust and as a rule about [`Self::ConfinedCommands`].
     TrustAndConfinedCommands {
-        /// What the folder brings to steer agents, as `roo/trust/get` lists it.
+        /// Files by which the folder steers agents, as `roo/trust/get` lists them.
         brings: Vec<String>,
     },
-    /// What the sandbox withholds from commands.
+    /// Access that the sandbox withholds from commands.
     #[serde(alias = "sandboxPaths")]
     SandboxAccess(Box<SandboxAccess>),
     /// The same for certain commands alone.
     CommandAccess {
         /// The words with which they begin, each with its program first.
         commands: Vec<Vec<String>>,
-        /// What they get.
+        /// Granted access.
         access: Box<SandboxAccess>,
     },
     /// The network, for commands that ask for it.
     Network,
 }
 
-/// What the sandbox withholds from commands unless the user grants it. Paths are absolute and without links.
+/// Access that the sandbox withholds from commands unless the user grants it. Paths are absolute and without links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxAccess {
-    /// What commands would read.
+    /// Paths that commands would read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub readable: Vec<String>,
-    /// What commands would write.
+    /// Paths that commands would write.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
-    /// What they would connect to, each with its port: `registry.example.com:443`.
+    /// Hosts to connect to, each with its port: `registry.example.com:443`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
     /// Names of environment variables that they would see.
@@ -132,7 +132,7 @@ impl std::fmt::Display for SandboxAccess {
     }
 }
 
-/// Where a standing rule counts.
+/// Scope of a standing rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleScope {
@@ -161,14 +161,14 @@ pub struct RuleItem {
     pub rule_id: String,
     /// Which way it goes.
     pub verdict: RuleVerdict,
-    /// What it is about.
+    /// Subject.
     pub subject: RuleSubject,
-    /// Where it counts.
+    /// Scope.
     #[serde(default)]
     pub scope: RuleScope,
     /// The same in a sentence.
     pub text: String,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: i64,
     /// Who made it.
     pub by: String,
@@ -178,7 +178,7 @@ pub struct RuleItem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleListParams {}
 
-/// What `roo/rule/list` answers.
+/// Result of `roo/rule/list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleListResult {
@@ -195,8 +195,8 @@ pub struct RuleRevokeParams {
 }
 
 impl RuleSubject {
-    /// Whether its approval asks about more than one call, so that who refuses it has not refused the call: where the
-    /// call stands is judged again then.
+    /// Returns whether its approval asks about more than one call, so that who refuses it has not refused the call:
+    /// where the call stands is judged again then.
     pub fn is_offer(&self) -> bool {
         matches!(
             self,
@@ -220,14 +220,14 @@ impl RuleSubject {
         }
     }
 
-    /// What is allowed or refused, to follow a verb.
+    /// Describes what is allowed or refused, to follow a verb.
     pub fn text(&self) -> String {
         match self {
             Self::Commands { commands } => in_words(commands),
             Self::Preset { preset, about } => format!("{about} (the preset `{preset}`)"),
             Self::Edits => "edits of this workspace's files".to_owned(),
-            Self::Reads => "looks at this workspace's files".to_owned(),
-            Self::Delegation => "subtasks and changes of mode".to_owned(),
+            Self::Reads => "reads of this workspace's files".to_owned(),
+            Self::Delegation => "subtasks and mode switches".to_owned(),
             Self::ConfinedCommands => "commands that stay in the sandbox".to_owned(),
             Self::TrustAndConfinedCommands { .. } => {
                 "commands that stay in the sandbox, and trust this folder".to_owned()

@@ -10,7 +10,7 @@ use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, T
 use super::message::Message;
 use super::rule::RuleSubject;
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TaskState {
@@ -31,7 +31,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Whether this is an end: completed, failed or cancelled.
+    /// Returns whether this is an end: completed, failed or cancelled.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -79,9 +79,9 @@ impl std::ops::AddAssign for Usage {
 /// Tries and failures of one tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCount {
-    /// How often it was called.
+    /// Number of calls.
     pub attempts: u32,
-    /// How often that failed.
+    /// Number of failed calls.
     pub failures: u32,
 }
 
@@ -91,7 +91,7 @@ pub struct ToolCount {
 pub struct ToolUsage(pub BTreeMap<String, ToolCount>);
 
 impl ToolUsage {
-    /// Whether no tool was called.
+    /// Returns whether no tool was called.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -103,13 +103,13 @@ impl ToolUsage {
 pub struct TodoItem {
     /// Kept while the entry's text stays, whatever its status.
     pub id: String,
-    /// What is to do.
+    /// Text of the entry.
     pub content: String,
-    /// How far it is.
+    /// Status.
     pub status: TodoStatus,
 }
 
-/// How far a to-do entry is.
+/// Status of a to-do entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
@@ -122,7 +122,7 @@ pub enum TodoStatus {
 }
 
 impl TodoStatus {
-    /// How a Markdown checklist shows it: `[ ]`, `[-]` or `[x]`.
+    /// Returns its mark in a Markdown checklist: `[ ]`, `[-]` or `[x]`.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Pending => "[ ]",
@@ -174,7 +174,7 @@ pub struct ContextItem {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskStartParams {
-    /// What to do.
+    /// Prompt.
     pub prompt: String,
     /// The slug of the mode; the settings' default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,7 +190,7 @@ pub struct TaskStartParams {
     pub context: Vec<ContextItem>,
 }
 
-/// What `roo/task/start` answers.
+/// Result of `roo/task/start`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskStartResult {
@@ -200,14 +200,14 @@ pub struct TaskStartResult {
     pub urid: Urid,
 }
 
-/// When a message reaches a running task.
+/// Time at which a message reaches a running task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SendWhen {
     /// With the next model request, after the tool that runs now.
     #[default]
     Now,
-    /// When the task would otherwise stop.
+    /// At the point where the task would otherwise stop.
     AfterTurn,
 }
 
@@ -217,12 +217,12 @@ pub enum SendWhen {
 pub struct TaskSendParams {
     /// The task.
     pub task_id: TaskId,
-    /// What the user says. Never an approval, whatever waits.
+    /// Text of the user. Never an approval, whatever waits.
     pub text: String,
     /// Images as data URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// When it reaches the model.
+    /// Time at which it reaches the model.
     #[serde(default)]
     pub when: SendWhen,
 }
@@ -260,7 +260,7 @@ pub struct TaskAttachParams {
     pub after_seq: u64,
 }
 
-/// What `roo/task/attach` answers.
+/// Result of `roo/task/attach`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskAttachResult {
     /// The newest `seq` of the request at this moment.
@@ -275,13 +275,13 @@ pub struct TaskListParams {
     pub cursor: Option<String>,
 }
 
-/// What `roo/task/list` answers: newest first.
+/// Result of `roo/task/list`: newest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskListResult {
     /// At most 100 requests.
     pub items: Vec<HistoryItem>,
-    /// Where to go on; absent at the end.
+    /// Cursor for the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -298,11 +298,11 @@ pub struct HistoryItem {
     pub title: String,
     /// The slug of its mode.
     pub mode: String,
-    /// Where it stands.
+    /// State.
     pub state: TaskState,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: i64,
-    /// When its last event happened.
+    /// Time of its last event.
     pub updated_at: i64,
     /// Totals so far.
     pub usage: Usage,
@@ -310,7 +310,7 @@ pub struct HistoryItem {
     pub seq: u64,
 }
 
-/// What `roo/task/get` answers: the task as it is at `seq`.
+/// Result of `roo/task/get`: the task as it is at `seq`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSnapshot {
@@ -322,7 +322,7 @@ pub struct TaskSnapshot {
     /// The result of a completed task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// Why it is in its state, where that isn't plain.
+    /// Reason why it is in its state, where that isn't plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// All messages.
@@ -339,12 +339,12 @@ pub struct TaskSnapshot {
     pub question: Option<PendingQuestion>,
     /// Tries and failures by tool.
     pub tool_usage: ToolUsage,
-    /// What came of each call, in the order of their ends.
+    /// Outcome of each call, in the order of their ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallOutcome>,
 }
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallOutcome {
@@ -352,9 +352,9 @@ pub struct CallOutcome {
     pub message_id: MessageId,
     /// The tool.
     pub name: String,
-    /// What it was called on.
+    /// Subject of the call.
     pub subject: String,
-    /// Whether it did what was asked.
+    /// Final status.
     pub status: ToolStatus,
     /// One line for people.
     pub summary: String,
@@ -366,12 +366,12 @@ pub struct CallOutcome {
 pub struct QueueItem {
     /// Names it in `roo/queue/edit` and `roo/queue/delete`.
     pub id: String,
-    /// What the user said.
+    /// Text of the user.
     pub text: String,
     /// Images as data URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// When it is delivered.
+    /// Time of delivery.
     pub when: SendWhen,
 }
 
@@ -407,25 +407,25 @@ pub struct PendingApproval {
     pub tool_call_id: ToolCallId,
     /// Binds the answer to this exact action.
     pub digest: Digest,
-    /// What is asked, in a few words.
+    /// Title, in a few words.
     pub title: String,
-    /// What it works on; a diff, a command line.
+    /// Subject of the action; a diff, a command line.
     pub subject: String,
-    /// Why it is asked.
+    /// Reason why it is asked.
     pub reason: String,
     /// The possible answers, the harmless one first.
     pub options: Vec<ApprovalOption>,
-    /// Whether the subject is so long that its user has to open it in full before they can allow it.
+    /// True if the subject is so long that its user has to open it in full before they can allow it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_open: bool,
-    /// What the answers `allow_always` and `reject_always` make a standing rule about.
+    /// Subject of the standing rule that the answers `allow_always` and `reject_always` make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleSubject>,
-    /// What the answers `allow_preset` and `allow_commands` make a standing rule about.
+    /// Subject of the standing rule that the answers `allow_preset` and `allow_commands` make.
     #[serde(default, alias = "preset", skip_serializing_if = "Option::is_none")]
     pub alternative: Option<Box<RuleSubject>>,
-    /// Whether it changes several files. It may then be answered by `review_once` besides, where the editor
-    /// confirms annotated edits: its user chooses there among the changes.
+    /// True if it changes several files. It may then be answered by `review_once` besides, where the editor confirms
+    /// annotated edits: its user chooses there among the changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reviewable: bool,
 }
@@ -447,7 +447,7 @@ impl PendingApproval {
 pub struct PendingQuestion {
     /// Answer with this id.
     pub question_id: QuestionId,
-    /// What kind of question it is.
+    /// Kind of question.
     pub kind: QuestionKind,
     /// The question.
     pub text: String,
@@ -465,10 +465,10 @@ pub struct ApprovalRespondParams {
     pub digest: Digest,
     /// The chosen option.
     pub option_id: String,
-    /// Whether the user has opened the whole subject; needed to allow what `mustOpen` is said of.
+    /// True if the user has opened the whole subject; needed to allow what `mustOpen` is said of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened: bool,
-    /// What the user adds; the model is told.
+    /// Text added by the user; the model is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -481,7 +481,7 @@ pub struct ApprovalPreviewParams {
     pub approval_id: ApprovalId,
 }
 
-/// What `roo/approval/preview` answers.
+/// Result of `roo/approval/preview`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalPreviewResult {
     /// The files that the action would change, with their texts as they are now; empty when it is not
@@ -500,7 +500,7 @@ pub struct FilePreview {
     pub before: Option<String>,
     /// The whole text after; empty for a file that is deleted.
     pub after: String,
-    /// Whether the file is deleted.
+    /// True if the file is deleted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleted: bool,
     /// The file's new name, if it gets one.
@@ -521,11 +521,11 @@ pub struct QuestionAnswerParams {
     pub images: Vec<String>,
 }
 
-/// What an answer to an approval or a question came to.
+/// Result of an answer to an approval or a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerResult {
-    /// Whether this answer counted. The first one does; repeating it is harmless.
+    /// True if this answer counted. The first one does; repeating it is harmless.
     pub accepted: bool,
     /// Whose answer counted.
     pub by: String,
@@ -541,7 +541,7 @@ pub struct DocumentSaveParams {
     pub uris: Vec<String>,
 }
 
-/// What a client answers to `roo/document/save`.
+/// Answer of a client to `roo/document/save`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentSaveResult {
     /// The documents that are saved now.

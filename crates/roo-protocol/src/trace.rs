@@ -40,7 +40,7 @@ pub struct TraceQueryParams {
     pub limit: Option<usize>,
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceOutcome {
@@ -56,7 +56,7 @@ pub enum TraceOutcome {
     Interrupted,
 }
 
-/// What `roo/trace/query` answers.
+/// Result of `roo/trace/query`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceQueryResult {

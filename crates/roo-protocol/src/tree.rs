@@ -17,15 +17,15 @@ pub struct TreeNode {
     pub parent_id: Option<TaskId>,
     /// The slug of its mode.
     pub mode: String,
-    /// What marks the mode.
+    /// Emoji of the mode.
     pub emoji: String,
-    /// What it is about, in a few words.
+    /// Title, in a few words.
     pub title: String,
-    /// Where it stands.
+    /// State.
     pub state: TaskState,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Start time, in milliseconds since the Unix epoch.
     pub started_at: i64,
-    /// When it ended.
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<i64>,
     /// Input and output tokens, cached ones included.
@@ -42,7 +42,7 @@ pub struct TreeGetParams {
     pub task_id: TaskId,
 }
 
-/// What `roo/tree/get` answers.
+/// Result of `roo/tree/get`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TreeGetResult {

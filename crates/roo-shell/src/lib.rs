@@ -1,4 +1,4 @@
-//! What a command line says, as bash would read it, without running anything.
+//! Meaning of a command line, as bash would read it, without running anything.
 //!
 //! A line is read three times, because no single reading can serve both sides of a policy. [`read`] takes
 //! it apart by a full grammar of the shell's language: every simple command, wherever it stands. `strict`
@@ -27,17 +27,17 @@ pub const LINE_BYTES: usize = 16 * 1024;
 pub const SYNTAX_CHARACTERS: usize = 2048;
 /// The most commands in a line that can still be plain.
 pub const PLAIN_COMMANDS: usize = 50;
-/// How many constructs may stand in each other.
+/// Maximum nesting of constructs.
 pub const DEPTH: usize = 64;
 
-/// Whether a word sets a variable when it stands before a command.
+/// Returns whether a word sets a variable when it stands before a command.
 pub fn is_assignment(word: &str) -> bool {
     word.split_once('=')
         .is_some_and(|(name, _)| word::is_variable_name(name.strip_suffix('+').unwrap_or(name)))
 }
 
-/// Whether a character could make a line look like another one, or mean different things to
-/// different shells: controls, blanks other than the space, and what can't be seen.
+/// Returns whether a character could make a line look like another one, or mean different things to different shells:
+/// controls, blanks other than the space, and what can't be seen.
 pub fn is_deceptive(c: char) -> bool {
     c != '\n' && (c.is_control() || (c.is_whitespace() && c != ' ') || roo_text::render::is_invisible(c))
 }

@@ -8,14 +8,14 @@ use std::str::Chars;
 /// Nested commands deeper than this are not looked at.
 const DEPTH: usize = 32;
 
-/// What can be seen of a line. Never complete: it serves to refuse, not to allow.
+/// Visible parts of a line. Never complete: it serves to refuse, not to allow.
 #[derive(Default)]
 pub struct Seen {
     /// Each command as its words without redirections, also from pipes, lists, groups, substitutions.
     pub commands: Vec<Vec<String>>,
     /// The texts of here-documents. Some command reads them, and may run them.
     pub documents: Vec<String>,
-    /// Whether something was nested too deeply to be looked at.
+    /// True if something was nested too deeply to be looked at.
     pub too_deep: bool,
 }
 
@@ -36,34 +36,34 @@ struct Scan<'a> {
     chars: Peekable<Chars<'a>>,
     /// The here-documents that begin with the next line.
     pending: Vec<Delimiter>,
-    /// Whether a here-document had no end. From there on all text is read as commands.
+    /// True if a here-document had no end. From there on all text is read as commands.
     endless: bool,
-    /// How many double brackets are open.
+    /// Number of open double brackets.
     arithmetic: usize,
-    /// Whether double brackets are taken for groups.
+    /// True if double brackets are taken for groups.
     groups_only: bool,
     seen: Seen,
 }
 
-/// What ends a here-document.
+/// Delimiter of a here-document.
 struct Delimiter {
     text: String,
-    /// Whether the document's text is literal.
+    /// True if the document's text is literal.
     quoted: bool,
-    /// Whether tabs at the beginning of its lines don't count.
+    /// True if tabs at the beginning of its lines don't count.
     tabs: bool,
 }
 
 /// The command that is being read.
 #[derive(Default)]
-struct Command {
+struct ScannedCommand {
     words: Vec<String>,
     word: Option<String>,
-    /// Whether the next word is where a redirection goes.
+    /// True if the next word is where a redirection goes.
     target: bool,
 }
 
-impl Command {
+impl ScannedCommand {
     fn end_word(&mut self) {
         if let Some(word) = self.word.take()
             && !std::mem::take(&mut self.target)
@@ -95,7 +95,7 @@ impl<'a> Scan<'a> {
             self.seen.too_deep = true;
             self.chars = "".chars().peekable();
         }
-        let mut command = Command::default();
+        let mut command = ScannedCommand::default();
         while let Some(c) = self.chars.next() {
             if Some(c) == end {
                 break;
@@ -141,7 +141,7 @@ impl<'a> Scan<'a> {
         self.end(&mut command);
     }
 
-    fn redirection(&mut self, c: char, command: &mut Command, depth: usize) {
+    fn redirection(&mut self, c: char, command: &mut ScannedCommand, depth: usize) {
         if self.chars.next_if_eq(&'(').is_some() {
             self.list(Some(')'), depth + 1);
             command.push(c);
@@ -160,7 +160,7 @@ impl<'a> Scan<'a> {
     }
 
     /// A substitution's text can't be known; its commands can.
-    fn substitution(&mut self, c: char, command: &mut Command, depth: usize) {
+    fn substitution(&mut self, c: char, command: &mut ScannedCommand, depth: usize) {
         command.push(c);
         if c == '`' {
             self.list(Some('`'), depth + 1);
@@ -172,14 +172,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn escaped(&mut self, command: &mut Command) {
+    fn escaped(&mut self, command: &mut ScannedCommand) {
         match self.chars.next() {
             None | Some('\n') => {}
             Some(c) => command.push(c),
         }
     }
 
-    fn end(&mut self, command: &mut Command) {
+    fn end(&mut self, command: &mut ScannedCommand) {
         command.end_word();
         command.target = false;
         if !command.words.is_empty() {
@@ -260,7 +260,7 @@ impl<'a> Scan<'a> {
         while let Some(c) = scan.chars.next() {
             match c {
                 '\\' => drop(scan.chars.next()),
-                '$' | '`' => scan.substitution(c, &mut Command::default(), depth + 1),
+                '$' | '`' => scan.substitution(c, &mut ScannedCommand::default(), depth + 1),
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use super::word::{Opaque, Value};
 pub struct Script {
     /// Every simple command, in the order of the text, wherever it stands.
     pub commands: Vec<Command>,
-    /// What keeps the line from being plain, in the order of the text. None: all of it is known.
+    /// Problems that keep the line from being plain, in the order of the text. None: all of it is known.
     pub problems: Vec<Problem>,
     /// The line as a tree, where both readings agree on one; else why not, as a sentence about the line.
     pub(super) structure: Option<Result<Structure, String>>,
@@ -38,7 +38,7 @@ impl Script {
         }
     }
 
-    /// Whether there may be commands that aren't listed.
+    /// Returns whether there may be commands that aren't listed.
     pub fn is_incomplete(&self) -> bool {
         self.problems.iter().any(|problem| {
             matches!(
@@ -60,9 +60,9 @@ pub struct Command {
     pub words: Vec<Word>,
     /// Variables set before the program, as they are written.
     pub assignments: Vec<String>,
-    /// Where its input and output go.
+    /// Redirections.
     pub redirects: Vec<Redirect>,
-    /// How it is reached, from the outside in.
+    /// Constructs around it, from the outside in.
     pub ways: Vec<Way>,
     /// The operator between it and the command before; none for the first of a list and behind a line's end.
     pub join: Option<Join>,
@@ -71,11 +71,11 @@ pub struct Command {
 /// A word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Where it stands in the line, in bytes.
+    /// Byte range in the line.
     pub range: Range<usize>,
-    /// What it stands for.
+    /// Value.
     pub value: Value,
-    /// What can be seen of it, quotes removed. The value, where that is known.
+    /// Visible text, quotes removed. The value, where that is known.
     pub visible: String,
 }
 
@@ -107,11 +107,11 @@ pub struct Redirect {
 pub struct Document {
     /// Its lines.
     pub text: String,
-    /// Whether its delimiter is quoted, so that nothing in it is expanded.
+    /// True if its delimiter is quoted, so that nothing in it is expanded.
     pub quoted: bool,
 }
 
-/// What stands between a command and the one before it.
+/// Operator between a command and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
     /// `;` or `&`
@@ -124,7 +124,7 @@ pub enum Join {
     Pipe,
 }
 
-/// How a command is reached.
+/// Construct around a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// `&` behind it.
@@ -168,45 +168,45 @@ impl Way {
 }
 
 impl Problem {
-    /// Whether the line can't be judged whatever the strict reading makes of it.
+    /// Returns whether the line can't be judged whatever the strict reading makes of it.
     pub(super) fn is_fatal(&self) -> bool {
         !matches!(self, Self::Opaque { .. } | Self::Assignment | Self::Construct(_))
     }
 }
 
-/// Why a line isn't plain. Shown as a sentence about the line.
+/// Reasons why a line isn't plain. Shown as a sentence about the line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// There is nothing in it.
     #[error("it is empty")]
     Empty,
     /// It holds a NUL, which no command line can.
-    #[error("it holds a NUL character, which no shell takes")]
+    #[error("it contains a NUL character, which no shell accepts")]
     Nul,
     /// It holds a character that isn't what it looks like.
-    #[error("it holds the character U+{:04X}, which is not what it looks like", u32::from(*.0))]
+    #[error("it contains the character U+{:04X}, which can be mistaken for another", u32::from(*.0))]
     Deceptive(char),
     /// It is too long to be taken apart.
-    #[error("it has {0} bytes, too many to be taken apart")]
+    #[error("it has {0} bytes, too many to be parsed")]
     TooLong(usize),
     /// It took too much work to be taken apart.
-    #[error("it is too complicated to be taken apart")]
+    #[error("it is too complicated to be parsed")]
     TooComplex,
     /// Constructs stand in each other too deeply.
-    #[error("it is nested too deeply to be taken apart")]
+    #[error("it is nested too deeply to be parsed")]
     TooDeep,
     /// It holds too many commands.
-    #[error("it holds more than {} commands", super::PLAIN_COMMANDS)]
+    #[error("it contains more than {} commands", super::PLAIN_COMMANDS)]
     TooManyCommands,
     /// Something fits nowhere, or something is missing.
-    #[error("it can't be read: `{0}` doesn't fit the shell's grammar")]
+    #[error("it can't be parsed: `{0}` doesn't fit the shell's grammar")]
     Error(String),
     /// The value of a word isn't known.
     #[error("it holds {what}: `{text}`", what = .opaque.what())]
     Opaque {
         /// The beginning of the word, safe to show.
         text: String,
-        /// Why.
+        /// Reason.
         opaque: Opaque,
     },
     /// It sets a variable.

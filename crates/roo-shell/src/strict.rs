@@ -21,7 +21,7 @@ const OPERATORS: &[&str] = &["<<-", "<<", "<&", "&>>", "&>", ">>", ">&", ">|", "
 /// Those that don't, or that can't be judged.
 const OTHERS: &[&str] = &["<<<", "<>", "<(", ">("];
 
-/// What may follow a `$` that is nothing but a dollar sign, within double quotes.
+/// Characters that may follow a `$` that is only a dollar sign, within double quotes.
 const AFTER_DOLLAR: &str = "\" |)/.,:;%^=&";
 
 /// Reads a line. The error says what about it can't be judged, to follow "it".
@@ -30,14 +30,14 @@ pub(super) fn read(line: &str) -> Result<Structure, String> {
     if line.starts_with(['-', '+']) {
         return Err("begins like an option of the shell".into());
     }
-    let mut reader = Reader { line, at: 0, depth: 0, documents: Vec::new(), pending: Vec::new() };
+    let mut reader = StrictReader { line, at: 0, depth: 0, documents: Vec::new(), pending: Vec::new() };
     let (list, _) = reader.list(&[])?;
     let documents: Option<Vec<Document>> = reader.documents.into_iter().collect();
     let documents = documents.ok_or("has a here-document without an end")?;
     Ok(Structure { list, documents })
 }
 
-struct Reader<'a> {
+struct StrictReader<'a> {
     line: &'a str,
     at: usize,
     depth: usize,
@@ -52,19 +52,19 @@ struct Pending {
     index: usize,
     end: String,
     quoted: bool,
-    /// Whether tabs at the beginning of its lines don't count.
+    /// True if tabs at the beginning of its lines don't count.
     tabs: bool,
 }
 
-/// What ended a list.
+/// End of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum ListEnd {
     Line,
     Bracket,
     Word(&'static str),
 }
 
-impl Reader<'_> {
+impl StrictReader<'_> {
     fn rest(&self) -> &str {
         &self.line[self.at..]
     }
@@ -105,7 +105,7 @@ impl Reader<'_> {
 
     /// Reads pipelines up to one of these words, or to a closing bracket or the line's end where there are none.
     /// What ends the list is read as well.
-    fn list(&mut self, ends: &[&'static str]) -> Result<(List, End), String> {
+    fn list(&mut self, ends: &[&'static str]) -> Result<(List, ListEnd), String> {
         self.depth += 1;
         if self.depth > DEPTH {
             return Err("is nested too deeply".into());
@@ -122,11 +122,11 @@ impl Reader<'_> {
                 self.blanks()?
             }
             match self.peek() {
-                None if is_outermost => break End::Line,
+                None if is_outermost => break ListEnd::Line,
                 None => return Err("ends within a bracket or a compound command".into()),
                 Some(')') if ends.is_empty() && !is_outermost => {
                     self.at += 1;
-                    break End::Bracket;
+                    break ListEnd::Bracket;
                 }
                 Some(_) if is_separated => {}
                 Some('\n') => {
@@ -160,7 +160,7 @@ impl Reader<'_> {
             let word = self.raw_word();
             if let Some(end) = ends.iter().find(|end| **end == word) {
                 self.at += end.len();
-                break End::Word(end);
+                break ListEnd::Word(end);
             }
             let item = self.pipeline(join.take().filter(|_| !list.items.is_empty()))?;
             list.items.push(item);
@@ -169,7 +169,7 @@ impl Reader<'_> {
         if matches!(join, Some(Join::And | Join::Or)) {
             return Err("ends with an operator".into());
         }
-        if list.items.is_empty() && end != End::Line {
+        if list.items.is_empty() && end != ListEnd::Line {
             return Err("holds a compound command with nothing in it".into());
         }
         self.depth -= 1;
@@ -285,8 +285,8 @@ impl Reader<'_> {
             let (body, end) = self.list(&["elif", "else", "fi"])?;
             branches.push((condition, body));
             let otherwise = match end {
-                End::Word("elif") => continue,
-                End::Word("else") => Some(self.list(&["fi"])?.0),
+                ListEnd::Word("elif") => continue,
+                ListEnd::Word("else") => Some(self.list(&["fi"])?.0),
                 _ => None,
             };
             return Ok(Body::If { branches, otherwise });
@@ -567,7 +567,7 @@ struct Parts {
     parts: Vec<Part>,
     /// The last character of its text; none at its beginning.
     last: Option<char>,
-    /// How many braces are open, and whether there is a list or a range between them.
+    /// Number of open braces, and whether there is a list or a range between them.
     braces: usize,
     is_listed: bool,
 }

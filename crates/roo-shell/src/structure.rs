@@ -28,7 +28,7 @@ pub struct List {
 pub struct Item {
     /// `;`, `&&` or `||`; none for the first.
     pub join: Option<Join>,
-    /// Whether `!` stands before it.
+    /// True if `!` stands before it.
     pub is_negated: bool,
     /// The commands, each of which reads what the one before it prints.
     pub stages: Vec<Stage>,
@@ -37,13 +37,13 @@ pub struct Item {
 /// A command of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// What it runs.
+    /// Body.
     pub body: Body,
-    /// Where its input and output go.
+    /// Redirections.
     pub redirects: Vec<Redirect>,
 }
 
-/// What a command runs.
+/// Body of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A program with its arguments, or variables alone.
@@ -56,23 +56,23 @@ pub enum Body {
     For {
         /// The variable.
         variable: String,
-        /// What it goes through.
+        /// Words that it iterates over.
         words: Vec<Word>,
-        /// What runs for each.
+        /// Body for each word.
         body: List,
     },
     /// `if …; then …; elif …; then …; else …; fi`
     If {
         /// Each condition, and what runs where it holds.
         branches: Vec<(List, List)>,
-        /// What runs where none holds.
+        /// Body if no branch holds.
         otherwise: Option<List>,
     },
     /// `while …; do …; done`, or `until`.
     While {
-        /// What runs before each round.
+        /// Condition before each round.
         condition: List,
-        /// What runs in each round.
+        /// Body of each round.
         body: List,
     },
 }
@@ -93,7 +93,7 @@ pub struct Assignment {
     pub name: String,
     /// All of it, the name included, in bytes of the line.
     pub range: Range<usize>,
-    /// What it is set to.
+    /// Assigned value.
     pub value: Vec<Part>,
 }
 
@@ -113,9 +113,9 @@ pub struct Redirect {
 /// A word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Where it stands in the line, in bytes.
+    /// Byte range in the line.
     pub range: Range<usize>,
-    /// What it is made of.
+    /// Parts.
     pub parts: Vec<Part>,
 }
 
@@ -130,16 +130,16 @@ pub enum Part {
     Variable {
         /// The name.
         name: String,
-        /// Whether it stands within double quotes, and so never falls apart.
+        /// True if it stands within double quotes, and so never falls apart.
         quoted: bool,
     },
     /// `$?`
     Status,
     /// `$(…)`
     Substitution {
-        /// What runs.
+        /// Commands.
         list: List,
-        /// Whether it stands within double quotes.
+        /// True if it stands within double quotes.
         quoted: bool,
     },
 }
@@ -166,7 +166,7 @@ pub(super) struct Reached<'a> {
     pub(super) join: Option<Join>,
 }
 
-/// What of a structure has a counterpart in the other reading, in the order of the text.
+/// Elements of a structure that have a counterpart in the other reading, in the order of the text.
 #[derive(Debug, Default)]
 pub(super) struct Flat<'a> {
     pub(super) commands: Vec<Reached<'a>>,

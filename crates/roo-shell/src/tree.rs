@@ -13,12 +13,12 @@ use super::word::{self, Opaque, Pattern, Value};
 use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, strict};
 use roo_text::render;
 
-/// How many here-documents a line may have that is given to the grammar: its scanner, which is C, has been
+/// Maximum number of here-documents a line may have that is given to the grammar: its scanner, which is C, has been
 /// seen to crash on several in each other.
 const DOCUMENTS: usize = 1;
-/// How often the parser may report its progress, which it does after some hundred steps.
+/// Maximum number of progress reports of the parser, one after some hundred steps.
 const REPORTS: usize = 20_000;
-/// What can be more than text.
+/// Characters that can be more than text.
 const SYNTAX: &[u8] = b"|&;<>(){}[]$`\"'\\=#!*?~";
 /// Problems that are kept, and the first of every kind; the very first says why a line isn't plain.
 const PROBLEMS: usize = 64;
@@ -51,7 +51,7 @@ pub fn read(line: &str) -> Script {
         script.problems.push(Problem::TooComplex);
         return script;
     };
-    let mut walk = Walk { line, script, join: None, last: None };
+    let mut walk = TreeWalk { line, script, join: None, last: None };
     walk.all(&tree);
     let mut script = walk.script;
     if script.commands.is_empty() && script.problems.is_empty() {
@@ -136,7 +136,7 @@ fn agree(line: &str, script: &mut Script) -> Result<Structure, String> {
     Ok(structure)
 }
 
-/// Whether both readings have the same words, and the same texts of those that stand for themselves.
+/// Returns whether both readings have the same words, and the same texts of those that stand for themselves.
 fn are_same_words(one: &[Word], two: &[structure::Word]) -> bool {
     // To the grammar a test is one piece.
     if let ([test], [first, .., last]) = (one, two)
@@ -151,7 +151,7 @@ fn are_same_words(one: &[Word], two: &[structure::Word]) -> bool {
         })
 }
 
-/// What the parts of a word stand for, where that is known of any word with these.
+/// Returns the value of the parts of a word, if any word with these has it.
 fn value_of(parts: &[Part]) -> Option<Value> {
     let (mut text, mut prefix) = (String::new(), None);
     for part in parts {
@@ -181,30 +181,30 @@ fn is_same(one: &Redirect, two: &structure::Redirect, document: Option<&Document
         && documents
 }
 
-/// Where a node stands.
+/// Context of a node.
 #[derive(Clone)]
-struct Place {
+struct NodeContext {
     ways: Vec<Way>,
     /// The command whose words these are.
     command: Option<usize>,
     depth: usize,
-    /// Whether only commands within words are looked for.
+    /// True if only commands within words are looked for.
     in_word: bool,
 }
 
-struct Walk<'a> {
+struct TreeWalk<'a> {
     line: &'a str,
     script: Script,
-    /// What stands before the next command.
+    /// Operator before the next command.
     join: Option<Join>,
     /// The command that a redirection belongs to.
     last: Option<usize>,
 }
 
-impl Walk<'_> {
+impl TreeWalk<'_> {
     fn all(&mut self, tree: &Tree) {
         let mut cursor = tree.walk();
-        let place = Place { ways: Vec::new(), command: None, depth: 0, in_word: false };
+        let place = NodeContext { ways: Vec::new(), command: None, depth: 0, in_word: false };
         let mut stack = vec![(tree.root_node(), place)];
         while let Some((node, place)) = stack.pop() {
             if place.depth > DEPTH {
@@ -240,9 +240,9 @@ impl Walk<'_> {
     fn node<'t>(
         &mut self,
         node: Node<'t>,
-        place: Place,
+        place: NodeContext,
         cursor: &mut TreeCursor<'t>,
-        next: &mut Vec<(Node<'t>, Place)>,
+        next: &mut Vec<(Node<'t>, NodeContext)>,
     ) {
         if node.is_error() || node.is_missing() {
             let text = if node.is_missing() { node.kind() } else { self.text(node) };
@@ -294,7 +294,7 @@ impl Walk<'_> {
         };
         // A list leans to the left, however long it is, and so does a word.
         let deeper = usize::from(!matches!(kind, "list" | "pipeline" | "redirected_statement"));
-        let mut inner = Place { depth: place.depth + deeper, ..place };
+        let mut inner = NodeContext { depth: place.depth + deeper, ..place };
         if let Some((way, what)) = way {
             self.construct(what);
             if !(way == Way::Substitution && inner.ways.last() == Some(&Way::Document)) {
@@ -327,7 +327,7 @@ impl Walk<'_> {
         self.script.loops.push((variable, words));
     }
 
-    fn push(&mut self, place: &Place) -> usize {
+    fn push(&mut self, place: &NodeContext) -> usize {
         let join = self.join.take();
         self.script.commands.push(Command { ways: place.ways.clone(), join, ..Command::default() });
         let index = self.script.commands.len() - 1;
@@ -336,14 +336,25 @@ impl Walk<'_> {
     }
 
     /// Adds a word to a command and looks into it later.
-    fn word<'t>(&mut self, node: Node<'t>, command: usize, place: &Place, next: &mut Vec<(Node<'t>, Place)>) {
+    fn word<'t>(
+        &mut self,
+        node: Node<'t>,
+        command: usize,
+        place: &NodeContext,
+        next: &mut Vec<(Node<'t>, NodeContext)>,
+    ) {
         let word = self.read_word(node);
         if let Some(command) = self.script.commands.get_mut(command) {
             command.words.push(word);
         }
         next.push((
             node,
-            Place { in_word: true, command: Some(command), depth: place.depth + 1, ways: place.ways.clone() },
+            NodeContext {
+                in_word: true,
+                command: Some(command),
+                depth: place.depth + 1,
+                ways: place.ways.clone(),
+            },
         ));
     }
 
@@ -365,16 +376,16 @@ impl Walk<'_> {
     fn command<'t>(
         &mut self,
         node: Node<'t>,
-        place: Place,
+        place: NodeContext,
         cursor: &mut TreeCursor<'t>,
-        next: &mut Vec<(Node<'t>, Place)>,
+        next: &mut Vec<(Node<'t>, NodeContext)>,
     ) {
         let index = self.push(&place);
         for child in node.children(cursor) {
             match child.kind() {
                 "variable_assignment" => self.assignment(child, index, &place, next),
                 "file_redirect" | "herestring_redirect" => {
-                    next.push((child, Place { command: Some(index), ..place.clone() }));
+                    next.push((child, NodeContext { command: Some(index), ..place.clone() }));
                 }
                 "subshell" => {
                     self.construct("a bracket where an argument should be");
@@ -391,8 +402,8 @@ impl Walk<'_> {
         &mut self,
         node: Node<'t>,
         command: usize,
-        place: &Place,
-        next: &mut Vec<(Node<'t>, Place)>,
+        place: &NodeContext,
+        next: &mut Vec<(Node<'t>, NodeContext)>,
     ) {
         self.problem(Problem::Assignment);
         let text = self.text(node).to_owned();
@@ -401,16 +412,21 @@ impl Walk<'_> {
         }
         next.push((
             node,
-            Place { in_word: true, command: Some(command), depth: place.depth + 1, ways: place.ways.clone() },
+            NodeContext {
+                in_word: true,
+                command: Some(command),
+                depth: place.depth + 1,
+                ways: place.ways.clone(),
+            },
         ));
     }
 
     fn assignments<'t>(
         &mut self,
         node: Node<'t>,
-        place: Place,
+        place: NodeContext,
         cursor: &mut TreeCursor<'t>,
-        next: &mut Vec<(Node<'t>, Place)>,
+        next: &mut Vec<(Node<'t>, NodeContext)>,
     ) {
         let index = self.push(&place);
         if node.kind() == "variable_assignment" {
@@ -425,9 +441,9 @@ impl Walk<'_> {
     fn declaration<'t>(
         &mut self,
         node: Node<'t>,
-        place: Place,
+        place: NodeContext,
         cursor: &mut TreeCursor<'t>,
-        next: &mut Vec<(Node<'t>, Place)>,
+        next: &mut Vec<(Node<'t>, NodeContext)>,
     ) {
         self.construct("a command that changes the shell's variables");
         let index = self.push(&place);
@@ -440,9 +456,9 @@ impl Walk<'_> {
     fn test<'t>(
         &mut self,
         node: Node<'t>,
-        place: Place,
+        place: NodeContext,
         cursor: &mut TreeCursor<'t>,
-        next: &mut Vec<(Node<'t>, Place)>,
+        next: &mut Vec<(Node<'t>, NodeContext)>,
     ) {
         self.construct("a test in brackets");
         let index = self.push(&place);
@@ -458,7 +474,12 @@ impl Walk<'_> {
             let in_word = child.kind() != "redirected_statement";
             next.push((
                 child,
-                Place { in_word, command: Some(index), depth: place.depth + 1, ways: place.ways.clone() },
+                NodeContext {
+                    in_word,
+                    command: Some(index),
+                    depth: place.depth + 1,
+                    ways: place.ways.clone(),
+                },
             ));
         }
     }
@@ -466,9 +487,9 @@ impl Walk<'_> {
     fn redirect<'t>(
         &mut self,
         node: Node<'t>,
-        place: Place,
+        place: NodeContext,
         cursor: &mut TreeCursor<'t>,
-        next: &mut Vec<(Node<'t>, Place)>,
+        next: &mut Vec<(Node<'t>, NodeContext)>,
     ) {
         let index = match place.command.or(self.last.filter(|_| node.prev_sibling().is_some())) {
             Some(index) => index,
@@ -493,13 +514,19 @@ impl Walk<'_> {
                     redirect.document = Some(Document { text, quoted });
                     let mut ways = place.ways.clone();
                     ways.push(Way::Document);
-                    later.push((child, Place { ways, in_word: true, depth: place.depth + 1, command: None }));
+                    later.push((
+                        child,
+                        NodeContext { ways, in_word: true, depth: place.depth + 1, command: None },
+                    ));
                 }
                 "heredoc_end" | "comment" => {}
                 kind if is_word(kind) => {
                     if redirect.target.is_none() {
                         redirect.target = Some(self.read_word(child));
-                        later.push((child, Place { in_word: true, depth: place.depth + 1, ..place.clone() }));
+                        later.push((
+                            child,
+                            NodeContext { in_word: true, depth: place.depth + 1, ..place.clone() },
+                        ));
                     } else {
                         // The grammar takes all words behind for targets; to the shell they are arguments.
                         words.push(child);
@@ -508,7 +535,7 @@ impl Walk<'_> {
                 // What stands on the line behind `<<`: another redirection, or the rest of a pipe or list.
                 _ => later.push((
                     child,
-                    Place {
+                    NodeContext {
                         command: Some(index).filter(|_| child.kind().ends_with("redirect")),
                         ..place.clone()
                     },

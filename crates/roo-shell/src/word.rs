@@ -2,14 +2,14 @@
 //!
 //! Only what means the same to bash and to a POSIX shell has a value; everything else is opaque.
 
-/// What a word stands for.
+/// Value of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Exactly this text.
     Literal(String),
     /// The names of files that a pattern fits, or the pattern itself where none does.
     Pattern(Pattern),
-    /// What only the shell will know.
+    /// Value that only the shell can know.
     Opaque(Opaque),
 }
 
@@ -18,11 +18,11 @@ pub enum Value {
 pub struct Pattern {
     /// The word without its quotes.
     pub text: String,
-    /// What every name that it stands for begins with.
+    /// Common prefix of all names that it stands for.
     pub prefix: String,
 }
 
-/// Why the value of a word isn't known.
+/// Reasons why the value of a word isn't known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opaque {
     /// `$name`, `${…}`, arithmetic.
@@ -46,7 +46,7 @@ pub enum Opaque {
 }
 
 impl Opaque {
-    /// What it is, to follow "it holds".
+    /// Describes it, to follow "it holds".
     pub fn what(self) -> &'static str {
         match self {
             Self::Expansion => "an expansion",
@@ -56,7 +56,7 @@ impl Opaque {
             Self::Dialect => "a form that shells read differently",
             Self::Continued => "a line that is continued within a word",
             Self::Unclosed => "a quote that is never closed",
-            Self::Blank => "a character that some systems take for a blank",
+            Self::Blank => "a character that some systems treat as a blank",
             Self::Syntax => "syntax that can't be judged",
         }
     }
@@ -75,24 +75,24 @@ impl Value {
     }
 }
 
-/// Whether a character ends a word that is not in quotes.
+/// Returns whether a character ends a word that is not in quotes.
 pub(super) fn ends_word(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | ';' | '|' | '&' | '<' | '>' | '(' | ')')
 }
 
-/// Whether a character is a blank on some systems, or holds a byte that is one.
+/// Returns whether a character is a blank on some systems, or holds a byte that is one.
 pub(super) fn is_unclear_blank(c: char) -> bool {
     let is_blank_byte = |byte| matches!(byte, 0x85 | 0xa0);
     !c.is_ascii() && (c.is_whitespace() || c.encode_utf8(&mut [0; 4]).bytes().any(is_blank_byte))
 }
 
-/// Whether a text can be the name of a variable.
+/// Returns whether a text can be the name of a variable.
 pub(super) fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// What may follow a `$` that is nothing but a dollar sign, within double quotes.
+/// Characters that may follow a `$` that is only a dollar sign, within double quotes.
 const AFTER_DOLLAR: &str = "\" |)/.,:;%^=&";
 
 /// The word at the beginning of a text: its length in bytes and its value.
@@ -186,8 +186,8 @@ fn double_quoted(chars: &mut Chars<'_>, value: &mut String) -> Result<(), Opaque
     }
 }
 
-/// What can be seen of a word that may be opaque: quotes are removed, expansions stay as they are written
-/// but for `$IFS`, which is where a word comes apart.
+/// Returns the visible text of a word that may be opaque: quotes are removed, expansions stay as they are written but
+/// for `$IFS`, which is where a word comes apart.
 pub(super) fn visible(raw: &str) -> String {
     let mut seen = String::with_capacity(raw.len());
     let mut chars = raw.char_indices().peekable();

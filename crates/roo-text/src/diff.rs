@@ -69,8 +69,8 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// What turns the old lines into the new ones, in order and without gaps: the same for the same texts,
-/// and as short as it can be unless they differ in very many lines.
+/// Returns the operations that turn the old lines into the new ones, in order and without gaps: the same for the same
+/// texts, and as short as it can be unless they differ in very many lines.
 pub fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let prefix = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let (old_rest, new_rest) = (&old[prefix..], &new[prefix..]);
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(unified("a\nb\n", "a\r\nb\n", "n"), "--- a/n\n+++ b/n\n@@ -1,2 +1,2 @@\n-a\n+a\r\n b\n");
     }
 
-    /// What changes, as `old lines -> new lines` where each begins.
+    /// Returns the changes, as `old lines -> new lines` where each begins.
     fn changes(old: &[&str], new: &[&str]) -> Vec<(std::ops::Range<usize>, std::ops::Range<usize>)> {
         let changed = |operation: &DiffOp| operation.tag() != DiffTag::Equal;
         operations(old, new).iter().filter(|o| changed(o)).map(|o| (o.old_range(), o.new_range())).collect()

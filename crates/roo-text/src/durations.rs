@@ -1,6 +1,6 @@
 //! Lengths of time in words. Pure.
 
-/// How long this many milliseconds are, as exactly as it matters: `3 s`, `10 min`, `2 h 5 min`.
+/// Formats milliseconds, as exactly as it matters: `3 s`, `10 min`, `2 h 5 min`.
 pub fn in_words(milliseconds: i64) -> String {
     let seconds = milliseconds.max(0).saturating_add(999) / 1000;
     let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);

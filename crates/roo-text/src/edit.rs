@@ -11,27 +11,27 @@ use super::entities;
 use super::lines::{self, Eol, LineRange};
 use super::nearest::{self, Candidate};
 
-/// How large a compiled expression may become, in bytes.
+/// Maximum size of a compiled expression, in bytes.
 const LARGEST_REGEX: usize = 4 << 20;
 
 /// A search for a text or an expression, and what to put in place of what it finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// What to find; not empty.
+    /// Text to find; not empty.
     pub search: String,
-    /// What to put in its place.
+    /// Replacement.
     pub replace: String,
-    /// Where to look; the whole text when none.
+    /// Lines to search; the whole text when none.
     pub range: Option<LineRange>,
-    /// Whether `search` is a regular expression.
+    /// True if `search` is a regular expression.
     pub use_regex: bool,
-    /// Whether case is ignored.
+    /// True if case is ignored.
     pub ignore_case: bool,
-    /// How often `search` must occur.
+    /// Required number of matches.
     pub occurrences: Occurrences,
 }
 
-/// How often a searched text must occur.
+/// Required number of matches of a searched text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrences {
     /// Exactly once: the contract of `edit` and `search_replace`.
@@ -40,11 +40,11 @@ pub enum Occurrences {
     All,
 }
 
-/// Why an edit could not be made. The text is for the model: it says what to do.
+/// Reasons why an edit could not be made. The text is for the model: it says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// The text would stay as it is.
-    #[error("The file already is what this edit would make of it; nothing was changed.")]
+    #[error("The file already has the result of this edit; nothing was changed.")]
     Unchanged,
     /// Nothing to search or to insert.
     #[error("There is nothing to {0}: the text is empty.")]
@@ -56,7 +56,7 @@ pub enum EditError {
         nearest::described(.closest.as_ref())
     )]
     NotFound {
-        /// What comes closest.
+        /// Closest candidate.
         closest: Option<Candidate>,
     },
     /// The expression matches nowhere.
@@ -65,23 +65,22 @@ pub enum EditError {
          `(?s)` to let `.` cross lines."
     )]
     NoMatch(String),
-    /// What is searched occurs, but not where it may be replaced.
+    /// The searched text occurs, but not where it may be replaced.
     #[error("It does not occur in lines {}, only at {}.", span(.range), at_lines(.lines))]
     Outside {
-        /// Where it was searched.
+        /// Searched lines.
         range: LineRange,
-        /// Where it occurs, from 1.
+        /// Lines where it occurs, from 1.
         lines: Vec<usize>,
     },
     /// It occurs more than once where once is asked for.
     #[error(
-        "The searched text occurs {} times, at {}. Search for more text around the right place, so that \
-         only one fits.",
+        "The searched text occurs {} times, at {}. Search for more of the surrounding text, so that only one place matches.",
         .lines.len(),
         at_lines(.lines)
     )]
     Several {
-        /// Where it occurs, from 1.
+        /// Lines where it occurs, from 1.
         lines: Vec<usize>,
     },
     /// The regular expression can't be read or is too large.
@@ -92,7 +91,7 @@ pub enum EditError {
     NoLine {
         /// The line that was named.
         line: usize,
-        /// How many lines the file has; none when there is no file.
+        /// Number of lines the file has; none when there is no file.
         count: Option<usize>,
     },
 }
@@ -102,14 +101,14 @@ pub enum EditError {
 pub struct Replaced {
     /// The new text.
     pub text: String,
-    /// How many occurrences were replaced.
+    /// Number of occurrences replaced.
     pub count: usize,
-    /// Whether both texts had to be HTML-decoded for that.
+    /// True if both texts had to be HTML-decoded for that.
     pub decoded: bool,
 }
 
 impl Replaced {
-    /// What the model should know about how the text was found.
+    /// Returns a notice for the model about how the text was found.
     pub fn notice(&self) -> Option<String> {
         // No entity is quoted in such notices: the tags around them would escape it once more.
         let text = "The HTML entities of the searched and the new text (amp, lt, gt and so on) were decoded, as the \
@@ -254,7 +253,7 @@ fn with_eol(text: &str, eol: Eol) -> String {
 /// A text with LF for every line end, and the way back.
 struct Plain {
     text: String,
-    /// Where a CR was left out, in offsets of `text`, ascending.
+    /// Offsets in `text` where a CR was left out, ascending.
     left_out: Vec<usize>,
 }
 
@@ -300,14 +299,14 @@ impl LineEnds<'_> {
     }
 }
 
-/// Where something occurs in a plain text, and what goes there.
+/// Match in a plain text, and its replacement.
 type Match<'a> = (Range<usize>, Cow<'a, str>);
 
-/// What is searched and what replaces it.
+/// Pattern and its replacement.
 enum Pattern<'a> {
     Literal { search: String, replace: &'a str },
     Folded { search: Regex, replace: &'a str },
-    Regex { search: Regex, template: Vec<Part<'a>> },
+    Regex { search: Regex, template: Vec<ReplacementPart<'a>> },
 }
 
 impl<'a> Pattern<'a> {
@@ -361,27 +360,27 @@ impl<'a> Pattern<'a> {
 }
 
 /// A piece of a replacement.
-enum Part<'a> {
+enum ReplacementPart<'a> {
     Text(&'a str),
     Group(usize),
 }
 
 /// Reads the references in a replacement; what names no group is text.
-fn template<'a>(replace: &'a str, search: &Regex) -> Vec<Part<'a>> {
+fn template<'a>(replace: &'a str, search: &Regex) -> Vec<ReplacementPart<'a>> {
     let mut parts = Vec::new();
     let mut rest = replace;
     while let Some(dollar) = rest.find('$') {
         let (text, reference) = rest.split_at(dollar);
-        let (part, length) = reference_to(reference, search).unwrap_or((Part::Text("$"), 1));
-        parts.extend([Part::Text(text), part]);
+        let (part, length) = reference_to(reference, search).unwrap_or((ReplacementPart::Text("$"), 1));
+        parts.extend([ReplacementPart::Text(text), part]);
         rest = &reference[length..];
     }
-    parts.push(Part::Text(rest));
+    parts.push(ReplacementPart::Text(rest));
     parts
 }
 
 /// Reads one reference at the start of a text, and how long it is.
-fn reference_to<'a>(text: &str, search: &Regex) -> Option<(Part<'a>, usize)> {
+fn reference_to<'a>(text: &str, search: &Regex) -> Option<(ReplacementPart<'a>, usize)> {
     let groups = search.captures_len();
     let after = text.strip_prefix('$')?;
     let group = |name: &str| match name.parse() {
@@ -389,27 +388,27 @@ fn reference_to<'a>(text: &str, search: &Regex) -> Option<(Part<'a>, usize)> {
         Err(_) => search.capture_names().position(|known| known == Some(name)),
     };
     if after.starts_with('$') {
-        return Some((Part::Text("$"), 2));
+        return Some((ReplacementPart::Text("$"), 2));
     }
     if after.starts_with('&') {
-        return Some((Part::Group(0), 2));
+        return Some((ReplacementPart::Group(0), 2));
     }
     for (open, close) in [('{', '}'), ('<', '>')] {
         if let Some((name, _)) = after.strip_prefix(open).and_then(|after| after.split_once(close)) {
-            return Some((Part::Group(group(name)?), name.len() + 3));
+            return Some((ReplacementPart::Group(group(name)?), name.len() + 3));
         }
     }
     // Two digits if there are so many groups, else one.
     [2, 1].into_iter().find_map(|digits| {
         let number = after.get(..digits).filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))?;
-        Some((Part::Group(group(number)?), digits + 1))
+        Some((ReplacementPart::Group(group(number)?), digits + 1))
     })
 }
 
-fn expand(template: &[Part<'_>], captures: &Captures<'_>) -> String {
-    let text = |part: &Part<'_>| match part {
-        Part::Text(text) => (*text).to_owned(),
-        Part::Group(group) => {
+fn expand(template: &[ReplacementPart<'_>], captures: &Captures<'_>) -> String {
+    let text = |part: &ReplacementPart<'_>| match part {
+        ReplacementPart::Text(text) => (*text).to_owned(),
+        ReplacementPart::Group(group) => {
             captures.get(*group).map_or_else(String::new, |found| found.as_str().to_owned())
         }
     };

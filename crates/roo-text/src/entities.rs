@@ -34,7 +34,8 @@ pub fn decode(text: &str) -> Option<String> {
     found.then_some(decoded)
 }
 
-/// Whether a text looks as if all of it was escaped: it has entities, and no character that escaping takes away.
+/// Returns whether a text looks as if all of it was escaped: it has entities, and no character that escaping takes
+/// away.
 pub fn looks_escaped(text: &str) -> bool {
     let mut found = false;
     for (at, character) in text.char_indices() {

@@ -17,7 +17,7 @@ pub struct LineRange {
     pub end: usize,
 }
 
-/// How a line ends.
+/// Line ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eol {
     /// `\n`
@@ -39,9 +39,9 @@ impl Eol {
 /// A line without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// What stands on it.
+    /// Text without the line ending.
     pub text: &'a str,
-    /// How it ends; none for a last line that nothing ends.
+    /// Line ending; none for a last line without one.
     pub eol: Option<Eol>,
 }
 
@@ -56,18 +56,18 @@ pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// How many lines [`lines`] gives.
+/// Number of lines [`lines`] gives.
 pub fn count(text: &str) -> usize {
     text.split_inclusive('\n').count()
 }
 
-/// How most lines end; LF when it is a draw.
+/// Returns the most frequent line ending; LF when it is a draw.
 pub fn dominant_eol(text: &str) -> Eol {
     let (lf, crlf) = count_ends(text);
     if crlf > lf { Eol::CrLf } else { Eol::Lf }
 }
 
-/// How all lines end; none when they differ or when no line ends.
+/// Returns the common line ending; none when they differ or when no line has one.
 pub fn uniform_eol(text: &str) -> Option<Eol> {
     match count_ends(text) {
         (1.., 0) => Some(Eol::Lf),

@@ -18,7 +18,7 @@ pub struct NamePatterns(Gitignore);
 pub struct PatternError {
     /// Its line, from 0.
     pub line: usize,
-    /// What is wrong with it.
+    /// Problem.
     pub message: String,
 }
 

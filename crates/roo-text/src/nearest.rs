@@ -13,17 +13,17 @@ use super::lines::{self, LineRange};
 const WORTH_SHOWING: f64 = 0.3;
 /// Characters of the longest search that is compared by edit distance.
 const LONGEST: usize = 20_000;
-/// How many places are compared by edit distance, and the work that this may take, in steps of a
-/// machine word. Both bound the time for hostile texts; ordinary ones stay far below.
+/// Maximum number of places that are compared by edit distance, and the work that this may take, in steps of a machine word.
+/// Both bound the time for hostile texts; ordinary ones stay far below.
 const MOST_PLACES: usize = 64;
 const MOST_STEPS: usize = 4_000_000;
 
 /// The lines that come closest to what was searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where they are.
+    /// Lines.
     pub lines: LineRange,
-    /// How much they are alike, in percent; 100 only when nothing but blanks differs.
+    /// Similarity in percent; 100 only when nothing but blanks differs.
     pub percent: u8,
     /// The lines with their numbers.
     pub numbered: String,
@@ -31,7 +31,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// A place with its lines.
-    pub(super) fn new(place: Place, lines: &[&str]) -> Self {
+    pub(super) fn new(place: RankedPlace, lines: &[&str]) -> Self {
         let first = place.line + 1;
         Self {
             lines: LineRange { start: first, end: place.line + lines.len() },
@@ -52,7 +52,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// What comes closest, in words.
+/// Describes the closest candidate.
 pub(super) fn described(closest: Option<&Candidate>) -> String {
     closest.map_or_else(|| "Nothing like it is.".to_owned(), Candidate::to_string)
 }
@@ -66,7 +66,11 @@ pub(super) fn candidate(text: &[&str], search: &[&str], expected: Option<usize>)
 }
 
 /// The place that is most like the searched lines, if any is worth showing; of several the nearest to a line.
-pub(super) fn closest_to(text: &NormalLines, search: &NormalLines, expected: Option<usize>) -> Option<Place> {
+pub(super) fn closest_to(
+    text: &NormalLines,
+    search: &NormalLines,
+    expected: Option<usize>,
+) -> Option<RankedPlace> {
     let places = closest(text, search, WORTH_SHOWING);
     places.into_iter().min_by_key(|place| expected.map_or(0, |expected| place.line.abs_diff(expected)))
 }
@@ -76,7 +80,7 @@ pub(super) fn closest_to(text: &NormalLines, search: &NormalLines, expected: Opt
 #[derive(Clone)]
 pub(super) struct NormalLines {
     words: String,
-    /// Where each line starts, and the end.
+    /// Start of each line, and the end.
     starts: Vec<usize>,
 }
 
@@ -106,7 +110,7 @@ impl NormalLines {
         self.words(line..line.saturating_add(1))
     }
 
-    /// Where the searched lines occur. Words may stand on other lines of the place.
+    /// Returns the lines where the searched lines occur. Words may stand on other lines of the place.
     pub(super) fn occurrences(&self, search: &Self) -> Vec<usize> {
         let places = (self.len() + 1).saturating_sub(search.len());
         (0..places).filter(|line| self.words(*line..line + search.len()) == search.words).collect()
@@ -149,14 +153,14 @@ fn push_words(words: &mut String, line: &str) {
 
 /// A place and how much it is like what was searched.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct RankedPlace {
     /// The first line, counted from 0.
     pub(super) line: usize,
     /// From 0 to 1.
     pub(super) likeness: f64,
 }
 
-impl Place {
+impl RankedPlace {
     pub(super) fn percent(self) -> u8 {
         (self.likeness * 100.0).floor().clamp(0.0, 100.0) as u8
     }
@@ -167,7 +171,7 @@ impl Place {
 ///
 /// Likeness is 1 − edit distance / length of the longer text. Places are visited by falling number of
 /// shared runs of three characters, which bounds the distance from below, so that few are compared.
-pub(super) fn closest(text: &NormalLines, search: &NormalLines, at_least: f64) -> Vec<Place> {
+pub(super) fn closest(text: &NormalLines, search: &NormalLines, at_least: f64) -> Vec<RankedPlace> {
     let wanted = Characters::new(search);
     let searched = wanted.trimmed(0..search.len());
     if text.len() == 0 || searched.is_empty() || searched.len() > LONGEST {
@@ -181,7 +185,7 @@ pub(super) fn closest(text: &NormalLines, search: &NormalLines, at_least: f64) -
 
     let steps = searched.len() * searched.len() / 64 + 1;
     let comparator = BatchComparator::new(searched.iter().copied());
-    let mut best: Vec<Place> = vec![];
+    let mut best: Vec<RankedPlace> = vec![];
     let mut floor = at_least;
     for (line, shared) in places.into_iter().take((MOST_STEPS / steps).clamp(1, MOST_PLACES)) {
         let window = there.trimmed(line..line + height);
@@ -196,8 +200,8 @@ pub(super) fn closest(text: &NormalLines, search: &NormalLines, at_least: f64) -
         let likeness = 1.0 - edits as f64 / longer as f64;
         match best.first() {
             Some(first) if likeness < first.likeness => {}
-            Some(first) if likeness == first.likeness => best.push(Place { line, likeness }),
-            _ => best = vec![Place { line, likeness }],
+            Some(first) if likeness == first.likeness => best.push(RankedPlace { line, likeness }),
+            _ => best = vec![RankedPlace { line, likeness }],
         }
         floor = floor.max(likeness);
     }
@@ -261,7 +265,7 @@ fn shared_runs(text: &Characters, search: &Characters, height: usize) -> Vec<usi
     all
 }
 
-/// How many of the wanted runs are in the lines that have entered and not left.
+/// Counts of the wanted runs in the lines that have entered and not left.
 struct Window {
     /// By hash: how many more are wanted; negative when there are too many.
     missing: Vec<i32>,

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What begins a comment in which text is left out, the longer ones first.
+/// Openings of a comment in which text is left out, the longer ones first.
 const OPENINGS: [&str; 11] = ["{/*", "<!--", "///", "//", "/*", "#", "--", ";", "%", "*", "'"];
 const CLOSINGS: [&str; 3] = ["*/}", "*/", "-->"];
 /// The only ones in a file of prose, where the others are headings and lists.
@@ -15,11 +15,11 @@ const PROSE_OPENING: &str = "<!--";
 /// The longest comment that is looked at, in bytes.
 const LONGEST: usize = 200;
 
-/// What a comment says, without what decorates it.
+/// Phrases of a comment, without what decorates it.
 struct Sayings {
-    /// What tells by itself.
+    /// Phrases that are enough by themselves.
     plain: Regex,
-    /// What tells between dots only.
+    /// Phrases that count only between dots.
     dotted: Regex,
 }
 

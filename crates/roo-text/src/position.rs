@@ -7,7 +7,7 @@ use similar::DiffTag;
 use super::diff;
 pub use roo_protocol::task::{Position, Range};
 
-/// What a client counts as one character.
+/// Unit of a client's characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// Bytes.
@@ -20,7 +20,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// How many units a character takes.
+    /// Number of units a character takes.
     fn width(self, c: char) -> usize {
         match self {
             Self::Utf8 => c.len_utf8(),

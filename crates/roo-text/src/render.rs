@@ -108,8 +108,8 @@ fn is_hidden(c: char) -> bool {
     !matches!(c, '\n' | '\t') && (c.is_control() || is_invisible(c))
 }
 
-/// Whether an invisible character only holds an emoji together: a presentation selector behind one, or a
-/// joiner between two.
+/// Returns whether an invisible character only holds an emoji together: a presentation selector behind one, or a joiner
+/// between two.
 fn is_of_emoji(before: Option<char>, c: char, after: Option<char>) -> bool {
     let is_emoji = |c: char| matches!(c, '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}');
     match c {
@@ -121,8 +121,8 @@ fn is_of_emoji(before: Option<char>, c: char, after: Option<char>) -> bool {
     }
 }
 
-/// Whether a character takes no space of its own or turns the direction of text, so that what it is in
-/// doesn't look like what it is.
+/// Returns whether a character takes no space of its own or turns the direction of text, so that what it is in doesn't
+/// look like what it is.
 pub fn is_invisible(c: char) -> bool {
     match c {
         // Soft hyphen, combining grapheme joiner, Arabic letter mark, blank Hangul and Khmer letters.

@@ -1,5 +1,5 @@
-//! What is known of the newest record outside of the records: the head after each append, and the head
-//! signed now and then. A trace that is cut, or replaced by another one, is found by them.
+//! Knowledge about the newest record outside of the records: the head after each append, and the head signed now and
+//! then. A trace that is cut, or replaced by another one, is found by them.
 //!
 //! The head is written after the records are durable, so it never tells of records that a loss of power took.
 //! It may lag behind them: then the records beyond it are followed and found right or not.
@@ -10,7 +10,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-use super::disk::{Directory, read_small};
+use super::disk::{TraceDirectory, read_small};
 use super::projection::Projected;
 use roo_protocol::ids::Digest;
 
@@ -33,7 +33,7 @@ pub(super) struct Head {
     pub(super) signed: u64,
     /// The workspace's copy, if there is one.
     pub(super) projection: Option<Projected>,
-    /// What the workspace's map of intents was written with last.
+    /// Digest of the workspace's map of intents as last written.
     #[serde(default)]
     pub(super) map: Option<Digest>,
     /// Counts the writes of the head.
@@ -42,7 +42,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Reads the newer one of the two that are whole.
-    pub(super) fn read(directory: &Directory) -> io::Result<Option<Self>> {
+    pub(super) fn read(directory: &TraceDirectory) -> io::Result<Option<Self>> {
         let Some(bytes) = read_small(&directory.head(), 2 * SLOT as u64)? else { return Ok(None) };
         let slots = bytes.chunks(SLOT).filter_map(|slot| {
             let line = slot.split(|byte| *byte == b'\n').next()?;
@@ -54,7 +54,7 @@ impl Head {
     }
 
     /// Tells it. Not synced; see above.
-    pub(super) fn write(&mut self, directory: &Directory) -> io::Result<()> {
+    pub(super) fn write(&mut self, directory: &TraceDirectory) -> io::Result<()> {
         self.turn += 1;
         let json = serde_json::to_string(self)?;
         let line = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
@@ -72,7 +72,7 @@ pub(super) struct Anchor {
     pub(super) chain: String,
     pub(super) seq: u64,
     pub(super) hash: Digest,
-    /// How many records the chain has had.
+    /// Number of records the chain has had.
     pub(super) count: u64,
     /// The public key, in hex digits.
     key: String,
@@ -86,7 +86,7 @@ impl Anchor {
         Ok(serde_json_canonicalizer::to_vec(&unsigned)?)
     }
 
-    /// Whether its key has signed it.
+    /// Returns whether its key has signed it.
     pub(super) fn is_genuine(&self) -> bool {
         let (Some(key), Some(signature), Ok(message)) =
             (bytes(&self.key), bytes(&self.signature), self.message())
@@ -101,7 +101,7 @@ impl Anchor {
     }
 
     /// All that were signed, oldest first. Lines that are none are left out and counted.
-    pub(super) fn read_all(directory: &Directory) -> io::Result<(Vec<Self>, usize)> {
+    pub(super) fn read_all(directory: &TraceDirectory) -> io::Result<(Vec<Self>, usize)> {
         let bytes = read_small(&directory.anchors(), MOST_ANCHORS)?.unwrap_or_default();
         let (mut found, mut bad) = (Vec::new(), 0);
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -114,12 +114,12 @@ impl Anchor {
     }
 }
 
-/// What signs heads.
+/// Key that signs heads.
 pub(super) struct Signer(Ed25519KeyPair);
 
 impl Signer {
     /// The workspace's key; made if there is none.
-    pub(super) fn open(directory: &Directory) -> io::Result<Self> {
+    pub(super) fn open(directory: &TraceDirectory) -> io::Result<Self> {
         let path = directory.key();
         let refused = |what: &str| io::Error::other(format!("the key {} {what}", path.display()));
         if let Some(key) = read_small(&path, 1024)? {
@@ -132,13 +132,13 @@ impl Signer {
     }
 
     /// The public key in hex digits; none when there is no key yet.
-    pub(super) fn public_key(directory: &Directory) -> io::Result<Option<String>> {
+    pub(super) fn public_key(directory: &TraceDirectory) -> io::Result<Option<String>> {
         let Some(key) = read_small(&directory.key(), 1024)? else { return Ok(None) };
         Ok(Ed25519KeyPair::from_pkcs8(&key).ok().map(|key| hex(key.public_key().as_ref())))
     }
 
     /// Signs a head, durably.
-    pub(super) fn sign(&self, directory: &Directory, head: &Head) -> io::Result<()> {
+    pub(super) fn sign(&self, directory: &TraceDirectory, head: &Head) -> io::Result<()> {
         let mut anchor = Anchor {
             chain: head.chain.clone(),
             seq: head.seq,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-use super::disk::Directory;
+use super::disk::TraceDirectory;
 use super::history::{self, Position};
 use super::ranges::{self, says_something};
 use super::record::{Author, FileState, PromptRef, Record};
@@ -25,7 +25,7 @@ use roo_protocol::ids::Digest;
 
 /// Texts with more lines than this are not searched for lines that moved by unrecorded edits.
 const MOST_LINES: usize = 20_000;
-/// How many unrecorded edits a file's lines are followed over.
+/// Number of unrecorded edits a file's lines are followed over.
 const MOST_LAYERS: usize = 8;
 /// The most runs of lines that are kept for all files, a few dozen bytes each. Files that were not written
 /// for longest are forgotten first.
@@ -37,7 +37,7 @@ const MOST_RUNS: usize = 500_000;
 pub struct Attribution {
     /// The record's number.
     pub seq: u64,
-    /// When, RFC 3339 in UTC.
+    /// Time, RFC 3339 in UTC.
     pub at: String,
     /// A model alone, or with its user.
     pub author: Author,
@@ -53,7 +53,7 @@ pub struct Attribution {
     pub mode: String,
     /// `provider/model`.
     pub model: Option<String>,
-    /// What the user had asked for.
+    /// Prompt of the user.
     pub prompt: Option<PromptRef>,
     /// The tool that wrote it.
     pub tool: String,
@@ -62,13 +62,13 @@ pub struct Attribution {
 /// The lines that agents wrote, of all files that are left. Kept up as the trace grows, so that a question is
 /// answered without reading it.
 pub struct Index {
-    directory: Directory,
+    directory: TraceDirectory,
     at: Position,
     files: HashMap<String, History>,
     runs: usize,
 }
 
-/// What is known of a file's lines.
+/// History of a file's lines.
 #[derive(Default)]
 struct History {
     /// Each is what was known when something unrecorded happened; the last one is the present.
@@ -148,7 +148,7 @@ pub fn line(
 impl Index {
     /// An empty one; [`Index::refresh`] fills it.
     pub fn new(state_directory: &Path) -> Self {
-        let directory = Directory::of(state_directory);
+        let directory = TraceDirectory::of(state_directory);
         Self { directory, at: Position::default(), files: HashMap::new(), runs: 0 }
     }
 
@@ -309,7 +309,7 @@ impl History {
     }
 }
 
-/// What a record wrote in a file, range by range.
+/// Returns the ranges that a record wrote in a file.
 fn pieces(
     record: &Record,
     file: &super::record::File,

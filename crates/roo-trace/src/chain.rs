@@ -1,4 +1,4 @@
-//! How records hang together: each has the hash of the one before it.
+//! Chain of records: each has the hash of the one before it.
 //!
 //! `hash = SHA-256(prev || JCS(record without hash))`, where `prev` is the text `sha256:<64 hex digits>` of the
 //! record before and JCS is RFC 8785. A line is the JCS of the whole record, so the hashed bytes are the line
@@ -18,7 +18,7 @@ const MEMBER: &str = "\"hash\":\"sha256:";
 /// The member with its digits, its quote and the comma behind it.
 const MEMBER_LENGTH: usize = MEMBER.len() + 64 + 2;
 
-/// What the first record of a chain follows.
+/// Returns the digest that the first record of a chain follows.
 pub(super) fn genesis(chain: &str) -> Digest {
     Digest::of_parts(&[b"roo-lsp trace\n", chain.as_bytes()])
 }
@@ -47,7 +47,7 @@ pub(super) fn seal(
     Ok(hash)
 }
 
-/// What a line says of its place, once its hash is found right.
+/// Claim of a line about its place, once its hash is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) seq: u64,
@@ -56,7 +56,7 @@ pub(super) struct Fact {
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct ChainLine<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
 }
@@ -77,7 +77,7 @@ struct Link<'a> {
 
 /// Reads a line without its end. None when it is no record of this chain or its hash is wrong.
 pub(super) fn read(line: &[u8], chain: &str) -> Option<Fact> {
-    let Line { metadata: Metadata { own: link } } = serde_json::from_slice(line).ok()?;
+    let ChainLine { metadata: Metadata { own: link } } = serde_json::from_slice(line).ok()?;
     let (prev, claimed) = (Digest::parse(link.prev)?, Digest::parse(link.hash)?);
     let found = hash(prev, line, &member(line)?);
     (found == claimed && link.chain == chain).then_some(Fact { seq: link.seq, prev, hash: found })
@@ -85,7 +85,7 @@ pub(super) fn read(line: &[u8], chain: &str) -> Option<Fact> {
 
 /// The chain that a line belongs to, whether it is whole or not.
 pub(super) fn chain_of(line: &[u8]) -> Option<String> {
-    let line: Line<'_> = serde_json::from_slice(line).ok()?;
+    let line: ChainLine<'_> = serde_json::from_slice(line).ok()?;
     Some(line.metadata.own.chain.to_owned())
 }
 
@@ -93,7 +93,7 @@ fn hash(prev: Digest, line: &[u8], member: &Range<usize>) -> Digest {
     Digest::of_parts(&[prev.to_string().as_bytes(), &line[..member.start], &line[member.end..]])
 }
 
-/// Where the member stands.
+/// Returns the byte range of the member.
 fn member(line: &[u8]) -> Option<Range<usize>> {
     let start = std::str::from_utf8(line).ok()?.find(MEMBER)?;
     let end = start + MEMBER_LENGTH;

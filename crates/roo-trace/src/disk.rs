@@ -18,13 +18,13 @@ use rustix::fs::OFlags;
 /// lock                       held for the time of an append
 /// ```
 #[derive(Clone, Debug)]
-pub(super) struct Directory {
+pub(super) struct TraceDirectory {
     path: PathBuf,
     #[cfg(test)]
     pub(super) faults: faults::Faults,
 }
 
-impl Directory {
+impl TraceDirectory {
     /// Below the state directory of a workspace.
     pub(super) fn of(state_directory: &Path) -> Self {
         Self {
@@ -170,7 +170,7 @@ pub(super) struct Appender {
 
 impl Appender {
     #[cfg_attr(not(test), expect(unused_variables, reason = "faults come from the directory"))]
-    fn new(directory: &Directory, file: File, path: PathBuf) -> io::Result<Self> {
+    fn new(directory: &TraceDirectory, file: File, path: PathBuf) -> io::Result<Self> {
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
@@ -186,7 +186,7 @@ impl Appender {
         &self.path
     }
 
-    /// Whether it is still the file of its name.
+    /// Returns whether it is still the file of its name.
     pub(super) fn is_in_place(&self) -> bool {
         let ours = self.file.metadata().map(|found| (found.dev(), found.ino()));
         let there = std::fs::symlink_metadata(&self.path).map(|found| (found.dev(), found.ino()));
@@ -252,9 +252,9 @@ pub(super) mod faults {
     use std::io;
     use std::sync::{Arc, Mutex};
 
-    /// What goes wrong.
+    /// Injected fault.
     #[derive(Clone, Copy, Debug)]
-    pub(crate) enum Fault {
+    pub(crate) enum DiskFault {
         /// The operation fails and does nothing.
         Refused,
         /// An append writes this part of its bytes, in thousandths, and fails. Other operations are refused.
@@ -263,8 +263,8 @@ pub(super) mod faults {
 
     #[derive(Debug, Default)]
     struct Plan {
-        /// How many operations succeed before the fault, and how many then fail.
-        next: Option<(usize, usize, Fault)>,
+        /// Number of operations that succeed before the fault, and of those that then fail.
+        next: Option<(usize, usize, DiskFault)>,
         count: usize,
     }
 
@@ -273,7 +273,7 @@ pub(super) mod faults {
 
     impl Faults {
         /// Lets `times` operations fail, after `after` that succeed.
-        pub(crate) fn plan(&self, after: usize, times: usize, fault: Fault) {
+        pub(crate) fn plan(&self, after: usize, times: usize, fault: DiskFault) {
             self.0.lock().unwrap().next = Some((after, times, fault));
         }
 
@@ -298,8 +298,10 @@ pub(super) mod faults {
                 Some((_, times, fault)) => {
                     *times -= 1;
                     match *fault {
-                        Fault::Short(part) if length > 0 => Ok(Some(length * part / 1000)),
-                        Fault::Short(_) | Fault::Refused => Err(io::Error::other(format!("no {doing}"))),
+                        DiskFault::Short(part) if length > 0 => Ok(Some(length * part / 1000)),
+                        DiskFault::Short(_) | DiskFault::Refused => {
+                            Err(io::Error::other(format!("no {doing}")))
+                        }
                     }
                 }
             }

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::blame::Index;
-use super::disk::{Directory, read_small};
+use super::disk::{TraceDirectory, read_small};
 use super::history::{self, Position};
 use super::record::{Author, Record};
 use super::value;
@@ -18,7 +18,7 @@ use roo_protocol::ids::Digest;
 /// The largest file of the workspace whose lines are told, in bytes.
 const LARGEST: u64 = 20 << 20;
 
-/// What is written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// The records as they are, a line each.
@@ -48,7 +48,7 @@ pub fn export(state_directory: &Path, folder: &Path, shape: Shape, out: &mut imp
         return out.write_all(note.render().as_bytes());
     }
     let mut written = Ok(());
-    history::lines(&Directory::of(state_directory), Position::default(), |_, line| {
+    history::lines(&TraceDirectory::of(state_directory), Position::default(), |_, line| {
         written = match shape {
             Shape::Canonical | Shape::Note => out.write_all(line).and_then(|()| out.write_all(b"\n")),
             // A line that is no record has no other shape; `verify` tells it.
@@ -159,12 +159,12 @@ fn spans(lines: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{House, wrote};
+    use super::super::fixture::{LedgerFixture, wrote};
     use super::*;
 
     #[test]
     fn the_flat_shape_has_its_own_names_and_reads_back() {
-        let house = House::new();
+        let house = LedgerFixture::new();
         house.ledger().append(&[wrote("src/a.rs", "", "fn a() {}\n")]).unwrap();
         let mut flat = flat(&house.records()[0]);
         flat["id"] = "[id]".into();

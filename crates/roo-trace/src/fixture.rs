@@ -14,11 +14,11 @@ use super::record::{
 use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId, Urid};
 
 /// A workspace with its state.
-pub(super) struct House {
+pub(super) struct LedgerFixture {
     root: TempDir,
 }
 
-impl House {
+impl LedgerFixture {
     pub(super) fn new() -> Self {
         let house = Self { root: tempfile::tempdir().unwrap() };
         std::fs::create_dir(house.folder()).unwrap();
@@ -33,8 +33,8 @@ impl House {
         self.root.path().join("state")
     }
 
-    pub(super) fn directory(&self) -> super::disk::Directory {
-        super::disk::Directory::of(&self.state())
+    pub(super) fn directory(&self) -> super::disk::TraceDirectory {
+        super::disk::TraceDirectory::of(&self.state())
     }
 
     pub(super) fn copy(&self) -> PathBuf {

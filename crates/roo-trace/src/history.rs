@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::Directory;
+use super::disk::TraceDirectory;
 use super::projection::Newest;
 use super::record::Record;
 use roo_protocol::ids::Digest;
@@ -51,7 +51,7 @@ impl Header {
 /// Visits the lines from a place on, without their ends and without the headers. A line that is still being
 /// written is left for later. Returns the place after the last line that was visited.
 pub(super) fn lines(
-    directory: &Directory,
+    directory: &TraceDirectory,
     from: Position,
     mut visit: impl FnMut(Position, &[u8]) -> ControlFlow<()>,
 ) -> io::Result<Position> {
@@ -85,7 +85,7 @@ pub(super) fn lines(
 
 /// Visits the records of changed files from a place on. Lines that are no records are left out.
 pub(super) fn changes(
-    directory: &Directory,
+    directory: &TraceDirectory,
     from: Position,
     mut visit: impl FnMut(&Record),
 ) -> io::Result<Position> {
@@ -101,7 +101,7 @@ pub(super) fn changes(
 }
 
 /// The newest lines, at most `limit` bytes of them.
-pub(super) fn newest(directory: &Directory, limit: u64) -> io::Result<Newest> {
+pub(super) fn newest(directory: &TraceDirectory, limit: u64) -> io::Result<Newest> {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut left = limit;
     for number in directory.segments()?.into_iter().rev() {

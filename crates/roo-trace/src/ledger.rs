@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::anchor::{Anchor, Head, Signer};
 use super::chain::{self, Fact};
-use super::disk::{Appender, Directory};
+use super::disk::{Appender, TraceDirectory};
 use super::history::{self, FORMAT, Header, Position};
 use super::map::IntentMap;
 use super::projection::{Lines, Projection, ProjectionError};
@@ -27,7 +27,7 @@ use roo_protocol::ids::Digest;
 /// After this many records the head is signed.
 const SIGN_EVERY: u64 = 256;
 
-/// How large files grow.
+/// Size limits of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A segment of the original, in bytes.
@@ -42,13 +42,13 @@ impl Default for Limits {
     }
 }
 
-/// What a ledger is made of.
+/// Parts that a ledger is made of.
 pub struct Setup {
     /// The workspace's part of the user's state directory.
     pub state_directory: PathBuf,
     /// The first workspace folder, for the copy and for the repository's state. None for no copy.
     pub folder: Option<PathBuf>,
-    /// How large files grow.
+    /// Size limits of files.
     pub limits: Limits,
     /// Draws random ids: a chain's.
     pub new_id: Box<dyn Fn() -> Uuid + Send + Sync>,
@@ -61,17 +61,17 @@ impl Setup {
     }
 }
 
-/// Why records are not in the trace.
+/// Reasons why records are not in the trace.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
     /// A file operation failed. The trace is as it was, and the same records can be tried again.
-    #[error("can't {doing} {}: {source}; what agents do is not recorded: see to the disk", path.display())]
+    #[error("can't {doing} {}: {source}; what agents do is not recorded: check the disk", path.display())]
     Io {
-        /// What was being done.
+        /// Attempted operation.
         doing: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why it failed.
+        /// Reason why it failed.
         source: Arc<io::Error>,
     },
     /// A record can't be written as JSON. A defect, not a fault of the disk.
@@ -94,23 +94,23 @@ pub enum Damage {
     BadLine {
         /// Which file.
         segment: u64,
-        /// Where.
+        /// Offset.
         offset: u64,
     },
     /// Records are missing at the end.
-    #[error("the records up to {to} were there, and those after {from} are gone")]
+    #[error("the records up to {to} existed, and those after {from} are missing")]
     Truncated {
         /// The newest one that is left, as far as it is known.
         from: u64,
         /// The newest one that was there.
         to: u64,
     },
-    /// What was known of the newest record is lost.
-    #[error("the head of the trace was lost; it was found again from the records")]
+    /// The knowledge about the newest record is lost.
+    #[error("the head of the trace was lost; it was rebuilt from the records")]
     HeadLost,
 }
 
-/// Where a record went.
+/// Location of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Its number.
@@ -119,14 +119,14 @@ pub struct Placed {
     pub hash: Digest,
 }
 
-/// What an append did.
+/// Result of an append.
 #[derive(Clone, Debug)]
 pub struct Appended {
     /// One for each record, in order. All are durable.
     pub records: Vec<Placed>,
-    /// Why the workspace has no copy of them.
+    /// Reason why the workspace has no copy of them.
     pub copy_problem: Option<ProjectionError>,
-    /// What was found wrong with the trace on the way.
+    /// Damage found in the trace on the way.
     pub damage: Vec<Damage>,
 }
 
@@ -141,7 +141,7 @@ pub struct CurrentCopies {
 
 /// The trace of a workspace, open for appending.
 pub struct Ledger {
-    directory: Directory,
+    directory: TraceDirectory,
     projection: Option<Projection>,
     folder: Option<PathBuf>,
     limits: Limits,
@@ -149,7 +149,7 @@ pub struct Ledger {
     queue: Mutex<Queue>,
     /// An append has ended.
     ended: Condvar,
-    state: Mutex<State>,
+    state: Mutex<LedgerState>,
 }
 
 #[derive(Default)]
@@ -161,9 +161,9 @@ struct Queue {
     led: bool,
 }
 
-/// What this process knows.
+/// State of this process.
 #[derive(Default)]
-struct State {
+struct LedgerState {
     head: Option<Head>,
     segment: Option<Appender>,
     /// A failed append could not be taken back: where the segment has to end.
@@ -179,11 +179,11 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::Io`].
     pub fn open(setup: Setup) -> Result<(Self, Vec<Damage>), LedgerError> {
-        Self::in_directory(Directory::of(&setup.state_directory), setup)
+        Self::in_directory(TraceDirectory::of(&setup.state_directory), setup)
     }
 
     pub(super) fn in_directory(
-        directory: Directory,
+        directory: TraceDirectory,
         setup: Setup,
     ) -> Result<(Self, Vec<Damage>), LedgerError> {
         let ledger = Self {
@@ -307,7 +307,7 @@ impl Ledger {
         outcomes.collect()
     }
 
-    fn write(&self, state: &mut State, group: &[(u64, Vec<Draft>)]) -> Result<Appended, LedgerError> {
+    fn write(&self, state: &mut LedgerState, group: &[(u64, Vec<Draft>)]) -> Result<Appended, LedgerError> {
         let _lock = self.lock()?;
         let mut head = self.settle(state)?;
         let vcs = self.folder.as_deref().and_then(revision::of);
@@ -372,7 +372,7 @@ impl Ledger {
     }
 
     /// Writes and syncs, or takes back what was written.
-    fn add_lines(&self, state: &mut State, head: &Head, bytes: &[u8]) -> Result<(), LedgerError> {
+    fn add_lines(&self, state: &mut LedgerState, head: &Head, bytes: &[u8]) -> Result<(), LedgerError> {
         let segment = self.segment(state, head)?;
         let path = segment.path().to_owned();
         let written = segment.append(bytes).map_err(io_error("append to", &path));
@@ -389,7 +389,7 @@ impl Ledger {
         durable
     }
 
-    fn segment<'a>(&self, state: &'a mut State, head: &Head) -> Result<&'a mut Appender, LedgerError> {
+    fn segment<'a>(&self, state: &'a mut LedgerState, head: &Head) -> Result<&'a mut Appender, LedgerError> {
         let path = self.directory.segment(head.segment);
         if state.segment.as_ref().is_some_and(|segment| segment.path() != path || !segment.is_in_place()) {
             state.segment = None;
@@ -404,7 +404,12 @@ impl Ledger {
     }
 
     /// Begins a segment after the newest record.
-    fn start_segment(&self, state: &mut State, head: &mut Head, number: u64) -> Result<(), LedgerError> {
+    fn start_segment(
+        &self,
+        state: &mut LedgerState,
+        head: &mut Head,
+        number: u64,
+    ) -> Result<(), LedgerError> {
         let path = self.directory.segment(number);
         let header = Header {
             roo_lsp_trace: FORMAT,
@@ -431,7 +436,7 @@ impl Ledger {
     }
 
     /// The newest record, with all that any process has appended; under the lock.
-    fn settle(&self, state: &mut State) -> Result<Head, LedgerError> {
+    fn settle(&self, state: &mut LedgerState) -> Result<Head, LedgerError> {
         let path = self.directory.head();
         let stored = Head::read(&self.directory).map_err(io_error("read", &path))?;
         let known = state.head.take();
@@ -452,7 +457,7 @@ impl Ledger {
     }
 
     /// The head of a trace that tells none: from its records, or the beginning of a new chain.
-    fn find_head(&self, state: &mut State) -> Result<Head, LedgerError> {
+    fn find_head(&self, state: &mut LedgerState) -> Result<Head, LedgerError> {
         let path = self.directory.path();
         let segments = self.directory.segments().map_err(io_error("list", path))?;
         let (anchors, _) = Anchor::read_all(&self.directory).map_err(io_error("read", path))?;
@@ -530,7 +535,7 @@ impl Ledger {
     }
 
     /// Follows what was appended after the head, and takes care of what a crash has left.
-    fn follow(&self, state: &mut State, head: &mut Head) -> Result<(), LedgerError> {
+    fn follow(&self, state: &mut LedgerState, head: &mut Head) -> Result<(), LedgerError> {
         loop {
             let path = self.directory.segment(head.segment);
             match self.segment(state, head) {
@@ -574,7 +579,7 @@ impl Ledger {
         }
     }
 
-    fn follow_segment(&self, state: &mut State, head: &mut Head) -> io::Result<()> {
+    fn follow_segment(&self, state: &mut LedgerState, head: &mut Head) -> io::Result<()> {
         let Some(segment) = &mut state.segment else { return Ok(()) };
         // Whoever has appended since then has followed what should be gone; then it stays.
         if state.to_undo == Some(Position { segment: head.segment, offset: head.offset }) {
@@ -616,7 +621,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn sign_head(&self, state: &mut State) -> Result<(), LedgerError> {
+    fn sign_head(&self, state: &mut LedgerState) -> Result<(), LedgerError> {
         let Some(head) = state.head.as_mut().filter(|head| head.seq > head.signed) else { return Ok(()) };
         let path = self.directory.anchors();
         Signer::open(&self.directory)
@@ -628,7 +633,7 @@ impl Ledger {
     }
 
     /// Brings the map of intents up to the newest record. Returns the digest of its text.
-    fn write_map(&self, state: &mut State) -> Result<Option<Digest>, ProjectionError> {
+    fn write_map(&self, state: &mut LedgerState) -> Result<Option<Digest>, ProjectionError> {
         let Some(projection) = &self.projection else { return Ok(None) };
         let (position, map) = state.map.get_or_insert_default();
         let read = history::changes(&self.directory, *position, |record| map.add(record));

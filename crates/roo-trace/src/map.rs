@@ -13,7 +13,7 @@ use roo_text::render;
 /// The longest name of an intent, in characters.
 const NAME: usize = 120;
 
-/// What intents came to, kept up record by record.
+/// Summary of intents, updated record by record.
 #[derive(Clone, Debug, Default)]
 pub struct IntentMap {
     intents: BTreeMap<String, Intent>,
@@ -22,11 +22,11 @@ pub struct IntentMap {
 #[derive(Clone, Debug, Default)]
 struct Intent {
     name: String,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, MapEntry>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct MapEntry {
     symbols: BTreeSet<String>,
     ast: Option<Digest>,
     last: u64,

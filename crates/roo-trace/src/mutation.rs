@@ -1,5 +1,5 @@
-//! What kind of change was made: the same behaviour in another form, or new behaviour. The server finds it
-//! by comparing syntax; what a model says of its own change is never asked.
+//! Classification of changes: the same behaviour in another form, or new behaviour. The server finds it by comparing
+//! syntax; what a model says of its own change is never asked.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tree_sitter::Node;
 
 use super::normal_form::{self, TooDeep};
-use super::normal_form_cache::{Form, Forms, on_deep_stack};
+use super::normal_form_cache::{ComparableForm, Forms, on_deep_stack};
 use super::source::Source;
 use super::syntax::Language;
 use super::value;
@@ -48,20 +48,20 @@ pub enum Basis {
 }
 
 /// A change of one file.
-pub(super) struct Change<'a> {
+pub(super) struct FileMutation<'a> {
     pub(super) path: &'a str,
     pub(super) old_path: Option<&'a str>,
     /// None where there is no text.
     pub(super) before: Option<&'a str>,
     /// None where there is no text.
     pub(super) after: Option<&'a str>,
-    /// Whether the file is the same by its digest.
+    /// True if the file is the same by its digest.
     pub(super) same: bool,
     /// The written lines.
     pub(super) written: &'a [(usize, usize)],
 }
 
-/// What a change is.
+/// Analysis of a change.
 pub(super) struct Analysis {
     pub(super) class: MutationClass,
     pub(super) basis: Basis,
@@ -74,13 +74,13 @@ pub(super) struct Analysis {
 /// The class of a change of text, and by what it was found.
 pub fn class_of(path: &str, before: &str, after: &str) -> (MutationClass, Basis) {
     let (before, after) = (Some(before), Some(after));
-    let change = Change { path, old_path: None, before, after, same: before == after, written: &[] };
+    let change = FileMutation { path, old_path: None, before, after, same: before == after, written: &[] };
     let analysis = analyse(&change, &Forms::default());
     (analysis.class, analysis.basis)
 }
 
 /// Looks at a change, by what is known of its texts or becomes known now.
-pub(super) fn analyse(change: &Change<'_>, forms: &Forms) -> Analysis {
+pub(super) fn analyse(change: &FileMutation<'_>, forms: &Forms) -> Analysis {
     by_syntax(change, forms).unwrap_or_else(|| Analysis {
         class: by_text(change),
         basis: Basis::Text,
@@ -89,7 +89,7 @@ pub(super) fn analyse(change: &Change<'_>, forms: &Forms) -> Analysis {
     })
 }
 
-fn by_syntax(change: &Change<'_>, forms: &Forms) -> Option<Analysis> {
+fn by_syntax(change: &FileMutation<'_>, forms: &Forms) -> Option<Analysis> {
     let (language, after) = (Language::of(change.path)?, change.after?);
     let texts: Vec<(Language, &str)> =
         [Some(after), change.before].into_iter().flatten().map(|text| (language, text)).collect();
@@ -116,17 +116,17 @@ fn by_syntax(change: &Change<'_>, forms: &Forms) -> Option<Analysis> {
 }
 
 /// The private definitions that only the first of the two has.
-fn gone<'f>(old: &'f Form, new: &'f Form) -> impl Iterator<Item = &'f String> {
+fn gone<'f>(old: &'f ComparableForm, new: &'f ComparableForm) -> impl Iterator<Item = &'f String> {
     old.private.iter().filter(|name| !new.private.contains(name))
 }
 
-/// Whether as many private definitions came as are gone.
-fn may_be_renamed(old: &Form, new: &Form) -> bool {
+/// Returns whether as many private definitions came as are gone.
+fn may_be_renamed(old: &ComparableForm, new: &ComparableForm) -> bool {
     let count = gone(old, new).count();
     count > 0 && count == gone(new, old).count()
 }
 
-/// Whether the two are one program but for the names of private definitions. `form` is of the new one.
+/// Returns whether the two are one program but for the names of private definitions. `form` is of the new one.
 fn is_renamed(language: Language, before: &str, after: &str, form: Digest) -> Option<bool> {
     let (old, new) = (Source::parse(language, before)?, Source::parse(language, after)?);
     find_renames(&old, &new, form).ok()
@@ -162,7 +162,7 @@ fn find_renames(old: &Source<'_>, new: &Source<'_>, form: Digest) -> Result<bool
 }
 
 /// White space alone is a change of form.
-fn by_text(change: &Change<'_>) -> MutationClass {
+fn by_text(change: &FileMutation<'_>) -> MutationClass {
     let same = change.same
         || match (change.before, change.after) {
             (Some(before), Some(after)) if Language::of(change.path) == Some(Language::Python) => {

@@ -10,14 +10,14 @@ use tree_sitter::{Node, Tree};
 
 use super::syntax::{Language, is_comment};
 
-/// How deep a tree may be. The stack of [`super::mutation`] is made for it.
+/// Maximum depth of a tree. The stack of [`super::mutation`] is made for it.
 const DEEPEST: usize = 1000;
 
 /// The tree is too deep to be walked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooDeep;
 
-/// What a file comes to.
+/// Normal form of a file.
 pub(super) struct NormalForm<'t> {
     pub(super) bytes: Vec<u8>,
     /// Every name that stands anywhere, whatever it means.
@@ -31,7 +31,7 @@ pub(super) fn of<'t>(
     source: &'t str,
     renames: &HashMap<&str, &str>,
 ) -> Result<NormalForm<'t>, TooDeep> {
-    let mut walk = Walk {
+    let mut walk = SyntaxWalk {
         language,
         source,
         renames,
@@ -54,7 +54,7 @@ pub(super) fn of_definition(
     source: &str,
     hidden: &HashMap<&str, &str>,
 ) -> Result<Vec<u8>, TooDeep> {
-    let mut walk = Walk {
+    let mut walk = SyntaxWalk {
         language,
         source,
         renames: hidden,
@@ -70,7 +70,7 @@ pub(super) fn of_definition(
     Ok(bytes)
 }
 
-/// Whether code may look at the names of its locals, so that they mean something.
+/// Returns whether code may look at the names of its locals, so that they mean something.
 fn reads_names(language: Language, source: &str) -> bool {
     let words: &[&str] = match language {
         Language::Python => &["locals(", "eval(", "exec(", "vars(", "globals(", "dir("],
@@ -80,7 +80,7 @@ fn reads_names(language: Language, source: &str) -> bool {
     words.iter().any(|word| source.contains(word))
 }
 
-/// What a name stands for in a scope.
+/// Meaning of a name in a scope.
 #[derive(Clone, Copy)]
 enum Binding {
     /// A local, by its number.
@@ -90,20 +90,20 @@ enum Binding {
 }
 
 #[derive(Default)]
-struct Scope<'t> {
+struct NameScope<'t> {
     names: HashMap<&'t str, Binding>,
     /// A class body of Python: its names are not seen in its methods.
     class: bool,
 }
 
-struct Walk<'t, 'r> {
+struct SyntaxWalk<'t, 'r> {
     language: Language,
     source: &'t str,
     renames: &'r HashMap<&'r str, &'r str>,
-    scopes: Vec<Scope<'t>>,
+    scopes: Vec<NameScope<'t>>,
     /// The number of the next local.
     next: u32,
-    /// How many functions are around.
+    /// Number of enclosing functions.
     functions: usize,
     depth: usize,
     names: BTreeSet<&'t str>,
@@ -112,7 +112,7 @@ struct Walk<'t, 'r> {
 
 type Walked = Result<(), TooDeep>;
 
-impl<'t> Walk<'t, '_> {
+impl<'t> SyntaxWalk<'t, '_> {
     fn text(&self, node: Node<'_>) -> &'t str {
         self.source.get(node.byte_range()).unwrap_or_default()
     }
@@ -268,7 +268,7 @@ impl<'t> Walk<'t, '_> {
     }
 
     fn scoped(&mut self, walk: impl FnOnce(&mut Self) -> Walked) -> Walked {
-        self.scopes.push(Scope::default());
+        self.scopes.push(NameScope::default());
         let walked = walk(self);
         self.scopes.pop();
         walked
@@ -301,8 +301,8 @@ impl<'t> Walk<'t, '_> {
         Ok(())
     }
 
-    /// What a file or a type is made of: first what has its place, then the definitions in an order of their
-    /// own. Definitions of one name keep their order among each other.
+    /// Collects the definitions of a file or a type: first what has its place, then the definitions in an order of
+    /// their own. Definitions of one name keep their order among each other.
     fn definitions(&mut self, node: Node<'t>, out: &mut Vec<u8>) -> Walked {
         let mut units: BTreeMap<(Option<&'t str>, usize), Vec<u8>> = BTreeMap::new();
         let mut attributes = Vec::new();
@@ -413,7 +413,7 @@ impl<'t> Walk<'t, '_> {
         }
     }
 
-    /// Whether a name in the arguments of a macro is a field, a part of a path, or the key of a field.
+    /// Returns whether a name in the arguments of a macro is a field, a part of a path, or the key of a field.
     fn is_plain_token(&self, node: Node<'_>) -> bool {
         let kind = |node: Option<Node<'_>>| node.map(|node| self.text(node)).unwrap_or_default();
         matches!(kind(node.prev_sibling()), "." | "::")
@@ -501,7 +501,7 @@ impl<'t> Walk<'t, '_> {
                 if self.functions == 0 {
                     return self.field(node, "body", out);
                 }
-                self.scopes.push(Scope { class: true, ..Scope::default() });
+                self.scopes.push(NameScope { class: true, ..NameScope::default() });
                 if let Some(body) = node.child_by_field_name("body") {
                     for (name, _) in self.targets(body) {
                         self.keep(name, Binding::Kept);
@@ -891,7 +891,7 @@ impl<'t> Walk<'t, '_> {
         }
     }
 
-    /// What `let`, `const`, `class` and `function` declare directly in a block.
+    /// Collects the names that `let`, `const`, `class` and `function` declare directly in a block.
     fn declared(&self, block: Node<'t>, found: &mut Vec<&'t str>) {
         for (_, child) in children(block) {
             match child.kind() {
@@ -916,7 +916,7 @@ impl<'t> Walk<'t, '_> {
         }
     }
 
-    /// What `var` declares anywhere in a function.
+    /// Collects the names that `var` declares anywhere in a function.
     fn hoisted(&self, body: Node<'t>, found: &mut Vec<&'t str>) {
         let mut todo = vec![body];
         while let Some(node) = todo.pop() {
@@ -964,7 +964,7 @@ fn children(node: Node<'_>) -> Vec<(Option<&'static str>, Node<'_>)> {
     found
 }
 
-/// Whether white space within a node of this kind means something.
+/// Returns whether white space within a node of this kind means something.
 fn verbatim_within(kind: &str, around: bool) -> bool {
     match kind {
         "interpolation"

@@ -1,5 +1,5 @@
-//! What is compared of a text, found once for each text: what an agent writes is what its next edit begins
-//! with, and what it is about to write can be looked at while that is on its way to the disk.
+//! Normal forms of texts, computed once for each text: what an agent writes is what its next edit begins with, and what
+//! it is about to write can be looked at while that is on its way to the disk.
 //!
 //! No text and no tree is kept.
 
@@ -26,9 +26,9 @@ pub(super) fn on_deep_stack<T: Send>(walk: impl FnOnce() -> T + Send) -> Option<
     })
 }
 
-/// What is compared of one text.
+/// Comparable form of one text.
 #[derive(Debug)]
-pub(super) struct Form {
+pub(super) struct ComparableForm {
     /// Of its normal form.
     pub(super) digest: Digest,
     /// The names that nothing outside of the file can name.
@@ -36,7 +36,7 @@ pub(super) struct Form {
     definitions: Vec<Definition>,
 }
 
-impl Form {
+impl ComparableForm {
     /// None for a text without a tree, or with one that is too deep.
     fn of(language: Language, text: &str) -> Option<Self> {
         let source = Source::parse(language, text)?;
@@ -63,7 +63,7 @@ impl Form {
     }
 }
 
-type Slot = Arc<OnceLock<Option<Arc<Form>>>>;
+type Slot = Arc<OnceLock<Option<Arc<ComparableForm>>>>;
 
 /// The forms of the texts that were of use last.
 #[derive(Default)]
@@ -82,12 +82,12 @@ impl Forms {
     }
 
     /// The forms of texts, side by side. Waits for those that are being found. None for a text that has none.
-    pub(super) fn of(&self, texts: &[(Language, &str)]) -> Vec<Option<Arc<Form>>> {
+    pub(super) fn of(&self, texts: &[(Language, &str)]) -> Vec<Option<Arc<ComparableForm>>> {
         let slots: Vec<Slot> = texts.iter().map(|(language, text)| self.slot(*language, text)).collect();
         std::thread::scope(|scope| {
             for ((language, text), slot) in texts.iter().zip(&slots) {
                 if slot.get().is_none() {
-                    let find = || _ = slot.get_or_init(|| Form::of(*language, text).map(Arc::new));
+                    let find = || _ = slot.get_or_init(|| ComparableForm::of(*language, text).map(Arc::new));
                     // A text whose form can't be found is compared as a text.
                     let _ = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, find);
                 }

@@ -1,5 +1,5 @@
-//! What a workspace sees of its trace: copies in `.orchestration/`, made from the original and never read
-//! back. A checkout of another commit may take them away or bring old ones; the original does not notice.
+//! Copy of the trace in a workspace: copies in `.orchestration/`, made from the original and never read back. A
+//! checkout of another commit may take them away or bring old ones; the original does not notice.
 //!
 //! Nothing is written by way of a link: a workspace can't lead the server's pen elsewhere.
 
@@ -21,32 +21,32 @@ use roo_text::render::exact_line;
 pub const DIRECTORY: &str = ".orchestration";
 /// The copy of the records.
 pub const TRACE_FILE: &str = "agent_trace.jsonl";
-/// What the intents came to.
+/// File name of the map of intents.
 pub const MAP_FILE: &str = "intent_map.md";
-/// How many files of one chain are set aside.
+/// Number of files of one chain set aside.
 const MOST_ASIDE: usize = 100;
 /// Lines longer than this are no records.
 const LONGEST_LINE: u64 = 8 << 20;
 
-/// Why a workspace has no copy. The original is complete all the same.
+/// Reasons why a workspace has no copy. The original is complete all the same.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ProjectionError {
     /// Something that is no directory or no file is in its place, such as a link.
-    #[error("{} is not a {expected} of its own but something else, such as a link; the trace is kept without its copy there: remove it", path.display())]
+    #[error("{} is not a regular {expected} (it may be a symlink), so the trace is not copied there: remove it", path.display())]
     Foreign {
-        /// What is in its place.
+        /// Path of the unexpected file.
         path: PathBuf,
-        /// What should be there.
+        /// Expected kind of file.
         expected: &'static str,
     },
     /// A file operation failed.
     #[error("can't {doing} {}: {source}; the trace itself is complete", path.display())]
     Io {
-        /// What was being done.
+        /// Attempted operation.
         doing: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why it failed.
+        /// Reason why it failed.
         source: Arc<io::Error>,
     },
 }
@@ -209,7 +209,7 @@ impl Projection {
         Projected::of(&file, newest.first, lines.last).map_err(&failed)
     }
 
-    /// Whether the copy is the one that was written last, and nobody has changed it since.
+    /// Returns whether the copy is the one that was written last, and nobody has changed it since.
     pub(super) fn is_current(&self, known: Option<Projected>) -> bool {
         let found = known.zip(self.open_present(TRACE_FILE));
         found.is_some_and(|(known, file)| {
@@ -218,7 +218,7 @@ impl Projection {
         })
     }
 
-    /// Whether the map of intents holds a text of this digest.
+    /// Returns whether the map of intents holds a text of this digest.
     pub(super) fn has_map(&self, digest: Digest) -> bool {
         self.open_present(MAP_FILE).is_some_and(|mut file| {
             let mut text = Vec::new();
@@ -295,8 +295,7 @@ impl Projection {
             }
             let path = exact_line(&self.path(&name).to_string_lossy());
             tracing::warn!(
-                "the copy of the trace in this workspace held records of others, as a colleague's; they are in {path} \
-                 now, and the copy begins anew"
+                "the copy of the trace in this workspace held another trace's records, for example a colleague's; they were moved to {path}, and the copy starts over"
             );
             return Ok(());
         }
@@ -316,7 +315,7 @@ impl Projection {
     }
 }
 
-/// Whether a file begins with all that another one holds.
+/// Returns whether a file begins with all that another one holds.
 fn begins(file: &File, with: &File) -> io::Result<bool> {
     let length = with.metadata()?.len();
     if length > file.metadata()?.len() {
@@ -347,7 +346,7 @@ pub fn make_directory(folder: &Path) -> Result<(), ProjectionError> {
     Projection::new(folder.to_owned(), 0).directory().map(drop)
 }
 
-/// Whether a name is that of a file which is about to replace another one of the directory.
+/// Returns whether a name is that of a file which is about to replace another one of the directory.
 pub fn is_temporary(name: &str) -> bool {
     [TRACE_FILE, MAP_FILE].iter().any(|file| {
         let rest = name.strip_prefix('.').and_then(|name| name.strip_prefix(file));
@@ -356,7 +355,7 @@ pub fn is_temporary(name: &str) -> bool {
     })
 }
 
-/// Whether a name is one that a copy gets which holds records of others.
+/// Returns whether a name is one that a copy gets which holds records of others.
 pub fn is_set_aside(name: &str) -> bool {
     let middle = name.strip_prefix("agent_trace.").and_then(|rest| rest.strip_suffix(".jsonl"));
     middle.is_some_and(|middle| {

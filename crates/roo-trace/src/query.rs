@@ -5,7 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::disk::Directory;
+use super::disk::TraceDirectory;
 use super::history::{self, Position};
 use super::record::{Outcome, Record};
 
@@ -35,7 +35,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a record is wanted.
+    /// Returns whether a record is wanted.
     pub fn matches(&self, record: &Record) -> bool {
         let Some(own) = record.own() else { return false };
         let is = |wanted: &Option<String>, found: Option<&str>| {
@@ -85,7 +85,7 @@ impl Filter {
 /// # Errors
 /// When the trace can't be read.
 pub fn query(state_directory: &Path, filter: &Filter) -> io::Result<Vec<Record>> {
-    let directory = Directory::of(state_directory);
+    let directory = TraceDirectory::of(state_directory);
     let needles = filter.needles();
     let limit = filter.limit.unwrap_or(usize::MAX);
     let mut segments = directory.segments()?;
@@ -118,13 +118,13 @@ pub fn query(state_directory: &Path, filter: &Filter) -> io::Result<Vec<Record>>
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{House, draft, entry, wrote};
+    use super::super::fixture::{LedgerFixture, draft, entry, wrote};
     use super::super::ledger::Limits;
     use super::super::record::{Draft, Entry};
     use super::*;
 
-    fn house() -> House {
-        let house = House::new();
+    fn house() -> LedgerFixture {
+        let house = LedgerFixture::new();
         let ledger = house.ledger_with(Limits { segment: 3000, copy: 1 << 20 });
         let other = |number: i64| {
             draft(&Entry {
@@ -143,7 +143,7 @@ mod tests {
         house
     }
 
-    fn seqs(house: &House, filter: Filter) -> Vec<u64> {
+    fn seqs(house: &LedgerFixture, filter: Filter) -> Vec<u64> {
         let found = query(&house.state(), &filter).unwrap();
         found.iter().map(|record| record.own().unwrap().seq).collect()
     }
@@ -170,6 +170,6 @@ mod tests {
 
     #[test]
     fn without_a_trace_nothing_is_found() {
-        assert_eq!(query(&House::new().state(), &Filter::default()).unwrap(), []);
+        assert_eq!(query(&LedgerFixture::new().state(), &Filter::default()).unwrap(), []);
     }
 }

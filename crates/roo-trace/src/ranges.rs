@@ -16,24 +16,24 @@ const MOST_HUNKS: usize = 512;
 pub struct Hunk {
     /// The first line that went.
     pub old_start: usize,
-    /// How many lines went.
+    /// Number of lines went.
     pub old_len: usize,
-    /// Where the new ones stand.
+    /// First of the new lines.
     pub new_start: usize,
-    /// How many came.
+    /// Number of those that came.
     pub new_len: usize,
 }
 
-/// What turned one text into another.
+/// Changes that turned one text into another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
     /// In order, with lines that stayed between them.
     pub hunks: Vec<Hunk>,
     /// The lines of the new text that were written, or where lines were deleted if nothing else was done.
     pub ranges: Vec<Span>,
-    /// Whether lines were deleted and none written.
+    /// True if lines were deleted and none written.
     pub deletion: bool,
-    /// How many lines the new text has.
+    /// Number of lines the new text has.
     pub lines: usize,
 }
 
@@ -52,7 +52,7 @@ pub fn split(text: &str) -> Vec<&str> {
 }
 
 impl Changes {
-    /// What turns the old lines into the new ones, as little as possible.
+    /// Computes the smallest changes that turn the old lines into the new ones.
     pub fn between(old: &[&str], new: &[&str]) -> Self {
         let mut hunks: Vec<Hunk> = Vec::new();
         for operation in diff::operations(old, new) {
@@ -134,7 +134,7 @@ pub fn mark(line: &str) -> u16 {
     (crc32fast::hash(without_indentation(line).as_bytes()) & 0xffff) as u16
 }
 
-/// Whether a line says something, so that finding it again means something.
+/// Returns whether a line says something, so that finding it again means something.
 pub(super) fn says_something(line: &str) -> bool {
     line.chars().filter(|c| c.is_alphanumeric()).nth(2).is_some()
 }

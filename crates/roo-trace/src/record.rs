@@ -22,7 +22,7 @@ const MOST_MARKS: usize = 20_000;
 /// The most violations that one record names.
 const MOST_VIOLATIONS: usize = 256;
 
-/// How a tool call ended.
+/// Outcome of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -80,11 +80,11 @@ pub struct IntentRef {
     pub name: String,
     /// Of its definition when the action was judged.
     pub digest: Option<Digest>,
-    /// What it is to fulfil.
+    /// Requirements that it implements.
     pub requirements: Vec<String>,
 }
 
-/// Why an action was allowed or refused.
+/// Reason why an action was allowed or refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// `user`, `rule`, `child-grant` and the like.
@@ -100,7 +100,7 @@ pub struct Decision {
     pub digest: Option<Digest>,
 }
 
-/// What a user wrote that led to an action.
+/// Prompt of a user that led to an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptRef {
     /// The user's message.
@@ -123,14 +123,14 @@ pub struct CommandRun {
 pub struct CommitMade {
     /// Its object id, in hexadecimal digits.
     pub id: String,
-    /// What made it, as git's log of references names it: `commit`, `rebase (pick)` and the like.
+    /// Origin, as git's log of references names it: `commit`, `rebase (pick)` and the like.
     pub action: String,
 }
 
 /// A change out of scope, and what was done about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// What was changed.
+    /// Changed path.
     pub path: String,
     /// Before the command.
     pub before: FileState,
@@ -140,7 +140,7 @@ pub struct Violation {
     pub action: String,
 }
 
-/// What a model said of its own action where that is not what the server found. The server's word counts.
+/// Claim of a model about its own action where the server found otherwise. The server's word counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimed {
     /// The intent it named.
@@ -180,7 +180,7 @@ impl<'de> Deserialize<'de> for FileState {
     }
 }
 
-/// What a file held, as far as the caller knows it.
+/// Content of a file, as far as the caller knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Side {
     /// It was not there.
@@ -225,11 +225,11 @@ impl Side {
 pub struct FileChange {
     /// Relative to the first workspace folder, with `/`; a full path outside of it.
     pub path: String,
-    /// Where it was before, if it was moved.
+    /// Previous path, if it was moved.
     pub old_path: Option<String>,
-    /// What it held.
+    /// Content before.
     pub before: Side,
-    /// What it holds.
+    /// Content after.
     pub after: Side,
     /// Who wrote the difference: [`Author::Ai`], or [`Author::Mixed`] when the user changed it on the way.
     pub author: Author,
@@ -238,9 +238,9 @@ pub struct FileChange {
 /// One thing that an agent did or was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When, in milliseconds since the Unix epoch.
+    /// Time, in milliseconds since the Unix epoch.
     pub at: i64,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
     /// The tool's name.
     pub tool_call: String,
@@ -258,21 +258,21 @@ pub struct Entry {
     pub model: Option<String>,
     /// The intent that was bound.
     pub intent: Option<IntentRef>,
-    /// Why it was allowed or refused.
+    /// Reason why it was allowed or refused.
     pub decision: Decision,
     /// The sandbox level of a command, such as `L3`.
     pub sandbox: Option<String>,
-    /// What it changed; a record for each. Nothing for denials, violations and commands.
+    /// Changed files; a record for each. Nothing for denials, violations and commands.
     pub files: Vec<FileChange>,
-    /// What the user had asked for.
+    /// Prompt of the user.
     pub prompt: Option<PromptRef>,
     /// The command that ran.
     pub command: Option<CommandRun>,
     /// The commit that the command made, which has a record of its own.
     pub commit: Option<CommitMade>,
-    /// What it changed out of scope.
+    /// Changes out of scope.
     pub violations: Vec<Violation>,
-    /// What the model said of it.
+    /// Claims of the model.
     pub claimed: Option<Claimed>,
 }
 
@@ -314,7 +314,7 @@ impl Draft {
         &self.0
     }
 
-    /// Whether a record is one of new behaviour, after which the map of intents changes.
+    /// Returns whether a record is one of new behaviour, after which the map of intents changes.
     pub(super) fn evolves(&self) -> bool {
         self.0.iter().any(|record| {
             record.metadata.own.as_ref().is_some_and(|own| {
@@ -441,7 +441,7 @@ fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &For
         Side::Absent | Side::Opaque(_) => None,
     };
     let (before, after) = (side(&change.before), side(&change.after));
-    let compared = mutation::Change {
+    let compared = mutation::FileMutation {
         path: &change.path,
         old_path: change.old_path.as_deref(),
         before: before.as_deref(),
@@ -491,15 +491,15 @@ pub struct Record {
     pub id: String,
     /// RFC 3339, in UTC.
     pub timestamp: String,
-    /// Where the repository stood.
+    /// Revision of the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcs: Option<Vcs>,
-    /// What wrote the record.
+    /// Program that wrote the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<Tool>,
     /// The changed file; none for denials, violations and commands.
     pub files: Vec<File>,
-    /// What the format does not know.
+    /// Data beyond the format.
     #[serde(default)]
     pub metadata: Metadata,
 }
@@ -536,7 +536,7 @@ pub struct File {
     pub conversations: Vec<Conversation>,
 }
 
-/// What one task wrote in a file.
+/// Writes of one task in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
     /// The task.
@@ -555,7 +555,7 @@ pub struct Conversation {
 /// Who wrote lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contributor {
-    /// What it is.
+    /// Kind of author.
     #[serde(rename = "type", alias = "entity_type")]
     pub kind: Author,
     /// `provider/model`, at most 250 characters.
@@ -575,7 +575,7 @@ pub struct RangeRecord {
     pub content_hash: Option<String>,
 }
 
-/// What a conversation served.
+/// Purpose of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Related {
     /// `intent`, `specification`, `request`.
@@ -592,7 +592,7 @@ impl Related {
     }
 }
 
-/// What the format does not know, by the domain of who says it.
+/// Data beyond the format, by the domain of its source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
     /// Ours. None in the records of other programs.
@@ -602,7 +602,7 @@ pub struct Metadata {
 
 type Details = std::collections::BTreeMap<String, FileDetail>;
 
-/// What only our records say.
+/// Fields of this program's records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Own {
     /// Gapless from 1.
@@ -622,7 +622,7 @@ pub struct Own {
     /// Of its definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent_digest: Option<Digest>,
-    /// What it is to fulfil.
+    /// Requirements that it implements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<String>,
     /// As the server found it.
@@ -652,7 +652,7 @@ pub struct Own {
     /// The call.
     #[serde(default)]
     pub tool_call_id: String,
-    /// Why it was allowed or refused.
+    /// Reason why it was allowed or refused.
     #[serde(default)]
     pub decision: Decision,
     /// The file before.
@@ -661,15 +661,15 @@ pub struct Own {
     /// The file after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<FileState>,
-    /// Where the file was.
+    /// Previous path of the file.
     #[serde(default)]
     pub old_path: Option<String>,
     /// The sandbox level of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// What the user had asked for.
+    /// Prompt of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<PromptRef>,
     /// The command that ran.
@@ -678,13 +678,13 @@ pub struct Own {
     /// The commit that the command made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitMade>,
-    /// What it changed out of scope.
+    /// Changes out of scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
-    /// How many more there were.
+    /// Number of further ones.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub violations_left_out: usize,
-    /// Where the model's word was another one.
+    /// Claims of the model that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Claimed>,
     /// The name or pattern by which what was written runs later, in a build, a shell or an editor.
@@ -695,7 +695,7 @@ pub struct Own {
     pub files: Details,
 }
 
-/// What only our records say of a file.
+/// Fields of this program's records about a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDetail {
     /// A hash for each range, without indentation.
@@ -704,10 +704,10 @@ pub struct FileDetail {
     /// Four hex digits for each line of the ranges, one after another; see [`ranges::mark`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub marks: String,
-    /// What took the place of what: `[old start, old lines, new start, new lines]`, from 0.
+    /// Replaced ranges: `[old start, old lines, new start, new lines]`, from 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hunks: Vec<[u64; 4]>,
-    /// How many lines the file has now. None when it is not text.
+    /// Number of lines the file has now. None when it is not text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
     /// `delete` where nothing was written.
@@ -727,10 +727,10 @@ fn is_zero(number: &usize) -> bool {
 
 /// A line is no record.
 #[derive(Debug, thiserror::Error)]
-#[error("it is no trace record: {0}")]
+#[error("it is not a trace record: {0}")]
 pub struct NotARecord(#[from] serde_json::Error);
 
-/// What the flat shape has at its top.
+/// Top level of the flat shape.
 #[derive(Deserialize)]
 struct Flat {
     intent_id: Option<String>,
@@ -771,12 +771,12 @@ impl Record {
         }
     }
 
-    /// What only our records say.
+    /// Returns the fields of this program's records.
     pub fn own(&self) -> Option<&Own> {
         self.metadata.own.as_ref()
     }
 
-    /// When, in milliseconds since the Unix epoch.
+    /// Returns the time, in milliseconds since the Unix epoch.
     pub fn at(&self) -> Option<i64> {
         self.timestamp.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
     }

@@ -1,4 +1,4 @@
-//! Where a repository stands: the commit at HEAD, read from its files. No program is run.
+//! Revision of a repository: the commit at HEAD, read from its files. No program is run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::record::Vcs;
 /// Files of a repository that name a commit are short; a list of packed references is not.
 const SHORT: u64 = 4096;
 const PACKED: u64 = 16 << 20;
-/// How often one reference may name another.
+/// Maximum number of references that name one another.
 const MOST_HOPS: usize = 5;
 
 /// The commit at HEAD. None without a repository, and in one without a commit.
@@ -48,7 +48,7 @@ fn packed(git: &Path, reference: &str) -> Option<String> {
     line.map(str::to_owned)
 }
 
-/// Whether a reference stays below its directory.
+/// Returns whether a reference stays below its directory.
 fn is_plain(reference: &str) -> bool {
     reference.starts_with("refs/") && reference.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use super::chain::{self, Fact};
 
-/// How much is read for one thread at a time, in bytes.
+/// Number of bytes read for one thread at a time.
 const CHUNK: usize = 2 << 20;
 /// A line that is longer is no record, in bytes.
 const LONGEST_LINE: usize = 64 << 20;
@@ -14,7 +14,7 @@ const MOST_THREADS: usize = 8;
 
 /// A line of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum ScannedLine {
     /// A record whose hash is right.
     Record(Fact),
     /// Anything else.
@@ -24,7 +24,7 @@ pub(super) enum Line {
 }
 
 /// Visits all lines. Memory is bounded by the chunks that are at work, whatever the file's size.
-pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(Line)) -> io::Result<()> {
+pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(ScannedLine)) -> io::Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_THREADS);
     let mut rest = Vec::new();
     let mut ended = false;
@@ -49,7 +49,7 @@ pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(Line
         }
     }
     if !rest.is_empty() {
-        visit(Line::Cut);
+        visit(ScannedLine::Cut);
     }
     Ok(())
 }
@@ -77,10 +77,10 @@ fn whole_lines(file: &mut impl Read, rest: &mut Vec<u8>) -> io::Result<(Vec<u8>,
     }
 }
 
-fn facts(chunk: &[u8], chain: &str) -> Vec<Line> {
+fn facts(chunk: &[u8], chain: &str) -> Vec<ScannedLine> {
     let lines = chunk.split_inclusive(|byte| *byte == b'\n');
     let line = |line: &[u8]| chain::read(line.strip_suffix(b"\n").unwrap_or(line), chain);
-    lines.map(|bytes| line(bytes).map_or(Line::Bad, Line::Record)).collect()
+    lines.map(|bytes| line(bytes).map_or(ScannedLine::Bad, ScannedLine::Record)).collect()
 }
 
 #[cfg(test)]
@@ -93,9 +93,9 @@ mod tests {
             let mut found = String::new();
             self::lines(text.as_bytes(), "", |line| {
                 found.push(match line {
-                    Line::Record(_) => 'r',
-                    Line::Bad => 'b',
-                    Line::Cut => 'c',
+                    ScannedLine::Record(_) => 'r',
+                    ScannedLine::Bad => 'b',
+                    ScannedLine::Cut => 'c',
                 });
             })
             .unwrap();

@@ -82,7 +82,7 @@ impl<'t> Source<'t> {
         })
     }
 
-    /// Whether attributes before a definition leave its name without meaning to others.
+    /// Returns whether attributes before a definition leave its name without meaning to others.
     fn has_harmless_attributes(&self, node: Node<'_>) -> bool {
         let mut before = node.prev_sibling();
         while let Some(sibling) = before {
@@ -103,7 +103,7 @@ impl<'t> Source<'t> {
     }
 }
 
-/// Whether a name stands in a text as a word.
+/// Returns whether a name stands in a text as a word.
 fn mentions(text: &str, name: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     text.match_indices(name)

@@ -77,7 +77,7 @@ impl Language {
         (!tree.root_node().has_error()).then_some(tree)
     }
 
-    /// Whether a node is a definition that means the same wherever it stands among its siblings.
+    /// Returns whether a node is a definition that means the same wherever it stands among its siblings.
     pub(super) fn is_definition(self, node: Node<'_>) -> bool {
         let kind = node.kind();
         match self {
@@ -134,7 +134,7 @@ impl Language {
         }
     }
 
-    /// Whether a node's children are what a file or a type is made of, rather than steps.
+    /// Returns whether a node's children are what a file or a type is made of, rather than steps.
     pub(super) fn is_list_of_definitions(self, node: Node<'_>) -> bool {
         node.parent().is_none()
             || match self {
@@ -176,7 +176,7 @@ impl Language {
     }
 }
 
-/// Whether a node is a comment, or a mark that a line goes on.
+/// Returns whether a node is a comment, or a mark that a line goes on.
 pub(super) fn is_comment(node: Node<'_>) -> bool {
     matches!(node.kind(), "comment" | "line_comment" | "block_comment" | "html_comment" | "line_continuation")
 }
@@ -186,7 +186,7 @@ pub(super) fn is_comment(node: Node<'_>) -> bool {
 pub(super) struct Definition {
     /// Its first line and its last one, from 1.
     pub(super) lines: (usize, usize),
-    /// What it stands in, as `Type`; empty at the top.
+    /// Enclosing definition, such as `Type`; empty at the top.
     pub(super) outer: String,
     /// As `Type.method`.
     pub(super) name: String,

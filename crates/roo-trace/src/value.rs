@@ -1,4 +1,4 @@
-//! What may stand in a record: values of bounded length that never break a line.
+//! Values allowed in a record: values of bounded length that never break a line.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Whether someone changed the trace: every record against its hash, its neighbours, the head and the signed
-//! heads; and a copy against the original.
+//! Verification of the trace: every record against its hash, its neighbours, the head and the signed heads; and a copy
+//! against the original.
 //!
 //! Of the original, which no one but the user can write, what is found is an accident or a deed with the
 //! user's rights. Not found is what someone does who also has the key that signs. The first wrong record is
@@ -17,21 +17,21 @@ use serde::Serialize;
 
 use super::anchor::{Anchor, Head, Signer};
 use super::chain::{self, Fact};
-use super::disk::Directory;
+use super::disk::TraceDirectory;
 use super::history::{self, Header};
 use super::projection::{self, Projected};
-use super::scan::{self, Line};
+use super::scan::{self, ScannedLine};
 use roo_durable::open_regular;
 use roo_protocol::ids::Digest;
 
-/// How many lines are looked ahead to tell a forged record from the one after it.
+/// Number of lines read ahead to tell a forged record from the one after it.
 const AHEAD: usize = 16;
 /// The longest record whose beginning is told from a line that was never written, in bytes.
 const LONGEST_BEGUN: u64 = 16 << 20;
 /// The most gaps that are followed; more of them are one.
 const MOST_GAPS: usize = 1000;
 
-/// What became of a record.
+/// Kind of damage to a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tamper {
@@ -51,7 +51,7 @@ pub enum Tamper {
     Replacement,
     /// The segment that begins with it does not follow the one before.
     BrokenSegmentLink,
-    /// What tells the newest record is itself lost or changed.
+    /// The knowledge about the newest record is itself lost or changed.
     Anchor,
 }
 
@@ -78,7 +78,7 @@ impl Tamper {
 pub struct Finding {
     /// The number of the first wrong record.
     pub seq: u64,
-    /// What became of it.
+    /// Kind of damage.
     pub kind: Tamper,
     /// In words.
     pub detail: String,
@@ -90,21 +90,21 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was checked, and what came of it.
+/// Checked files, and the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
     /// The directory of the original, or the file of a copy.
     pub path: PathBuf,
-    /// How many records are right.
+    /// Number of valid records.
     pub records: u64,
-    /// How many signed heads the records were compared with.
+    /// Number of signed heads the records were compared with.
     pub anchors: usize,
     /// The first thing that is wrong; none when all is well.
     pub finding: Option<Finding>,
 }
 
-/// What came of a verification.
+/// Result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -121,13 +121,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Returns whether nothing is wrong.
     pub fn is_whole(&self) -> bool {
         self.original.finding.is_none() && self.copy.as_ref().is_none_or(|copy| copy.finding.is_none())
     }
 }
 
-/// What a copy is.
+/// Kind of a copy.
 #[derive(Clone, Copy, Debug)]
 pub enum Copy<'a> {
     /// The one in this workspace folder.
@@ -141,7 +141,7 @@ pub enum Copy<'a> {
 /// # Errors
 /// When a file can't be read. A copy in the workspace that is missing is a finding.
 pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Report> {
-    let directory = Directory::of(state_directory);
+    let directory = TraceDirectory::of(state_directory);
     let path = directory.path().to_owned();
     // An append that is under way is waited for, so that head and records are of one moment.
     let (head, lengths, opened) = {
@@ -164,7 +164,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
     let chain = head.as_ref().map(|head| head.chain.clone());
     let first_chain = || headers.values().flatten().map(|(header, _)| header.chain.clone()).next();
     let chain = chain.or_else(first_chain).or_else(|| anchors.first().map(|anchor| anchor.chain.clone()));
-    let mut walk = Walk::new(Some(1), copy.is_some());
+    let mut walk = VerifyWalk::new(Some(1), copy.is_some());
     let mut newest = 0;
     let mut compared = 0;
     if let Some(chain) = &chain {
@@ -181,7 +181,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
         }
         if bad_anchors > 0 {
             let seq = anchors.last().map_or(1, |anchor| anchor.seq);
-            walk.found(seq, Tamper::Anchor, "the list of signed heads has lines that are none");
+            walk.found(seq, Tamper::Anchor, "the list of signed heads has invalid lines");
         }
         match &head {
             Some(head) => {
@@ -190,7 +190,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
                     walk.anchors.insert(head.seq, head.hash);
                 }
             }
-            None => walk.found(newest.max(1), Tamper::Anchor, "the head of the trace is gone"),
+            None => walk.found(newest.max(1), Tamper::Anchor, "the head of the trace is missing"),
         }
         walk.newest = newest;
         for (number, length) in &lengths {
@@ -199,10 +199,12 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
                 Some((_, start)) => (None, *start),
                 None => (None, 0),
             };
-            walk.step(Item::Segment(marker.filter(|header| header.chain == *chain)));
+            walk.step(VerifyItem::Segment(marker.filter(|header| header.chain == *chain)));
             let mut file = BufReader::new(File::open(directory.segment(*number))?);
             io::copy(&mut file.by_ref().take(start), &mut io::sink())?;
-            scan::lines(file.take(length.saturating_sub(start)), chain, |line| walk.step(Item::Line(line)))?;
+            scan::lines(file.take(length.saturating_sub(start)), chain, |line| {
+                walk.step(VerifyItem::Line(line))
+            })?;
         }
     }
     let hashes = walk.end();
@@ -224,7 +226,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
 }
 
 /// A segment's header and its length with its line end.
-fn header(directory: &Directory, number: u64) -> io::Result<Option<(Header, u64)>> {
+fn header(directory: &TraceDirectory, number: u64) -> io::Result<Option<(Header, u64)>> {
     let mut line = Vec::new();
     let file = File::open(directory.segment(number))?;
     BufReader::new(file.take(4096)).read_until(b'\n', &mut line)?;
@@ -237,7 +239,7 @@ struct OpenedCopy {
     path: PathBuf,
     /// With its length; none where there is no such file.
     file: io::Result<Option<(File, u64)>>,
-    /// Whether it is the one in the workspace, which the server keeps.
+    /// True if it is the one in the workspace, which the server keeps.
     is_kept: bool,
 }
 
@@ -258,9 +260,9 @@ impl OpenedCopy {
     }
 }
 
-/// What a copy is compared with.
+/// Known records that a copy is compared with.
 struct Known<'a> {
-    directory: &'a Directory,
+    directory: &'a TraceDirectory,
     chain: &'a str,
     /// The newest record there ever was.
     newest: u64,
@@ -276,13 +278,13 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
         let finding = first.filter(|_| known.newest > 0).map(|first| Finding {
             seq: first,
             kind: Tamper::Truncation,
-            detail: "the workspace's copy is gone; the next record brings it back".to_owned(),
+            detail: "the workspace's copy is missing; the next record restores it".to_owned(),
         });
         let missing = finding.is_some();
         let checked = Checked { path, records: 0, anchors: 0, finding };
         return Ok(missing.then_some(checked));
     };
-    let mut walk = Walk::new(None, false);
+    let mut walk = VerifyWalk::new(None, false);
     walk.starts = [Some(1), first].into_iter().flatten().collect();
     // What never got to the workspace's copy, as after a crash or on a full disk, is not gone from it: the next
     // record brings it.
@@ -290,7 +292,7 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
     walk.newest = known.newest;
     walk.copied = copied;
     walk.truth = Some(known.hashes);
-    scan::lines((&file).take(length), known.chain, |line| walk.step(Item::Line(line)))?;
+    scan::lines((&file).take(length), known.chain, |line| walk.step(VerifyItem::Line(line)))?;
     walk.end_of_copy(|expected| {
         let begun = is_kept.then(|| last_line(&mut file, length)).transpose()?;
         let begun = begun.filter(|line| !line.is_empty());
@@ -299,7 +301,7 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
     Ok(Some(Checked { path, records: walk.right, anchors: 0, finding: walk.finding }))
 }
 
-/// What stands behind the last line end of a file of this length, up to what a record may have.
+/// Reads the text after the last line end of a file of this length, up to the maximum length of a record.
 fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
     let from = length.saturating_sub(LONGEST_BEGUN);
     file.seek(SeekFrom::Start(from))?;
@@ -312,8 +314,8 @@ fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
     })
 }
 
-/// Whether a part of a line is the beginning of a record of the original: a crash left it so.
-fn begins_record(directory: &Directory, chain: &str, seq: u64, begun: &[u8]) -> io::Result<bool> {
+/// Returns whether a part of a line is the beginning of a record of the original: a crash left it so.
+fn begins_record(directory: &TraceDirectory, chain: &str, seq: u64, begun: &[u8]) -> io::Result<bool> {
     let newest = history::newest(directory, LONGEST_BEGUN)?;
     let mut lines = newest.lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(begun));
     Ok(lines.any(|line| chain::read(line, chain).is_some_and(|fact| fact.seq == seq)))
@@ -322,27 +324,27 @@ fn begins_record(directory: &Directory, chain: &str, seq: u64, begun: &[u8]) -> 
 /// Hashes by number.
 type Hashes = Vec<Option<Digest>>;
 
-enum Item {
+enum VerifyItem {
     /// A segment begins; none where its header is not what it should be.
     Segment(Option<Header>),
-    Line(Line),
+    Line(ScannedLine),
 }
 
 /// Goes over the lines of a file and finds the first thing that is wrong.
-struct Walk {
+struct VerifyWalk {
     /// The number that comes next. None before the first record of a copy.
     expected: Option<u64>,
-    /// Where a copy may begin.
+    /// Possible starts of a copy.
     starts: Vec<u64>,
     /// The hash of the record before.
     last: Option<Digest>,
-    /// How many lines since then are no records.
+    /// Number of lines since then that are not records.
     bad: u64,
-    /// Whether the last line was cut.
+    /// True if the last line was cut.
     cut: bool,
     /// Numbers that were passed over: the first and the last of each run, and whether one of it came later.
     gaps: Vec<(u64, u64, bool)>,
-    /// What is known of records from elsewhere.
+    /// Known records from elsewhere.
     anchors: BTreeMap<u64, Digest>,
     /// The newest record there ever was.
     newest: u64,
@@ -352,12 +354,12 @@ struct Walk {
     truth: Option<Hashes>,
     /// For the original: its hashes, if a copy is to be compared with them.
     hashes: Option<Hashes>,
-    ahead: VecDeque<Item>,
+    ahead: VecDeque<VerifyItem>,
     finding: Option<Finding>,
     right: u64,
 }
 
-impl Walk {
+impl VerifyWalk {
     fn new(expected: Option<u64>, keeps: bool) -> Self {
         Self {
             expected,
@@ -384,7 +386,7 @@ impl Walk {
         }
     }
 
-    fn step(&mut self, item: Item) {
+    fn step(&mut self, item: VerifyItem) {
         self.ahead.push_back(item);
         if self.ahead.len() > AHEAD {
             self.next();
@@ -394,11 +396,11 @@ impl Walk {
     fn next(&mut self) {
         let Some(item) = self.ahead.pop_front() else { return };
         match item {
-            Item::Segment(header) => self.segment(header),
-            Item::Line(Line::Cut) => self.cut = true,
-            Item::Line(Line::Bad) => self.bad += 1,
-            Item::Line(Line::Record(fact)) if self.is_genuine(fact) => self.record(fact),
-            Item::Line(Line::Record(_)) => self.bad += 1,
+            VerifyItem::Segment(header) => self.segment(header),
+            VerifyItem::Line(ScannedLine::Cut) => self.cut = true,
+            VerifyItem::Line(ScannedLine::Bad) => self.bad += 1,
+            VerifyItem::Line(ScannedLine::Record(fact)) if self.is_genuine(fact) => self.record(fact),
+            VerifyItem::Line(ScannedLine::Record(_)) => self.bad += 1,
         }
     }
 
@@ -422,15 +424,15 @@ impl Walk {
                     self.found(
                         expected,
                         Tamper::BrokenSegmentLink,
-                        "its segment does not follow the one before",
+                        "its segment doesn't follow the previous one",
                     );
                 }
             }
         }
     }
 
-    /// Whether a record whose own hash is right is one of this history: by the original, or by the records
-    /// that follow it.
+    /// Returns whether a record whose own hash is right is one of this history: by the original, or by the records that
+    /// follow it.
     fn is_genuine(&self, fact: Fact) -> bool {
         if let Some(truth) = &self.truth {
             let known = usize::try_from(fact.seq).ok().and_then(|index| truth.get(index).copied().flatten());
@@ -446,7 +448,7 @@ impl Walk {
         }
         let ahead = || {
             self.ahead.iter().filter_map(|item| match item {
-                Item::Line(Line::Record(fact)) => Some(*fact),
+                VerifyItem::Line(ScannedLine::Record(fact)) => Some(*fact),
                 _ => None,
             })
         };
@@ -473,16 +475,16 @@ impl Walk {
         let bad = std::mem::take(&mut self.bad);
         if fact.seq < expected {
             if bad > 0 {
-                self.found(expected, Tamper::Insert, "a line before it was never written");
+                self.found(expected, Tamper::Insert, "an earlier line was never written by roo-lsp");
             }
             let gap = self.gaps.iter_mut().find(|gap| gap.0 <= fact.seq && fact.seq <= gap.1);
             match gap {
                 Some(gap) => {
                     gap.2 = true;
                     let seq = gap.0;
-                    self.found(seq, Tamper::Reorder, "it does not stand where it was written");
+                    self.found(seq, Tamper::Reorder, "it is not where it was written");
                 }
-                None => self.found(fact.seq, Tamper::Duplicate, "it stands there more than once"),
+                None => self.found(fact.seq, Tamper::Duplicate, "it occurs more than once"),
             }
             return;
         }
@@ -490,10 +492,10 @@ impl Walk {
         match (missing, bad) {
             (0, 0) => {
                 if !first && self.last.is_some_and(|last| last != fact.prev) {
-                    self.found(expected, Tamper::Replacement, "it does not follow the record before it");
+                    self.found(expected, Tamper::Replacement, "it doesn't follow the previous record");
                 }
             }
-            (0, _) => self.found(expected, Tamper::Insert, "a line before it was never written"),
+            (0, _) => self.found(expected, Tamper::Insert, "an earlier line was never written by roo-lsp"),
             (_, 0) => {
                 if self.gaps.len() < MOST_GAPS {
                     self.gaps.push((expected, fact.seq - 1, false));
@@ -501,12 +503,12 @@ impl Walk {
                     self.found(expected, Tamper::Delete, "it is gone");
                 }
             }
-            (_, _) => self.found(expected, Tamper::Edit, "what stands in its place is not what was written"),
+            (_, _) => self.found(expected, Tamper::Edit, "its line is not the one that was written"),
         }
         if self.anchors.get(&fact.seq).is_some_and(|hash| *hash != fact.hash) {
             let fits = self.anchors.range(..fact.seq).next_back().map_or(0, |(seq, _)| *seq);
             let detail = format!(
-                "it is not the one that was there; others after record {fits} may have been replaced with it"
+                "it is not the original record; others after record {fits} may have been replaced too"
             );
             self.found(fact.seq, Tamper::Replacement, detail);
         }
@@ -549,22 +551,25 @@ impl Walk {
                 self.found(expected, Tamper::Replacement, "there is no record of this trace");
             }
             (true, true) => {
-                self.found(expected, Tamper::Edit, "what stands in its place is not what was written");
+                self.found(expected, Tamper::Edit, "its line is not the one that was written");
             }
-            (true, false) => self.found(expected, Tamper::Insert, "a line before it was never written"),
+            (true, false) => {
+                self.found(expected, Tamper::Insert, "an earlier line was never written by roo-lsp")
+            }
             (false, true) => {
-                let detail = format!("it and all after it are gone; the newest was record {}", self.newest);
+                let detail =
+                    format!("it and all later records are missing; the newest was record {}", self.newest);
                 self.found(expected, Tamper::Truncation, detail);
             }
             (false, false) if self.cut => {
-                self.found(expected, Tamper::Insert, "a part of a line before it was never written");
+                self.found(expected, Tamper::Insert, "part of an earlier line was never written by roo-lsp");
             }
             (false, false) => {}
         }
         for (from, to, _) in std::mem::take(&mut self.gaps).into_iter().filter(|gap| !gap.2) {
             let detail = match to - from {
                 0 => "it is gone".to_owned(),
-                _ => format!("it is gone, with those up to record {to}"),
+                _ => format!("it is missing, along with all up to record {to}"),
             };
             self.found(from, Tamper::Delete, detail);
         }

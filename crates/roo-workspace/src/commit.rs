@@ -13,21 +13,21 @@ use super::lock::{LockError, Pending, WorkspaceLock};
 use super::resolver::{Purpose, Resolved, Roots};
 use roo_protocol::ids::Digest;
 
-/// How often a file that others write all the time is put back.
+/// Maximum number of attempts to restore a file that others write all the time.
 const ROUNDS: usize = 64;
 
-/// Why a write did not happen. The texts are for the model; nothing was written unless they say so.
+/// Reasons why a write did not happen. The texts are for the model; nothing was written unless they say so.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// Somebody changed or deleted the file.
-    #[error("{path} {} since it was read, so nothing was written. Read it again and redo the change on what is there now.",
+    #[error("{path} {} since it was read, so nothing was written. Read it again and redo the change on its current text.",
         if actual.is_some() { "has been changed" } else { "has been deleted" })]
     Stale {
         /// The file.
         path: String,
-        /// What the change was made from.
+        /// Digest of the text that the change was made from.
         expected: Digest,
-        /// What is there; none when it is missing or unreadable.
+        /// Current digest; none when the file is missing or unreadable.
         actual: Option<Digest>,
     },
     /// A new file was to be created.
@@ -46,12 +46,12 @@ pub enum WriteError {
     },
     /// The editor took the edit, but never showed the text that should have come of it.
     #[error(
-        "{path} is open in an editor, and its text is not what the edit should have made of it. Read it again before going on: part of the change may be there."
+        "{path} is open in an editor, and its text is not the result of the edit. Read it again before you continue: part of the change may have been made."
     )]
     Unconfirmed {
         /// The file.
         path: String,
-        /// What is there; none when it is closed.
+        /// Current digest; none when it is closed.
         actual: Option<Digest>,
     },
     /// Unsaved text, and nobody to edit it.
@@ -78,7 +78,7 @@ pub enum WriteError {
     Lock(#[from] LockError),
     /// Files of one change, some of which could not be brought back.
     #[error(
-        "Several files were to change together. One was changed by somebody else meanwhile, and {} could not be brought back. Tell the user; read the files before going on.",
+        "Several files were to be changed together. One was changed by another program in the meantime, and {} could not be restored. Tell the user; read the files before you continue.",
         files.join(", ")
     )]
     Unsettled {
@@ -90,25 +90,25 @@ pub enum WriteError {
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
 
 impl WriteError {
-    /// Why, in a few words for people who know which file is meant.
+    /// Returns the reason, in a few words for people who know which file is meant.
     pub fn reason(&self) -> String {
         match self {
             Self::Stale { actual: Some(_), .. } => "it has been changed since it was read".to_owned(),
             Self::Stale { actual: None, .. } => "it has been deleted since it was read".to_owned(),
             Self::Exists { .. } => "it exists already".to_owned(),
             Self::Refused { reason, .. } => format!("the editor refused the edit ({reason})"),
-            Self::Unconfirmed { .. } => "the editor does not show what the edit should have made".to_owned(),
+            Self::Unconfirmed { .. } => "the text in the editor is not the result of the edit".to_owned(),
             Self::Unsaved { .. } => "it has unsaved changes in an editor that takes no edits".to_owned(),
             Self::TooLarge { size, .. } => format!("the new text has {size} bytes, more than {EDIT_LIMIT}"),
             Self::Unreadable(error) => error.to_string().trim_end_matches('.').to_owned(),
             Self::Lock(error) => error.to_string(),
-            Self::Unsettled { files } => format!("these could not be brought back: {}", files.join(", ")),
+            Self::Unsettled { files } => format!("these could not be restored: {}", files.join(", ")),
             Self::Io { source, .. } => source.to_string(),
         }
     }
@@ -123,7 +123,7 @@ struct Staged<'a> {
     pending: Pending,
     /// The exact digest of the file that is replaced; none for a new file.
     before: Option<Digest>,
-    /// Whether the temporary file holds somebody else's bytes and must stay.
+    /// True if the temporary file holds somebody else's bytes and must stay.
     keep: bool,
 }
 
@@ -284,7 +284,7 @@ pub(super) fn put_back(directory: &Dir, temporary: &str, name: &str, ours: Diges
             Err(_) => {}
         }
     }
-    tracing::warn!(file = name, kept = temporary, "another version of a file was kept beside it");
+    tracing::warn!(file = name, kept = temporary, "another version of a file was saved beside it");
     false
 }
 
@@ -351,7 +351,7 @@ pub(super) fn rename_new(directory: &Dir, from: &str, to: &str) -> io::Result<()
     }
 }
 
-/// Whether the file system or the kernel lacks the operation.
+/// Returns whether the file system or the kernel lacks the operation.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }

@@ -19,7 +19,7 @@ use roo_protocol::ids::Digest;
 use roo_protocol::task::Range;
 use roo_text::position::{Encoding, apply_change};
 
-/// How many changes, and how much text, are kept so that one which comes late finds its place.
+/// Number of changes, and amount of text, kept so that one which comes late finds its place.
 const LATE: usize = 16;
 const LATE_BYTES: usize = 4 << 20;
 
@@ -32,20 +32,20 @@ pub struct Document {
     pub version: i32,
     /// The whole text.
     pub text: Arc<str>,
-    /// Whether it has text that the editor has not saved.
+    /// True if it has text that the editor has not saved.
     pub dirty: bool,
 }
 
 /// One change of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What is replaced; the whole text when none.
+    /// Replaced range; the whole text when none.
     pub range: Option<Range>,
     /// The new text.
     pub text: String,
 }
 
-/// Why a notification about a document was not applied.
+/// Reasons why a notification about a document was not applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
     /// It was never opened, or is closed.
@@ -68,21 +68,21 @@ pub enum DocumentError {
 
 /// The open documents of an editor.
 pub struct Documents {
-    open: Mutex<HashMap<String, Entry>>,
+    open: Mutex<HashMap<String, OpenDocument>>,
     /// Counts what happened, so that waiting needs no polling.
     revision: watch::Sender<u64>,
-    /// What the editor says besides.
+    /// Other reports of the editor.
     editor_state: EditorState,
     written: Arc<WrittenFiles>,
 }
 
-struct Entry {
+struct OpenDocument {
     version: i32,
     text: Arc<str>,
     dirty: bool,
     /// The real place; none for a document without a file.
     path: Option<PathBuf>,
-    /// When it was opened or changed last, as a revision.
+    /// Revision at which it was last opened or changed.
     touched: u64,
     /// The newest changes, by version: one that comes late still takes its place among them.
     newest: VecDeque<Applied>,
@@ -105,7 +105,7 @@ struct Expectation {
     reached: oneshot::Sender<Document>,
 }
 
-impl Entry {
+impl OpenDocument {
     /// Applies what an editor has changed, in the order of its versions. Some editors send what is typed
     /// fast in another order than it was typed in.
     fn apply(&mut self, version: i32, changes: &[Change], encoding: Encoding) -> bool {
@@ -164,7 +164,7 @@ impl Documents {
     pub fn open(&self, uri: &str, version: i32, text: impl Into<Arc<str>>) {
         let path = path_of(uri).map(|path| real_path(&path));
         let text = text.into();
-        let entry = Entry {
+        let entry = OpenDocument {
             version,
             dirty: path.as_deref().and_then(|path| differs(path, &text)) == Some(true),
             text,
@@ -225,7 +225,7 @@ impl Documents {
         Ok(())
     }
 
-    /// What has been written to disk of late: what editors saved, and through the workspace.
+    /// Returns the recent writes to disk: what editors saved, and through the workspace.
     pub(super) fn written(&self) -> &Arc<WrittenFiles> {
         &self.written
     }
@@ -286,7 +286,7 @@ impl Documents {
         &self.editor_state
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenDocument>> {
         // Every change under the lock is complete or not begun, whatever panicked elsewhere.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

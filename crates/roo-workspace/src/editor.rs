@@ -1,4 +1,4 @@
-//! What the workspace asks of an editor, and nothing about how it is asked.
+//! Requests of the workspace to an editor, independent of the protocol.
 
 use futures_util::future::BoxFuture;
 
@@ -26,7 +26,7 @@ pub trait Editor: Send + Sync {
     /// Which files it deletes and renames itself when that is part of an edit.
     fn file_operations(&self) -> FileOperations;
 
-    /// Whether it can have its user choose among the changes of an edit.
+    /// Returns whether it can have its user choose among the changes of an edit.
     fn reviews(&self) -> bool {
         false
     }
@@ -81,7 +81,7 @@ pub enum DocumentChange {
     },
 }
 
-/// What an editor does to files.
+/// File operations that an editor supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileOperations {
     /// Gives them other names.

@@ -1,5 +1,5 @@
-//! What an editor says without being asked: where its user looks, and what is wrong in files. And, from the
-//! open documents, what its user has changed.
+//! Unsolicited reports of an editor: where its user looks, and what is wrong in files. And, from the open documents,
+//! what its user has changed.
 //!
 //! The newest word of each kind is kept, within bounds; nothing is asked of the editor. What the workspace
 //! hides from agents is left out when it is looked at, as its rules may change in between.
@@ -50,15 +50,15 @@ pub struct Diagnostic {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
     /// Which program says so.
     pub source: Option<String>,
-    /// What is wrong.
+    /// Message.
     pub message: String,
 }
 
-/// What is wrong in a file, counted.
+/// Problems in a file, counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblems {
     /// The file, as [`Resolved::display`].
@@ -69,7 +69,7 @@ pub struct FileProblems {
     pub warnings: usize,
 }
 
-/// What an editor said last.
+/// Last report of an editor.
 #[derive(Default)]
 pub(super) struct EditorState {
     said: Mutex<ToldProblems>,
@@ -79,7 +79,7 @@ pub(super) struct EditorState {
 struct ToldProblems {
     active: Option<Active>,
     /// By real path.
-    reports: HashMap<PathBuf, Report>,
+    reports: HashMap<PathBuf, DiagnosticsReport>,
     /// Counts the reports; none means that nobody reports.
     reported: u64,
 }
@@ -92,17 +92,17 @@ struct Active {
 }
 
 #[derive(Clone)]
-struct Report {
+struct DiagnosticsReport {
     /// Which one it is, of all reports.
     number: u64,
     errors: usize,
     warnings: usize,
     /// The worst first, without their path.
-    found: Vec<Found>,
+    found: Vec<FoundDiagnostic>,
 }
 
 #[derive(Clone)]
-struct Found {
+struct FoundDiagnostic {
     severity: Severity,
     line: usize,
     column: usize,
@@ -121,8 +121,8 @@ impl EditorState {
     }
 
     /// Everything that was reported, the files with most errors first; none when nothing ever was.
-    fn reports(&self) -> Option<Vec<(PathBuf, Report)>> {
-        let mut reports: Vec<(PathBuf, Report)> = {
+    fn reports(&self) -> Option<Vec<(PathBuf, DiagnosticsReport)>> {
+        let mut reports: Vec<(PathBuf, DiagnosticsReport)> = {
             let said = self.lock();
             if said.reported == 0 {
                 return None;
@@ -130,7 +130,7 @@ impl EditorState {
             said.reports.iter().map(|(path, report)| (path.clone(), report.clone())).collect()
         };
         reports.sort_by(|(one_path, one), (other_path, other)| {
-            let worst = |report: &Report| Reverse((report.errors, report.warnings));
+            let worst = |report: &DiagnosticsReport| Reverse((report.errors, report.warnings));
             worst(one).cmp(&worst(other)).then_with(|| one_path.cmp(other_path))
         });
         Some(reports)
@@ -150,8 +150,8 @@ impl Documents {
         self.editor_state().lock().active = active;
     }
 
-    /// What is wrong in a file is this now. Positions count in the units of `encoding`, in the text as it is
-    /// now; where the file isn't open, a unit counts as a character.
+    /// Replaces the diagnostics of a file. Positions count in the units of `encoding`, in the text as it is now; where
+    /// the file isn't open, a unit counts as a character.
     pub fn set_diagnostics(&self, params: EditorDiagnosticsParams, encoding: Encoding) {
         let EditorDiagnosticsParams { uri, mut diagnostics } = params;
         let Some(path) = path_of(&uri).map(|path| real_path(&path)) else { return };
@@ -161,7 +161,7 @@ impl Documents {
         diagnostics.truncate(PER_FILE);
         let text = self.at(&path).map(|document| document.text);
         let positions = text.as_deref().map(|text| (text, Positions::new(text, encoding)));
-        let found: Vec<Found> =
+        let found: Vec<FoundDiagnostic> =
             diagnostics.into_iter().map(|diagnostic| found(diagnostic, positions.as_ref())).collect();
 
         let mut said = self.editor_state().lock();
@@ -171,7 +171,7 @@ impl Documents {
             return;
         }
         let number = said.reported;
-        said.reports.insert(path, Report { number, errors, warnings, found });
+        said.reports.insert(path, DiagnosticsReport { number, errors, warnings, found });
         if said.reports.len() > FILES {
             let oldest = said.reports.iter().min_by_key(|(_, report)| report.number);
             if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
@@ -181,13 +181,13 @@ impl Documents {
     }
 }
 
-fn found(diagnostic: EditorDiagnostic, positions: Option<&(&str, Positions<'_>)>) -> Found {
+fn found(diagnostic: EditorDiagnostic, positions: Option<&(&str, Positions<'_>)>) -> FoundDiagnostic {
     let start = diagnostic.range.start;
     let before = positions.map(|(text, positions)| {
         let line = positions.offset(Position { character: 0, ..start });
         text.get(line..positions.offset(start)).unwrap_or_default().chars().count()
     });
-    Found {
+    FoundDiagnostic {
         severity: diagnostic.severity,
         line: from_one(start.line),
         column: before.map_or_else(|| from_one(start.character), |before| before + 1),
@@ -214,15 +214,15 @@ impl Workspace {
         Some(ActiveFile { path: place.display(), cursor, visible })
     }
 
-    /// What is wrong in the files of the workspace that agents may read without asking, file by file, worst
-    /// first; none when no editor has reported anything yet. At most 500 files with 100 diagnostics each.
-    /// Looks at the disk.
+    /// Returns the diagnostics of the files of the workspace that agents may read without asking, file by file, worst
+    /// first; none when no editor has reported anything yet. At most 500 files with 100 diagnostics each. Looks at the
+    /// disk.
     pub fn diagnostics(&self) -> Option<Vec<Diagnostic>> {
         let reports = self.documents.editor_state().reports()?;
         let readable = reports.into_iter().filter_map(|(path, report)| Some((self.readable(&path)?, report)));
         let diagnostics = readable.flat_map(|(path, report)| {
             report.found.into_iter().map(move |found| {
-                let Found { severity, line, column, source, message } = found;
+                let FoundDiagnostic { severity, line, column, source, message } = found;
                 Diagnostic { path: path.clone(), line, column, severity, source, message }
             })
         });
@@ -233,7 +233,7 @@ impl Workspace {
     pub fn problems(&self) -> Vec<FileProblems> {
         let reports = self.documents.editor_state().reports().unwrap_or_default();
         let bad = reports.into_iter().filter(|(_, report)| report.errors + report.warnings > 0);
-        bad.filter_map(|(path, Report { errors, warnings, .. })| {
+        bad.filter_map(|(path, DiagnosticsReport { errors, warnings, .. })| {
             Some(FileProblems { path: self.readable(&path)?, errors, warnings })
         })
         .collect()

@@ -16,13 +16,13 @@ pub(super) const READ_LIMIT: u64 = 64 << 20;
 /// The largest file that is edited, in bytes.
 pub const EDIT_LIMIT: u64 = 20 << 20;
 
-/// How far a file is looked at for a NUL, which makes it binary, in bytes.
+/// Number of bytes of a file that are searched for a NUL, which makes it binary.
 const BINARY_PROBE: usize = 8 << 10;
 
 /// The byte order mark of UTF-8.
 pub(super) const BOM: &str = "\u{feff}";
 
-/// Why a file can't be read. The texts are for the model.
+/// Reasons why a file can't be read. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Nothing there.
@@ -34,7 +34,7 @@ pub enum ReadError {
     /// A directory, device, pipe, socket or link.
     #[error("{path} is not a regular file, so it can't be read.")]
     NotAFile {
-        /// What was to be read.
+        /// Requested path.
         path: String,
     },
     /// Larger than the limit.
@@ -68,12 +68,12 @@ pub enum ReadError {
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Text, perhaps with replacement characters.
@@ -94,14 +94,14 @@ pub struct FileText {
     pub text: String,
     /// Of the exact bytes on disk, byte order mark included; of the UTF-8 of a buffer.
     pub digest: Digest,
-    /// Whether the file begins with a byte order mark. It is kept by writes.
+    /// True if the file begins with a byte order mark. It is kept by writes.
     pub byte_order_mark: bool,
-    /// Whether bytes that are not UTF-8 were replaced. Such a file can't be edited.
+    /// True if bytes that are not UTF-8 were replaced. Such a file can't be edited.
     pub lossy: bool,
 }
 
 impl Contents {
-    /// What these bytes of a file hold.
+    /// Classifies the bytes of a file.
     pub(super) fn of(bytes: Vec<u8>) -> Self {
         let digest = Digest::of(&bytes);
         if bytes.iter().take(BINARY_PROBE).any(|&byte| byte == 0) {
@@ -118,7 +118,7 @@ impl Contents {
         Self::Text(FileText { text, digest, byte_order_mark, lossy })
     }
 
-    /// What a file on disk holds, whatever an editor has.
+    /// Reads a file on disk, whatever an editor has.
     pub fn of_file(file: &Resolved, limit: u64) -> Result<Self, ReadError> {
         read_disk(file, limit).map(Self::of)
     }
@@ -164,8 +164,8 @@ pub fn read_beginning(file: &Resolved, limit: u64) -> Result<Vec<u8>, ReadError>
     read().map_err(|error: EntryError| error.on(file, limit))
 }
 
-/// Whether a text differs from what the disk holds at an editor's path; none where the disk holds no
-/// valid text, which an editor decodes in its own way.
+/// Returns whether a text differs from what the disk holds at an editor's path; none where the disk holds no valid
+/// text, which an editor decodes in its own way.
 pub(super) fn differs(path: &Path, text: &str) -> Option<bool> {
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(!text.is_empty()),
@@ -192,7 +192,7 @@ pub(super) fn digest_of_text(path: &Path) -> Option<Digest> {
     }
 }
 
-/// Why an entry of a directory can't be read.
+/// Reasons why an entry of a directory can't be read.
 #[derive(Debug)]
 pub(super) enum EntryError {
     NotAFile,
@@ -201,7 +201,7 @@ pub(super) enum EntryError {
 }
 
 impl EntryError {
-    fn on(self, file: &Resolved, limit: u64) -> ReadError {
+    pub(super) fn on(self, file: &Resolved, limit: u64) -> ReadError {
         let path = file.display();
         match self {
             Self::NotAFile => ReadError::NotAFile { path },
@@ -235,7 +235,7 @@ pub(super) fn read_entry(directory: &Dir, name: &str, limit: u64) -> Result<Vec<
 }
 
 /// Opens a regular file of a directory, no link followed, and says its size in bytes.
-fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
+pub(super) fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
     // Opening alone does things to some devices, so it is looked at before and after.
     if !directory.symlink_metadata(name)?.is_file() {
         return Err(EntryError::NotAFile);

@@ -34,7 +34,7 @@ struct Level {
 }
 
 impl GitIgnores {
-    /// Whether a name is ignored, when nothing above it is. Of files of one rank the innermost one that says
+    /// Returns whether a name is ignored, when nothing above it is. Of files of one rank the innermost one that says
     /// something decides.
     pub(super) fn ignore(&self, path: &Path, is_directory: bool) -> bool {
         let Some(directory) = path.parent() else { return false };
@@ -82,7 +82,7 @@ fn rules(directory: &Path, file: &Path) -> Option<Gitignore> {
     builder.build().ok().filter(|rules| !rules.is_empty())
 }
 
-/// Where the repository of a directory keeps what all its work trees share.
+/// Finds the directory that all work trees of a directory's repository share.
 fn repository(directory: &Path) -> Option<PathBuf> {
     let git = directory.join(".git");
     if fs::metadata(&git).ok()?.is_dir() {

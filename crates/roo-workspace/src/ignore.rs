@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::links::{self, Hidden};
+use super::links::{self, Hidden, Linked};
 use super::resolver::{Location, Resolved};
 use super::rules_file::{self, Stamp};
 use roo_text::names::fold;
 
 const NAME: &str = ".rooignore";
 
-/// Whether something may be read.
+/// Permission to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAccess {
     /// Without asking.
@@ -61,7 +61,7 @@ impl Rules {
         }
     }
 
-    /// Whether there are none, but for the names of secrets.
+    /// Returns whether there are none, but for the names of secrets.
     pub fn is_empty(&self) -> bool {
         self.matcher.is_none() && self.problem.is_none()
     }
@@ -113,37 +113,39 @@ impl Ignores {
     pub fn access(&self, place: &Resolved) -> ReadAccess {
         let Some(rules) = self.rules(place) else { return ReadAccess::Outside };
         match rules.access(place.relative(), place.is_directory()) {
-            ReadAccess::Free if place.is_file() => self.by_other_names(place, &rules),
+            ReadAccess::Free if place.is_file() => {
+                let found = fs::symlink_metadata(place.absolute()).ok();
+                let linked = found.as_ref().and_then(links::several_names);
+                linked.map_or(ReadAccess::Free, |linked| self.by_other_names(place, &rules, &linked))
+            }
             access => access,
         }
     }
 
     /// The access to a file whose own name is free, by the other names that it has below its root.
-    fn by_other_names(&self, place: &Resolved, rules: &Rules) -> ReadAccess {
+    pub(super) fn by_other_names(&self, place: &Resolved, rules: &Rules, file: &Linked) -> ReadAccess {
         let Location::Inside { root } = place.location() else { return ReadAccess::Outside };
-        let found = fs::symlink_metadata(place.absolute()).ok();
-        let Some(file) = found.as_ref().and_then(links::several_names) else { return ReadAccess::Free };
         let Some(cached) = self.roots.get(root) else { return ReadAccess::Outside };
         let known = cached.lock().unwrap_or_else(PoisonError::into_inner).hidden.clone();
-        if let Some(access) = known.and_then(|hidden| hidden.access(&file)) {
+        if let Some(access) = known.and_then(|hidden| hidden.access(file)) {
             return access;
         }
         let depth = place.relative().split('/').count();
         let Some(top) = place.absolute().ancestors().nth(depth) else { return ReadAccess::Free };
         let hidden = Arc::new(Hidden::below(top, rules));
-        let access = hidden.access_now(&file);
+        let access = hidden.access_now(file);
         cached.lock().unwrap_or_else(PoisonError::into_inner).hidden = Some(hidden);
         access
     }
 
-    /// Why a place is ignored, in words for the model.
+    /// Returns the reason why a place is ignored, in words for the model.
     pub(super) fn reason(&self, place: &Resolved) -> String {
         match self.rules(place).and_then(|rules| rules.problem.clone()) {
             Some(problem) => format!(
-                "The workspace's {NAME} hides everything, for {problem}. Ask the user to correct or remove it."
+                "The workspace's {NAME} hides everything, because {problem}. Ask the user to correct or remove it."
             ),
             None => format!(
-                "The workspace's {NAME} keeps it from you. Go on without it, or ask the user to change {NAME}."
+                "The workspace's {NAME} hides it from you. Continue without it, or ask the user to change {NAME}."
             ),
         }
     }
@@ -151,11 +153,11 @@ impl Ignores {
 
 fn compile(text: &str) -> Result<Gitignore, String> {
     let mut builder = GitignoreBuilder::new("");
-    let failed = |error: ignore::Error| format!("it can't be understood: {error}");
+    let failed = |error: ignore::Error| format!("it can't be parsed: {error}");
     // Where names are one whatever their case, rules must be too.
     builder.case_insensitive(cfg!(any(target_os = "macos", windows))).map_err(failed)?;
     if let Some((line, error)) = add_lines(&mut builder, text).into_iter().next() {
-        return Err(format!("line {line} can't be understood: {error}"));
+        return Err(format!("line {line} can't be parsed: {error}"));
     }
     builder.build().map_err(failed)
 }
@@ -179,7 +181,7 @@ pub fn is_ignored(rules: &str, relative: &str, is_directory: bool) -> Option<boo
     Some(rules.is_ignored(relative, is_directory))
 }
 
-/// Whether a path relative to its root is likely to hold a secret.
+/// Returns whether a path relative to its root is likely to hold a secret.
 fn is_secret(relative: &str) -> bool {
     let relative = fold(relative);
     let mut names = relative.split('/');

@@ -26,17 +26,17 @@ pub(super) type BufferText<'a> = &'a dyn Fn(&Path) -> Option<Digest>;
 
 /// One file of a change, with its exact bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct FileStep {
     pub(super) target: Resolved,
     /// The digest of the bytes that are there; none for a file that is created.
     pub(super) before: Option<Digest>,
     /// The bytes that come; none for a file that is deleted.
     pub(super) after: Option<Vec<u8>>,
-    /// Where a created file has its owner and mode from, if it is a moved one.
+    /// File from which a created file takes owner and mode, if it is a moved one.
     pub(super) like: Option<Resolved>,
 }
 
-/// How far a change has come.
+/// Progress of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
@@ -84,7 +84,7 @@ pub(super) struct Journal {
 pub struct Stopped {
     /// The files that hold neither what they held before nor what they were to hold.
     pub files: Vec<PathBuf>,
-    /// Where its journal was put.
+    /// Path of its journal.
     pub journal: PathBuf,
 }
 
@@ -93,11 +93,11 @@ pub struct Stopped {
 pub(super) struct Prepared {
     journal: Journal,
     record: Record,
-    steps: Vec<Step>,
+    steps: Vec<FileStep>,
     kills: Kills,
 }
 
-/// Where a file of a change stands.
+/// State of a file of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     /// As before; whether its new content is at hand.
@@ -108,7 +108,7 @@ enum Stand {
     Neither,
 }
 
-/// What may be beside a file when all is over.
+/// Files that may remain beside a file at the end.
 #[derive(Clone, Copy, Debug)]
 enum Left {
     /// Its new content, finished or not.
@@ -119,9 +119,9 @@ enum Left {
     Old,
 }
 
-/// Why a step failed.
+/// Reasons why a step failed.
 #[derive(Debug)]
-enum Failure {
+enum StepFailure {
     /// The file holds this instead of what it should; none when it is missing.
     Other(Option<Digest>),
     /// Something is where nothing should be.
@@ -132,7 +132,7 @@ enum Failure {
     Killed,
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for StepFailure {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -144,7 +144,7 @@ impl Journal {
         Self { path: lock.with_extension("changes") }
     }
 
-    /// Whether a change is under way, or was when its writer died.
+    /// Returns whether a change is under way, or was when its writer died.
     pub(super) fn is_there(&self) -> bool {
         self.path.exists()
     }
@@ -277,7 +277,7 @@ impl Journal {
                 };
                 match moved {
                     Ok(()) => {}
-                    Err(Failure::Killed) => return Err(killed()),
+                    Err(StepFailure::Killed) => return Err(killed()),
                     Err(_) => lost.push(file.target.clone()),
                 }
             }
@@ -331,7 +331,7 @@ impl FileRecord {
         Stand::Neither
     }
 
-    /// What was displaced was not what was expected: it gets its name back.
+    /// Handles a displaced file that was not the expected one: it gets its name back.
     fn displaced(&self, directory: &Dir, name: &str) -> Stand {
         match self.after {
             Some(after) => {
@@ -345,7 +345,7 @@ impl FileRecord {
     }
 
     /// Gives the file its new content, and keeps the old one beside it.
-    fn forward(&self, place: &Resolved, kills: &mut Kills) -> Result<(), Failure> {
+    fn forward(&self, place: &Resolved, kills: &mut Kills) -> Result<(), StepFailure> {
         let (directory, name) = place.parent()?;
         let temporary = self.temporary.as_str();
         kills.pass()?;
@@ -358,7 +358,7 @@ impl FileRecord {
     }
 
     /// Gives the file its old content back.
-    fn back(&self, place: &Resolved, kills: &mut Kills) -> Result<(), Failure> {
+    fn back(&self, place: &Resolved, kills: &mut Kills) -> Result<(), StepFailure> {
         let (directory, name) = place.parent()?;
         let temporary = self.temporary.as_str();
         kills.pass()?;
@@ -377,7 +377,7 @@ impl FileRecord {
         name: &str,
         [from, to]: [Digest; 2],
         kills: &mut Kills,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StepFailure> {
         exchange(directory, &self.temporary, name).map_err(missing)?;
         kills.pass()?;
         let displaced = digest(directory, &self.temporary);
@@ -385,7 +385,7 @@ impl FileRecord {
             return Ok(());
         }
         put_back(directory, &self.temporary, name, to);
-        Err(Failure::Other(displaced))
+        Err(StepFailure::Other(displaced))
     }
 
     /// Puts a file beside its place, if it holds this.
@@ -395,7 +395,7 @@ impl FileRecord {
         name: &str,
         from: Option<Digest>,
         kills: &mut Kills,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StepFailure> {
         rename_new(directory, name, &self.temporary).map_err(missing)?;
         kills.pass()?;
         let displaced = digest(directory, &self.temporary);
@@ -403,7 +403,7 @@ impl FileRecord {
             return Ok(());
         }
         let _ = rename_new(directory, &self.temporary, name);
-        Err(Failure::Other(displaced))
+        Err(StepFailure::Other(displaced))
     }
 
     /// Removes what is beside the file, unless it is somebody else's.
@@ -415,7 +415,7 @@ impl FileRecord {
             Left::Old => Some(self.before),
         };
         if ours.is_some_and(|ours| digest(&directory, &self.temporary) != ours) {
-            tracing::warn!(file = self.temporary, "another version of a file was kept beside it");
+            tracing::warn!(file = self.temporary, "another version of a file was saved beside it");
             return;
         }
         let _ = directory.remove_file(&self.temporary);
@@ -423,17 +423,17 @@ impl FileRecord {
     }
 }
 
-fn missing(error: io::Error) -> Failure {
+fn missing(error: io::Error) -> StepFailure {
     match error.kind() {
-        io::ErrorKind::NotFound => Failure::Other(None),
-        _ => Failure::Io(error),
+        io::ErrorKind::NotFound => StepFailure::Other(None),
+        _ => StepFailure::Io(error),
     }
 }
 
-fn taken(error: io::Error) -> Failure {
+fn taken(error: io::Error) -> StepFailure {
     match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::Taken,
-        _ => Failure::Io(error),
+        io::ErrorKind::AlreadyExists => StepFailure::Taken,
+        _ => StepFailure::Io(error),
     }
 }
 
@@ -454,7 +454,7 @@ impl Prepared {
     /// Writes the new contents beside their files. No file changes. When this fails nothing is left.
     pub(super) fn new(
         journal: Journal,
-        steps: Vec<Step>,
+        steps: Vec<FileStep>,
         buffers: Vec<(PathBuf, Option<Digest>)>,
     ) -> Result<Self, WriteError> {
         Self::new_with(journal, steps, buffers, Kills::from_environment())
@@ -462,7 +462,7 @@ impl Prepared {
 
     fn new_with(
         journal: Journal,
-        steps: Vec<Step>,
+        steps: Vec<FileStep>,
         buffers: Vec<(PathBuf, Option<Digest>)>,
         kills: Kills,
     ) -> Result<Self, WriteError> {
@@ -479,7 +479,7 @@ impl Prepared {
         prepared.reach(Phase::Prepare).map_err(|failure| failed(&place, None, failure))?;
         for index in 0..prepared.steps.len() {
             if let Err(failure) = prepared.stage(index) {
-                let is_alive = !matches!(failure, Failure::Killed);
+                let is_alive = !matches!(failure, StepFailure::Killed);
                 let step = &prepared.steps[index];
                 let error = failed(&step.target.display(), step.before, failure);
                 if is_alive {
@@ -491,7 +491,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    fn stage(&mut self, index: usize) -> Result<(), Failure> {
+    fn stage(&mut self, index: usize) -> Result<(), StepFailure> {
         let (step, file) = (&self.steps[index], &self.record.files[index]);
         let Some(content) = &step.after else { return Ok(()) };
         let (directory, name) =
@@ -516,7 +516,7 @@ impl Prepared {
         self.kills.pass()
     }
 
-    fn reach(&mut self, phase: Phase) -> Result<(), Failure> {
+    fn reach(&mut self, phase: Phase) -> Result<(), StepFailure> {
         self.record.phase = phase;
         self.journal.write(&self.record)?;
         self.kills.pass()
@@ -532,7 +532,7 @@ impl Prepared {
     pub(super) fn commit(mut self) -> Result<(), WriteError> {
         let place = self.steps.first().map(|step| step.target.display()).unwrap_or_default();
         if let Err(failure) = self.reach(Phase::Commit) {
-            let is_alive = !matches!(failure, Failure::Killed);
+            let is_alive = !matches!(failure, StepFailure::Killed);
             let error = failed(&place, None, failure);
             if is_alive {
                 self.abandon();
@@ -542,7 +542,7 @@ impl Prepared {
         for index in 0..self.steps.len() {
             let (step, file) = (&self.steps[index], &self.record.files[index]);
             if let Err(failure) = file.forward(&step.target, &mut self.kills) {
-                if matches!(failure, Failure::Killed) {
+                if matches!(failure, StepFailure::Killed) {
                     return Err(failed(&place, None, failure));
                 }
                 let error = failed(&step.target.display(), step.before, failure);
@@ -559,7 +559,7 @@ impl Prepared {
     /// Brings back the files before this one; why not, if it can't.
     fn undo(&mut self, count: usize) -> Option<WriteError> {
         let unsettled = |files: Vec<String>| Some(WriteError::Unsettled { files });
-        let names = |steps: &[Step]| steps.iter().map(|step| step.target.display()).collect();
+        let names = |steps: &[FileStep]| steps.iter().map(|step| step.target.display()).collect();
         if self.reach(Phase::Undo).is_err() {
             return unsettled(names(&self.steps[..count]));
         }
@@ -582,7 +582,7 @@ impl Prepared {
         let _ = self.clean(Left::Anything);
     }
 
-    fn clean(&mut self, left: Left) -> Result<(), Failure> {
+    fn clean(&mut self, left: Left) -> Result<(), StepFailure> {
         for (file, step) in self.record.files.iter().zip(&self.steps) {
             file.clean(&step.target, left);
             self.kills.pass()?;
@@ -592,20 +592,20 @@ impl Prepared {
     }
 }
 
-fn failed(path: &str, expected: Option<Digest>, failure: Failure) -> WriteError {
+fn failed(path: &str, expected: Option<Digest>, failure: StepFailure) -> WriteError {
     let path = path.to_owned();
     match (failure, expected) {
-        (Failure::Other(actual), Some(expected)) => WriteError::Stale { path, expected, actual },
-        (Failure::Other(_) | Failure::Taken, _) => WriteError::Exists { path },
-        (Failure::Io(source), _) => WriteError::Io { path, source },
-        (Failure::Killed, _) => WriteError::Io { path, source: killed() },
+        (StepFailure::Other(actual), Some(expected)) => WriteError::Stale { path, expected, actual },
+        (StepFailure::Other(_) | StepFailure::Taken, _) => WriteError::Exists { path },
+        (StepFailure::Io(source), _) => WriteError::Io { path, source },
+        (StepFailure::Killed, _) => WriteError::Io { path, source: killed() },
     }
 }
 
 /// In test builds: ends the process at an exact step, as `kill -9` would.
 #[derive(Debug, Default)]
 struct Kills {
-    /// How many steps are left; none never ends.
+    /// Number of steps left; none never ends.
     #[cfg(debug_assertions)]
     left: Option<u64>,
     /// Within a test, which goes on without the process.
@@ -631,7 +631,7 @@ impl Kills {
 
     /// A step is done.
     #[cfg_attr(not(debug_assertions), expect(clippy::unused_self, reason = "nothing is counted"))]
-    fn pass(&mut self) -> Result<(), Failure> {
+    fn pass(&mut self) -> Result<(), StepFailure> {
         #[cfg(debug_assertions)]
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(1);
@@ -640,7 +640,7 @@ impl Kills {
                 if self.only_told {
                     // Whatever is tried from now on has not happened either.
                     *left = 1;
-                    return Err(Failure::Killed);
+                    return Err(StepFailure::Killed);
                 }
                 std::process::abort();
             }

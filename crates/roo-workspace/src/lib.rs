@@ -9,6 +9,7 @@ mod documents;
 mod editor;
 mod editor_state;
 mod file;
+mod file_reader;
 mod git_ignore;
 mod ignore;
 mod journal;
@@ -33,6 +34,7 @@ pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{DocumentChange, EditRefused, Editor, FileOperations};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
+pub use file_reader::FileReader;
 pub use journal::Stopped;
 pub use lock::LockError;
 pub use multi_file_edit::{Changed, FileEdit};
@@ -67,22 +69,22 @@ use roo_protocol::ids::Digest;
 use roo_text::position::{Encoding, minimal_edits};
 use roo_text::render::exact_line;
 
-/// How long an editor may take to answer an edit; it may ask its user something.
+/// Time limit for an editor's answer to an edit; it may ask its user something.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long after its answer an editor may take to show the edited text.
+/// Time limit for an editor to show the edited text after its answer.
 const CHANGE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long saving may take.
+/// Time limit for saving.
 const SAVE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What a workspace is made of.
+/// Parts that a workspace is made of.
 pub struct Setup {
     /// The workspace folders; `.roo/` lives in the first.
     pub folders: Vec<PathBuf>,
-    /// Where the lock files go; of the user alone, outside the workspace.
+    /// Directory of the lock files; private to the user, outside the workspace.
     pub state_directory: PathBuf,
-    /// What the editor has open.
+    /// Documents open in the editor.
     pub documents: Arc<Documents>,
     /// Takes edits and saves of open documents; none when the client can't.
     pub editor: Option<Arc<dyn Editor>>,
@@ -126,19 +128,21 @@ pub enum DirectoryError {
     #[error(transparent)]
     Path(#[from] PathError),
     /// A link on the way leads elsewhere.
-    #[error("the directory {path} can't be made: a link on the way leads to {to}, and nothing is made there")]
+    #[error(
+        "the directory {path} can't be created: it goes through a symlink to {to}, and nothing is created there"
+    )]
     Elsewhere {
         /// As it was named.
         path: String,
-        /// Where it really would be.
+        /// Real path.
         to: String,
     },
     /// The disk refuses it.
-    #[error("the directory {path} can't be made: {source}")]
+    #[error("the directory {path} can't be created: {source}")]
     Io {
         /// As it was named.
         path: String,
-        /// Why not.
+        /// Reason why not.
         source: io::Error,
     },
 }
@@ -175,7 +179,7 @@ impl Workspace {
         &self.roots
     }
 
-    /// What the editor has open.
+    /// Returns the documents open in the editor.
     pub fn documents(&self) -> &Arc<Documents> {
         &self.documents
     }
@@ -185,12 +189,12 @@ impl Workspace {
         self.roots.resolve(text, purpose)
     }
 
-    /// Whether a place may be read: the one answer for every reader.
+    /// Returns whether a place may be read: the one answer for every reader.
     pub fn read_access(&self, place: &Resolved) -> ReadAccess {
         self.ignores.access(place)
     }
 
-    /// Why a place is [`ReadAccess::Ignored`], and what to do, for the model.
+    /// Returns the reason why a place is [`ReadAccess::Ignored`], and what to do, for the model.
     pub fn ignore_reason(&self, place: &Resolved) -> String {
         self.ignores.reason(place)
     }
@@ -200,7 +204,12 @@ impl Workspace {
         self.ignores.rules(place)
     }
 
-    /// What is protected in a root now. `settings` are the patterns that the user adds.
+    /// Returns a reader of many files below a directory, by the rules as they are now.
+    pub fn file_reader(&self, directory: &Resolved) -> FileReader<'_> {
+        FileReader::new(self, self.rules(directory))
+    }
+
+    /// Returns the names protected in a root. `settings` are the patterns that the user adds.
     pub fn protected(&self, root: usize, settings: &[String]) -> ProtectedNames {
         match self.roots.handle(root) {
             Some(handle) => self.protected.names(root, handle, settings),
@@ -257,7 +266,7 @@ impl Workspace {
         Ok(is_new)
     }
 
-    /// Whether a directory of the first root is, or would be, where its path says: no link leads it elsewhere.
+    /// Returns whether a directory of the first root is, or would be, where its path says: no link leads it elsewhere.
     pub fn has_place_for(&self, path: &str) -> bool {
         let inner = format!("{path}/x");
         self.resolve(&inner, Purpose::Write).is_ok_and(|file| is_in_place(&file, &inner))
@@ -385,10 +394,10 @@ impl Workspace {
             Location::Outside => None,
         };
         let path = self.lock_file(root);
-        self.lock_at(path, Waiting::Settled).await
+        self.lock_at(path, PendingChange::Settled).await
     }
 
-    async fn lock_at(&self, path: PathBuf, waiting: Waiting) -> Result<WorkspaceLock, LockError> {
+    async fn lock_at(&self, path: PathBuf, waiting: PendingChange) -> Result<WorkspaceLock, LockError> {
         let mut lock = WorkspaceLock::acquire(Arc::clone(&self.turn), path.clone()).await?;
         let (roots, documents) = (Arc::clone(&self.roots), Arc::clone(&self.documents));
         let journal = Journal::beside(&path);
@@ -399,8 +408,8 @@ impl Workspace {
                 None => file::digest_of_text(path),
             };
             let stopped = match waiting {
-                Waiting::Settled => journal.recover(&roots, Some(&text))?,
-                Waiting::LeftAlone => journal.recover(&roots, None)?,
+                PendingChange::Settled => journal.recover(&roots, Some(&text))?,
+                PendingChange::LeftAlone => journal.recover(&roots, None)?,
             };
             Ok((lock, stopped))
         });
@@ -409,7 +418,7 @@ impl Workspace {
             .and_then(|settled| settled)
             .map_err(|source| LockError::Io { path: path.display().to_string(), source })?;
         if let Some(stopped) = stopped {
-            tracing::error!(files = ?stopped.files, journal = ?stopped.journal, "a change of several files is half done");
+            tracing::error!(files = ?stopped.files, journal = ?stopped.journal, "a change of several files is incomplete");
             self.stopped.lock().unwrap_or_else(PoisonError::into_inner).push(stopped);
         }
         Ok(lock)
@@ -420,7 +429,7 @@ impl Workspace {
         self.documents.written().mark()
     }
 
-    /// What has been written to disk through this workspace and by its editor since then.
+    /// Returns the files written to disk since then through this workspace and by its editor.
     pub fn written_since(&self, mark: &Mark) -> WrittenSince {
         self.documents.written().since(mark)
     }
@@ -435,7 +444,7 @@ impl Workspace {
         let mut held = Vec::new();
         for file in files {
             held.push(match held.is_empty() {
-                true => self.lock_at(file, Waiting::Settled).await?,
+                true => self.lock_at(file, PendingChange::Settled).await?,
                 // The turn of this process is taken already.
                 false => WorkspaceLock::acquire(Arc::default(), file).await?,
             });
@@ -446,16 +455,16 @@ impl Workspace {
     /// Brings changes of several files that a server left behind when it died to one side; those that can be
     /// brought to neither, which are somebody's to look at. What an editor was about to do waits for it.
     pub async fn recover(&self) -> Vec<Stopped> {
-        self.settle_all(Waiting::LeftAlone).await;
+        self.settle_all(PendingChange::LeftAlone).await;
         std::mem::take(&mut *self.stopped.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// As [`Self::recover`], and an editor has shown by now what it has open.
     pub async fn settle(&self) {
-        self.settle_all(Waiting::Settled).await;
+        self.settle_all(PendingChange::Settled).await;
     }
 
-    async fn settle_all(&self, waiting: Waiting) {
+    async fn settle_all(&self, waiting: PendingChange) {
         let roots: Vec<PathBuf> = self.roots.paths().map(Path::to_path_buf).collect();
         for root in roots {
             let path = self.lock_file(Some(&root));
@@ -463,7 +472,7 @@ impl Workspace {
             if Journal::beside(&path).is_there()
                 && let Err(error) = self.lock_at(path, waiting).await
             {
-                tracing::error!(%error, "a change of several files could not be settled");
+                tracing::error!(%error, "a change of several files could not be completed");
             }
         }
     }
@@ -552,10 +561,10 @@ impl Workspace {
     }
 }
 
-/// What becomes of a change that an editor was about to take when its server died.
+/// State of a change that an editor was about to apply when its server died.
 #[derive(Clone, Copy)]
-enum Waiting {
-    /// What the editor has open shows whether it took it.
+enum PendingChange {
+    /// The editor's documents show whether it was applied.
     Settled,
     /// It may not have shown yet what it has open.
     LeftAlone,

@@ -63,7 +63,7 @@ impl Hidden {
 /// A file that has several names.
 pub struct Linked {
     pub id: FileId,
-    /// When anything of it changed, its names too; nobody can set it.
+    /// Time of its last change, including its names; nobody can set it.
     changed: SystemTime,
 }
 

@@ -15,10 +15,10 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use roo_protocol::ids::Digest;
 
-/// How long another server may hold the lock. A commit takes milliseconds.
+/// Time for which another server may hold the lock. A commit takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why the workspace lock can't be had.
+/// Reasons why the workspace lock can't be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process holds it for too long.
@@ -29,7 +29,7 @@ pub enum LockError {
     Io {
         /// The lock file.
         path: String,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::commit::{WriteError, is_expected};
 use super::editor::{DocumentChange, EditRefused, Editor};
 use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
-use super::journal::{Journal, Prepared, Step};
+use super::journal::{FileStep, Journal, Prepared};
 use super::lock::WorkspaceLock;
 use super::resolver::{Location, Resolved};
 use super::{ANSWER_DEADLINE, CHANGE_DEADLINE, Document, Workspace, blocking, is_on_disk};
@@ -50,7 +50,7 @@ pub enum FileEdit {
     Move {
         /// The file.
         from: Resolved,
-        /// Where nothing is yet.
+        /// Destination, where nothing exists yet.
         to: Resolved,
         /// The whole text that it has.
         before: String,
@@ -123,7 +123,7 @@ pub struct Changed {
     pub after: Option<Digest>,
 }
 
-/// What an editor is to do for one of the edits.
+/// Task of an editor for one of the edits.
 struct Open<'a> {
     edit: &'a FileEdit,
     document: Document,
@@ -220,7 +220,7 @@ impl Workspace {
         }
     }
 
-    /// What the editor is to do for an edit; none for one of a file that it doesn't have open.
+    /// Returns the editor's task for an edit; none for a file that it doesn't have open.
     fn in_editor<'a>(&self, edit: &'a FileEdit) -> Result<Option<Open<'a>>, WriteError> {
         let path = || edit.file().display();
         if let Some(to) = edit.moved_to()
@@ -339,7 +339,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether a place comes to hold a text.
+    /// Returns whether a place comes to hold a text.
     pub(super) async fn holds(&self, place: &Resolved, text: &str, deadline: Instant) -> bool {
         let mut happenings = self.documents.subscribe();
         loop {
@@ -406,8 +406,8 @@ impl Workspace {
     }
 }
 
-/// What an edit means on disk, if the file there still is what it was made from. Reads the disk.
-fn steps_of(edit: &FileEdit) -> Result<Vec<Step>, WriteError> {
+/// Returns the steps of an edit on disk, if the file there still is what it was made from. Reads the disk.
+fn steps_of(edit: &FileEdit) -> Result<Vec<FileStep>, WriteError> {
     let absent = |place: &Resolved| match is_on_disk(place) {
         true => Err(WriteError::Exists { path: place.display() }),
         false => Ok(()),
@@ -416,7 +416,8 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<Step>, WriteError> {
         true => format!("{BOM}{after}").into_bytes(),
         false => after.as_bytes().to_vec(),
     };
-    let step = |target: &Resolved, before, after| Step { target: target.clone(), before, after, like: None };
+    let step =
+        |target: &Resolved, before, after| FileStep { target: target.clone(), before, after, like: None };
     Ok(match edit {
         FileEdit::Create { file, text } => {
             absent(file)?;
@@ -430,13 +431,13 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<Step>, WriteError> {
         FileEdit::Move { from, to, before, after } => {
             absent(to)?;
             let old = current(from, before)?;
-            let new = Step { like: Some(from.clone()), ..step(to, None, Some(with_mark(&old, after))) };
+            let new = FileStep { like: Some(from.clone()), ..step(to, None, Some(with_mark(&old, after))) };
             vec![new, step(from, Some(old.digest), None)]
         }
     })
 }
 
-/// What a file on disk holds, if that is what is expected.
+/// Returns the text of a file on disk, if it is the expected one.
 fn current(file: &Resolved, expected: &str) -> Result<FileText, WriteError> {
     let (path, expected) = (file.display(), Digest::of(expected));
     match read_disk(file, EDIT_LIMIT).map(Contents::of) {

@@ -11,7 +11,7 @@ use roo_text::lines::LineRange;
 use roo_text::lines::number;
 use roo_text::render::cut;
 
-/// What a model is told of a file in which something is masked.
+/// Notice for the model about a file in which something is masked.
 const MASKED: &str = "What looks like a secret in this file is shown as [masked: …]. The file itself holds the secret. Don't write a \
                       mask into a file: leave such lines as they are.";
 
@@ -30,7 +30,7 @@ pub const IMAGES_BYTES: usize = 20 << 20;
 /// Makes a text without the secrets in it, each line where it was; none where there is no secret.
 pub type MaskText<'a> = dyn Fn(&str) -> Option<String> + Send + Sync + 'a;
 
-/// What has been read for a model so far.
+/// Text read for a model so far.
 pub struct Reading<'a> {
     /// For the model.
     pub text: String,
@@ -139,7 +139,7 @@ impl<'a> Reading<'a> {
             let next = last + 1;
             let until = end.min(last.saturating_add(RANGE_LINES));
             let shown = match last < start {
-                true => "Nothing of it is shown, for this result is full".to_owned(),
+                true => "Nothing of it is shown, because this result is full".to_owned(),
                 false => format!("Lines {start}-{last} of {} are shown", lines.len()),
             };
             self.notice(&format!("{shown}. To go on, read the line_range {next}-{until} in another call."));

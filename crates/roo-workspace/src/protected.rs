@@ -12,14 +12,14 @@ use roo_text::names::fold;
 /// The file at the top of a workspace folder that protects more names.
 const PROTECTED_FILE: &str = ".rooprotected";
 
-/// How a name is protected.
+/// Kind of protection of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// Not at all.
     None,
     /// It steers agents, git or editors, or the user protects it: writing asks, always.
     Tier1 {
-        /// What protects it.
+        /// Source of the protection.
         by: ProtectedBy,
     },
     /// It runs later, in a build or a shell: writing is allowed in scope, and labelled.
@@ -33,7 +33,7 @@ pub enum Protection {
     OwnTaskDirectory,
 }
 
-/// What protects a name.
+/// Source of a name's protection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtectedBy {
     /// A built-in name or pattern.
@@ -42,8 +42,8 @@ pub enum ProtectedBy {
     Pattern(String),
 }
 
-/// What is protected in one workspace folder: the built-in names, and the patterns of the user's settings and of
-/// the folder's `.rooprotected`. These only add to the built-in ones.
+/// Protected names of one workspace folder: the built-in names, and the patterns of the user's settings and of the
+/// folder's `.rooprotected`. These only add to the built-in ones.
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedNames {
     settings: Option<NamePatterns>,
@@ -52,7 +52,7 @@ pub struct ProtectedNames {
     folder: Arc<FolderPatterns>,
 }
 
-/// What a `.rooprotected` says.
+/// Content of a `.rooprotected`.
 #[derive(Debug, Default)]
 enum FolderPatterns {
     /// Nothing; there is no such file.
@@ -73,13 +73,13 @@ impl ProtectedNames {
             Ok(patterns) => Self { settings: Some(patterns), written, folder },
             // Settings are checked when they are read.
             Err(_) => {
-                let problem = "the setting `protected` can't be understood".to_owned();
+                let problem = "the setting `protected` is invalid".to_owned();
                 Self { settings: None, written, folder: Arc::new(FolderPatterns::Broken(problem)) }
             }
         }
     }
 
-    /// Whether the same patterns were read, so that both protect the same.
+    /// Returns whether the same patterns were read, so that both protect the same.
     pub fn is_same(&self, other: &Self) -> bool {
         self.written == other.written && Arc::ptr_eq(&self.folder, &other.folder)
     }
@@ -120,7 +120,7 @@ impl ProtectedFiles {
         Self { roots: std::iter::repeat_with(Mutex::default).take(roots).collect() }
     }
 
-    /// What is protected in a root now. `settings` are the user's patterns.
+    /// Returns the names protected in a root. `settings` are the user's patterns.
     pub(super) fn names(&self, index: usize, root: &Dir, settings: &[String]) -> ProtectedNames {
         let Some(cached) = self.roots.get(index) else {
             return ProtectedNames::new(settings, Arc::default());
@@ -143,7 +143,7 @@ impl FolderPatterns {
                 Ok(patterns) => Self::Patterns(patterns),
                 Err(errors) => {
                     let line = errors.first().map_or(0, |error| error.line) + 1;
-                    broken(format!("can't be understood in line {line}"))
+                    broken(format!("can't be parsed in line {line}"))
                 }
             },
             Err(error) => broken(format!("can't be read: {error}")),
@@ -197,13 +197,13 @@ pub fn protected_names() -> [Vec<&'static str>; 3] {
     [vec![".orchestration/**"], of(TIER_1, TIER_1_BELOW), of(TIER_2, TIER_2_BELOW)]
 }
 
-/// Whether a path relative to its root is a git directory, or below one.
+/// Returns whether a path relative to its root is a git directory, or below one.
 pub fn is_git(relative: &str) -> bool {
     fold(relative).split('/').any(|name| matches!(plain(name).as_str(), ".git" | "git~1"))
 }
 
-/// Whether a name is spelled so that some system takes it for another one: with a trailing dot or
-/// space, a stream suffix or invisible characters.
+/// Returns whether a name is spelled so that some system takes it for another one: with a trailing dot or space, a
+/// stream suffix or invisible characters.
 pub(super) fn is_disguised(name: &str) -> bool {
     plain(name) != fold_visible(name)
 }
@@ -341,7 +341,7 @@ const TIER_1: &[&str] = &[
 /// Directories of installed packages, which bring the configuration of their own development: there it steers nobody.
 const INSTALLED: &[&str] = &["node_modules", "bower_components", "site-packages"];
 
-/// What is protected in those all the same: git and roo-lsp look for it at any depth.
+/// Names protected even in installed packages: git and roo-lsp look for it at any depth.
 const TIER_1_INSTALLED: &[&str] =
     &[".roo", ".roomodes", ".roorules*", ".rooignore", ".rooprotected", ".git", "git~1"];
 
@@ -559,7 +559,7 @@ mod tests {
     fn a_file_of_protected_names_that_can_not_be_understood_protects_everything_but_the_own_task_directory() {
         let names = names(&[], Some("fine\nbroken{\n"));
         let by =
-            ProtectedBy::Pattern("all of it, because .rooprotected can't be understood in line 2".to_owned());
+            ProtectedBy::Pattern("all of it, because .rooprotected can't be parsed in line 2".to_owned());
         assert_eq!(names.protection("src/main.rs", None), Protection::Tier1 { by });
         assert_eq!(names.protection(".roo/tasks/U/x", Some("U")), Protection::OwnTaskDirectory);
     }

@@ -1,5 +1,5 @@
-//! What was written to disk of late, by edits of tasks and by the editor at its user's word, so that it isn't
-//! taken for what a command wrote meanwhile.
+//! Recent writes to disk by edits of tasks and by the editor on its user's behalf, so that they aren't attributed to a
+//! command that ran at the same time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ const MOST_OF_A_FILE: usize = 8;
 /// that are written meanwhile, and not by their number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WrittenFiles {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<WriteState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WriteState {
     next: u64,
-    /// How many marks are held of each time.
+    /// Number of marks held of each time.
     marks: BTreeMap<u64, usize>,
     /// With the digest of the bytes; none for a file that went.
     written: HashMap<PathBuf, VecDeque<(u64, Option<Digest>)>>,
@@ -33,7 +33,7 @@ pub struct Mark {
     files: WrittenFiles,
 }
 
-/// What was written since a mark.
+/// Writes since a mark.
 #[derive(Debug)]
 pub struct WrittenSince(HashMap<PathBuf, Vec<Option<Digest>>>);
 
@@ -69,7 +69,7 @@ impl WrittenFiles {
         WrittenSince(files.filter(|(_, digests)| !digests.is_empty()).collect())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WriteState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,12 +95,12 @@ impl Drop for Mark {
 }
 
 impl WrittenSince {
-    /// Whether a file was left in this state: with these bytes, or gone.
+    /// Returns whether a file was left in this state: with these bytes, or gone.
     pub fn left(&self, path: &Path, digest: Option<Digest>) -> bool {
         self.0.get(path).is_some_and(|digests| digests.contains(&digest))
     }
 
-    /// Whether something was written below a directory.
+    /// Returns whether something was written below a directory.
     pub fn is_below(&self, directory: &Path) -> bool {
         self.0.keys().any(|path| path.starts_with(directory))
     }

@@ -21,7 +21,7 @@ use roo_text::render::{exact_line, is_invisible};
 /// The longest path text that is looked at, in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// What a path is wanted for.
+/// Purpose of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Reading a file. The file may be missing on disk: an editor may have it open.
@@ -46,7 +46,7 @@ pub enum Location {
     Outside,
 }
 
-/// Why a path can't be used. The texts are for the model.
+/// Reasons why a path can't be used. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// No text.
@@ -83,33 +83,35 @@ pub enum PathError {
         path: String,
     },
     /// A relative path, and no workspace folder is open.
-    #[error("No workspace folder is open, so {path} has no meaning: give an absolute path.")]
+    #[error(
+        "No workspace folder is open, so the relative path {path} can't be resolved: give an absolute path."
+    )]
     NoRoot {
         /// As written.
         path: String,
     },
     /// `..` leads out of the workspace.
-    #[error("{path} leads out of the workspace: give a path inside it.")]
+    #[error("{path} points outside the workspace: give a path inside it.")]
     Escapes {
         /// As written.
         path: String,
     },
     /// Symbolic links that lead to each other.
-    #[error("{path} goes through symbolic links that never end.")]
+    #[error("{path} goes through a loop of symlinks.")]
     LinkLoop {
         /// As written.
         path: String,
     },
     /// A link of the kernel's, which means another place for each process.
     #[error(
-        "{path} goes through a link that means another place for each process, as /proc/self/cwd does: give the path itself."
+        "{path} goes through a symlink that has another target in each process, like /proc/self/cwd: give the real path."
     )]
     ProcessLink {
         /// As written.
         path: String,
     },
     /// A symbolic link to something missing.
-    #[error("{path} goes through a symbolic link whose target does not exist.")]
+    #[error("{path} goes through a symlink whose target does not exist.")]
     DanglingLink {
         /// As written.
         path: String,
@@ -139,28 +141,28 @@ pub enum PathError {
         path: String,
     },
     /// The real path has bytes that are not UTF-8.
-    #[error("{path} leads to a place whose name is not valid UTF-8.")]
+    #[error("{path} leads to a file whose name is not valid UTF-8.")]
     NotUnicode {
         /// As written.
         path: String,
     },
     /// The system refused.
-    #[error("{path} can't be looked up: {source}")]
+    #[error("{path} can't be resolved: {source}")]
     Io {
         /// As written.
         path: String,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
 
-/// Why a workspace folder can't be used.
+/// Reason why a workspace folder can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("workspace folder {path} can't be opened: {source}")]
 pub struct RootError {
     /// The folder.
     pub path: String,
-    /// Why.
+    /// Reason.
     pub source: io::Error,
 }
 
@@ -173,7 +175,7 @@ pub struct Roots {
 #[derive(Debug)]
 struct Root {
     handle: Arc<Dir>,
-    /// Where it really is.
+    /// Real path.
     real: PathBuf,
 }
 
@@ -204,7 +206,7 @@ impl Roots {
         self.roots.get(root).map(|root| &*root.handle)
     }
 
-    /// What [`Resolved::display`] says of a file at a real path, without a look at it.
+    /// Returns [`Resolved::display`] of a file at a real path, without accessing it.
     pub(super) fn name(&self, real: &Path) -> String {
         let owner = self.owner(real).filter(|(index, _)| *index == 0);
         let below = owner.and_then(|(_, root)| real.strip_prefix(&root.real).ok());
@@ -238,8 +240,8 @@ impl Roots {
         }
         let io = |source| PathError::Io { path: named(), source };
         let kind = match real.exists {
-            false => Kind::Missing,
-            true => Kind::of(&real.path).map_err(io)?,
+            false => FileKind::Missing,
+            true => FileKind::of(&real.path).map_err(io)?,
         };
         check_purpose(purpose, kind, text)?;
 
@@ -293,7 +295,7 @@ pub struct Resolved {
     location: Location,
     relative: String,
     absolute: PathBuf,
-    kind: Kind,
+    kind: FileKind,
     backslash: bool,
     invisible: bool,
 }
@@ -325,22 +327,22 @@ impl Resolved {
         }
     }
 
-    /// Whether it was a directory when the path was resolved.
+    /// Returns whether it was a directory when the path was resolved.
     pub fn is_directory(&self) -> bool {
-        self.kind == Kind::Directory
+        self.kind == FileKind::Directory
     }
 
-    /// Whether it was a plain file when the path was resolved.
+    /// Returns whether it was a plain file when the path was resolved.
     pub fn is_file(&self) -> bool {
-        self.kind == Kind::File
+        self.kind == FileKind::File
     }
 
-    /// Whether the text had a backslash, which is a plain character here and a separator elsewhere.
+    /// Returns whether the text had a backslash, which is a plain character here and a separator elsewhere.
     pub fn backslash(&self) -> bool {
         self.backslash
     }
 
-    /// Whether the text had characters that can't be seen or that turn the direction of text.
+    /// Returns whether the text had characters that can't be seen or that turn the direction of text.
     pub fn invisible(&self) -> bool {
         self.invisible
     }
@@ -362,7 +364,7 @@ impl Resolved {
             location: self.location,
             relative: join(&self.relative),
             absolute: self.absolute.join(path),
-            kind: Kind::File,
+            kind: FileKind::File,
             backslash: false,
             invisible: false,
         }
@@ -383,8 +385,13 @@ impl Resolved {
         self.walk_to_parent(true)
     }
 
+    /// The directories below [`Self::base`] with `/` between them, and the last name.
+    pub(super) fn names_below(&self) -> (&str, &str) {
+        self.below.rsplit_once('/').unwrap_or(("", &self.below))
+    }
+
     fn walk_to_parent(&self, create: bool) -> io::Result<(Dir, &str)> {
-        let (directories, leaf) = self.below.rsplit_once('/').unwrap_or(("", &self.below));
+        let (directories, leaf) = self.names_below();
         if leaf.is_empty() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
@@ -405,14 +412,14 @@ impl Resolved {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     Missing,
     File,
     Directory,
     Special,
 }
 
-impl Kind {
+impl FileKind {
     fn of(path: &Path) -> io::Result<Self> {
         let kind = path.symlink_metadata()?.file_type();
         Ok(match (kind.is_file(), kind.is_dir()) {
@@ -494,7 +501,7 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
     Real::find(path).map_or_else(|_| path.to_path_buf(), |real| real.path)
 }
 
-/// Whether a path that exists goes through a link such as `/proc/self/root` or `/dev/stdin`.
+/// Returns whether a path that exists goes through a link such as `/proc/self/root` or `/dev/stdin`.
 #[cfg(target_os = "linux")]
 fn goes_through_process_link(path: &Path) -> bool {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -541,19 +548,19 @@ fn check_text(text: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-fn check_purpose(purpose: Purpose, kind: Kind, text: &str) -> Result<(), PathError> {
+fn check_purpose(purpose: Purpose, kind: FileKind, text: &str) -> Result<(), PathError> {
     let path = exact_line(text);
     match (purpose, kind) {
-        (_, Kind::Special) => Err(PathError::Special { path }),
-        (Purpose::Read | Purpose::Write, Kind::Directory) => Err(PathError::IsADirectory { path }),
-        (Purpose::Write, Kind::Missing) if text.ends_with('/') => Err(PathError::IsADirectory { path }),
-        (Purpose::List | Purpose::Directory, Kind::Missing) => Err(PathError::NotFound { path }),
-        (Purpose::List | Purpose::Directory, Kind::File) => Err(PathError::NotADirectory { path }),
+        (_, FileKind::Special) => Err(PathError::Special { path }),
+        (Purpose::Read | Purpose::Write, FileKind::Directory) => Err(PathError::IsADirectory { path }),
+        (Purpose::Write, FileKind::Missing) if text.ends_with('/') => Err(PathError::IsADirectory { path }),
+        (Purpose::List | Purpose::Directory, FileKind::Missing) => Err(PathError::NotFound { path }),
+        (Purpose::List | Purpose::Directory, FileKind::File) => Err(PathError::NotADirectory { path }),
         _ => Ok(()),
     }
 }
 
-/// Whether relative text names something above where it starts.
+/// Returns whether relative text names something above where it starts.
 fn climbs(given: &Path) -> bool {
     let mut depth = 0_usize;
     for component in given.components() {

@@ -14,7 +14,7 @@ use super::{CHANGE_DEADLINE, Workspace, blocking, is_on_disk};
 use roo_protocol::ids::Digest;
 use roo_text::position::minimal_edits;
 
-/// What a user made of one file of a change that they looked at.
+/// Result of a user's review of one file of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reviewed {
     /// It is as it was to be.
@@ -25,13 +25,13 @@ pub enum Reviewed {
     Other {
         /// The text that it has; none when nothing readable is there.
         text: Option<String>,
-        /// What became of it.
+        /// Outcome.
         changed: Changed,
     },
 }
 
 impl Workspace {
-    /// Whether there is an editor that can have its user choose among changes.
+    /// Returns whether there is an editor that can have its user choose among changes.
     pub fn can_review(&self) -> bool {
         self.editor.as_ref().is_some_and(|editor| editor.reviews())
     }
@@ -97,7 +97,7 @@ impl Workspace {
         })
     }
 
-    /// What is in the files, or in the documents over them, after a review.
+    /// Returns the content of the files, or of the documents over them, after a review.
     async fn reviewed(&self, edits: &[FileEdit]) -> Vec<Reviewed> {
         let same = |now: Option<&str>, wanted: Option<&str>| match (now, wanted) {
             (Some(now), Some(wanted)) => now.lines().eq(wanted.lines()),

@@ -8,13 +8,13 @@ use cap_std::fs::Dir;
 /// The largest one, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// When, how large and which the file was; none when missing.
+/// Modification time, size and identity of the file; none when missing.
 pub(super) type Stamp = Option<(Option<SystemTime>, u64, Identity)>;
 
 /// The file's number and when anything of it changed, which nobody can set: seconds and nanoseconds.
 type Identity = (u64, i64, i64);
 
-/// What a file is now.
+/// Returns the current stamp of a file.
 pub(super) fn stamp(root: &Dir, name: &str) -> Stamp {
     match root.metadata(name) {
         Ok(found) => Some((found.modified().ok().map(|time| time.into_std()), found.len(), identity(&found))),
@@ -45,7 +45,7 @@ pub(super) fn read(root: &Dir, name: &str) -> io::Result<Option<String>> {
         found => found?,
     };
     if !found.is_file() || found.len() > LARGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file of at most 1 MiB"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file of at most 1 MiB"));
     }
     let mut text = String::new();
     root.open(name)?.take(LARGEST).read_to_string(&mut text)?;

@@ -7,7 +7,7 @@ use super::*;
 use roo_protocol::task::Range;
 use roo_text::position::apply_change;
 
-/// What a fake editor does when it is asked.
+/// Behaviour of a fake editor.
 #[derive(Clone, Copy)]
 enum Behaviour {
     Applies,

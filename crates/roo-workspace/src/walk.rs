@@ -1,4 +1,4 @@
-//! What is below a directory, in a fixed order and without what is ignored.
+//! Walk over a directory, in a fixed order and without what is ignored.
 //!
 //! Names come from a walk by path; whoever reads what a name stands for opens it by handle, so that a
 //! directory which is swapped for a link meanwhile shows names at most.
@@ -19,13 +19,13 @@ use super::resolver::{Location, Resolved};
 pub struct Found {
     /// Below the directory, `/` between names.
     pub path: String,
-    /// What it is.
+    /// Kind.
     pub kind: FoundKind,
     /// Never ignored.
     pub access: ReadAccess,
 }
 
-/// What was found. Links are not followed.
+/// Kind of entry. Links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundKind {
     /// A regular file.
@@ -36,9 +36,9 @@ pub enum FoundKind {
     Other,
 }
 
-/// How far a walk goes.
+/// Limits of a walk.
 pub struct Walk {
-    /// Whether to go into directories.
+    /// True if to go into directories.
     pub recursive: bool,
     /// Names of directories that are left out with all below.
     pub leave_out: fn(&str) -> bool,

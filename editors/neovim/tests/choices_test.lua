@@ -115,7 +115,7 @@ case('mode and profile of a request are switched in a float', function()
   has(table.concat(offered, '\n'), 'other (scripted another)')
   choose(editor, offered, 'other')
   editor:wait('the profile', [[
-    return table.concat(require('roo.requests').current():text(), '\n'):find('goes on with the profile other', 1, true)
+    return table.concat(require('roo.requests').current():text(), '\n'):find('continues with the profile other', 1, true)
   ]])
   -- The user goes on; the next turn is the new mode's, which the task buffer says.
   editor:command('Roo answer 1')

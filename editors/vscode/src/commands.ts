@@ -28,7 +28,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
 
   const connection = (): Connection => {
     const found = hands.connection();
-    if (!found?.isRunning) throw new Error("The server doesn't run; Roo: Show Log says why.");
+    if (!found?.isRunning) throw new Error("The server is not running; see Roo: Show Log.");
     return found;
   };
   const isTyped = (): boolean => connection().isTyped;
@@ -46,7 +46,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
   const commands: Record<string, Run> = {
     "roo.newTask": async () => {
       if (isTyped()) return controller.begin();
-      const prompt = await ask("What is to be done?");
+      const prompt = await ask("Describe a task");
       return prompt && forward("roo.newTask", { prompt });
     },
     "roo.newTaskFromSelection": async () => {
@@ -54,11 +54,11 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       if (!editor) return void vscode.window.showInformationMessage("Roo: there is no editor with a selection.");
       if (isTyped()) return controller.addSelection(editor);
       const { label, item } = selected(editor, connection());
-      const prompt = await ask(`What is to be done with ${label}?`);
+      const prompt = await ask(`Describe the task for ${label}`);
       return prompt && forward("roo.newTask", { prompt, context: [item] });
     },
     "roo.send": async () => {
-      const text = await ask("What do you want to say?");
+      const text = await ask("Message the agent");
       return text && forward("roo.send", ofShown({ text }));
     },
     "roo.cancel": () => forward("roo.cancel", ofShown()),
@@ -68,7 +68,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       if (isForServer(argument)) return forward("roo.stopCommand", argument);
       const running = Object.entries(controller.commands).map(([commandId, line]) => ({ label: commandId, description: line, commandId }));
       if (running.length === 0) return void vscode.window.showInformationMessage("Roo: no command of this task runs in the background.");
-      const picked = await vscode.window.showQuickPick(running, { title: "Which command is to be stopped?" });
+      const picked = await vscode.window.showQuickPick(running, { title: "Stop which command?" });
       return picked && forward("roo.stopCommand", ofShown({ commandId: picked.commandId }));
     },
     "roo.approve": (argument) =>
@@ -105,7 +105,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       }));
       const mode =
         modes.length > 0
-          ? (await vscode.window.showQuickPick(modes, { title: "In which mode is the task to go on?" }))?.slug
+          ? (await vscode.window.showQuickPick(modes, { title: "Continue the task in which mode?" }))?.slug
           : await ask("The slug of the mode");
       return mode && forward("roo.switchMode", ofShown({ mode }));
     },
@@ -113,7 +113,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       const names = controller.choices.profiles.map(({ name, model, provider }) => ({ label: name, description: `${provider} ${model ?? ""}` }));
       const profile =
         names.length > 0
-          ? (await vscode.window.showQuickPick(names, { title: "By which profile is the task to go on?" }))?.label
+          ? (await vscode.window.showQuickPick(names, { title: "Continue the task with which profile?" }))?.label
           : await ask("The name of the profile");
       return profile && forward("roo.selectProfile", ofShown({ profile }));
     },
@@ -148,7 +148,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
     "roo.selectIntent": async (row) => {
       const { intent } = row as Row & { kind: "intent" };
       const taskId = controller.shown?.rootId;
-      if (taskId === undefined) return void vscode.window.showInformationMessage("Roo: open the request that is to work for this intent, then select it.");
+      if (taskId === undefined) return void vscode.window.showInformationMessage("Roo: open the request that should work on this intent, then select it.");
       if (!(await accepts(intent))) return undefined;
       await connection().request("roo/intent/select", { taskId, intentId: intent.intentId, digest: intent.digest });
       return intents.refresh();
@@ -223,7 +223,7 @@ export function registerServerCommands(connection: Connection, own: readonly str
 }
 
 function needsProtocol(): void {
-  void vscode.window.showInformationMessage("Roo: this needs the protocol roo/*, which is switched off (roo.protocol.enabled).");
+  void vscode.window.showInformationMessage("Roo: this needs the roo/* protocol, which is disabled (roo.protocol.enabled).");
 }
 
 async function ask(title: string): Promise<string | undefined> {
@@ -232,7 +232,7 @@ async function ask(title: string): Promise<string | undefined> {
 
 async function offerRestart(restart: () => Promise<void>): Promise<void> {
   const yes = "Restart";
-  const chosen = await vscode.window.showInformationMessage("The server knows the change when it is started anew. Running tasks can be resumed.", yes);
+  const chosen = await vscode.window.showInformationMessage("The change takes effect when the server restarts. Running tasks can be resumed.", yes);
   if (chosen === yes) await restart();
 }
 
@@ -247,14 +247,14 @@ async function trust(connection: Connection, controller: Controller): Promise<vo
   const report = await connection.request("roo/trust/get", {});
   const yes = "Trust";
   if (!report.trusted) {
-    const brings = report.brings.length > 0 ? `It brings: ${report.brings.join(", ")}.` : "It brings nothing so far.";
+    const brings = report.brings.length > 0 ? `It contains files that steer agents: ${report.brings.join(", ")}.` : "It contains no files that steer agents yet.";
     const detail = `${brings} Modes, rules and commands of a trusted workspace steer agents.`;
     if ((await vscode.window.showWarningMessage("Trust this workspace?", { modal: true, detail }, yes)) !== yes) return;
     await connection.request("roo/trust/grant", {});
   }
   for (const { path, digest, widens } of (await connection.request("roo/trust/get", {})).pendingApprovals) {
     const detail = `${path} gives more than it had: ${widens.join("; ")}`;
-    if ((await vscode.window.showWarningMessage(`Approve ${path} as it is?`, { modal: true, detail }, yes)) !== yes) continue;
+    if ((await vscode.window.showWarningMessage(`Approve the current version of ${path}?`, { modal: true, detail }, yes)) !== yes) continue;
     await connection.request("roo/trust/grant", { path, digest });
   }
   await controller.refresh();

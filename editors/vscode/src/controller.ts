@@ -249,7 +249,7 @@ export class Controller {
   /** Shows what an approval is about. */
   async showDiff(approvalId: string): Promise<void> {
     const approval = this.#approval(approvalId);
-    if (!approval) return void vscode.window.showInformationMessage("Roo: this is answered already.");
+    if (!approval) return void vscode.window.showInformationMessage("Roo: this has already been answered.");
     const preview = this.#need().knows("roo/approval/preview")
       ? await this.#ask("roo/approval/preview", { approvalId })
       : { files: [] };
@@ -272,7 +272,7 @@ export class Controller {
     const opened = this.#opened.has(answer.approvalId);
     if (approval?.mustOpen && allows && !opened) {
       await this.showDiff(approval.approvalId);
-      return void vscode.window.showInformationMessage("Roo: this is too long for a glance. Look at all of it, then allow it.");
+      return void vscode.window.showInformationMessage("Roo: this is too long to approve from its summary. Review all of it, then allow it.");
     }
     late(await this.#ask("roo/approval/respond", opened ? { ...answer, opened } : answer));
   }
@@ -376,7 +376,7 @@ export class Controller {
 
   #need(): Connection {
     const connection = this.#parts.connection();
-    if (!connection?.isRunning) throw new Error("The server doesn't run; Roo: Show Log says why.");
+    if (!connection?.isRunning) throw new Error("The server is not running; see Roo: Show Log.");
     return connection;
   }
 
@@ -404,7 +404,7 @@ function lines({ start, end }: Range): string {
 /** Asks the user for an answer: a suggestion, or words of their own. */
 export async function answerTo(question: PendingQuestion): Promise<string | undefined> {
   const own = { label: "$(edit) Another answer…", own: true };
-  const items = question.suggestions.map((one) => ({ label: one.text, description: one.mode ? `goes on in ${one.mode}` : "", own: false }));
+  const items = question.suggestions.map((one) => ({ label: one.text, description: one.mode ? `continues in ${one.mode}` : "", own: false }));
   const picked = items.length === 0 ? own : await vscode.window.showQuickPick([...items, own], { title: question.text, ignoreFocusOut: true });
   if (!picked?.own) return picked?.label;
   return vscode.window.showInputBox({ title: question.text, ignoreFocusOut: true });
@@ -412,9 +412,9 @@ export async function answerTo(question: PendingQuestion): Promise<string | unde
 
 function late({ accepted, by, interrupted }: { accepted: boolean; by: string; interrupted?: boolean }): void {
   if (accepted && interrupted) {
-    void vscode.window.showInformationMessage("Roo: your answer is kept; the request is interrupted and can be resumed.");
+    void vscode.window.showInformationMessage("Roo: your answer is saved; the request is interrupted and can be resumed.");
   }
-  if (!accepted) void vscode.window.showInformationMessage(`Roo: ${by} was faster.`);
+  if (!accepted) void vscode.window.showInformationMessage(`Roo: ${by} answered first.`);
 }
 
 async function setContext(key: string, value: boolean): Promise<void> {

@@ -56,7 +56,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     void vscode.commands.executeCommand("setContext", "roo.typed", of.isTyped);
     status.problem(undefined, of.isTyped);
     if (!of.isTyped) {
-      controller.disconnected("The protocol roo/* is switched off (roo.protocol.enabled). Use the commands “Roo: …”; questions come as messages.");
+      controller.disconnected("The roo/* protocol is disabled (roo.protocol.enabled). Use the commands “Roo: …”; questions come as messages.");
       return;
     }
     session = vscode.Disposable.from(session, tellEditor(of));
@@ -94,7 +94,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
         save: ({ uris }) => save(uris, (uri) => next.document(uri)),
         ready: () => void ready(next).catch((error: unknown) => fail(inWords(error))),
         gone: () => {
-          if (connection === next) fail("The server has ended; it is started again unless it ends too often.");
+          if (connection === next) fail("The server has exited; it is restarted unless it exits too often.");
         },
       },
     );
@@ -137,7 +137,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (AT_START.some((key) => change.affectsConfiguration(key))) {
         const yes = "Restart";
-        void vscode.window.showInformationMessage("Roo: the changed setting counts when the server is started anew.", yes).then((chosen) => {
+        void vscode.window.showInformationMessage("Roo: the changed setting takes effect when the server restarts.", yes).then((chosen) => {
           if (chosen === yes) void restart();
         });
       }

@@ -46,7 +46,7 @@ export class Keys {
     if (!name) return false;
     const key = await vscode.window.showInputBox({
       title: `The key for ${name}`,
-      prompt: "It is kept in the secret storage and never written to settings.",
+      prompt: "It is stored in the secret storage and never written to settings.",
       password: true,
       ignoreFocusOut: true,
     });
@@ -63,7 +63,7 @@ export class Keys {
       void vscode.window.showInformationMessage("No API key is stored.");
       return false;
     }
-    const name = await vscode.window.showQuickPick(names, { title: "Which key is to be removed?" });
+    const name = await vscode.window.showQuickPick(names, { title: "Remove which key?" });
     if (name === undefined) return false;
     await this.#context.secrets.delete(secretOf(name));
     await this.#context.globalState.update(NAMES, names.filter((one) => one !== name));
@@ -80,5 +80,5 @@ const STEERING = /^(?:PATH|HOME|IFS|ENV|LD_.*|DYLD_.*|NODE_OPTIONS|BASH_ENV|XDG_
 
 function problem(name: string): string | undefined {
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return "A name of letters, digits and underscores.";
-  return STEERING.test(name) ? "This variable steers how programs run." : undefined;
+  return STEERING.test(name) ? "This variable changes how programs run." : undefined;
 }

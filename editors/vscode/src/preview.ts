@@ -9,7 +9,7 @@ export class Previews implements vscode.TextDocumentContentProvider, vscode.Disp
   readonly #texts = new Map<string, string>();
 
   provideTextDocumentContent(uri: vscode.Uri): string {
-    return this.#texts.get(uri.toString()) ?? "This is answered already.";
+    return this.#texts.get(uri.toString()) ?? "This has already been answered.";
   }
 
   /** Opens what is asked about. */

@@ -5,7 +5,7 @@ export const PROTOCOL_VERSION = 1;
 
 /** `roo/task/start`. */
 export type TaskStartParams = {
-  /** What to do. */
+  /** Prompt. */
   prompt: string;
   /** The slug of the mode; the settings' default when absent. */
   mode?: string | null;
@@ -41,7 +41,7 @@ export type Position = {
   character: number;
 };
 
-/** What `roo/task/start` answers. */
+/** Result of `roo/task/start`. */
 export type TaskStartResult = {
   /** The new root task; the client is attached to it. */
   taskId: TaskId;
@@ -59,15 +59,15 @@ export type Urid = string;
 export type TaskSendParams = {
   /** The task. */
   taskId: TaskId;
-  /** What the user says. Never an approval, whatever waits. */
+  /** Text of the user. Never an approval, whatever waits. */
   text: string;
   /** Images as data URLs. */
   images?: string[];
-  /** When it reaches the model. */
+  /** Time at which it reaches the model. */
   when?: SendWhen;
 };
 
-/** When a message reaches a running task. */
+/** Time at which a message reaches a running task. */
 export type SendWhen = "now" | "afterTurn";
 
 /** An answer without content. */
@@ -87,7 +87,7 @@ export type TaskAttachParams = {
   afterSeq?: number;
 };
 
-/** What `roo/task/attach` answers. */
+/** Result of `roo/task/attach`. */
 export type TaskAttachResult = {
   /** The newest `seq` of the request at this moment. */
   seq: number;
@@ -99,11 +99,11 @@ export type TaskListParams = {
   cursor?: string | null;
 };
 
-/** What `roo/task/list` answers: newest first. */
+/** Result of `roo/task/list`: newest first. */
 export type TaskListResult = {
   /** At most 100 requests. */
   items: HistoryItem[];
-  /** Where to go on; absent at the end. */
+  /** Cursor for the next page; absent at the end. */
   nextCursor?: string | null;
 };
 
@@ -117,11 +117,11 @@ export type HistoryItem = {
   title: string;
   /** The slug of its mode. */
   mode: string;
-  /** Where it stands. */
+  /** State. */
   state: TaskState;
-  /** When it began, in milliseconds since the Unix epoch. */
+  /** Creation time, in milliseconds since the Unix epoch. */
   createdAt: number;
-  /** When its last event happened. */
+  /** Time of its last event. */
   updatedAt: number;
   /** Totals so far. */
   usage: Usage;
@@ -129,7 +129,7 @@ export type HistoryItem = {
   seq: number;
 };
 
-/** Where a task stands. */
+/** State of a task. */
 export type TaskState = "running" | "waiting" | "paused" | "interrupted" | "completed" | "failed" | "cancelled";
 
 /** Tokens and money. */
@@ -146,7 +146,7 @@ export type Usage = {
   costUsd?: number;
 };
 
-/** What `roo/task/get` answers: the task as it is at `seq`. */
+/** Result of `roo/task/get`: the task as it is at `seq`. */
 export type TaskSnapshot = {
   /** The root task. */
   taskId: TaskId;
@@ -156,11 +156,11 @@ export type TaskSnapshot = {
   title: string;
   /** The slug of its mode. */
   mode: string;
-  /** Where it stands. */
+  /** State. */
   state: TaskState;
-  /** When it began, in milliseconds since the Unix epoch. */
+  /** Creation time, in milliseconds since the Unix epoch. */
   createdAt: number;
-  /** When its last event happened. */
+  /** Time of its last event. */
   updatedAt: number;
   /** Totals so far. */
   usage: Usage;
@@ -170,7 +170,7 @@ export type TaskSnapshot = {
   rootId: TaskId;
   /** The result of a completed task. */
   result?: string | null;
-  /** Why it is in its state, where that isn't plain. */
+  /** Reason why it is in its state, where that isn't plain. */
   reason?: string | null;
   /** All messages. */
   messages: Message[];
@@ -184,7 +184,7 @@ export type TaskSnapshot = {
   question?: PendingQuestion | null;
   /** Tries and failures by tool. */
   toolUsage: ToolUsage;
-  /** What came of each call, in the order of their ends. */
+  /** Outcome of each call, in the order of their ends. */
   calls?: CallOutcome[];
 };
 
@@ -205,34 +205,34 @@ export type Message = {
 /** One message of a task as clients show it; later versions of a message keep its id. */
 export type MessageId = string;
 
-/** What a task asks its user. */
+/** Question of a task to its user. */
 export type Ask = "followup" | "command" | "tool" | "completion_result" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "resume_task";
 
-/** What a task tells its user. */
+/** Message of a task to its user. */
 export type Say = "text" | "reasoning" | "api_req_started" | "user_feedback" | "tool" | "command_output" | "error" | "completion_result";
 
 /** One entry of the to-do list. */
 export type TodoItem = {
   /** Kept while the entry's text stays, whatever its status. */
   id: string;
-  /** What is to do. */
+  /** Text of the entry. */
   content: string;
-  /** How far it is. */
+  /** Status. */
   status: TodoStatus;
 };
 
-/** How far a to-do entry is. */
+/** Status of a to-do entry. */
 export type TodoStatus = "pending" | "in_progress" | "completed";
 
 /** A message that waits for its task. */
 export type QueueItem = {
   /** Names it in `roo/queue/edit` and `roo/queue/delete`. */
   id: string;
-  /** What the user said. */
+  /** Text of the user. */
   text: string;
   /** Images as data URLs. */
   images?: string[];
-  /** When it is delivered. */
+  /** Time of delivery. */
   when: SendWhen;
 };
 
@@ -244,23 +244,23 @@ export type PendingApproval = {
   toolCallId: ToolCallId;
   /** Binds the answer to this exact action. */
   digest: Digest;
-  /** What is asked, in a few words. */
+  /** Title, in a few words. */
   title: string;
-  /** What it works on; a diff, a command line. */
+  /** Subject of the action; a diff, a command line. */
   subject: string;
-  /** Why it is asked. */
+  /** Reason why it is asked. */
   reason: string;
   /** The possible answers, the harmless one first. */
   options: ApprovalOption[];
-  /** Whether the subject is so long that its user has to open it in full before they can allow it. */
+  /** True if the subject is so long that its user has to open it in full before they can allow it. */
   mustOpen?: boolean;
-  /** What the answers `allow_always` and `reject_always` make a standing rule about. */
+  /** Subject of the standing rule that the answers `allow_always` and `reject_always` make. */
   rule?: RuleSubject | null;
-  /** What the answers `allow_preset` and `allow_commands` make a standing rule about. */
+  /** Subject of the standing rule that the answers `allow_preset` and `allow_commands` make. */
   alternative?: RuleSubject | null;
   /**
-   * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
-   * confirms annotated edits: its user chooses there among the changes.
+   * True if it changes several files. It may then be answered by `review_once` besides, where the editor confirms
+   * annotated edits: its user chooses there among the changes.
    */
   reviewable?: boolean;
 };
@@ -278,16 +278,16 @@ export type Digest = string;
 export type ApprovalOption = {
   /** Answer with this. */
   id: string;
-  /** What a button says. */
+  /** Label of the button. */
   name: string;
-  /** What it means. */
+  /** Meaning. */
   kind: OptionKind;
 };
 
-/** What choosing an option means. The names are those of the Agent Client Protocol. */
+/** Meaning of an option. The names are those of the Agent Client Protocol. */
 export type OptionKind = "allow_once" | "allow_always" | "reject_once" | "reject_always";
 
-/** What a standing rule is about. All of it: nothing else is allowed or refused by it. */
+/** Subject of a standing rule. All of it: nothing else is allowed or refused by it. */
 export type RuleSubject = {
   kind: "commands";
   /** Each with its program first. */
@@ -296,7 +296,7 @@ export type RuleSubject = {
   kind: "preset";
   /** Its name. */
   preset: string;
-  /** What it allows, for people. */
+  /** Description of what it allows, for people. */
   about: string;
 } | {
   kind: "edits";
@@ -308,7 +308,7 @@ export type RuleSubject = {
   kind: "confinedCommands";
 } | {
   kind: "trustAndConfinedCommands";
-  /** What the folder brings to steer agents, as `roo/trust/get` lists it. */
+  /** Files by which the folder steers agents, as `roo/trust/get` lists them. */
   brings: string[];
 } | ({
   kind: "sandboxAccess";
@@ -316,19 +316,19 @@ export type RuleSubject = {
   kind: "commandAccess";
   /** The words with which they begin, each with its program first. */
   commands: (string[])[];
-  /** What they get. */
+  /** Granted access. */
   access: SandboxAccess;
 } | {
   kind: "network";
 };
 
-/** What the sandbox withholds from commands unless the user grants it. Paths are absolute and without links. */
+/** Access that the sandbox withholds from commands unless the user grants it. Paths are absolute and without links. */
 export type SandboxAccess = {
-  /** What commands would read. */
+  /** Paths that commands would read. */
   readable?: string[];
-  /** What commands would write. */
+  /** Paths that commands would write. */
   writable?: string[];
-  /** What they would connect to, each with its port: `registry.example.com:443`. */
+  /** Hosts to connect to, each with its port: `registry.example.com:443`. */
   hosts?: string[];
   /** Names of environment variables that they would see. */
   variables?: string[];
@@ -342,7 +342,7 @@ export type SandboxAccess = {
 export type PendingQuestion = {
   /** Answer with this id. */
   questionId: QuestionId;
-  /** What kind of question it is. */
+  /** Kind of question. */
   kind: QuestionKind;
   /** The question. */
   text: string;
@@ -353,7 +353,7 @@ export type PendingQuestion = {
 /** One durable question of a task to its user. */
 export type QuestionId = string;
 
-/** Why a question stands. */
+/** Reasons why a question stands. */
 export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "changes_unknown";
 
 /** A suggested answer. */
@@ -369,27 +369,27 @@ export type ToolUsage = Record<string, ToolCount>;
 
 /** Tries and failures of one tool. */
 export type ToolCount = {
-  /** How often it was called. */
+  /** Number of calls. */
   attempts: number;
-  /** How often that failed. */
+  /** Number of failed calls. */
   failures: number;
 };
 
-/** What came of a call. */
+/** Outcome of a call. */
 export type CallOutcome = {
   /** The message that shows the call. */
   messageId: MessageId;
   /** The tool. */
   name: string;
-  /** What it was called on. */
+  /** Subject of the call. */
   subject: string;
-  /** Whether it did what was asked. */
+  /** Final status. */
   status: ToolStatus;
   /** One line for people. */
   summary: string;
 };
 
-/** How a tool call ended. */
+/** Final status of a tool call. */
 export type ToolStatus = "ok" | "failed" | "denied" | "skipped" | "interrupted";
 
 /** `roo/queue/edit`. */
@@ -418,15 +418,15 @@ export type ApprovalRespondParams = {
   digest: Digest;
   /** The chosen option. */
   optionId: string;
-  /** Whether the user has opened the whole subject; needed to allow what `mustOpen` is said of. */
+  /** True if the user has opened the whole subject; needed to allow what `mustOpen` is said of. */
   opened?: boolean;
-  /** What the user adds; the model is told. */
+  /** Text added by the user; the model is told. */
   text?: string | null;
 };
 
-/** What an answer to an approval or a question came to. */
+/** Result of an answer to an approval or a question. */
 export type AnswerResult = {
-  /** Whether this answer counted. The first one does; repeating it is harmless. */
+  /** True if this answer counted. The first one does; repeating it is harmless. */
   accepted: boolean;
   /** Whose answer counted. */
   by: string;
@@ -440,7 +440,7 @@ export type ApprovalPreviewParams = {
   approvalId: ApprovalId;
 };
 
-/** What `roo/approval/preview` answers. */
+/** Result of `roo/approval/preview`. */
 export type ApprovalPreviewResult = {
   /**
    * The files that the action would change, with their texts as they are now; empty when it is not
@@ -457,7 +457,7 @@ export type FilePreview = {
   before?: string | null;
   /** The whole text after; empty for a file that is deleted. */
   after: string;
-  /** Whether the file is deleted. */
+  /** True if the file is deleted. */
   deleted?: boolean;
   /** The file's new name, if it gets one. */
   movedTo?: string | null;
@@ -479,7 +479,7 @@ export type TreeGetParams = {
   taskId: TaskId;
 };
 
-/** What `roo/tree/get` answers. */
+/** Result of `roo/tree/get`. */
 export type TreeGetResult = {
   /** All branches, parents before children. */
   nodes: TreeNode[];
@@ -495,15 +495,15 @@ export type TreeNode = {
   parentId?: TaskId | null;
   /** The slug of its mode. */
   mode: string;
-  /** What marks the mode. */
+  /** Emoji of the mode. */
   emoji: string;
-  /** What it is about, in a few words. */
+  /** Title, in a few words. */
   title: string;
-  /** Where it stands. */
+  /** State. */
   state: TaskState;
-  /** When it began, in milliseconds since the Unix epoch. */
+  /** Start time, in milliseconds since the Unix epoch. */
   startedAt: number;
-  /** When it ended. */
+  /** End time. */
   endedAt?: number | null;
   /** Input and output tokens, cached ones included. */
   tokens: number;
@@ -514,11 +514,11 @@ export type TreeNode = {
 /** `roo/mode/list` */
 export type ModeListParams = Record<string, never>;
 
-/** What `roo/mode/list` answers. */
+/** Result of `roo/mode/list`. */
 export type ModeListResult = {
   /** The modes that count now, the built-in ones first. */
   modes: ModeItem[];
-  /** What is wrong with the files that bring modes. */
+  /** Problems with the files that define modes. */
   problems: CustomizationProblem[];
 };
 
@@ -530,11 +530,11 @@ export type ModeItem = {
   name: string;
   /** Marks it in lists and trees. */
   emoji: string;
-  /** What it does, in a few words. */
+  /** Description, in a few words. */
   description?: string | null;
-  /** When to choose it. */
+  /** Guidance on when to choose it. */
   whenToUse?: string | null;
-  /** Where it comes from: `built-in`, `global` or `project`. */
+  /** Source: `built-in`, `global` or `project`. */
   source: string;
   /** The slugs of the modes to which it may delegate. */
   canDelegateTo: string[];
@@ -544,7 +544,7 @@ export type ModeItem = {
   fileRegex?: string | null;
 };
 
-/** What is wrong with a file of a user or a workspace. */
+/** Problem with a file of a user or a workspace. */
 export type CustomizationProblem = {
   /** The file's absolute path. */
   path: string;
@@ -552,9 +552,9 @@ export type CustomizationProblem = {
   line?: number | null;
   /** In characters, from 1. */
   column?: number | null;
-  /** Whether something does not count because of it. */
+  /** True if something does not count because of it. */
   error: boolean;
-  /** What is wrong and what to do. */
+  /** Problem and remedy. */
   message: string;
 };
 
@@ -569,7 +569,7 @@ export type ModeSwitchParams = {
 /** `roo/profile/list` */
 export type ProfileListParams = Record<string, never>;
 
-/** What `roo/profile/list` answers. */
+/** Result of `roo/profile/list`. */
 export type ProfileListResult = {
   /** The profiles, by name. */
   profiles: ProfileItem[];
@@ -579,9 +579,9 @@ export type ProfileListResult = {
 export type ProfileItem = {
   /** Names it in requests and settings. */
   name: string;
-  /** Whether modes without a profile of their own work with it. */
+  /** True if modes without a profile of their own work with it. */
   isDefault: boolean;
-  /** The wire format: `anthropic`, `openai` or `scripted`. */
+  /** Who serves it, such as `anthropic`. */
   provider: string;
   /** The model's name at its endpoint. */
   model?: string | null;
@@ -595,10 +595,54 @@ export type ProfileSelectParams = {
   profile: string;
 };
 
+/** `roo/model/list` */
+export type ModelListParams = {
+  /** The profile whose endpoint is asked; the default one when absent. */
+  profile?: string | null;
+  /** A provider whose own endpoint is asked instead, as for a profile that is still to be made. */
+  provider?: string | null;
+};
+
+/** What `roo/model/list` answers. */
+export type ModelListResult = {
+  /** The models, in the endpoint's order. */
+  models: ModelItem[];
+};
+
+/** A model: what the endpoint says of it, and what the catalogue knows besides. */
+export type ModelItem = {
+  /** Its name in settings. */
+  id: string;
+  /** How many tokens a request and its answer may have together. */
+  contextWindow?: number | null;
+  /** How many tokens an answer may have. */
+  maxTokens?: number | null;
+  /** What it costs. */
+  pricePerMillion?: ModelPrice | null;
+  /** Whether it sees images. */
+  images?: boolean | null;
+  /** Whether it can think before it answers. */
+  reasoning?: boolean | null;
+  /** Whether it calls tools natively. */
+  nativeTools?: boolean | null;
+};
+
+/** US dollars for a million tokens. */
+export type ModelPrice = {
+  /** Input that the provider's cache does not know. */
+  input: number;
+  /** Output. */
+  output: number;
+  /** Input read from the provider's cache. */
+  cacheRead: number;
+  /** Input written to the provider's cache. */
+  cacheWrite: number;
+};
+
 /** `roo/command/list` */
 export type CommandListParams = Record<string, never>;
 
-/** What `roo/command/list` answers. */
+/** Result of `roo/command/list`. */
 export type CommandListResult = {
   /** The slash commands that a message may use now, by name. */
   commands: CommandItem[];
@@ -606,15 +650,15 @@ export type CommandListResult = {
 
 /** A slash command, for choosing one. */
 export type CommandItem = {
-  /** What stands behind the `/`. */
+  /** Name after the `/`. */
   name: string;
-  /** What it does, in one line. */
+  /** Description, in one line. */
   description?: string | null;
-  /** What may follow it. */
+  /** Hint about its arguments. */
   argumentHint?: string | null;
   /** The slug of the mode that it switches to; may be unknown. */
   mode?: string | null;
-  /** Where it comes from: `built-in`, `global` or `project`. */
+  /** Source: `built-in`, `global` or `project`. */
   source: string;
 };
 
@@ -632,13 +676,13 @@ export type CommandId = string;
 /** `roo/trust/get` and `roo/trust/revoke` */
 export type TrustParams = Record<string, never>;
 
-/** Whether a workspace is trusted, and what that is about. */
+/** Trust in a workspace, and the files that it is about. */
 export type TrustReport = {
-  /** Whether what the workspace brings may steer agents. */
+  /** True if what the workspace brings may steer agents. */
   trusted: boolean;
   /**
-   * What the workspace brings, as paths relative to its first folder, with the built-in modes that are
-   * replaced: `.roomodes (replaces code)`. Without trust it has no effect.
+   * Files by which the workspace steers agents, as paths relative to its first folder, with the built-in modes that
+   * are replaced: `.roomodes (replaces code)`. Without trust it has no effect.
    */
   brings: string[];
   /** Files of a trusted workspace that give a mode more than it has, and wait for the user's approval. */
@@ -651,7 +695,7 @@ export type PendingTrust = {
   path: string;
   /** Of the file as it is and what it widens. To be granted as it is here. */
   digest: Digest;
-  /** What it would give, one line a mode. */
+  /** Additional permissions that it would give, one line a mode. */
   widens: string[];
 };
 
@@ -666,16 +710,13 @@ export type TrustGrantParams = {
 /** `roo/intent/list` */
 export type IntentListParams = Record<string, never>;
 
-/** What `roo/intent/list` answers. */
+/** Result of `roo/intent/list`. */
 export type IntentListResult = {
-  /** Whether the workspace has a file of intents. Without one, everything in it may be asked for. */
+  /** True if the workspace has a file of intents. Without one, everything in it may be asked for. */
   governed: boolean;
   /** The intents that can be used, in the order of the file. */
   intents: IntentItem[];
-  /**
-   * What is wrong with the file or with other intents of it. While the file can't be read, nothing may
-   * be changed.
-   */
+  /** Problems with the file or with other intents of it. While the file can't be read, nothing may be changed. */
   problems: string[];
 };
 
@@ -683,21 +724,21 @@ export type IntentListResult = {
 export type IntentItem = {
   /** Its id. */
   intentId: string;
-  /** What it is called. */
+  /** Display name. */
   name: string;
   /** `PENDING`, `IN_PROGRESS`, `BLOCKED`, `COMPLETED` or `ABANDONED`. */
   status: string;
   /** The globs of the files that may be changed; a leading `!` excludes. */
   ownedScope: string[];
-  /** What must hold. */
+  /** Constraints. */
   constraints: string[];
-  /** When it is done. */
+  /** Acceptance criteria. */
   acceptanceCriteria: string[];
   /** Of what governs. */
   digest: Digest;
-  /** Whether a task may select it. */
+  /** True if a task may select it. */
   selectable: boolean;
-  /** What it allows beyond what the user has accepted; a task that selects it asks the user first. */
+  /** Permissions beyond those that the user has accepted; a task that selects it asks the user first. */
   loosened: string[];
 };
 
@@ -715,13 +756,13 @@ export type IntentSelectParams = {
 export type IntentCreateParams = {
   /** A letter, then letters, digits, `.`, `_` and `-`. */
   intentId: string;
-  /** What it is called. */
+  /** Display name. */
   name: string;
   /** The globs of the files that may be changed. */
   ownedScope: string[];
-  /** What must hold. */
+  /** Constraints. */
   constraints?: string[];
-  /** When it is done. */
+  /** Acceptance criteria. */
   acceptanceCriteria?: string[];
 };
 
@@ -731,25 +772,25 @@ export type IntentUpdateParams = {
   intentId: string;
   /** Its new name. */
   name?: string | null;
-  /** Where it stands now. */
+  /** New status. */
   status?: string | null;
   /** Patterns that no longer belong to its scope. */
   removeScope?: string[];
-  /** What must hold besides. */
+  /** Additional constraints. */
   addConstraints?: string[];
-  /** What need no longer hold. */
+  /** Constraints to remove. */
   removeConstraints?: string[];
   /** The `digest` of the answer that showed what this allows: the user's consent to just that. */
   accept?: Digest | null;
 };
 
-/** What `roo/intent/update` and `roo/intent/expand` answer. */
+/** Result of `roo/intent/update` and `roo/intent/expand`. */
 export type IntentChangeResult = {
-  /** Whether the file was changed. */
+  /** True if the file was changed. */
   changed: boolean;
   /**
-   * What the change would allow beyond what the user has accepted. Not empty means that nothing was
-   * changed: show it, and send the request again with `accept`.
+   * Permissions of the change beyond those that the user has accepted. Not empty means that nothing was changed:
+   * show it, and send the request again with `accept`.
    */
   loosens: string[];
   /** Of what governs after the change. */
@@ -769,7 +810,7 @@ export type IntentExpandParams = {
 /** `roo/rule/list` */
 export type RuleListParams = Record<string, never>;
 
-/** What `roo/rule/list` answers. */
+/** Result of `roo/rule/list`. */
 export type RuleListResult = {
   /** The rules of this workspace, the oldest first, then those of the user's that count in all workspaces. */
   rules: RuleItem[];
@@ -781,13 +822,13 @@ export type RuleItem = {
   ruleId: string;
   /** Which way it goes. */
   verdict: RuleVerdict;
-  /** What it is about. */
+  /** Subject. */
   subject: RuleSubject;
-  /** Where it counts. */
+  /** Scope. */
   scope?: RuleScope;
   /** The same in a sentence. */
   text: string;
-  /** When it was made, in milliseconds since the Unix epoch. */
+  /** Creation time, in milliseconds since the Unix epoch. */
   createdAt: number;
   /** Who made it. */
   by: string;
@@ -796,7 +837,7 @@ export type RuleItem = {
 /** Which way a standing rule goes. */
 export type RuleVerdict = "allow" | "deny";
 
-/** Where a standing rule counts. */
+/** Scope of a standing rule. */
 export type RuleScope = "workspace" | "user";
 
 /** `roo/rule/revoke` */
@@ -829,10 +870,10 @@ export type TraceQueryParams = {
   limit?: number | null;
 };
 
-/** How a call ended. */
+/** Outcome of a call. */
 export type TraceOutcome = "ok" | "denied" | "failed" | "scope_violation" | "interrupted";
 
-/** What `roo/trace/query` answers. */
+/** Result of `roo/trace/query`. */
 export type TraceQueryResult = {
   /** Agent Trace records, oldest first, as they stand in the trace. */
   records: unknown[];
@@ -848,9 +889,9 @@ export type EditorDidChangeParams = {
 export type ActiveEditor = {
   /** A `file:` URI. */
   uri: string;
-  /** Where the cursor is. */
+  /** Position of the cursor. */
   cursor?: Position | null;
-  /** What can be seen of it. */
+  /** Visible lines. */
   visible?: Range | null;
 };
 
@@ -867,13 +908,13 @@ export type EditorDiagnosticsParams = {
 
 /** Something wrong in a file: the part of LSP's `Diagnostic` that is of use here. */
 export type EditorDiagnostic = {
-  /** Where. */
+  /** Range. */
   range: Range;
-  /** How bad it is; an error when left out. */
+  /** Severity; an error when left out. */
   severity?: DiagnosticSeverity;
   /** Which program says so. */
   source?: string | null;
-  /** What is wrong. */
+  /** Message. */
   message: string;
 };
 
@@ -886,7 +927,7 @@ export type DocumentSaveParams = {
   uris: string[];
 };
 
-/** What a client answers to `roo/document/save`. */
+/** Answer of a client to `roo/document/save`. */
 export type DocumentSaveResult = {
   /** The documents that are saved now. */
   saved: string[];
@@ -902,13 +943,13 @@ export type EventParams = {
   seq?: number | null;
   /** On a merged item, the first `seq` that it stands for. */
   from?: number | null;
-  /** When it happened, in milliseconds since the Unix epoch. */
+  /** Time, in milliseconds since the Unix epoch. */
   at: number;
-  /** What happened. */
+  /** Event. */
   event: Event;
 };
 
-/** What happened. Clients ignore types and fields that they don't know. */
+/** Event of a request. Clients ignore types and fields that they don't know. */
 export type Event = {
   type: "task.created";
   /** The task that delegated it; none for a root. */
@@ -919,7 +960,7 @@ export type Event = {
   mode: string;
   /** Its prompt on one line, shortened. */
   title: string;
-  /** What marks its mode. */
+  /** Emoji of its mode. */
   emoji?: string;
 } | {
   type: "task.state";
@@ -927,11 +968,11 @@ export type Event = {
   state: TaskState;
   /** The result of a completed task. */
   result?: string | null;
-  /** Why, where it isn't plain. */
+  /** Reason, where it isn't obvious. */
   reason?: string | null;
   /** Totals so far, at the end of a task. */
   usage?: Usage | null;
-  /** How often each tool was tried and failed, at the end of a task. */
+  /** Calls and failures of each tool, at the end of a task. */
   toolUsage?: ToolUsage;
 } | {
   type: "message";
@@ -943,7 +984,7 @@ export type Event = {
   id: MessageId;
   /** `text` or `reasoning`, so that a client can show it before it closes. */
   say: Say;
-  /** Where the text goes, in UTF-8 bytes from the message's begin. */
+  /** Offset of the text from the message's beginning, in UTF-8 bytes. */
   offset: number;
   /** The text to put there. */
   text: string;
@@ -952,8 +993,8 @@ export type Event = {
   /** The call. */
   toolCallId: ToolCallId;
   /**
-   * Where the text goes, in UTF-8 bytes from the output's begin. A jump means that output
-   * was dropped for a slow client; the whole is in the result.
+   * Offset of the text from the output's beginning, in UTF-8 bytes. A jump means that output was dropped for a
+   * slow client; the whole is in the result.
    */
   offset: number;
   /** The text to put there. */
@@ -964,7 +1005,7 @@ export type Event = {
   toolCallId: ToolCallId;
   /** The tool's name. */
   name: string;
-  /** What it works on: a path, a command, a question. */
+  /** Subject of the call: a path, a command, a question. */
   subject: string;
 } | {
   type: "gate.decided";
@@ -974,7 +1015,7 @@ export type Event = {
   verdict: Verdict;
   /** The rule that decided, such as `autoApprove.read` or `protected`. */
   rule: string;
-  /** Why, in words. */
+  /** Reason, in words. */
   reason: string;
   /** The same for programs: a `code`, and what it is about. */
   detail?: unknown;
@@ -982,7 +1023,7 @@ export type Event = {
   type: "intent.selected";
   /** The intent's id. */
   intentId: string;
-  /** What it is called. */
+  /** Display name. */
   name: string;
   /** Of what governs. */
   digest: Digest;
@@ -990,10 +1031,12 @@ export type Event = {
   type: "tool.finished";
   /** The call. */
   toolCallId: ToolCallId;
-  /** How it ended. */
+  /** Status at the end. */
   status: ToolStatus;
   /** One line on what came of it. */
   summary: string;
+  /** The exit code of the command; none where no command has ended by itself. */
+  exitCode?: number | null;
 } | {
   type: "command.backgrounded";
   /** The command. */
@@ -1008,10 +1051,12 @@ export type Event = {
   commandId: CommandId;
   /** The call that began it. */
   toolCallId: ToolCallId;
-  /** How it ended. */
+  /** Status at the end. */
   status: ToolStatus;
   /** One line on what came of it. */
   summary: string;
+  /** The exit code of the command; none where no command has ended by itself. */
+  exitCode?: number | null;
 } | {
   type: "approval.requested";
   /** Answer with this id. */
@@ -1020,23 +1065,23 @@ export type Event = {
   toolCallId: ToolCallId;
   /** Binds the answer to this exact action. */
   digest: Digest;
-  /** What is asked, in a few words. */
+  /** Title, in a few words. */
   title: string;
-  /** What it works on; a diff, a command line. */
+  /** Subject of the action; a diff, a command line. */
   subject: string;
-  /** Why it is asked. */
+  /** Reason why it is asked. */
   reason: string;
   /** The possible answers, the harmless one first. */
   options: ApprovalOption[];
-  /** Whether the subject is so long that its user has to open it in full before they can allow it. */
+  /** True if the subject is so long that its user has to open it in full before they can allow it. */
   mustOpen?: boolean;
-  /** What the answers `allow_always` and `reject_always` make a standing rule about. */
+  /** Subject of the standing rule that the answers `allow_always` and `reject_always` make. */
   rule?: RuleSubject | null;
-  /** What the answers `allow_preset` and `allow_commands` make a standing rule about. */
+  /** Subject of the standing rule that the answers `allow_preset` and `allow_commands` make. */
   alternative?: RuleSubject | null;
   /**
-   * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
-   * confirms annotated edits: its user chooses there among the changes.
+   * True if it changes several files. It may then be answered by `review_once` besides, where the editor confirms
+   * annotated edits: its user chooses there among the changes.
    */
   reviewable?: boolean;
 } | {
@@ -1051,7 +1096,7 @@ export type Event = {
   type: "question.asked";
   /** Answer with this id. */
   questionId: QuestionId;
-  /** What kind of question it is. */
+  /** Kind of question. */
   kind: QuestionKind;
   /** The question. */
   text: string;
@@ -1105,15 +1150,15 @@ export type Event = {
   costUsd?: number;
 } | {
   type: "retry.scheduled";
-  /** When, in milliseconds since the Unix epoch. */
+  /** Time, in milliseconds since the Unix epoch. */
   at: number;
   /** Which attempt comes next, from 2. */
   attempt: number;
-  /** Why. */
+  /** Reason. */
   reason: string;
 } | {
   type: "server.degraded";
-  /** Why, and what to do. */
+  /** Reason and remedy. */
   reason: string;
 };
 
@@ -1122,15 +1167,15 @@ export type Verdict = "allow" | "ask" | "deny";
 
 /** The `data` of a failed request. */
 export type ErrorData = {
-  /** What kind of failure this is. */
+  /** Kind of failure. */
   kind: ErrorKind;
   /** The task concerned. */
   taskId?: TaskId | null;
-  /** What the user can do about it. */
+  /** Remedy for the user. */
   hint: string;
 };
 
-/** What kind of failure a `-32803` answer reports. */
+/** Kind of failure that a `-32803` answer reports. */
 export type ErrorKind = "overloaded" | "notFound" | "heldElsewhere" | "wrongState" | "mismatch" | "configuration" | "storage";
 
 /** Requests of the client. */
@@ -1154,6 +1199,7 @@ export interface Requests {
   "roo/mode/switch": { params: ModeSwitchParams; result: Done };
   "roo/profile/list": { params: ProfileListParams; result: ProfileListResult };
   "roo/profile/select": { params: ProfileSelectParams; result: Done };
+  "roo/model/list": { params: ModelListParams; result: ModelListResult };
   "roo/command/list": { params: CommandListParams; result: CommandListResult };
   "roo/command/background": { params: TaskParams; result: Done };
   "roo/command/stop": { params: CommandStopParams; result: Done };

@@ -1,12 +1,12 @@
-// What the user has allowed or refused for good: listed, and taken back.
+// Standing rules: listed, and removed.
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 
-/** Shows the standing rules of the workspace; those that the user picks are taken back. */
+/** Shows the standing rules of the workspace; those that the user picks are removed. */
 export async function reviewRules(connection: Connection): Promise<void> {
   const { rules } = await connection.request("roo/rule/list", {});
   if (rules.length === 0) {
-    void vscode.window.showInformationMessage("Roo: nothing is allowed or refused for good in this workspace.");
+    void vscode.window.showInformationMessage("Roo: this workspace has no standing rules.");
     return;
   }
   const items = rules.map(({ ruleId, text, verdict, createdAt, by }) => ({
@@ -15,10 +15,10 @@ export async function reviewRules(connection: Connection): Promise<void> {
     ruleId,
   }));
   const picked = await vscode.window.showQuickPick(items, {
-    title: "What you have decided for good",
-    placeHolder: "Mark what is to be asked again, then press Enter",
+    title: "Standing rules",
+    placeHolder: "Select the rules to remove, then press Enter",
     canPickMany: true,
   });
   for (const { ruleId } of picked ?? []) await connection.request("roo/rule/revoke", { ruleId });
-  if (picked && picked.length > 0) void vscode.window.showInformationMessage(`Roo: asked again: ${picked.map((one) => one.label).join(", ")}.`);
+  if (picked && picked.length > 0) void vscode.window.showInformationMessage(`Roo: removed rules: ${picked.map((one) => one.label).join(", ")}.`);
 }

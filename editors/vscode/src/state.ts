@@ -219,7 +219,7 @@ function applyNumbered(request: Request, params: EventParams): Request {
       return note(
         { ...request, commands: { ...request.commands, [event.commandId]: event.command } },
         "info",
-        `Runs on in the background as ${event.commandId}: ${event.command}`,
+        `Continues in the background as ${event.commandId}: ${event.command}`,
       );
     case "command.ended": {
       const { [event.commandId]: _ended, ...commands } = request.commands;
@@ -229,10 +229,10 @@ function applyNumbered(request: Request, params: EventParams): Request {
       const mode = event.mode ? { mode: event.mode } : {};
       const profile = event.profile ? { profile: event.profile } : {};
       const what = [event.mode && `mode ${event.mode}`, event.profile && `profile ${event.profile}`].filter(Boolean);
-      return note(onTask(request, taskId, { ...mode, ...profile }), "info", `Goes on in ${what.join(" and ")}`);
+      return note(onTask(request, taskId, { ...mode, ...profile }), "info", `Continues in ${what.join(" and ")}`);
     }
     case "intent.selected":
-      return note(request, "info", `Works for the intent ${event.intentId}: ${event.name}`);
+      return note(request, "info", `Works on the intent ${event.intentId}: ${event.name}`);
     case "todo.changed":
       return onTask(request, taskId, { todo: event.items });
     case "queue.changed":

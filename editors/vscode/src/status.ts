@@ -40,7 +40,7 @@ export class Status implements vscode.Disposable {
       ? { text: "$(error) Roo", tooltip: this.#problem, urgent: false }
       : this.#typed
         ? inWords(this.#store.shown)
-        : { text: "$(hubot) Roo", tooltip: "Roo, by plain LSP", urgent: false };
+        : { text: "$(hubot) Roo", tooltip: "Roo (plain LSP)", urgent: false };
     this.#item.text = text;
     this.#item.tooltip = tooltip;
     this.#item.accessibilityInformation = { label: tooltip };

@@ -58,7 +58,7 @@ export class InvocationTree implements vscode.TreeDataProvider<TreeNode>, vscode
     item.iconPath = ICONS[node.state];
     item.contextValue = ACTIVE.includes(node.state) ? "active" : "ended";
     item.accessibilityInformation = { label: `${node.mode}: ${node.title}, ${word}${used ? `, ${used}` : ""}` };
-    item.command = { command: "roo.openBranch", title: "Show This Branch Alone", arguments: [node] };
+    item.command = { command: "roo.openBranch", title: "Show Only This Branch", arguments: [node] };
     return item;
   }
 

@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-/// What begins a comment in one language or another; the longest first.
+/// Openings of comments in all languages; the longest first.
 const BEGINS: &[&str] = &["<!--", "///", "//!", "/**", "/*", "//", "--", "{-", "(*", "#", ";", "%", "*"];
 const ENDS: &[&str] = &["-->", "*/", "-}", "*)"];
 /// The most lines of one comment that are looked at, before and behind.
 const LONGEST: usize = 40;
 
-/// What a comment wants.
+/// Purpose of a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// `AI!`
@@ -22,7 +22,7 @@ pub(super) enum Wish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Comment {
     pub(super) wish: Wish,
-    /// What it says, without marks.
+    /// Text, without comment markers.
     pub(super) text: String,
     /// Its lines, from 0.
     pub(super) lines: Range<u32>,
@@ -60,16 +60,16 @@ pub(super) fn find(text: &str, lines: Range<u32>) -> Vec<Comment> {
     found
 }
 
-struct Part<'a> {
+struct CommentPart<'a> {
     text: &'a str,
-    /// Whether nothing stands before it on its line.
+    /// True if nothing stands before it on its line.
     alone: bool,
 }
 
-fn comment_of(line: &str) -> Option<Part<'_>> {
+fn comment_of(line: &str) -> Option<CommentPart<'_>> {
     let trimmed = line.trim_start();
     if ENDS.contains(&trimmed.trim_end()) {
-        return Some(Part { text: "", alone: true });
+        return Some(CommentPart { text: "", alone: true });
     }
     let begin = BEGINS.iter().find(|begin| trimmed.starts_with(**begin));
     let (behind, alone) = match begin {
@@ -89,10 +89,10 @@ fn comment_of(line: &str) -> Option<Part<'_>> {
     for end in ENDS {
         text = text.strip_suffix(end).unwrap_or(text).trim_end();
     }
-    Some(Part { text, alone })
+    Some(CommentPart { text, alone })
 }
 
-/// What a comment wants, and what it says besides the mark; none for one that is meant for people.
+/// Parses the purpose and the text of a comment; none for one that is meant for people.
 fn wish_of(text: &str) -> Option<(Wish, String)> {
     let marks = [("AI!", Wish::Do), ("AI?", Wish::Answer)];
     let (at, mark, wish) = marks.iter().find_map(|(mark, wish)| {

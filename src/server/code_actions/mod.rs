@@ -25,7 +25,7 @@ const REFACTOR: &str = "refactor";
 pub(super) const KINDS: &[&str] = &[QUICK_FIX, REFACTOR];
 /// The longest piece of a file in a title, in characters.
 const TITLE: usize = 60;
-/// How many of the editor's findings are offered.
+/// Maximum number of the editor's diagnostics that are offered.
 const FINDINGS: usize = 5;
 /// LSP's kind of an editor that asks by itself, at every move of the cursor.
 const AUTOMATIC: u64 = 2;
@@ -60,7 +60,7 @@ pub(super) fn wire(session: &Session, actions: Vec<Action>) -> Value {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct CodeActionParams {
     text_document: TextDocument,
     range: Range,
     #[serde(default)]
@@ -90,7 +90,7 @@ impl Context {
 
 /// Answers `textDocument/codeAction`.
 pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
-    let request: DocumentRequest<Asked> = match document_request::read(request) {
+    let request: DocumentRequest<CodeActionParams> = match document_request::read(request) {
         Ok(request) => request,
         Err(answer) => return answer,
     };
@@ -108,8 +108,9 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
     })
 }
 
-/// What can be begun at a place: the findings of the editor, then comments, then the lines themselves.
-fn offered(asked: &Asked, text: &str, can_ask: bool) -> Vec<Action> {
+/// Returns the actions that can be started at a position: the findings of the editor, then comments, then the lines
+/// themselves.
+fn offered(asked: &CodeActionParams, text: &str, can_ask: bool) -> Vec<Action> {
     let uri = &asked.text_document.uri;
     let path = path_of(uri).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -125,9 +126,9 @@ fn offered(asked: &Asked, text: &str, can_ask: bool) -> Vec<Action> {
     };
     let mut actions = Vec::new();
     for finding in asked.context.diagnostics.iter().take(FINDINGS) {
-        let Some(found) = Finding::read(finding) else { continue };
+        let Some(found) = EditorDiagnostic::read(finding) else { continue };
         let line = found.range.start.line.saturating_add(1);
-        let prompt = format!("Fix what is wrong in line {line} of {name}: {}", found.whole());
+        let prompt = format!("Fix this problem in line {line} of {name}: {}", found.whole());
         actions.push(Action {
             title: format!("Roo: fix this: {}", one_line(&found.message, TITLE)),
             kind: QUICK_FIX,
@@ -179,16 +180,16 @@ fn offered(asked: &Asked, text: &str, can_ask: bool) -> Vec<Action> {
     actions
 }
 
-/// What an editor finds wrong.
+/// Diagnostic of the editor.
 #[derive(Deserialize)]
-struct Finding {
+struct EditorDiagnostic {
     range: Range,
     message: String,
     source: Option<String>,
     code: Option<Value>,
 }
 
-impl Finding {
+impl EditorDiagnostic {
     fn read(value: &Value) -> Option<Self> {
         Self::deserialize(value).ok()
     }
@@ -212,7 +213,7 @@ mod tests {
     fn titles(range: Value, context: Value, text: &str) -> Vec<String> {
         let params =
             json!({ "textDocument": { "uri": "file:///work/a.sh" }, "range": range, "context": context });
-        let asked: Asked = serde_json::from_value(params).unwrap();
+        let asked: CodeActionParams = serde_json::from_value(params).unwrap();
         let mut actions = offered(&asked, text, true);
         actions.retain(|action| asked.context.wants(action.kind));
         actions.into_iter().map(|action| action.title).collect()

@@ -1,24 +1,24 @@
-//! What can be written at a cursor. Pure.
+//! Completion at a cursor. Pure.
 
 use std::ops::Range;
 
 use super::cursor::{self, Cursor, Slot};
 use super::grammar::{self, Expected, GROUPS, Holds, Key};
-use super::kind::Kind;
+use super::kind::ConfigFileKind;
 use roo_engine::hooks::Compared;
 use roo_formats::modes::Modes;
 use roo_text::render::one_line;
 
-/// What can be written, in place of what stands there.
+/// Completion, with the text that it replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Completion {
     /// In bytes, on one line.
     pub(super) range: Range<usize>,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<CompletionEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct CompletionEntry {
     pub(super) label: String,
     pub(super) about: String,
     pub(super) is_key: bool,
@@ -27,8 +27,8 @@ pub(super) struct Item {
     pub(super) snippet: Option<String>,
 }
 
-/// What can be written at a byte offset; none where anything may stand.
-pub(super) fn complete(kind: Kind, text: &str, offset: usize, modes: &Modes) -> Option<Completion> {
+/// Returns the completions at a byte offset; none where anything may stand.
+pub(super) fn complete(kind: ConfigFileKind, text: &str, offset: usize, modes: &Modes) -> Option<Completion> {
     let region = kind.yaml(text)?;
     if !(region.start..=region.end).contains(&offset) {
         return None;
@@ -40,7 +40,7 @@ pub(super) fn complete(kind: Kind, text: &str, offset: usize, modes: &Modes) -> 
     if token.contains('\n') {
         return None;
     }
-    let form = Form::new(text, &cursor, yaml.trim_start().starts_with(['{', '[']));
+    let form = EntrySyntax::new(text, &cursor, yaml.trim_start().starts_with(['{', '[']));
     let range = match form.quoted {
         // What stands between the quotes.
         true => {
@@ -54,8 +54,8 @@ pub(super) fn complete(kind: Kind, text: &str, offset: usize, modes: &Modes) -> 
     (!items.is_empty()).then_some(Completion { range, items })
 }
 
-/// How things are written at a place.
-struct Form {
+/// Syntax of entries at a position.
+struct EntrySyntax {
     json: bool,
     /// Inside of quotes that are there already.
     quoted: bool,
@@ -63,7 +63,7 @@ struct Form {
     needs_space: bool,
 }
 
-impl Form {
+impl EntrySyntax {
     fn new(text: &str, cursor: &Cursor, json: bool) -> Self {
         let before = text.get(..cursor.token.start).unwrap_or_default();
         let token = text.get(cursor.token.clone()).unwrap_or_default();
@@ -74,7 +74,7 @@ impl Form {
         }
     }
 
-    fn items(&self, kind: Kind, cursor: &Cursor, modes: &Modes) -> Vec<Item> {
+    fn items(&self, kind: ConfigFileKind, cursor: &Cursor, modes: &Modes) -> Vec<CompletionEntry> {
         match (cursor.slot, grammar::expected(kind, &cursor.path)) {
             (Slot::Key { colon }, Expected::Keys(keys)) => {
                 keys.iter().map(|key| self.key(key, colon)).collect()
@@ -111,7 +111,7 @@ impl Form {
         }
     }
 
-    fn key(&self, key: &Key, colon: bool) -> Item {
+    fn key(&self, key: &Key, colon: bool) -> CompletionEntry {
         let name = if self.json && !self.quoted { format!("\"{}\"", key.name) } else { key.name.clone() };
         let space = if self.needs_space { " " } else { "" };
         let (text, snippet) = if colon || self.quoted {
@@ -127,11 +127,11 @@ impl Form {
             let gap = if matches!((key.holds, self.json), (Holds::Mapping, false)) { "" } else { " " };
             (format!("{space}{name}:{gap}"), filled.map(|filled| format!("{space}{name}: {filled}")))
         };
-        Item { label: key.name.clone(), about: key.about.clone(), is_key: true, text, snippet }
+        CompletionEntry { label: key.name.clone(), about: key.about.clone(), is_key: true, text, snippet }
     }
 
     /// A word, as the whole value or as an item of a list that isn't there yet.
-    fn value(&self, word: &str, about: &str, list: bool, alone: bool) -> Item {
+    fn value(&self, word: &str, about: &str, list: bool, alone: bool) -> CompletionEntry {
         let quoted = if self.json && !self.quoted { format!("\"{word}\"") } else { word.to_owned() };
         let text = match (list && !self.quoted, alone && !self.json) {
             (true, true) => format!("- {quoted}"),
@@ -139,7 +139,7 @@ impl Form {
             (false, _) => quoted,
         };
         let space = if self.needs_space { " " } else { "" };
-        Item {
+        CompletionEntry {
             label: word.to_owned(),
             about: about.to_owned(),
             is_key: false,
@@ -149,7 +149,7 @@ impl Form {
     }
 
     /// Editing some files only.
-    fn limited_edit(&self) -> Item {
+    fn limited_edit(&self) -> CompletionEntry {
         let space = if self.needs_space { " " } else { "" };
         let (text, snippet) = if self.json {
             (
@@ -165,7 +165,7 @@ impl Form {
                 ),
             )
         };
-        Item {
+        CompletionEntry {
             label: "[edit, { fileRegex: … }]".to_owned(),
             about: "Changes only files whose path matches a regular expression.".to_owned(),
             is_key: false,
@@ -180,21 +180,21 @@ mod tests {
     use super::*;
     use roo_engine::customization::Scope;
 
-    const MODES: Kind = Kind::Modes(Scope::Project);
+    const MODES: ConfigFileKind = ConfigFileKind::Modes(Scope::Project);
 
-    fn at(kind: Kind, marked: &str) -> Option<(String, Completion)> {
+    fn at(kind: ConfigFileKind, marked: &str) -> Option<(String, Completion)> {
         let offset = marked.find('|').unwrap();
         let text = marked.replacen('|', "", 1);
         complete(kind, &text, offset, &Modes::built_in()).map(|completion| (text, completion))
     }
 
-    fn labels(kind: Kind, marked: &str) -> Vec<String> {
+    fn labels(kind: ConfigFileKind, marked: &str) -> Vec<String> {
         let found = at(kind, marked).map(|(_, completion)| completion.items).unwrap_or_default();
         found.into_iter().map(|item| item.label).collect()
     }
 
     /// The text after an item is chosen.
-    fn chosen(kind: Kind, marked: &str, label: &str) -> String {
+    fn chosen(kind: ConfigFileKind, marked: &str, label: &str) -> String {
         let (mut text, completion) = at(kind, marked).unwrap();
         let item = completion.items.into_iter().find(|item| item.label == label).unwrap();
         text.replace_range(completion.range, &item.text);
@@ -239,19 +239,22 @@ mod tests {
         let marked = "customModes:\n  - slug: a\n    canDelegateTo: [code, |\n    groups: []\n";
         assert_eq!(labels(MODES, marked), ["new-task", "orchestrator", "architect", "debug", "ask"]);
         assert_eq!(
-            labels(Kind::Command, "---\nmode: c|\n---\nText"),
-            labels(Kind::Skill, "---\nmodeSlugs: [|]\n---\n")
+            labels(ConfigFileKind::Command, "---\nmode: c|\n---\nText"),
+            labels(ConfigFileKind::Skill, "---\nmodeSlugs: [|]\n---\n")
         );
-        assert_eq!(chosen(Kind::Command, "---\nmode:|", "ask"), "---\nmode: ask");
+        assert_eq!(chosen(ConfigFileKind::Command, "---\nmode:|", "ask"), "---\nmode: ask");
     }
 
     #[test]
     fn front_matter_gets_its_keys_and_the_text_below_gets_nothing() {
-        assert_eq!(labels(Kind::Command, "---\ndescription: x\n|\n---\n"), ["argument-hint", "mode"]);
-        assert_eq!(labels(Kind::Skill, "---\n|"), ["name", "description", "modeSlugs"]);
-        assert_eq!(at(Kind::Command, "---\nmode: code\n---\nmo|"), None);
-        assert_eq!(at(Kind::Command, "mo|"), None);
-        assert_eq!(at(Kind::Rules, "---\nmo|"), None);
+        assert_eq!(
+            labels(ConfigFileKind::Command, "---\ndescription: x\n|\n---\n"),
+            ["argument-hint", "mode"]
+        );
+        assert_eq!(labels(ConfigFileKind::Skill, "---\n|"), ["name", "description", "modeSlugs"]);
+        assert_eq!(at(ConfigFileKind::Command, "---\nmode: code\n---\nmo|"), None);
+        assert_eq!(at(ConfigFileKind::Command, "mo|"), None);
+        assert_eq!(at(ConfigFileKind::Rules, "---\nmo|"), None);
     }
 
     #[test]
@@ -267,7 +270,7 @@ mod tests {
         assert!(serde_json::from_str::<serde_json::Value>(&long.text).is_ok(), "{}", long.text);
     }
 
-    /// What a snippet becomes when its places are left as they are.
+    /// Fills a snippet with its placeholders.
     fn filled(snippet: &str) -> String {
         let place = regex::Regex::new(r"\$\{\d:((?:\\.|[^}\\])*)\}").unwrap();
         let plain = place.replace_all(snippet, "$1").replace("$0", "");
@@ -286,26 +289,26 @@ mod tests {
     #[test]
     fn intents_are_completed() {
         let marked = "active_intents:\n  - id: a\n    st|\n";
-        assert!(labels(Kind::Intents, marked).contains(&"status".to_owned()));
+        assert!(labels(ConfigFileKind::Intents, marked).contains(&"status".to_owned()));
         let marked = "active_intents:\n  - id: a\n    status: |\n";
         let words = ["PENDING", "IN_PROGRESS", "BLOCKED", "COMPLETED", "ABANDONED"];
-        assert_eq!(labels(Kind::Intents, marked), words);
+        assert_eq!(labels(ConfigFileKind::Intents, marked), words);
         assert_eq!(
-            labels(Kind::Intents, "active_intents:\n  - enforce: [|]\n"),
+            labels(ConfigFileKind::Intents, "active_intents:\n  - enforce: [|]\n"),
             ["no_new_files", "no_delete", "ask_commands"]
         );
     }
 
     #[test]
     fn settings_are_completed() {
-        assert!(labels(Kind::Settings, "limits:\n  d|").contains(&"depth".to_owned()));
-        assert_eq!(labels(Kind::Settings, "autoApprove:\n  write: |"), ["true", "false"]);
+        assert!(labels(ConfigFileKind::Settings, "limits:\n  d|").contains(&"depth".to_owned()));
+        assert_eq!(labels(ConfigFileKind::Settings, "autoApprove:\n  write: |"), ["true", "false"]);
     }
 
     proptest::proptest! {
         #[test]
         fn no_text_is_too_strange(text in r#"(---\n)?[a-b:\-\[\]{}"'|> \nä]{0,40}"#, cursor in 0usize..48) {
-            for kind in [MODES, Kind::Command, Kind::Settings] {
+            for kind in [MODES, ConfigFileKind::Command, ConfigFileKind::Settings] {
                 if let Some(completion) = complete(kind, &text, cursor, &Modes::built_in()) {
                     proptest::prop_assert!(text.get(completion.range).is_some_and(|old| !old.contains('\n')));
                 }

@@ -1,4 +1,4 @@
-//! Where in a YAML or JSON text a cursor is, however broken the text is: it is being typed.
+//! Path of a cursor in a YAML or JSON text, however broken the text is: it is being typed.
 //!
 //! A scan by lines, indentation and brackets, in one pass. It knows as much of YAML as configuration
 //! files use; what a text means is for the parser to say.
@@ -19,20 +19,20 @@ pub(super) struct Cursor {
     pub(super) siblings: Vec<String>,
 }
 
-/// What belongs there.
+/// Kind of position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Key {
-        /// Whether a colon follows it.
+        /// True if a colon follows it.
         colon: bool,
     },
     Value {
-        /// Whether it has its line for itself.
+        /// True if it has its line for itself.
         alone: bool,
     },
 }
 
-/// What a cursor at a byte offset touches; none inside of longer texts, comments and characters.
+/// Returns what a cursor at a byte offset touches; none inside of longer texts, comments and characters.
 pub(super) fn find(text: &str, offset: usize) -> Option<Cursor> {
     if !text.is_char_boundary(offset) {
         return None;
@@ -62,10 +62,10 @@ struct Scan<'a> {
     cursor: usize,
     /// The mappings and lists that are open, outermost first.
     frames: Vec<Frame>,
-    /// How many there were.
+    /// Number of containers.
     containers: usize,
     /// Every key and every plain item.
-    entries: Vec<Entry>,
+    entries: Vec<CursorEntry>,
     found: Option<(Option<usize>, Cursor)>,
 }
 
@@ -75,7 +75,7 @@ struct Frame {
     /// The column where its keys or dashes stand; of no meaning between brackets.
     indent: usize,
     at: At,
-    /// Whether the current value is there.
+    /// True if the current value is there.
     filled: bool,
 }
 
@@ -85,7 +85,7 @@ enum At {
     Index(usize),
 }
 
-struct Entry {
+struct CursorEntry {
     container: usize,
     token: Range<usize>,
 }
@@ -402,7 +402,7 @@ impl<'a> Scan<'a> {
     /// Notes a key or an item.
     fn enter(&mut self, token: Range<usize>) {
         if let Some(top) = self.frames.last() {
-            self.entries.push(Entry { container: top.container, token });
+            self.entries.push(CursorEntry { container: top.container, token });
         }
     }
 

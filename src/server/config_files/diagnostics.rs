@@ -1,4 +1,4 @@
-//! What is wrong with a text, and exactly where. Pure, but for the modes that other files bring.
+//! Diagnostics of a text, with exact positions. Pure, but for the modes that other files bring.
 
 use std::ops::Range;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use tower_lsp::ls_types::DiagnosticSeverity;
 
 use super::super::configuration::Configured;
-use super::kind::{ConfigFile, Kind};
+use super::kind::{ConfigFile, ConfigFileKind};
 use roo_engine::customization::{
     Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command,
     problems_of_hooks, problems_of_rules, problems_of_skill,
@@ -23,14 +23,14 @@ const PATTERNS: usize = 20;
 
 /// Something wrong in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(super) struct FileDiagnostic {
     /// None where the whole file is meant.
     pub(super) position: Option<Position>,
     pub(super) severity: DiagnosticSeverity,
     pub(super) message: String,
 }
 
-impl From<Problem> for Finding {
+impl From<Problem> for FileDiagnostic {
     fn from(problem: Problem) -> Self {
         let severity = match problem.severity {
             Severity::Error => DiagnosticSeverity::ERROR,
@@ -40,32 +40,33 @@ impl From<Problem> for Finding {
     }
 }
 
-/// What is wrong with a file that holds this text. May read other files.
-pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization) -> Vec<Finding> {
-    let found = |problems: Vec<Problem>| problems.into_iter().map(Finding::from).collect();
+/// Checks a file that holds this text. May read other files.
+pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization) -> Vec<FileDiagnostic> {
+    let found = |problems: Vec<Problem>| problems.into_iter().map(FileDiagnostic::from).collect();
     match file.kind {
-        Kind::Modes(_) => found(customization.problems_of_modes(&file.path, text)),
-        Kind::Hooks(scope) => found(problems_of_hooks(&file.path, text, scope)),
-        Kind::Command => found(problems_of_command(&file.path, text)),
-        Kind::Skill => found(problems_of_skill(&file.path, text)),
-        Kind::Rules => [rules(text), found(problems_of_rules(&file.path, text))].concat(),
-        Kind::Ignore => patterns(text, "the whole workspace is hidden"),
-        Kind::Protected => patterns(text, "every change in the workspace asks"),
-        Kind::Settings => settings(&file.path, text),
-        Kind::Intents => intents(text),
+        ConfigFileKind::Modes(_) => found(customization.problems_of_modes(&file.path, text)),
+        ConfigFileKind::Hooks(scope) => found(problems_of_hooks(&file.path, text, scope)),
+        ConfigFileKind::Command => found(problems_of_command(&file.path, text)),
+        ConfigFileKind::Skill => found(problems_of_skill(&file.path, text)),
+        ConfigFileKind::Rules => [rules(text), found(problems_of_rules(&file.path, text))].concat(),
+        ConfigFileKind::Ignore => patterns(text, "the whole workspace is hidden"),
+        ConfigFileKind::Protected => patterns(text, "every change in the workspace asks"),
+        ConfigFileKind::Settings => settings(&file.path, text),
+        ConfigFileKind::Intents => intents(text),
     }
 }
 
-/// What is wrong with the intents of a text.
-fn intents(text: &str) -> Vec<Finding> {
+/// Checks the intents of a text.
+fn intents(text: &str) -> Vec<FileDiagnostic> {
     let problems = match IntentFile::parse(text) {
         Ok(file) => file.problems,
         Err(problem) => {
-            let message = format!("{problem}. Until then nothing may be changed in this workspace.");
+            let message =
+                format!("{problem}. Until this is fixed, nothing may be changed in this workspace.");
             vec![IntentProblem { message, ..problem }]
         }
     };
-    let finding = |problem: IntentProblem| Finding {
+    let finding = |problem: IntentProblem| FileDiagnostic {
         position: problem.position,
         severity: match problem.severity {
             Severity::Error => DiagnosticSeverity::ERROR,
@@ -77,41 +78,41 @@ fn intents(text: &str) -> Vec<Finding> {
 }
 
 /// Rules have no front matter: whoever writes one expects it to count.
-fn rules(text: &str) -> Vec<Finding> {
+fn rules(text: &str) -> Vec<FileDiagnostic> {
     if front_matter_region(text).is_none() || front_matter_is_open(text) {
         return vec![];
     }
-    let message = "rules have no front matter: this means nothing and is part of the text".to_owned();
-    vec![Finding {
+    let message = "rules have no front matter: this is read as part of the text".to_owned();
+    vec![FileDiagnostic {
         position: Some(Position { line: 1, column: 1 }),
         severity: DiagnosticSeverity::INFORMATION,
         message,
     }]
 }
 
-/// What is wrong with a list of patterns, and what follows from it.
-fn patterns(text: &str, consequence: &str) -> Vec<Finding> {
+/// Checks a list of patterns; `consequence` says what follows from a problem.
+fn patterns(text: &str, consequence: &str) -> Vec<FileDiagnostic> {
     if text.len() > FILE_LIMIT {
         let message = format!("the file has more than 1 MiB, so {consequence}");
-        return vec![Finding { position: None, severity: DiagnosticSeverity::ERROR, message }];
+        return vec![FileDiagnostic { position: None, severity: DiagnosticSeverity::ERROR, message }];
     }
-    let problem = |(line, reason): (usize, String)| Finding {
+    let problem = |(line, reason): (usize, String)| FileDiagnostic {
         position: Some(Position { line, column: 1 }),
         severity: DiagnosticSeverity::ERROR,
-        message: format!("this pattern can't be understood, so {consequence}: {reason}"),
+        message: format!("this pattern is invalid, so {consequence}: {reason}"),
     };
     ignore_problems(text).into_iter().take(PATTERNS).map(problem).collect()
 }
 
-fn settings(path: &Path, text: &str) -> Vec<Finding> {
+fn settings(path: &Path, text: &str) -> Vec<FileDiagnostic> {
     of_settings(&Configured::of_text(path, text))
 }
 
-/// What is wrong with the settings file.
-pub(super) fn of_settings(configured: &Configured) -> Vec<Finding> {
+/// Checks the settings file.
+pub(super) fn of_settings(configured: &Configured) -> Vec<FileDiagnostic> {
     configured
         .of_file()
-        .map(|(problem, severity)| Finding {
+        .map(|(problem, severity)| FileDiagnostic {
             position: problem.position,
             severity,
             message: match problem.path.as_str() {
@@ -122,7 +123,7 @@ pub(super) fn of_settings(configured: &Configured) -> Vec<Finding> {
         .collect()
 }
 
-/// What a place in a text means, in bytes: the word, quoted text or bracket that begins there.
+/// Returns the byte range of a position: the word, quoted text or bracket that begins there.
 pub(super) fn extent(text: &str, place: Option<Position>) -> Range<usize> {
     let place = place.unwrap_or(Position { line: 1, column: 1 });
     let start = offset(text, place);
@@ -212,9 +213,9 @@ fn plain(before: &str, line: &str) -> usize {
 }
 
 /// The ranges of findings, as the client counts.
-pub(super) fn ranges(text: &str, findings: &[Finding], encoding: Encoding) -> Vec<position::Range> {
+pub(super) fn ranges(text: &str, findings: &[FileDiagnostic], encoding: Encoding) -> Vec<position::Range> {
     let positions = Positions::new(text, encoding);
-    let range = |finding: &Finding| {
+    let range = |finding: &FileDiagnostic| {
         let extent = extent(text, finding.position);
         position::Range { start: positions.position(extent.start), end: positions.position(extent.end) }
     };
@@ -225,7 +226,7 @@ pub(super) fn ranges(text: &str, findings: &[Finding], encoding: Encoding) -> Ve
 mod tests {
     use super::*;
 
-    /// What is underlined.
+    /// Returns the text to underline.
     fn underlined(text: &str, line: usize, column: usize) -> &str {
         &text[extent(text, Some(Position { line, column }))]
     }
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(underlined("\u{feff}foo: x", 1, 1), "foo");
         let text = "a: x\u{2028}\nfoo: 1\n";
         assert_eq!(underlined(text, 3, 1), "foo");
-        let finding = Finding {
+        let finding = FileDiagnostic {
             position: Some(Position { line: 1, column: 5 }),
             severity: DiagnosticSeverity::ERROR,
             message: String::new(),

@@ -1,10 +1,10 @@
-//! What may stand where in files of ours, and what it means: one table for completion and hover.
+//! Grammar of the configuration files, with descriptions: one table for completion and hover.
 
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::kind::Kind;
+use super::kind::ConfigFileKind;
 use roo_engine::hooks::{Compared, EventName, all_tool_names};
 use roo_formats::config::{self, yaml::Step};
 use roo_formats::intents::{Enforced, Status};
@@ -16,10 +16,13 @@ pub(super) const GROUPS: [(&str, &str); 6] = [
     ("command", "Runs shell commands."),
     ("browser", "Steers a browser. There is no tool for it yet."),
     ("mcp", "Calls MCP servers. There is no tool for it yet."),
-    ("modes", "Nothing more than every mode has: to whom it delegates is said by `canDelegateTo`."),
+    (
+        "modes",
+        "Nothing beyond what every mode has; `canDelegateTo` lists the modes to which it may delegate.",
+    ),
 ];
 
-/// What may stand at a place.
+/// Values allowed at a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// A mapping with these keys.
@@ -50,7 +53,7 @@ pub(super) struct Key {
     pub(super) holds: Holds,
 }
 
-/// What the value of a key is.
+/// Type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     Text,
@@ -67,7 +70,7 @@ const MODE: [Row; 9] = [
     (
         "slug",
         Holds::Text,
-        "Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it takes that one's place. Required.",
+        "Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it replaces that mode. Required.",
     ),
     (
         "name",
@@ -81,17 +84,17 @@ const MODE: [Row; 9] = [
         "Which tools the mode has besides those that every mode has: read, edit, command, browser, mcp, modes. `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.",
     ),
     ("description", Holds::Text, "What the mode does, for people, in one line."),
-    ("whenToUse", Holds::Text, "By this other modes decide whether to delegate to it."),
-    ("customInstructions", Holds::Text, "What the mode must heed besides its role."),
+    ("whenToUse", Holds::Text, "Tells other modes when to delegate to it."),
+    ("customInstructions", Holds::Text, "Instructions for the mode besides its role."),
     (
         "canDelegateTo",
         Holds::List,
-        "The slugs of the modes to which it may delegate. Left out: nobody, or what the built-in mode of this slug has.",
+        "The slugs of the modes to which it may delegate. Default: none, or those of the built-in mode with this slug.",
     ),
     (
         "source",
         Holds::Text,
-        "`project` or `global`, as Roo Code writes it. It has no effect: the file's place counts.",
+        "`project` or `global`, as Roo Code writes it. It has no effect: the location of the file decides.",
     ),
 ];
 
@@ -99,7 +102,7 @@ const OPTIONS: [Row; 2] = [
     (
         "fileRegex",
         Holds::Text,
-        "A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in the path; `^` and `$` bind it.",
+        "A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in the path; anchor it with `^` and `$`.",
     ),
     ("description", Holds::Text, "Which files these are, for people and for the model."),
 ];
@@ -111,35 +114,43 @@ const INTENT: [Row; 11] = [
     (
         "id",
         Holds::Text,
-        "What tasks select it by, as `INT-001`: a letter, then letters, digits, `.`, `_` and `-`. Required.",
+        "Id by which tasks select it, such as `INT-001`: a letter, then letters, digits, `.`, `_` and `-`. Required.",
     ),
-    ("name", Holds::Text, "What it is called. Required."),
+    ("name", Holds::Text, "Display name. Required."),
     (
         "status",
         Holds::Text,
-        "Where it stands. Tasks may select what is `PENDING` or `IN_PROGRESS`; the server writes `IN_PROGRESS` when one does. Required.",
+        "Status. Tasks may select intents that are `PENDING` or `IN_PROGRESS`; the server writes `IN_PROGRESS` when one does. Required.",
     ),
     (
         "owned_scope",
         Holds::List,
-        "The files that may be changed: globs relative to the workspace. `*` stays within a name, `**` goes over names, neither matches a leading dot; a leading `!` excludes, in quotes. Required.",
+        "The files that may be changed: globs relative to the workspace. `*` matches within a name, `**` matches any number of names, neither matches a leading dot; a leading `!` excludes (quote it). Required.",
     ),
-    ("constraints", Holds::List, "What must hold, in words for the model."),
+    ("constraints", Holds::List, "Constraints, in words for the model."),
     (
         "enforce",
         Holds::List,
         "Constraints that the server checks: `no_new_files`, `no_delete`, `ask_commands`.",
     ),
-    ("acceptance_criteria", Holds::List, "When it is done, in words for the model."),
-    ("requirements", Holds::List, "The requirements that it serves, as `REQ-001`; they stand in the trace."),
-    ("network", Holds::List, "The hosts that its commands may ask to reach. Left out: none."),
-    ("parent", Holds::Text, "The id of the intent that it is a part of; it never covers more than that one."),
+    ("acceptance_criteria", Holds::List, "Acceptance criteria, in words for the model."),
+    (
+        "requirements",
+        Holds::List,
+        "Requirements that it implements, such as `REQ-001`; recorded in the trace.",
+    ),
+    ("network", Holds::List, "Hosts that its commands may ask to reach. Default: none."),
+    ("parent", Holds::Text, "Id of the parent intent; this one never covers more than its parent."),
     ("related_files", Holds::List, "Files that the model should look at."),
 ];
 
 const COMMAND: [Row; 3] = [
-    ("description", Holds::Text, "What the command does, for people: one line of at most 1024 characters."),
-    ("argument-hint", Holds::Text, "What may follow the command, for people, such as `<file>`."),
+    (
+        "description",
+        Holds::Text,
+        "Description of the command for people: one line of at most 1024 characters.",
+    ),
+    ("argument-hint", Holds::Text, "Hint for people about the command's arguments, such as `<file>`."),
     ("mode", Holds::Text, "The slug of the mode to which the command switches."),
 ];
 
@@ -149,39 +160,35 @@ const SKILL: [Row; 3] = [
         Holds::Text,
         "The name of the skill's directory: lower-case letters and digits, in words with `-` between them, at most 64 characters. Required.",
     ),
-    (
-        "description",
-        Holds::Text,
-        "By this a model decides whether to load the skill: at most 1024 characters. Required.",
-    ),
-    ("modeSlugs", Holds::List, "The slugs of the modes that have the skill. Left out: all."),
+    ("description", Holds::Text, "Tells a model when to load the skill: at most 1024 characters. Required."),
+    ("modeSlugs", Holds::List, "The slugs of the modes that have the skill. Default: all."),
 ];
 
 const HOOK_FILE: [Row; 3] = [
     (
         "hooks",
         Holds::Mapping,
-        "For each event the hooks that run when it comes. Every hook whose matcher matches runs, all at once, and the strictest answer wins.",
+        "The hooks of each event. All hooks whose matcher matches run at the same time, and the strictest answer wins.",
     ),
-    ("disableAllHooks", Holds::Text, "`true` turns off every hook of this file."),
-    ("description", Holds::Text, "What these hooks are for, for people."),
+    ("disableAllHooks", Holds::Text, "`true` disables every hook of this file."),
+    ("description", Holds::Text, "Description of these hooks for people."),
 ];
 
 const HOOK_GROUP: [Row; 2] = [
     (
         "matcher",
         Holds::Text,
-        "For what the hooks run: `*` or nothing for everything, exact names (`Edit|Write`), or a regular expression that matches anywhere (`mcp__.*`). A tool has a name here and one or more in other agents; either will do.",
+        "Selects what the hooks run for: `*` or nothing for everything, exact names (`Edit|Write`), or a regular expression that matches anywhere (`mcp__.*`). The tool names of other agents work too.",
     ),
-    ("hooks", Holds::List, "What to run. Equal commands run once."),
+    ("hooks", Holds::List, "Hooks to run. Equal commands run once."),
 ];
 
 const HOOK: [Row; 9] = [
-    ("type", Holds::Text, "`command`. No other kind is run here. Required."),
+    ("type", Holds::Text, "`command`, the only supported type. Required."),
     (
         "command",
         Holds::Text,
-        "A line for `bash -c`, or with `args` a program. It reads the event as JSON from its standard input. Exit code 0: go on, and JSON it printed counts; 2: refused, and what it printed to standard error says why; any other: a warning. Required.",
+        "A line for `bash -c`, or with `args` a program. It reads the event as JSON from its standard input. Exit code 0: continue, and JSON on standard output is applied; 2: denied, with standard error as the reason; any other: a warning. Required.",
     ),
     (
         "args",
@@ -191,29 +198,29 @@ const HOOK: [Row; 9] = [
     (
         "timeout",
         Holds::Text,
-        "How many seconds it may run. Left out: 600; for UserPromptSubmit 30, for SessionEnd 1.5.",
+        "Timeout in seconds. Default: 600; for UserPromptSubmit 30, for SessionEnd 1.5.",
     ),
     (
         "if",
         Holds::Text,
-        "For which calls it runs, more closely: `Bash(git *)`, `Edit(src/**)`. In doubt it runs.",
+        "Narrows the calls that it runs for: `Bash(git *)`, `Edit(src/**)`. In doubt it runs.",
     ),
-    ("async", Holds::Text, "`true`: nobody waits for it, and what it answers has no effect."),
-    ("shell", Holds::Text, "`bash`, which is what there is."),
-    ("statusMessage", Holds::Text, "What it does, for people."),
-    ("roo", Holds::Mapping, "What only this server knows of a hook."),
+    ("async", Holds::Text, "`true`: it is not waited for, and its output has no effect."),
+    ("shell", Holds::Text, "`bash`, the only supported shell."),
+    ("statusMessage", Holds::Text, "Description for people."),
+    ("roo", Holds::Mapping, "Options of roo-lsp that other agents don't have."),
 ];
 
 const OWN_OF_HOOK: [Row; 2] = [
     (
         "failClosed",
         Holds::Text,
-        "`true`: a call is refused that the hook could not judge, for it failed, crashed or took too long. Only for PreToolUse.",
+        "`true`: a call is denied if the hook fails, crashes or times out. Only for PreToolUse.",
     ),
     (
         "sandbox",
         Holds::Text,
-        "`false`: the hook runs outside of the sandbox, with all that you can do. Only for hooks of your own hooks file.",
+        "`false`: the hook runs outside the sandbox, with all of your permissions. Only for hooks of your own hooks file.",
     ),
 ];
 
@@ -226,26 +233,26 @@ fn keys(rows: &[Row]) -> Expected {
     Expected::Keys(rows.iter().map(key).collect())
 }
 
-/// What may stand at the end of a path.
-pub(super) fn expected(kind: Kind, path: &[Step]) -> Expected {
+/// Returns what is allowed at the end of a path.
+pub(super) fn expected(kind: ConfigFileKind, path: &[Step]) -> Expected {
     match kind {
-        Kind::Modes(_) => in_mode_file(path),
-        Kind::Command => match path {
+        ConfigFileKind::Modes(_) => in_mode_file(path),
+        ConfigFileKind::Command => match path {
             [] => keys(&COMMAND),
             [Step::Key(key)] if key == "mode" => Expected::Slugs { list: false },
             _ => Expected::Anything,
         },
-        Kind::Skill => match path {
+        ConfigFileKind::Skill => match path {
             [] => keys(&SKILL),
             [Step::Key(key), rest @ ..] if key == "modeSlugs" && rest.len() < 2 => {
                 Expected::Slugs { list: rest.is_empty() }
             }
             _ => Expected::Anything,
         },
-        Kind::Hooks(_) => in_hooks(path),
-        Kind::Settings => in_settings(path),
-        Kind::Intents => in_intents(path),
-        Kind::Rules | Kind::Ignore | Kind::Protected => Expected::Anything,
+        ConfigFileKind::Hooks(_) => in_hooks(path),
+        ConfigFileKind::Settings => in_settings(path),
+        ConfigFileKind::Intents => in_intents(path),
+        ConfigFileKind::Rules | ConfigFileKind::Ignore | ConfigFileKind::Protected => Expected::Anything,
     }
 }
 
@@ -333,7 +340,7 @@ fn in_hooks(path: &[Step]) -> Expected {
     }
 }
 
-/// What a matcher of an event may name, with the other names of the same.
+/// Returns the values that a matcher of an event may name, with their other names.
 pub(super) fn matched(event: EventName) -> Vec<(String, String)> {
     match event.compared() {
         Compared::Tool => all_tool_names().into_iter().map(|(name, also)| (name.to_owned(), also)).collect(),
@@ -394,7 +401,7 @@ fn about(node: &Value) -> Option<String> {
     node.get("description").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What a reference, or a value that may be left out, stands for.
+/// Resolves a reference, or a value that may be left out.
 fn resolve<'a>(schema: &'a Value, mut node: &'a Value) -> &'a Value {
     // The schema has no circles; a bound costs nothing.
     for _ in 0..8 {
@@ -419,7 +426,7 @@ mod tests {
         steps.split_whitespace().map(step).collect()
     }
 
-    fn names(kind: Kind, steps: &str) -> Vec<String> {
+    fn names(kind: ConfigFileKind, steps: &str) -> Vec<String> {
         match expected(kind, &path(steps)) {
             Expected::Keys(keys) => keys.into_iter().map(|key| key.name).collect(),
             Expected::Words(words) => words,
@@ -429,14 +436,14 @@ mod tests {
 
     #[test]
     fn settings_are_known_by_their_schema() {
-        assert!(names(Kind::Settings, "").contains(&"autoApprove".to_owned()));
-        assert!(names(Kind::Settings, "roo limits").contains(&"costUsd".to_owned()));
-        assert!(names(Kind::Settings, "profiles fast").contains(&"provider".to_owned()));
-        assert!(names(Kind::Settings, "profiles fast timeouts").contains(&"idleSec".to_owned()));
-        assert_eq!(names(Kind::Settings, "intents require"), ["destructive", "all"]);
-        assert_eq!(names(Kind::Settings, "autoApprove read"), ["true", "false"]);
-        assert_eq!(names(Kind::Settings, "mode"), ["Slugs { list: false }"]);
-        assert_eq!(names(Kind::Settings, "nonsense x 3"), ["Anything"]);
+        assert!(names(ConfigFileKind::Settings, "").contains(&"autoApprove".to_owned()));
+        assert!(names(ConfigFileKind::Settings, "roo limits").contains(&"costUsd".to_owned()));
+        assert!(names(ConfigFileKind::Settings, "profiles fast").contains(&"provider".to_owned()));
+        assert!(names(ConfigFileKind::Settings, "profiles fast timeouts").contains(&"idleSec".to_owned()));
+        assert_eq!(names(ConfigFileKind::Settings, "intents require"), ["destructive", "all"]);
+        assert_eq!(names(ConfigFileKind::Settings, "autoApprove read"), ["true", "false"]);
+        assert_eq!(names(ConfigFileKind::Settings, "mode"), ["Slugs { list: false }"]);
+        assert_eq!(names(ConfigFileKind::Settings, "nonsense x 3"), ["Anything"]);
     }
 
     #[test]
@@ -444,7 +451,9 @@ mod tests {
         for place in
             ["", "limits", "autoApprove", "autoApprove execute", "profiles x", "sandbox", "systemContext"]
         {
-            let Expected::Keys(keys) = expected(Kind::Settings, &path(place)) else { panic!("{place}") };
+            let Expected::Keys(keys) = expected(ConfigFileKind::Settings, &path(place)) else {
+                panic!("{place}")
+            };
             assert!(keys.iter().all(|key| !key.about.is_empty()), "{place}: {keys:?}");
         }
     }

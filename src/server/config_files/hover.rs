@@ -1,10 +1,10 @@
-//! What the thing under a cursor means. Pure, but for the names of files that a pattern is tried on.
+//! Hover over the element under a cursor. Pure, but for the names of files that a pattern is tried on.
 
 use std::ops::Range;
 
 use super::cursor::{self, Slot};
 use super::grammar::{self, Expected, GROUPS};
-use super::kind::Kind;
+use super::kind::ConfigFileKind;
 use roo_catalog::{Group, TOOLS};
 use roo_engine::hooks::{Compared, EventName, Matcher};
 use roo_formats::config::yaml;
@@ -17,7 +17,7 @@ const FILES_SHOWN: usize = 5;
 /// The longest text of a mode that is shown, in characters.
 const ABOUT: usize = 300;
 
-/// What is shown.
+/// Hover text and range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hover {
     /// In bytes.
@@ -31,14 +31,14 @@ pub(super) struct Hover {
 pub(super) struct FileNames {
     /// Relative to the workspace's root, with `/`.
     pub(super) names: Vec<String>,
-    /// Whether there are more.
+    /// True if there are more.
     pub(super) cut: bool,
 }
 
-/// What stands at a byte offset. `modes` are those that count, with those of the text where it defines some;
+/// Describes the element at a byte offset. `modes` are those that count, with those of the text where it defines some;
 /// `files` is asked for a pattern only.
 pub(super) fn hover(
-    kind: Kind,
+    kind: ConfigFileKind,
     text: &str,
     offset: usize,
     modes: &Modes,
@@ -82,7 +82,7 @@ fn matcher(text: &str, event: EventName, modes: &Modes) -> String {
     let matcher = match Matcher::parse(text, event) {
         Ok(matcher) => matcher,
         Err(error) => {
-            return format!("This is no matcher that can be used: {}", one_line(&error.to_string(), ABOUT));
+            return format!("This matcher is invalid: {}", one_line(&error.to_string(), ABOUT));
         }
     };
     if event.compared() == Compared::Nothing {
@@ -103,8 +103,7 @@ fn matcher(text: &str, event: EventName, modes: &Modes) -> String {
         })
         .collect();
     match lines.as_str() {
-        "" => "Matches nothing that is known; tools of MCP servers are named `mcp__<server>__<tool>`."
-            .to_owned(),
+        "" => "Matches no known value; tools of MCP servers are named `mcp__<server>__<tool>`.".to_owned(),
         lines => format!("Matches:\n{lines}"),
     }
 }
@@ -156,9 +155,9 @@ fn mode(mode: &Mode) -> String {
     if let Some(below) = Modes::built_in().find(&mode.slug).ok().filter(|below| below.source != mode.source) {
         let more = mode.beyond(below);
         lines.push(match more.as_slice() {
-            [] => "Takes the place of the built-in mode, and gives it nothing more.".to_owned(),
+            [] => "Replaces the built-in mode, and gives it nothing more.".to_owned(),
             more => format!(
-                "Takes the place of the built-in mode, and gives it more: {}",
+                "Replaces the built-in mode, and gives it more: {}",
                 one_line(&more.join(", "), ABOUT)
             ),
         });
@@ -170,13 +169,13 @@ fn pattern(pattern: &str, files: impl FnOnce() -> FileNames) -> String {
     let restriction = match FileRestriction::new(pattern, "") {
         Ok(restriction) => restriction,
         Err(error) => {
-            return format!("This is no pattern that can be used: {}", one_line(&error.to_string(), ABOUT));
+            return format!("This pattern is invalid: {}", one_line(&error.to_string(), ABOUT));
         }
     };
     matching(files(), |name| restriction.matches(name))
 }
 
-/// What a glob of an intent's scope covers.
+/// Describes the files that a glob of an intent's scope covers.
 fn scope(pattern: &str, files: impl FnOnce() -> FileNames) -> String {
     let plain = pattern.strip_prefix('!').unwrap_or(pattern);
     match Scope::parse(&[plain]) {
@@ -207,9 +206,9 @@ mod tests {
     use roo_engine::customization::Scope;
     use roo_formats::modes::{ParsedModes, Source};
 
-    const KIND: Kind = Kind::Modes(Scope::Project);
+    const KIND: ConfigFileKind = ConfigFileKind::Modes(Scope::Project);
 
-    fn at_kind(kind: Kind, marked: &str) -> String {
+    fn at_kind(kind: ConfigFileKind, marked: &str) -> String {
         let offset = marked.find('|').unwrap();
         let text = marked.replacen('|', "", 1);
         let own = ParsedModes::parse(&text, Source::Project).map(|parsed| parsed.modes).unwrap_or_default();
@@ -226,8 +225,12 @@ mod tests {
     #[test]
     fn keys_say_what_they_mean() {
         assert!(at("customModes:\n  - sl|ug: a\n").starts_with("**slug**: Names the mode everywhere"));
-        assert!(at_kind(Kind::Settings, "limits:\n  dep|th: 3\n").starts_with("**depth**: How deep"));
-        assert!(at_kind(Kind::Skill, "---\nmodeSl|ugs: [code]\n---\n").starts_with("**modeSlugs**: "));
+        assert!(
+            at_kind(ConfigFileKind::Settings, "limits:\n  dep|th: 3\n").starts_with("**depth**: How deep")
+        );
+        assert!(
+            at_kind(ConfigFileKind::Skill, "---\nmodeSl|ugs: [code]\n---\n").starts_with("**modeSlugs**: ")
+        );
         assert_eq!(at("customModes:\n  - sluug|: a\n"), "");
     }
 
@@ -248,16 +251,16 @@ mod tests {
         insta::assert_snapshot!(at(text), @r"
         ❓ **Ask** (`ask`, project)
 
-        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `execute_command`, `read_command_output`, `stop_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `new_task`, `attempt_completion`, `complete_with_failure`
+        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `execute_command`, `read_command_output`, `stop_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `fetch_instructions`, `new_task`, `attempt_completion`, `complete_with_failure`
 
         Changes: only notes in the task's own directory
 
         Delegates to: code
 
-        Takes the place of the built-in mode, and gives it more: execute_command, read_command_output, stop_command, new_task, delegating to code
+        Replaces the built-in mode, and gives it more: execute_command, read_command_output, stop_command, new_task, delegating to code
         ");
         assert!(
-            at_kind(Kind::Command, "---\nmode: archi|tect\n---\n")
+            at_kind(ConfigFileKind::Command, "---\nmode: archi|tect\n---\n")
                 .contains("Changes: Markdown files (`\\.md$`)")
         );
         assert!(at("customModes:\n  - canDelegateTo: [nob|ody]\n").starts_with("There is no mode 'nobody'"));
@@ -266,7 +269,7 @@ mod tests {
     #[test]
     fn a_scope_is_tried_on_files() {
         let with = |pattern: &str| {
-            at_kind(Kind::Intents, &format!("active_intents:\n  - owned_scope: [{pattern}]\n"))
+            at_kind(ConfigFileKind::Intents, &format!("active_intents:\n  - owned_scope: [{pattern}]\n"))
         };
         assert!(with("'|b'").starts_with("Matches 1 of 3 files"), "{}", with("'|b'"));
         assert!(with("'!**|/*.md'").starts_with("Matches 2 of 3 files"));
@@ -286,6 +289,6 @@ mod tests {
         ");
         assert_eq!(with(r#""\\.|md$""#), with(r"'\.|md$'"));
         assert_eq!(with("'|zig$'"), "Matches none of 3 files of this workspace.");
-        insta::assert_snapshot!(with("'|(a'"), @"This is no pattern that can be used: Parsing error at position 2: Opening parenthesis without closing parenthesis");
+        insta::assert_snapshot!(with("'|(a'"), @"This pattern is invalid: Parsing error at position 2: Opening parenthesis without closing parenthesis");
     }
 }

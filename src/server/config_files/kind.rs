@@ -10,9 +10,9 @@ use roo_text::lines::BOM;
 const IGNORE: &str = ".rooignore";
 const PROTECTED: &str = ".rooprotected";
 
-/// What a file of ours holds.
+/// Kind of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ConfigFileKind {
     /// Modes, as YAML or JSON.
     Modes(Scope),
     /// A slash command: Markdown with front matter.
@@ -21,9 +21,9 @@ pub(super) enum Kind {
     Skill,
     /// Rules: Markdown without front matter.
     Rules,
-    /// What agents may not see: patterns as in `.gitignore`.
+    /// Files that agents may not see: patterns as in `.gitignore`.
     Ignore,
-    /// What agents change only when asked: patterns as in `.gitignore`.
+    /// Files that agents change only with approval: patterns as in `.gitignore`.
     Protected,
     /// Hooks, as JSON.
     Hooks(Scope),
@@ -33,8 +33,8 @@ pub(super) enum Kind {
     Intents,
 }
 
-impl Kind {
-    /// Where a text of this kind holds YAML, or the JSON that is some; none where it has none.
+impl ConfigFileKind {
+    /// Returns the range of the YAML (or JSON) in a text of this kind, if any.
     pub(super) fn yaml(self, text: &str) -> Option<Range<usize>> {
         match self {
             Self::Modes(_) | Self::Hooks(_) | Self::Settings | Self::Intents => {
@@ -49,12 +49,12 @@ impl Kind {
 /// A file of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConfigFile {
-    pub(super) kind: Kind,
+    pub(super) kind: ConfigFileKind,
     /// As [`roo_engine::customization`] names it: below the real root or the user's directories.
     pub(super) path: PathBuf,
 }
 
-/// Where files of ours may be.
+/// Locations of configuration files.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// The workspace folders: as the client names them, and where they really are.
@@ -88,7 +88,7 @@ impl Places {
     /// The lists of patterns of every workspace folder.
     pub(super) fn pattern_files(&self) -> impl Iterator<Item = ConfigFile> {
         self.folders.iter().flat_map(|(_, real)| {
-            [(Kind::Ignore, IGNORE), (Kind::Protected, PROTECTED)]
+            [(ConfigFileKind::Ignore, IGNORE), (ConfigFileKind::Protected, PROTECTED)]
                 .map(|(kind, name)| ConfigFile { kind, path: real.join(name) })
         })
     }
@@ -98,7 +98,7 @@ impl Places {
         for (index, (named, real)) in self.folders.iter().enumerate() {
             let Some(below) = below(path, named, real) else { continue };
             let kind = match in_folder(below) {
-                Some(kind @ (Kind::Ignore | Kind::Protected)) => kind,
+                Some(kind @ (ConfigFileKind::Ignore | ConfigFileKind::Protected)) => kind,
                 // What the others bring has no effect.
                 Some(kind) if index == 0 => kind,
                 _ => continue,
@@ -109,18 +109,19 @@ impl Places {
         // By the name that the user's directory has elsewhere.
         let named = below(path, config, real).map_or_else(|| path.to_owned(), |below| config.join(below));
         if named == self.settings {
-            return Some(ConfigFile { kind: Kind::Settings, path: named });
+            return Some(ConfigFile { kind: ConfigFileKind::Settings, path: named });
         }
         if self.global_modes.contains(&named) {
-            return Some(ConfigFile { kind: Kind::Modes(Scope::Global), path: named });
+            return Some(ConfigFile { kind: ConfigFileKind::Modes(Scope::Global), path: named });
         }
         if named == config.join(GLOBAL_HOOKS) {
-            return Some(ConfigFile { kind: Kind::Hooks(Scope::Global), path: named });
+            return Some(ConfigFile { kind: ConfigFileKind::Hooks(Scope::Global), path: named });
         }
         let (home, real) = self.home.as_ref()?;
         let below = below(path, home, real)?;
-        let kind =
-            in_folder(below).filter(|kind| matches!(kind, Kind::Command | Kind::Skill | Kind::Rules))?;
+        let kind = in_folder(below).filter(|kind| {
+            matches!(kind, ConfigFileKind::Command | ConfigFileKind::Skill | ConfigFileKind::Rules)
+        })?;
         Some(ConfigFile { kind, path: home.join(below) })
     }
 }
@@ -129,26 +130,26 @@ fn below<'a>(path: &'a Path, named: &Path, real: &Path) -> Option<&'a Path> {
     path.strip_prefix(named).or_else(|_| path.strip_prefix(real)).ok()
 }
 
-/// What a path below a workspace folder or a home directory stands for.
-fn in_folder(below: &Path) -> Option<Kind> {
+/// Returns the kind of a path below a workspace folder or a home directory.
+fn in_folder(below: &Path) -> Option<ConfigFileKind> {
     let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
     let of_mode = |name: &str, group: &str| {
         let rest = name.strip_prefix(group);
         rest.is_some_and(|rest| rest.is_empty() || (rest.len() > 1 && rest.starts_with('-')))
     };
     match parts?.as_slice() {
-        [".roomodes"] => Some(Kind::Modes(Scope::Project)),
-        [IGNORE] => Some(Kind::Ignore),
-        [PROTECTED] => Some(Kind::Protected),
-        [".orchestration", "active_intents.yaml"] => Some(Kind::Intents),
-        [".roo", "hooks.json"] => Some(Kind::Hooks(Scope::Project)),
-        [".roo", "commands", file] if file.ends_with(".md") => Some(Kind::Command),
+        [".roomodes"] => Some(ConfigFileKind::Modes(Scope::Project)),
+        [IGNORE] => Some(ConfigFileKind::Ignore),
+        [PROTECTED] => Some(ConfigFileKind::Protected),
+        [".orchestration", "active_intents.yaml"] => Some(ConfigFileKind::Intents),
+        [".roo", "hooks.json"] => Some(ConfigFileKind::Hooks(Scope::Project)),
+        [".roo", "commands", file] if file.ends_with(".md") => Some(ConfigFileKind::Command),
         [".roo" | ".agents", group, name, "SKILL.md"]
             if of_mode(group, "skills") && !name.starts_with('.') =>
         {
-            Some(Kind::Skill)
+            Some(ConfigFileKind::Skill)
         }
-        [".roo", group, _, ..] if of_mode(group, "rules") => Some(Kind::Rules),
+        [".roo", group, _, ..] if of_mode(group, "rules") => Some(ConfigFileKind::Rules),
         _ => None,
     }
 }
@@ -168,37 +169,41 @@ mod tests {
         }
     }
 
-    fn found(path: &str) -> Option<(Kind, String)> {
+    fn found(path: &str) -> Option<(ConfigFileKind, String)> {
         let file = places().find(Path::new(path))?;
         Some((file.kind, file.path.display().to_string()))
     }
 
     #[test]
     fn files_are_known_by_their_place() {
-        let check = |path: &str, kind: Kind, named: &str| {
+        let check = |path: &str, kind: ConfigFileKind, named: &str| {
             assert_eq!(found(path), Some((kind, named.to_owned())), "{path}");
         };
-        check("/w/.roomodes", Kind::Modes(Scope::Project), "/w/.roomodes");
+        check("/w/.roomodes", ConfigFileKind::Modes(Scope::Project), "/w/.roomodes");
         check(
             "/w/.orchestration/active_intents.yaml",
-            Kind::Intents,
+            ConfigFileKind::Intents,
             "/w/.orchestration/active_intents.yaml",
         );
-        check("/link/.roomodes", Kind::Modes(Scope::Project), "/w/.roomodes");
-        check("/w/.roo/commands/a.md", Kind::Command, "/w/.roo/commands/a.md");
-        check("/w/.roo/rules/a/b.md", Kind::Rules, "/w/.roo/rules/a/b.md");
-        check("/w/.roo/rules-code/x.txt", Kind::Rules, "/w/.roo/rules-code/x.txt");
-        check("/w/.agents/skills-code/a/SKILL.md", Kind::Skill, "/w/.agents/skills-code/a/SKILL.md");
-        check("/link/.roo/hooks.json", Kind::Hooks(Scope::Project), "/w/.roo/hooks.json");
-        check("/second/.rooignore", Kind::Ignore, "/second/.rooignore");
-        check("/second/.rooprotected", Kind::Protected, "/second/.rooprotected");
-        check("/home/ada/.roo/skills/a/SKILL.md", Kind::Skill, "/home/ada/.roo/skills/a/SKILL.md");
+        check("/link/.roomodes", ConfigFileKind::Modes(Scope::Project), "/w/.roomodes");
+        check("/w/.roo/commands/a.md", ConfigFileKind::Command, "/w/.roo/commands/a.md");
+        check("/w/.roo/rules/a/b.md", ConfigFileKind::Rules, "/w/.roo/rules/a/b.md");
+        check("/w/.roo/rules-code/x.txt", ConfigFileKind::Rules, "/w/.roo/rules-code/x.txt");
+        check(
+            "/w/.agents/skills-code/a/SKILL.md",
+            ConfigFileKind::Skill,
+            "/w/.agents/skills-code/a/SKILL.md",
+        );
+        check("/link/.roo/hooks.json", ConfigFileKind::Hooks(Scope::Project), "/w/.roo/hooks.json");
+        check("/second/.rooignore", ConfigFileKind::Ignore, "/second/.rooignore");
+        check("/second/.rooprotected", ConfigFileKind::Protected, "/second/.rooprotected");
+        check("/home/ada/.roo/skills/a/SKILL.md", ConfigFileKind::Skill, "/home/ada/.roo/skills/a/SKILL.md");
         let (modes, settings, hooks) = ("custom-modes.yaml", "config.yaml", "hooks.json");
         for directory in ["/home/ada/.config/roo-lsp", "/dotfiles/roo"] {
             let named = |name: &str| format!("/home/ada/.config/roo-lsp/{name}");
-            check(&format!("{directory}/{modes}"), Kind::Modes(Scope::Global), &named(modes));
-            check(&format!("{directory}/{settings}"), Kind::Settings, &named(settings));
-            check(&format!("{directory}/{hooks}"), Kind::Hooks(Scope::Global), &named(hooks));
+            check(&format!("{directory}/{modes}"), ConfigFileKind::Modes(Scope::Global), &named(modes));
+            check(&format!("{directory}/{settings}"), ConfigFileKind::Settings, &named(settings));
+            check(&format!("{directory}/{hooks}"), ConfigFileKind::Hooks(Scope::Global), &named(hooks));
         }
     }
 

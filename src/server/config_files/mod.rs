@@ -25,9 +25,9 @@ use tower_lsp::ls_types;
 use tower_lsp::ls_types::notification::Notification;
 
 use self::completion::{Completion, complete};
-use self::diagnostics::{Finding, check, ranges};
+use self::diagnostics::{FileDiagnostic, check, ranges};
 use self::hover::{FileNames, hover};
-use self::kind::{ConfigFile, Kind, Places};
+use self::kind::{ConfigFile, ConfigFileKind, Places};
 use super::capabilities::Negotiated;
 use super::configuration::Configured;
 use super::customization::ask;
@@ -40,9 +40,9 @@ use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
 use roo_text::position::{Encoding, Position, Positions, Range};
 use roo_workspace::{Document, FoundKind, Purpose, Walk, Workspace, file_uri, path_of};
 
-/// How long a user must not have typed before a document is checked.
+/// Time without typing after which a document is checked.
 const PAUSE: Duration = Duration::from_millis(150);
-/// How many changes on disk are looked at together.
+/// Number of changes on disk that are looked at together.
 const CHANGES: usize = 200;
 /// On how many files a pattern is tried, and how much is looked at to find them.
 const FILES_TRIED: usize = 2000;
@@ -51,18 +51,18 @@ const ENTRIES_TRIED: usize = 20_000;
 /// The notification of changes on disk.
 pub(super) const WATCHED_FILES: &str = "workspace/didChangeWatchedFiles";
 
-/// What a connection knows of files of ours.
+/// Configuration files of a connection.
 #[derive(Default)]
 pub(super) struct ConfigFiles {
     places: OnceLock<Places>,
     /// The checks of documents that are being typed; cancelled by the next change.
     waiting: Mutex<HashMap<String, CancellationToken>>,
     /// Held while new ones are made and sent, so that the last to be sent are the newest.
-    shown: tokio::sync::Mutex<Shown>,
+    shown: tokio::sync::Mutex<SentDiagnostics>,
 }
 
 /// The diagnostics that the client has, by file, as they were sent.
-type Shown = BTreeMap<PathBuf, Value>;
+type SentDiagnostics = BTreeMap<PathBuf, Value>;
 
 impl ConfigFiles {
     /// Takes where files of ours may be. Asks the disk.
@@ -104,7 +104,7 @@ enum What {
     Disk,
 }
 
-/// Whether text sync is about a file of ours. To be asked before it is applied.
+/// Returns whether text sync is about a file of ours. To be asked before it is applied.
 pub(super) fn concerned(session: &Session, sync: &TextSync) -> Option<Concerned> {
     let (uri, what) = match sync {
         TextSync::Opened { uri, .. } => (uri, What::Opened),
@@ -164,7 +164,7 @@ pub(super) async fn watch(session: &Session) {
         register_options: Some(json!({ "watchers": watchers })),
     };
     if let Err(error) = session.client.register_capability(vec![registration]).await {
-        tracing::info!(%error, "the client does not tell of changes on disk");
+        tracing::info!(%error, "the client does not report changes on disk");
     }
 }
 
@@ -235,21 +235,24 @@ async fn refresh_with(session: &Session, services: &WorkspaceServices, mut chang
     }
 }
 
-/// What is wrong with files on disk. Those that had diagnostics `before` are among them, be it with none; of
-/// rules, `.rooignore` and `.rooprotected`, only those that `changed`.
+/// Checks the files on disk. Those that had diagnostics `before` are among them, be it with none; of rules,
+/// `.rooignore` and `.rooprotected`, only those that `changed`.
 fn on_disk(
     customization: &Customization,
     settings: PathBuf,
     before: BTreeSet<PathBuf>,
     mut changed: Vec<ConfigFile>,
-) -> BTreeMap<PathBuf, Vec<Finding>> {
-    let mut files: BTreeMap<PathBuf, Vec<Finding>> = before.into_iter().map(|path| (path, vec![])).collect();
+) -> BTreeMap<PathBuf, Vec<FileDiagnostic>> {
+    let mut files: BTreeMap<PathBuf, Vec<FileDiagnostic>> =
+        before.into_iter().map(|path| (path, vec![])).collect();
     for problem in customization.problems() {
         files.entry(problem.file.clone()).or_default().push(problem.into());
     }
     files.insert(settings.clone(), diagnostics::of_settings(&Configured::load(&settings, &Value::Null)));
     // What customization knows is there already.
-    changed.retain(|file| matches!(file.kind, Kind::Rules | Kind::Ignore | Kind::Protected));
+    changed.retain(|file| {
+        matches!(file.kind, ConfigFileKind::Rules | ConfigFileKind::Ignore | ConfigFileKind::Protected)
+    });
     for file in changed {
         let text = customization.text_of(&file.path);
         let findings = text.map(|text| check(&file, &text, customization)).unwrap_or_default();
@@ -262,9 +265,9 @@ fn encoding(session: &Session) -> Encoding {
     session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default()
 }
 
-fn with_ranges(text: &str, findings: Vec<Finding>, encoding: Encoding) -> Vec<Value> {
+fn with_ranges(text: &str, findings: Vec<FileDiagnostic>, encoding: Encoding) -> Vec<Value> {
     let ranges = ranges(text, &findings, encoding);
-    let diagnostic = |(range, finding): (Range, Finding)| {
+    let diagnostic = |(range, finding): (Range, FileDiagnostic)| {
         json!({
             "range": range,
             "severity": finding.severity,
@@ -286,7 +289,7 @@ impl Notification for PublishDiagnostics {
 /// Sends diagnostics, unless the client has them.
 async fn show(
     session: &Session,
-    shown: &mut Shown,
+    shown: &mut SentDiagnostics,
     path: PathBuf,
     uri: &str,
     version: Option<i32>,
@@ -318,10 +321,10 @@ async fn show(
 /// The largest document whose lines are looked up in the trace, in bytes.
 const TRACED: usize = 4 << 20;
 
-/// What completion and hover name.
+/// Names for completion and hover.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct PositionParams {
     text_document: TextDocument,
     position: Position,
 }
@@ -329,7 +332,7 @@ struct Asked {
 /// Answers `textDocument/completion` and `textDocument/hover`. In a document that is no file of ours a hover
 /// tells who wrote the line, and nothing is completed.
 pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
-    let request: DocumentRequest<Asked> = match document_request::read(request) {
+    let request: DocumentRequest<PositionParams> = match document_request::read(request) {
         Ok(request) => request,
         Err(answer) => return answer,
     };
@@ -352,7 +355,7 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
         return request.answer(Value::Null);
     };
     request.answer_with(|method, asked| async move {
-        let place = Place { kind: file.kind, text: document.text, position: asked.position };
+        let place = ConfigPosition { kind: file.kind, text: document.text, position: asked.position };
         match &*method {
             "textDocument/hover" => hovered(&session, place).await,
             _ => completed(&session, place).await,
@@ -361,17 +364,17 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
 }
 
 /// A position in a text of ours.
-struct Place {
-    kind: Kind,
+struct ConfigPosition {
+    kind: ConfigFileKind,
     text: Arc<str>,
     position: Position,
 }
 
-impl Place {
+impl ConfigPosition {
     /// The modes that there are, and those of this text even where they don't count yet.
     fn modes(&self, customization: &Customization, offset: usize) -> Modes {
         let modes = Modes::clone(&customization.modes());
-        let Kind::Modes(scope) = self.kind else { return modes };
+        let ConfigFileKind::Modes(scope) = self.kind else { return modes };
         let own = ParsedModes::parse(&self.text, scope.into()).or_else(|_| {
             // The line that is being typed is what breaks it, mostly.
             let before =
@@ -384,7 +387,7 @@ impl Place {
     }
 }
 
-async fn completed(session: &Arc<Session>, place: Place) -> Result<Value, Error> {
+async fn completed(session: &Arc<Session>, place: ConfigPosition) -> Result<Value, Error> {
     let services = session.services().await?;
     let snippets = session.negotiated().is_some_and(|negotiated| negotiated.snippets);
     let encoding = encoding(session);
@@ -405,7 +408,7 @@ async fn completed(session: &Arc<Session>, place: Place) -> Result<Value, Error>
     .await
 }
 
-fn wire_item(index: usize, item: completion::Item, range: Range, snippets: bool) -> Value {
+fn wire_item(index: usize, item: completion::CompletionEntry, range: Range, snippets: bool) -> Value {
     use ls_types::{CompletionItemKind, InsertTextFormat};
     let snippet = item.snippet.filter(|_| snippets);
     let format = if snippet.is_some() { InsertTextFormat::SNIPPET } else { InsertTextFormat::PLAIN_TEXT };
@@ -425,7 +428,7 @@ fn wire_item(index: usize, item: completion::Item, range: Range, snippets: bool)
     wire
 }
 
-async fn hovered(session: &Arc<Session>, place: Place) -> Result<Value, Error> {
+async fn hovered(session: &Arc<Session>, place: ConfigPosition) -> Result<Value, Error> {
     let services = session.services().await?;
     let markdown = session.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
     let encoding = encoding(session);

@@ -24,7 +24,7 @@ pub(super) async fn diagnostics(server: &Server, params: Value) {
     }
 }
 
-/// What was settled with a client that is listened to: one that opted in, before `shutdown`.
+/// Returns the capabilities of a client that is listened to: one that opted in, before `shutdown`.
 fn listening(server: &Server) -> Option<&Negotiated> {
     let session = &server.session;
     session.negotiated().filter(|negotiated| negotiated.typed && !session.was_shut_down())

@@ -95,14 +95,14 @@ async fn change(
 fn refused(error: ChangeError) -> Error {
     let (kind, hint) = match &error {
         ChangeError::Edit(roo_formats::intents::EditError::Unknown(_)) => {
-            (ErrorKind::NotFound, "roo/intent/list shows what there is.")
+            (ErrorKind::NotFound, "roo/intent/list lists them.")
         }
         ChangeError::Edit(_) | ChangeError::Loosens(_) => {
             (ErrorKind::Mismatch, "Correct the values or the file.")
         }
-        ChangeError::Changed => (ErrorKind::Mismatch, "Show the intent again and ask again."),
+        ChangeError::Changed => (ErrorKind::Mismatch, "Show the intent again and repeat the request."),
         ChangeError::Read(_) | ChangeError::Path(_) | ChangeError::Write(_) | ChangeError::Keep(_) => {
-            (ErrorKind::Storage, "Look at the file of intents and the state directory.")
+            (ErrorKind::Storage, "Check the intents file and the state directory.")
         }
     };
     failure(kind, error.to_string(), None, hint)

@@ -1,11 +1,12 @@
-//! What the client asks: one file for each resource of `roo/*`, and here the methods of plain LSP. Each
-//! handler is a translation; what is done is done by the engine.
+//! Requests of the client: one file for each resource of `roo/*`, and here the methods of plain LSP. Each handler is a
+//! translation; what is done is done by the engine.
 
 mod approval;
 mod command;
 mod editor;
 mod intent;
 mod mode;
+mod model;
 mod profile;
 mod question;
 mod queue;
@@ -52,7 +53,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Params<T> {
     }
 }
 
-/// What is wrong with parameters, and where.
+/// Describes a problem with parameters, and its position.
 pub(super) fn in_words(error: &serde_path_to_error::Error<impl std::fmt::Display>) -> String {
     match error.path().to_string().as_str() {
         "." => error.inner().to_string(),
@@ -92,6 +93,7 @@ methods! {
     "roo/mode/switch" => mode::switch,
     "roo/profile/list" => profile::list,
     "roo/profile/select" => profile::select,
+    "roo/model/list" => model::list,
     "roo/command/list" => command::list,
     "roo/command/background" => command::background,
     "roo/command/stop" => command::stop,

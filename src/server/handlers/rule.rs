@@ -25,7 +25,7 @@ pub(super) async fn revoke(server: &Server, Params(params): Params<RuleRevokePar
 
 fn refused(error: &RuleError) -> tower_lsp::jsonrpc::Error {
     let (kind, hint) = match error {
-        RuleError::Unknown(_) => (ErrorKind::NotFound, "roo/rule/list shows what there is."),
+        RuleError::Unknown(_) => (ErrorKind::NotFound, "roo/rule/list lists them."),
         RuleError::Io { .. } => (ErrorKind::Storage, "Correct or remove that file."),
     };
     failure(kind, error.to_string(), None, hint)

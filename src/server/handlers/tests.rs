@@ -25,7 +25,7 @@ fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// Whether a handler is done the first time it is polled: then it keeps its place in the order.
+/// Returns whether a handler is done the first time it is polled: then it keeps its place in the order.
 fn is_done_at_once(handler: impl Future) -> bool {
     handler.now_or_never().is_some()
 }

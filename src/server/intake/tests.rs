@@ -1,4 +1,4 @@
-//! What the transport of the LSP crate was measured to do wrong, against handlers made for it.
+//! Known faults of the LSP crate's transport, tested with handlers made for it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -110,7 +110,7 @@ async fn go_on(backend: &Backend) -> Result<bool> {
 struct Peer {
     output: WriteHalf<DuplexStream>,
     input: Frames<ReadHalf<DuplexStream>>,
-    server: JoinHandle<Ending>,
+    server: JoinHandle<IntakeEnd>,
     told: Arc<AtomicI32>,
     unblock: Sender<()>,
     next: i64,
@@ -197,7 +197,7 @@ impl Peer {
         assert_eq!(self.answer_to(id).await["result"], "still here");
     }
 
-    async fn ending(self) -> Ending {
+    async fn ending(self) -> IntakeEnd {
         tokio::time::timeout(Duration::from_secs(5), self.server).await.expect("it goes on").unwrap()
     }
 }
@@ -293,7 +293,7 @@ async fn exit_ends_it_though_the_input_stays_open() {
     let mut peer = Peer::new().await;
     peer.ask_plainly("test/never").await;
     peer.write(json!({ "jsonrpc": "2.0", "method": "exit" })).await;
-    assert!(matches!(peer.ending().await, Ending::Exit));
+    assert!(matches!(peer.ending().await, IntakeEnd::Exit));
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn the_end_of_the_input_ends_it_though_handlers_wait() {
     peer.ask_plainly("test/ask").await;
     peer.read().await;
     peer.output.shutdown().await.unwrap();
-    assert!(matches!(peer.ending().await, Ending::EndOfInput));
+    assert!(matches!(peer.ending().await, IntakeEnd::EndOfInput));
 }
 
 #[tokio::test]
@@ -312,7 +312,7 @@ async fn answers_that_are_ready_at_the_end_are_still_written() {
     let id = peer.ask("test/echo", json!(1)).await;
     peer.output.shutdown().await.unwrap();
     peer.answer_to(id).await;
-    assert!(matches!(peer.ending().await, Ending::EndOfInput));
+    assert!(matches!(peer.ending().await, IntakeEnd::EndOfInput));
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
-//! What can be done from within a task document: answer what waits, send the prompt, steer the request.
+//! Code actions of a task document: answer what waits, send the prompt, steer the request.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Result;
 
-use super::story::Asked;
-use super::{Place, steerable, symbols};
+use super::story::OpenQuestion;
+use super::{DocumentPosition, steerable, symbols};
 use crate::server::code_actions::{Action, QUICK_FIX, wire};
 use crate::server::customization::ask;
 use crate::server::session::Session;
@@ -16,7 +16,7 @@ use roo_text::render::one_line;
 const TITLE: usize = 60;
 
 /// `textDocument/codeAction`. Editors take the first one at a stray key, so it is a harmless one.
-pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Value> {
+pub(super) async fn actions(session: &Arc<Session>, place: &DocumentPosition) -> Result<Value> {
     let start = place.prompt_start();
     let offset = place.positions().offset(place.range.end);
     let has_prompt = place.text.get(start..).is_some_and(|prompt| !prompt.trim().is_empty());
@@ -34,7 +34,7 @@ pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Val
     });
     let modes = modes.await?;
     let story = document.story();
-    let mut asked: Vec<(usize, &Asked)> = story
+    let mut asked: Vec<(usize, &OpenQuestion)> = story
         .asked()
         .map(|(_, asked)| {
             let heading = symbols::heading_of(&rendering, asked.id());
@@ -64,7 +64,7 @@ pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Val
             actions.push(action(title, "roo.cancel", json!({ "taskId": branch.id })));
         }
         if let Some(task) = story.runs_command() {
-            let title = "Roo: send the running command to the background".to_owned();
+            let title = "Roo: move the running command to the background".to_owned();
             actions.push(action(title, "roo.backgroundCommand", json!({ "taskId": task })));
         }
         for (id, line) in story.commands() {
@@ -76,7 +76,7 @@ pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Val
             actions.push(action("Roo: cancel the request".to_owned(), "roo.cancel", task));
         }
         for (slug, name) in modes.iter().filter(|(slug, _)| *slug != root.mode) {
-            let title = format!("Roo: go on in the mode {}", one_line(name, TITLE));
+            let title = format!("Roo: switch to the mode {}", one_line(name, TITLE));
             let argument = json!({ "taskId": root.id, "mode": slug });
             actions.push(action(title, "roo.switchMode", argument));
         }
@@ -84,9 +84,9 @@ pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Val
     Ok(wire(session, actions))
 }
 
-fn answers(session: &Session, asked: &Asked, actions: &mut Vec<Action>) {
+fn answers(session: &Session, asked: &OpenQuestion, actions: &mut Vec<Action>) {
     match asked {
-        Asked::Approval(approval) => {
+        OpenQuestion::Approval(approval) => {
             let what = one_line(&approval.title, TITLE);
             let id = &approval.approval_id;
             actions.push(action(format!("Roo: show {what}"), "roo.showDiff", json!({ "approvalId": id })));
@@ -102,7 +102,7 @@ fn answers(session: &Session, asked: &Asked, actions: &mut Vec<Action>) {
                 actions.push(action(title, "roo.approve", argument));
             }
         }
-        Asked::Question(question) => {
+        OpenQuestion::Question(question) => {
             for (number, suggestion) in (1..).zip(&question.suggestions) {
                 let title = format!("Roo: answer {number}: {}", one_line(&suggestion.label(), TITLE));
                 let argument = json!({ "questionId": question.question_id, "text": suggestion.text });

@@ -1,5 +1,5 @@
-//! What can be written in the prompt of a task document: `@` and a file or what else can be pointed at, `/`
-//! and a mode or a command.
+//! Completion in the prompt of a task document: `@` and a file or what else can be pointed at, `/` and a mode or a
+//! command.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 
-use super::Place;
+use super::DocumentPosition;
 use crate::server::customization::ask;
 use crate::server::session::Session;
 use roo_text::position::Range;
 use roo_text::render::one_line;
 use roo_workspace::{FoundKind, Purpose, Walk, Workspace};
 
-/// How much is looked at to find files, and how many are offered.
+/// Maximum number of entries searched to find files, and of files offered.
 const ENTRIES_TRIED: usize = 20_000;
 const FILES: usize = 200;
 /// The longest description, in characters.
@@ -25,7 +25,7 @@ const KEYWORD: u32 = 14;
 const MODE: u32 = 20;
 const COMMAND: u32 = 3;
 
-/// What is being written at a place.
+/// Token that is being written.
 #[derive(Debug, PartialEq, Eq)]
 enum Token<'a> {
     /// Behind `@`.
@@ -45,13 +45,13 @@ fn token(prompt: &str) -> Option<Token<'_>> {
 }
 
 /// `textDocument/completion`.
-pub(super) async fn complete(session: &Arc<Session>, place: &Place) -> Result<Value> {
+pub(super) async fn complete(session: &Arc<Session>, place: &DocumentPosition) -> Result<Value> {
     let positions = place.positions();
     let offset = positions.offset(place.position);
     let prompt = place.prompt_start();
     let Some(token) = place.text.get(prompt..offset).and_then(token) else { return Ok(Value::Null) };
     let (Token::At(typed) | Token::Slash(typed, _)) = &token;
-    let range = Place::range_of(&positions, &(offset - typed.len() - 1..offset));
+    let range = DocumentPosition::range_of(&positions, &(offset - typed.len() - 1..offset));
     let services = session.services().await?;
     match token {
         Token::Slash(_, first) => {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower_lsp::ls_types::notification::Notification;
 
-use super::story::{Asked, MarkKind, Rendering};
+use super::story::{MarkKind, OpenQuestion, Rendering};
 use super::{TaskDocument, prompt};
 use crate::server::editor::ClientEditor;
 use crate::server::session::{Session, WorkspaceServices};
@@ -27,10 +27,10 @@ use roo_workspace::{Document, Editor as _, FileOperations, file_uri};
 const EDITS: Duration = Duration::from_millis(250);
 /// The shortest time between two writes to the disk.
 const WRITES: Duration = Duration::from_secs(1);
-/// How long an editor may take to answer, and then to show what came of it.
+/// Time limit for an editor to answer, and then to show the result.
 const ANSWER: Duration = Duration::from_secs(10);
 const CHANGE: Duration = Duration::from_secs(5);
-/// How often an editor may refuse an edit of a text that it still has, before the disk has to do.
+/// Number of refusals of an edit after which the document is written to disk.
 const REFUSALS: u32 = 3;
 /// The largest document that is read back from the disk, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -72,7 +72,7 @@ struct Delivery {
     uri: String,
     /// The version of the editor's document that was looked at last; none while it is closed.
     seen: Option<i32>,
-    /// How often the editor refused an edit in a row.
+    /// Number of refusals by the editor in a row.
     refusals: u32,
     /// The diagnostics that the client has.
     diagnostics: Value,
@@ -94,7 +94,7 @@ impl Delivery {
                         is_due = true;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "a task document can't be written any more");
+                        tracing::warn!(%error, "a task document can no longer be written");
                         break;
                     }
                 },
@@ -170,7 +170,7 @@ impl Delivery {
         self.session.negotiated().is_some_and(|negotiated| negotiated.edits.is_some())
     }
 
-    /// What the document is to be, and from what on it is its user's.
+    /// Returns the intended text of the document, and where the user's part begins.
     fn wanted(&self, text: &str, rendering: &Rendering) -> String {
         let mut texts = self.document.texts();
         let users = text.get(prompt::start(text, &texts.known())..).unwrap_or_default();
@@ -210,7 +210,7 @@ impl Delivery {
             reviews: false,
             saves: false,
         };
-        let applied = editor.apply_edit("The task goes on", &open.uri, open.version, vec![(range, text)]);
+        let applied = editor.apply_edit("The task continues", &open.uri, open.version, vec![(range, text)]);
         match timeout(ANSWER, applied).await {
             Ok(Ok(())) => {
                 self.refusals = 0;
@@ -313,7 +313,7 @@ impl Delivery {
             if let MarkKind::Asked(id) = &mark.kind
                 && let Some((_, asked)) = story.asked().find(|(_, asked)| asked.id() == id)
             {
-                if let Asked::Approval(approval) = asked {
+                if let OpenQuestion::Approval(approval) = asked {
                     self.session.shown_approvals.note(approval);
                 }
                 // Information: it is nothing wrong, and it is not to be overlooked.
@@ -325,7 +325,7 @@ impl Delivery {
             && root.state == TaskState::Interrupted
             && let Some(mark) = rendering.marks.iter().rev().find(|mark| section(&mark.kind))
         {
-            found.push(diagnostic(&mark.range, 4, "interrupted: roo.resume goes on".to_owned()));
+            found.push(diagnostic(&mark.range, 4, "interrupted: run roo.resume to continue".to_owned()));
         }
         found.into()
     }

@@ -1,5 +1,5 @@
-//! What a hover in a task document tells: the whole of a command's output on the line of its call, else the
-//! details of the task in whose section it is.
+//! Hover in a task document: the whole of a command's output on the line of its call, else the details of the task in
+//! whose section it is.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Result;
 
 use super::story::{Invocation, MarkKind};
-use super::{Place, markdown, symbols};
+use super::{DocumentPosition, markdown, symbols};
 use crate::server::session::Session;
 use roo_protocol::message::{MessageKind, Say};
 
 /// `textDocument/hover`.
-pub(super) async fn hover(session: &Arc<Session>, place: &Place) -> Result<Value> {
+pub(super) async fn hover(session: &Arc<Session>, place: &DocumentPosition) -> Result<Value> {
     let (Some(document), Some(rendering)) = (&place.document, place.rendering()) else {
         return Ok(Value::Null);
     };

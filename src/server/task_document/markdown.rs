@@ -51,7 +51,7 @@ fn fence_of(line: &str) -> Option<(char, usize)> {
     (length >= 3).then_some((mark, length))
 }
 
-/// What somebody else said, as a quotation.
+/// Formats somebody else's words as a quotation.
 pub(super) fn quote(text: &str) -> String {
     let shown = visible(text.trim());
     let lines: Vec<String> = shown

@@ -46,7 +46,7 @@ use roo_workspace::path_of;
 
 /// The document's name in the directory of its request.
 const FILE: &str = "task.md";
-/// How long the first text of a document is waited for.
+/// Time limit for the first text of a document.
 const FIRST: Duration = Duration::from_secs(5);
 
 /// The documents that are being written, by request.
@@ -82,13 +82,13 @@ struct TaskDocument {
     path: PathBuf,
     story: Mutex<Story>,
     texts: Mutex<Texts>,
-    /// Whether the first text is written.
+    /// True if the first text is written.
     begun: watch::Sender<bool>,
     /// There is something to do besides what events bring.
     wake: Notify,
 }
 
-/// What the server has written of a document.
+/// Texts that the server has written to a document.
 #[derive(Clone, Default)]
 struct Texts {
     /// The last one that is known to have arrived.
@@ -105,7 +105,7 @@ impl Texts {
         [&self.sent.text, &self.arrived.text]
     }
 
-    /// What the editor has.
+    /// Returns the rendering that the editor has.
     fn shown(&self, text: &str) -> &Arc<Rendering> {
         let is_sent = !self.sent.text.is_empty() && text.starts_with(&self.sent.text);
         if is_sent { &self.sent } else { &self.arrived }
@@ -187,7 +187,7 @@ pub(super) fn follow(session: &Arc<Session>, sync: &TextSync) {
     });
 }
 
-/// What `roo.sendPrompt` came to.
+/// Result of `roo.sendPrompt`.
 pub(super) enum Sent {
     /// A request is to begin.
     Started(TaskStartParams),
@@ -201,7 +201,7 @@ pub(super) async fn send_prompt(
     services: &Arc<WorkspaceServices>,
     uri: &str,
 ) -> Result<Sent> {
-    let empty = || Error::invalid_params("write something below `## Prompt` first");
+    let empty = || Error::invalid_params("write a message below `## Prompt` first");
     let modes = super::customization::ask(services, |customization| {
         let commands: Vec<String> =
             customization.commands().into_iter().map(|command| command.name).collect();
@@ -225,7 +225,7 @@ pub(super) async fn send_prompt(
         return Ok(Sent::Started(params));
     }
     let Some(document) = session.task_documents.find(uri) else {
-        let message = format!("{uri} is no task document; roo.openTask opens one");
+        let message = format!("{uri} is not a task document; open one with roo.openTask");
         return Err(failure(ErrorKind::NotFound, message, None, "Run roo.openTask."));
     };
     let written = match session.documents.get(uri) {
@@ -262,8 +262,8 @@ async fn tell(
         let story = document.story();
         let mut asked = story.asked();
         let question = asked.find_map(|(task, asked)| match asked {
-            story::Asked::Question(question) => Some((task.clone(), question.question_id.clone())),
-            story::Asked::Approval(_) => None,
+            story::OpenQuestion::Question(question) => Some((task.clone(), question.question_id.clone())),
+            story::OpenQuestion::Approval(_) => None,
         });
         let waiting = story.asked().next().map(|(task, _)| task.clone());
         (question, waiting)
@@ -288,10 +288,10 @@ async fn tell(
     Ok(task_id)
 }
 
-/// Where in a document a request asks, as far as it says so.
+/// Position of a request in a document, as far as it gives one.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct DocumentParams {
     #[serde(default)]
     position: Position,
     #[serde(default)]
@@ -320,7 +320,7 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> std::result::R
     if known.is_none() && !is_new && !nothing {
         return Err(request);
     }
-    let request: DocumentRequest<Asked> = match document_request::read(request) {
+    let request: DocumentRequest<DocumentParams> = match document_request::read(request) {
         Ok(request) => request,
         Err(answer) => return Ok(answer),
     };
@@ -332,8 +332,14 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> std::result::R
     let session = Arc::clone(session);
     let encoding = session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default();
     Ok(request.answer_with(|method, asked| async move {
-        let place =
-            Place { uri, document: known, text, position: asked.position, range: asked.range, encoding };
+        let place = DocumentPosition {
+            uri,
+            document: known,
+            text,
+            position: asked.position,
+            range: asked.range,
+            encoding,
+        };
         match &*method {
             "textDocument/documentSymbol" => Ok(symbols::symbols(&session, &place)),
             "textDocument/documentLink" => Ok(symbols::links(&place)),
@@ -344,8 +350,8 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> std::result::R
     }))
 }
 
-/// Where in a document of ours something is asked.
-struct Place {
+/// Position in a task document.
+struct DocumentPosition {
     uri: String,
     /// None for a request that has not begun.
     document: Option<Arc<TaskDocument>>,
@@ -356,13 +362,13 @@ struct Place {
     encoding: Encoding,
 }
 
-impl Place {
-    /// What the server has written of it, as the editor has it.
+impl DocumentPosition {
+    /// Returns the rendering in the editor's version.
     fn rendering(&self) -> Option<Arc<Rendering>> {
         Some(Arc::clone(self.document.as_ref()?.texts().shown(&self.text)))
     }
 
-    /// Where the user's part begins.
+    /// Returns the offset of the user's part.
     fn prompt_start(&self) -> usize {
         match &self.document {
             Some(document) => prompt::start(&self.text, &document.texts().known()),
@@ -374,13 +380,13 @@ impl Place {
         Positions::new(&self.text, self.encoding)
     }
 
-    /// Where a part of a rendering stands in the editor's text.
+    /// Converts a range of a rendering to the editor's text.
     fn range_of(positions: &Positions<'_>, range: &std::ops::Range<usize>) -> Range {
         Range { start: positions.position(range.start), end: positions.position(range.end) }
     }
 }
 
-/// Whether a task in this state can be cancelled, and whether it can be resumed.
+/// Returns whether a task in this state can be cancelled, and whether it can be resumed.
 fn steerable(state: TaskState) -> (bool, bool) {
     match state {
         TaskState::Running | TaskState::Waiting | TaskState::Paused => (true, false),

@@ -22,15 +22,15 @@ use roo_workspace::{Document, Editor as _, FileOperations, file_uri, path_of};
 
 /// Its name in the workspace's part of the state directory.
 const FILE: &str = "new-request.md";
-const BEGIN: &str = "# A new request\n\nWrite below what is to be done, then run the code action \
+const BEGIN: &str = "# A new request\n\nDescribe the task below, then run the code action \
                      \"Roo: send the prompt\".\n";
 const ABOUT: &str = "\n## About\n\n";
-/// How long an editor may take to answer.
+/// Time limit for an editor's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The largest one that is read from the disk, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Whether a document could be one, by its names alone.
+/// Returns whether a document could be one, by its names alone.
 pub(super) fn is_one(uri: &str) -> bool {
     let Some(path) = path_of(uri) else { return false };
     let above = path.parent().and_then(Path::parent).and_then(Path::file_name);
@@ -79,7 +79,7 @@ impl NewRequest {
         prompt::of(&self.text, &[])
     }
 
-    /// What it is about.
+    /// Returns the context of the request.
     pub(super) fn context(&self) -> Vec<ContextItem> {
         let head = self.text.get(..prompt::start(&self.text, &[])).unwrap_or_default();
         head.lines().filter_map(read_link).collect()
@@ -88,7 +88,7 @@ impl NewRequest {
     /// Gives it another text: in the editor if that has it open.
     async fn replace(&self, session: &Session, text: String) -> Result<()> {
         let failed =
-            |message: String| failure(ErrorKind::Storage, message, None, "Look at the state directory.");
+            |message: String| failure(ErrorKind::Storage, message, None, "Check the state directory.");
         let negotiated = session.negotiated();
         let edits = negotiated.and_then(|negotiated| Some((negotiated.edits?, negotiated.encoding)));
         if let (Some(open), Some((edits, encoding))) = (&self.open, edits) {
@@ -106,7 +106,7 @@ impl NewRequest {
             return match timeout(ANSWER, applied).await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => Err(failed(error.to_string())),
-                Err(_) => Err(failed("the editor does not answer".to_owned())),
+                Err(_) => Err(failed("the editor did not answer".to_owned())),
             };
         }
         let path = self.path.clone();
@@ -145,7 +145,7 @@ pub(in crate::server) async fn empty(session: &Arc<Session>, services: &Arc<Work
     if let Ok(request) = NewRequest::of(session, services).await
         && let Err(error) = request.replace(session, written(&[], None, "\n")).await
     {
-        tracing::warn!(%error, "what was sent still stands in the document of new requests");
+        tracing::warn!(%error, "the text that was sent could not be removed from the document for new requests");
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// The heading behind which the user writes.
 pub(super) const HEADING: &str = "\n## Prompt\n";
 
-/// Where the user's part of a text begins. What the server has written is known by its text; where the user
+/// Returns the offset of the user's part of a text. What the server has written is known by its text; where the user
 /// has changed that, by the last heading; where that is gone too, all that differs is the user's.
 pub(super) fn start(text: &str, written: &[&str]) -> usize {
     let ours = |written: &&&str| !written.is_empty() && text.starts_with(**written);
@@ -21,7 +21,7 @@ pub(super) fn start(text: &str, written: &[&str]) -> usize {
     written.iter().map(|known| common_prefix(text, known)).max().unwrap_or_default()
 }
 
-/// What the user has written.
+/// Returns the user's text.
 pub(super) fn of(text: &str, written: &[&str]) -> String {
     text.get(start(text, written)..).unwrap_or_default().trim().to_owned()
 }

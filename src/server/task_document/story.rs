@@ -20,7 +20,7 @@ use roo_workspace::{file_uri, path_of};
 
 /// The longest title of a task in a heading, in characters.
 const TITLE: usize = 80;
-/// How many of the last lines of running output are shown.
+/// Number of lines of running output that are shown.
 const OUTPUT: usize = 20;
 /// Tools whose subject is the path of one file.
 const OF_FILES: &[&str] =
@@ -35,18 +35,18 @@ pub(super) struct Invocation {
     pub(super) title: String,
     pub(super) mode: String,
     pub(super) state: TaskState,
-    /// Why it is in its state, where that isn't plain.
+    /// Reason why it is in its state, where that isn't plain.
     pub(super) reason: Option<String>,
     pub(super) result: Option<String>,
     pub(super) usage: Usage,
     pub(super) tool_usage: ToolUsage,
     queue: Vec<QueueItem>,
-    /// What the user said while a question waited: mostly its answer.
+    /// Message of the user while a question waited: mostly its answer.
     held: Option<String>,
 }
 
 impl Invocation {
-    /// What it is called.
+    /// Returns its name.
     pub(super) fn name(&self) -> String {
         let title = one_line(&self.title, TITLE);
         let name = if self.id.is_root() { self.mode.clone() } else { format!("{title} ({})", self.mode) };
@@ -54,14 +54,14 @@ impl Invocation {
     }
 }
 
-/// What waits for the user.
+/// Approval or question that waits for the user.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum OpenQuestion {
     Approval(PendingApproval),
     Question(PendingQuestion),
 }
 
-impl Asked {
+impl OpenQuestion {
     pub(super) fn id(&self) -> &str {
         match self {
             Self::Approval(approval) => approval.approval_id.as_str(),
@@ -69,7 +69,7 @@ impl Asked {
         }
     }
 
-    /// What is asked, on one line.
+    /// Returns its title, on one line.
     pub(super) fn title(&self) -> String {
         match self {
             Self::Approval(approval) => one_line(&approval.title, TITLE),
@@ -78,15 +78,15 @@ impl Asked {
     }
 }
 
-/// What is not over.
+/// Entry that is not over.
 #[derive(Clone, Debug)]
 enum Open {
     Message { id: String, say: Say, text: String },
     Tool { call: ToolCallId, name: String, subject: String, output: String },
-    Asked(Asked),
+    Asked(OpenQuestion),
 }
 
-/// What a part of the text is.
+/// Kind of a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MarkKind {
     /// The heading of a task's section; the section goes on to the next one.
@@ -95,13 +95,13 @@ pub(super) enum MarkKind {
     Asked(String),
     /// The line of a finished call.
     Call(TaskId, ToolCallId),
-    /// What names a file.
+    /// Name of a file.
     Link(String),
 }
 
 /// A part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct TextMark {
     pub(super) kind: MarkKind,
     /// In bytes.
     pub(super) range: Range<usize>,
@@ -111,19 +111,19 @@ pub(super) struct Mark {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rendering {
     pub(super) text: String,
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<TextMark>,
 }
 
 /// A text that is written block by block.
 #[derive(Clone, Debug, Default)]
 struct Page {
-    /// How much text stands before this one.
+    /// Length of the text before this one.
     base: usize,
     text: String,
-    marks: Vec<Mark>,
+    marks: Vec<TextMark>,
     /// The task whose section it ends in.
     section: Option<TaskId>,
-    /// Whether the last block is an item of a list.
+    /// True if the last block is an item of a list.
     in_list: bool,
 }
 
@@ -165,7 +165,7 @@ impl Page {
     }
 
     fn mark(&mut self, kind: MarkKind, start: usize, length: usize) {
-        self.marks.push(Mark { kind, range: start..start + length });
+        self.marks.push(TextMark { kind, range: start..start + length });
     }
 
     /// Sees to it that what follows stands in a task's section.
@@ -193,14 +193,14 @@ pub(super) struct Story {
     /// The workspace's folders.
     roots: Vec<PathBuf>,
     tasks: Vec<Invocation>,
-    /// What is over.
+    /// Finished part.
     page: Page,
     open: Vec<(TaskId, Open)>,
-    /// What the calls that began are and work on.
+    /// Names and subjects of the calls that began.
     calls: HashMap<(TaskId, ToolCallId), (String, String)>,
     /// The commands in the background, with their lines.
     commands: Vec<(CommandId, String)>,
-    /// What the server as a whole has to say.
+    /// Warning of the server as a whole.
     warning: Option<String>,
 }
 
@@ -224,15 +224,15 @@ impl Story {
         self.tasks.first()
     }
 
-    /// What waits for the user, oldest first.
-    pub(super) fn asked(&self) -> impl Iterator<Item = (&TaskId, &Asked)> {
+    /// Returns what waits for the user, oldest first.
+    pub(super) fn asked(&self) -> impl Iterator<Item = (&TaskId, &OpenQuestion)> {
         self.open.iter().filter_map(|(task, open)| match open {
             Open::Asked(asked) => Some((task, asked)),
             _ => None,
         })
     }
 
-    /// Whether a call that has begun runs a command.
+    /// Returns whether a call that has begun runs a command.
     pub(super) fn is_command(&self, task: &TaskId, call: &ToolCallId) -> bool {
         let call = self.calls.get(&(task.clone(), call.clone()));
         call.is_some_and(|(name, _)| name == "execute_command")
@@ -289,23 +289,26 @@ impl Story {
             Event::ToolStarted { tool_call_id, name, subject } => {
                 self.started(task, tool_call_id, name, subject);
             }
-            Event::ToolFinished { tool_call_id, status, summary } => {
+            Event::ToolFinished { tool_call_id, status, summary, .. } => {
                 self.finished(task, tool_call_id, *status, summary, output);
             }
             Event::CommandBackgrounded { command_id, command, .. } => {
                 self.commands.push((command_id.clone(), command.clone()));
-                let text =
-                    format!("*{} runs on in the background as {}*", code(command), line(command_id.as_str()));
+                let text = format!(
+                    "*{} continues in the background as {}*",
+                    code(command),
+                    line(command_id.as_str())
+                );
                 self.note(task, &text);
             }
             Event::CommandEnded { command_id, summary, .. } => {
                 self.commands.retain(|(id, _)| id != command_id);
                 self.note(task, &format!("*{} has ended: {}*", line(command_id.as_str()), line(summary)));
             }
-            Event::ApprovalRequested { approval } => self.ask(task, Asked::Approval(approval.clone())),
-            Event::QuestionAsked { question } => self.ask(task, Asked::Question(question.clone())),
+            Event::ApprovalRequested { approval } => self.ask(task, OpenQuestion::Approval(approval.clone())),
+            Event::QuestionAsked { question } => self.ask(task, OpenQuestion::Question(question.clone())),
             Event::ApprovalResolved { approval_id, by, option_id } => {
-                if let Some(Asked::Approval(approval)) = self.answered(approval_id.as_str()) {
+                if let Some(OpenQuestion::Approval(approval)) = self.answered(approval_id.as_str()) {
                     let chosen =
                         approval.options.iter().find(|option| Some(&option.id) == option_id.as_ref());
                     let answer = match (option_id, chosen) {
@@ -320,7 +323,7 @@ impl Story {
                 }
             }
             Event::QuestionAnswered { question_id, by, text } => {
-                if let Some(Asked::Question(question)) = self.answered(question_id.as_str()) {
+                if let Some(OpenQuestion::Question(question)) = self.answered(question_id.as_str()) {
                     let held = self.task_mut(task).and_then(|task| task.held.take());
                     self.enter(task);
                     question_block(&mut self.page, &question, false);
@@ -348,11 +351,11 @@ impl Story {
                 let what = [("mode", mode), ("profile", profile)];
                 let what =
                     what.iter().filter_map(|(what, name)| Some(format!("the {what} {}", name.as_ref()?)));
-                let text = format!("*goes on with {}*", what.collect::<Vec<_>>().join(" and "));
+                let text = format!("*continues with {}*", what.collect::<Vec<_>>().join(" and "));
                 self.note(task, &text);
             }
             Event::IntentSelected { intent_id, name, .. } => {
-                self.note(task, &format!("*works for the intent {}: {}*", line(intent_id), line(name)));
+                self.note(task, &format!("*works on the intent {}: {}*", line(intent_id), line(name)));
             }
             Event::TodoChanged { items } => {
                 self.enter(task);
@@ -400,7 +403,9 @@ impl Story {
         if let Some(root) = self.root() {
             let advice = match root.state {
                 TaskState::Interrupted => Some("*Interrupted. Resume it to go on.*"),
-                TaskState::Cancelled | TaskState::Failed => Some("*It ended. Resume it, or say more below.*"),
+                TaskState::Cancelled | TaskState::Failed => {
+                    Some("*It has ended. Resume it, or write a message below.*")
+                }
                 _ => None,
             };
             if let Some(advice) = advice {
@@ -477,7 +482,7 @@ impl Story {
         self.page.block(&quote(text));
     }
 
-    fn ask(&mut self, task: &TaskId, asked: Asked) {
+    fn ask(&mut self, task: &TaskId, asked: OpenQuestion) {
         self.set_state(task, TaskState::Waiting, None);
         // One thing at a time: what is asked again after an interruption takes the place of what was.
         self.open.retain(|(owner, open)| owner != task || !matches!(open, Open::Asked(_)));
@@ -485,7 +490,7 @@ impl Story {
     }
 
     /// Takes what was asked out of what waits.
-    fn answered(&mut self, id: &str) -> Option<Asked> {
+    fn answered(&mut self, id: &str) -> Option<OpenQuestion> {
         let is_it = |(_, open): &(TaskId, Open)| matches!(open, Open::Asked(asked) if asked.id() == id);
         let (task, open) = self.open.remove(self.open.iter().position(is_it)?);
         self.set_state(&task, TaskState::Running, None);
@@ -547,8 +552,9 @@ impl Story {
             }
             MessageKind::Say(Say::Text) => self.said(task, &message.text),
             MessageKind::Say(Say::UserFeedback) => {
-                let asks =
-                    self.asked().any(|(owner, asked)| owner == task && matches!(asked, Asked::Question(_)));
+                let asks = self
+                    .asked()
+                    .any(|(owner, asked)| owner == task && matches!(asked, OpenQuestion::Question(_)));
                 match self.task_mut(task).filter(|_| asks) {
                     Some(invocation) => invocation.held = Some(message.text.clone()),
                     None => self.said(task, &message.text),
@@ -679,8 +685,8 @@ impl Story {
                     page.block(&fenced("", &lines[lines.len().saturating_sub(OUTPUT)..].join("\n")));
                 }
             }
-            Open::Asked(Asked::Approval(approval)) => approval_block(page, approval, None),
-            Open::Asked(Asked::Question(question)) => question_block(page, question, true),
+            Open::Asked(OpenQuestion::Approval(approval)) => approval_block(page, approval, None),
+            Open::Asked(OpenQuestion::Question(question)) => question_block(page, question, true),
         }
     }
 
@@ -697,7 +703,7 @@ impl Story {
     }
 }
 
-/// What a model thinks.
+/// Formats a model's reasoning.
 fn thought(text: &str) -> String {
     format!("> *thinks*\n>\n{}", quote(text))
 }

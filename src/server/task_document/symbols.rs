@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use super::Place;
-use super::story::{Invocation, Mark, MarkKind, Rendering, Story};
+use super::DocumentPosition;
+use super::story::{Invocation, MarkKind, Rendering, Story, TextMark};
 use crate::server::session::Session;
 use roo_protocol::ids::TaskId;
 
@@ -15,11 +15,11 @@ const WAITS: u32 = 24;
 
 /// `textDocument/documentSymbol`: as a tree where the client knows trees, else as a list that is drawn like
 /// one.
-pub(super) fn symbols(session: &Session, place: &Place) -> Value {
+pub(super) fn symbols(session: &Session, place: &DocumentPosition) -> Value {
     let (Some(document), Some(rendering)) = (&place.document, place.rendering()) else { return json!([]) };
     let hierarchical = session.negotiated().is_some_and(|negotiated| negotiated.symbol_trees);
     let story = document.story();
-    let tree = Tree { place, story: &story, rendering: &rendering, positions: place.positions() };
+    let tree = SymbolTree { place, story: &story, rendering: &rendering, positions: place.positions() };
     let Some(root) = story.root() else { return json!([]) };
     if hierarchical {
         return json!([tree.symbol(root)]);
@@ -30,31 +30,31 @@ pub(super) fn symbols(session: &Session, place: &Place) -> Value {
 }
 
 /// `textDocument/documentLink`.
-pub(super) fn links(place: &Place) -> Value {
+pub(super) fn links(place: &DocumentPosition) -> Value {
     let Some(rendering) = place.rendering() else { return Value::Null };
     let positions = place.positions();
-    let link = |mark: &Mark| match &mark.kind {
+    let link = |mark: &TextMark| match &mark.kind {
         MarkKind::Link(uri) => {
-            Some(json!({ "range": Place::range_of(&positions, &mark.range), "target": uri }))
+            Some(json!({ "range": DocumentPosition::range_of(&positions, &mark.range), "target": uri }))
         }
         _ => None,
     };
     rendering.marks.iter().filter_map(link).collect()
 }
 
-struct Tree<'a> {
-    place: &'a Place,
+struct SymbolTree<'a> {
+    place: &'a DocumentPosition,
     story: &'a Story,
     rendering: &'a Rendering,
     positions: roo_text::position::Positions<'a>,
 }
 
-impl Tree<'_> {
+impl SymbolTree<'_> {
     fn children(&self, of: &TaskId) -> impl Iterator<Item = &Invocation> {
         self.story.tasks().iter().filter(move |task| task.parent.as_ref() == Some(of))
     }
 
-    /// What waits in a task: where, and what.
+    /// Returns what waits in a task: where, and what.
     fn waits(&self, task: &TaskId) -> Vec<(Range<usize>, String)> {
         let asked = self.story.asked().filter(|(owner, _)| *owner == task);
         asked
@@ -68,7 +68,7 @@ impl Tree<'_> {
             .waits(&task.id)
             .into_iter()
             .map(|(range, title)| {
-                let range = Place::range_of(&self.positions, &range);
+                let range = DocumentPosition::range_of(&self.positions, &range);
                 json!({ "name": format!("? {title}"), "kind": WAITS, "range": range, "selectionRange": range })
             })
             .collect();
@@ -77,8 +77,8 @@ impl Tree<'_> {
             "name": task.name(),
             "detail": task.state.as_str(),
             "kind": TASK,
-            "range": Place::range_of(&self.positions, &self.whole(&task.id)),
-            "selectionRange": Place::range_of(&self.positions, &heading),
+            "range": DocumentPosition::range_of(&self.positions, &self.whole(&task.id)),
+            "selectionRange": DocumentPosition::range_of(&self.positions, &heading),
             "children": children,
         })
     }
@@ -98,7 +98,8 @@ impl Tree<'_> {
         let heading = sections(self.rendering, &task.id).next().map(|section| section.0).unwrap_or_default();
         let name = format!("{}{}: {}", branch(depth), task.name(), task.state.as_str());
         let mut push = |name: String, kind: u32, range: &Range<usize>, container: Option<&str>| {
-            let location = json!({ "uri": self.place.uri, "range": Place::range_of(&self.positions, range) });
+            let location =
+                json!({ "uri": self.place.uri, "range": DocumentPosition::range_of(&self.positions, range) });
             let mut symbol = json!({ "name": name, "kind": kind, "location": location });
             if let Some(container) = container {
                 symbol["containerName"] = container.into();
@@ -138,9 +139,9 @@ fn sections<'a>(
     })
 }
 
-/// Where something that waits stands.
+/// Returns the heading of something that waits.
 pub(super) fn heading_of(rendering: &Rendering, id: &str) -> Option<Range<usize>> {
-    let is_it = |mark: &&Mark| matches!(&mark.kind, MarkKind::Asked(asked) if asked == id);
+    let is_it = |mark: &&TextMark| matches!(&mark.kind, MarkKind::Asked(asked) if asked == id);
     rendering.marks.iter().find(is_it).map(|mark| mark.range.clone())
 }
 

@@ -83,10 +83,7 @@ fn what_a_user_has_not_been_shown_is_not_allowed_by_a_bare_command() {
     for argument in [Value::Null, json!({ "optionId": "allow_once" })] {
         let mut client = Client::start(&home, Options::plain());
         let refused = client.refused("workspace/executeCommand", executes("roo.approve", argument));
-        assert!(
-            refused["message"].as_str().unwrap().contains("what you had not seen, Run echo x"),
-            "{refused}"
-        );
+        assert!(refused["message"].as_str().unwrap().contains("you had not seen Run echo x"), "{refused}");
         client.message("nothing was allowed yet");
         client.kill();
     }
@@ -245,7 +242,7 @@ fn a_command_that_is_too_long_for_a_glance_is_allowed_only_after_all_of_it_was_o
         "approvalId": asked["approvalId"], "digest": asked["digest"], "optionId": "allow_once",
     });
     let refused = client.refused("roo/approval/respond", answer.clone());
-    assert!(refused["message"].as_str().unwrap().contains("open all of it first"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("open the whole text first"), "{refused}");
     assert!(!home.work("ran").exists());
     answer["opened"] = true.into();
     assert_eq!(client.request("roo/approval/respond", answer)["accepted"], true);

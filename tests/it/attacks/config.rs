@@ -203,7 +203,7 @@ fn names_that_a_user_or_a_workspace_adds_are_asked_about_and_none_is_taken_away(
     ground.write("ws/.rooprotected", "a{\n");
     let told = ground.put("src/lib.rs", &[]);
     assert_eq!(told.verdict, "ask protected", "{told:?}");
-    assert!(told.errors.contains(".rooprotected can't be understood in line 1"), "{told:?}");
+    assert!(told.errors.contains(".rooprotected can't be parsed in line 1"), "{told:?}");
 }
 
 #[test]

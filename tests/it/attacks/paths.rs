@@ -372,7 +372,7 @@ fn a_link_that_each_process_has_for_itself_leads_nowhere() {
     for path in ["/proc/self/cwd/a.txt", "/proc/thread-self/root/etc/passwd", "here/a.txt", "/dev/stdin"] {
         let told = ground.tool_with("read_file", json!({ "path": path }), &["--allow"]);
         assert!(!told.verdict.starts_with("allow") && !told.text.contains("inside"), "{path}: {told:?}");
-        assert!(told.text.contains("another place for each process"), "{path}: {told:?}");
+        assert!(told.text.contains("another target in each process"), "{path}: {told:?}");
         for command in [format!("cat <{path}"), format!("cat {path}"), format!("true >>{path}")] {
             let told = ground.tool("execute_command", json!({ "command": command }));
             assert!(told.verdict.starts_with("ask"), "{command}: {told:?}");

@@ -103,6 +103,7 @@ fn the_tools_have_their_reference() {
         (Group::Read, "Group `read`"),
         (Group::Edit, "Group `edit`"),
         (Group::Command, "Group `command`"),
+        (Group::Mcp, "Group `mcp`"),
         (Group::Delegation, "In modes that may delegate"),
         (Group::Intents, "In every mode, where the workspace declares intents"),
         (Group::Always, "In every mode"),
@@ -110,7 +111,7 @@ fn the_tools_have_their_reference() {
         write!(page, "\n## {heading}\n").unwrap();
         for tool in TOOLS.iter().filter(|tool| tool.group == group) {
             write!(page, "\n### `{}`\n\n{}\n", tool.name.as_str(), sentence(tool.description)).unwrap();
-            if tool.is_opt_in() {
+            if tool.is_opt_in {
                 page.push_str("\nA model gets it only by `includedTools` of its profile, or by default for some models.\n");
             }
             if !tool.parameters.is_empty() {

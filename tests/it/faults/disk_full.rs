@@ -94,7 +94,7 @@ async fn endures(names: &'static [&'static str], first: usize, fault: Fault) -> 
         assert_eq!(failures.load(Ordering::SeqCst), 0, "{place}");
         return false;
     };
-    assert!(reason.contains("until that is mended"), "{place}: {reason}");
+    assert!(reason.contains("until this is fixed"), "{place}: {reason}");
     let before = world(&fixture);
     // Who comes late is told too.
     let mut late = fixture.watch(task.task.clone(), 0).await;
@@ -173,7 +173,10 @@ fn a_run_that_nobody_watches_ends_with_a_message_where_no_more_can_be_kept() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", &told[told.len().saturating_sub(2000)..]);
     let last = told.lines().next_back().unwrap();
-    assert!(last.contains("go on with: roo-lsp tasks resume ") && last.contains("File too large"), "{last}");
+    assert!(
+        last.contains("continue with: roo-lsp tasks resume ") && last.contains("File too large"),
+        "{last}"
+    );
     assert_eq!(told.matches("roo_lsp::").count(), 0, "{last}");
 }
 
@@ -193,7 +196,7 @@ async fn the_room_that_is_kept_back_is_used_when_there_is_no_other() {
     });
     let mut task = fixture.start("Count.").await;
     let reason = degraded(&mut task).await.unwrap();
-    assert!(reason.contains("64 MiB kept back for this are in use now"), "{reason}");
+    assert!(reason.contains("64 MiB reserved for this are now in use"), "{reason}");
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
 }
 

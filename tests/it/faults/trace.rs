@@ -34,7 +34,7 @@ async fn nothing_more_is_changed_while_the_trace_can_not_be_kept_and_everybody_i
         })
         .await;
     assert!(reason.contains("what agents do is not recorded"), "{reason}");
-    assert!(reason.ends_with("Nothing is changed or run until that is mended."), "{reason}");
+    assert!(reason.ends_with("Nothing is changed or run until this is fixed."), "{reason}");
     let mut again = 0;
     let question = task
         .until(|event| {

@@ -160,7 +160,8 @@ async fn a_grant_that_is_a_link_or_missing_grants_nothing() {
     }
     let confinement =
         Confinement { writable: vec![fixture.at("ws/src/link/below")], ..fixture.confinement() };
-    let error = fixture.run(&fixture.command("true"), &confinement).await.expect_err("a link on the way");
+    let error =
+        fixture.run(&fixture.command("true"), &confinement).await.expect_err("it goes through a symlink");
     assert!(matches!(error, ExecError::Sandbox(_)), "{error}");
     assert_eq!(fixture.names("out"), ["kept.txt"]);
 }

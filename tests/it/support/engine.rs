@@ -9,6 +9,7 @@ use roo_durable::disk::{Disk, RealDisk};
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::SystemClock;
 use roo_engine::engine::{Engine, Follower, Setup as EngineSetup};
+use roo_engine::server_tools::{NoServerTools, ServerTools};
 use roo_formats::config::{Directories, Settings};
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
@@ -48,23 +49,45 @@ pub fn customization(project: &Project, state: &WorkspaceDirectory) -> Customiza
 impl Fixture {
     /// An engine with these settings.
     pub fn new(project: Project, settings: Value) -> Self {
-        Self::over(Arc::new(project), settings, Arc::new(RealDisk))
+        Self::over(Arc::new(project), settings, Arc::new(RealDisk), Arc::new(NoServerTools))
     }
 
     /// An engine on the scripted model that keeps its logs on this disk.
     pub fn on(disk: &SimulatedDisk, files: &[(&str, &str)], script: &str, more: Value) -> Self {
         let project = Project::new(files);
         let settings = scripted(&project, script, more);
-        Self::over(Arc::new(project), settings, Arc::new(disk.clone()))
+        Self::over(Arc::new(project), settings, Arc::new(disk.clone()), Arc::new(NoServerTools))
     }
 
     /// Another engine over the same folder, as of a second window.
     pub fn beside(other: &Self, settings: Value) -> Self {
-        Self::over(Arc::clone(&other.project), settings, Arc::new(RealDisk))
+        Self::over(Arc::clone(&other.project), settings, Arc::new(RealDisk), Arc::new(NoServerTools))
+    }
+
+    /// An engine on the scripted model, with tools of servers.
+    pub fn with_server_tools(
+        files: &[(&str, &str)],
+        script: &str,
+        more: Value,
+        server_tools: Arc<dyn ServerTools>,
+    ) -> Self {
+        let project = Project::new(files);
+        let settings = scripted(&project, script, more);
+        Self::on_project(project, settings, server_tools)
+    }
+
+    /// An engine with these settings and tools of servers.
+    pub fn on_project(project: Project, settings: Value, server_tools: Arc<dyn ServerTools>) -> Self {
+        Self::over(Arc::new(project), settings, Arc::new(RealDisk), server_tools)
     }
 
     /// The engine works in the mode `code` where neither settings nor request name one.
-    fn over(project: Arc<Project>, mut settings: Value, disk: Arc<dyn Disk>) -> Self {
+    fn over(
+        project: Arc<Project>,
+        mut settings: Value,
+        disk: Arc<dyn Disk>,
+        server_tools: Arc<dyn ServerTools>,
+    ) -> Self {
         if let Value::Object(keys) = &mut settings {
             keys.entry("mode").or_insert("code".into());
         }
@@ -89,6 +112,7 @@ impl Fixture {
             directories: directories(&project),
             helper: Helper::at(env!("CARGO_BIN_EXE_roo-lsp")),
             clock,
+            server_tools,
         });
         Self { project, engine: Arc::new(engine) }
     }

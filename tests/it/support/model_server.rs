@@ -1,5 +1,5 @@
 //! A model endpoint on loopback: it answers each request with a scripted sequence of steps and records
-//! what it was sent. And the bodies that real endpoints stream, in both wire formats.
+//! what it was sent. And the bodies that real endpoints stream, in every wire format.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -300,6 +300,145 @@ pub fn openai_call(index: u32, id: &str, name: &str, input: &Value) -> Vec<Value
     deltas
 }
 
+/// A Responses stream of these output items.
+pub fn responses(items: &[Value], end: &str) -> String {
+    let mut body = String::new();
+    let mut number = 0;
+    let mut event = |mut value: Value| {
+        let name = value["type"].as_str().unwrap().to_owned();
+        value["sequence_number"] = number.into();
+        number += 1;
+        body.push_str(&format!("event: {name}\ndata: {value}\n\n"));
+    };
+    let response = |status: &str| json!({ "id": "resp_1", "object": "response", "status": status });
+    event(json!({ "type": "response.created", "response": response("in_progress") }));
+    event(json!({ "type": "response.in_progress", "response": response("in_progress") }));
+    for (index, item) in items.iter().enumerate() {
+        let mut begun = item.clone();
+        let mut pieces: Vec<Value> = Vec::new();
+        let delta = |kind: &str, piece: &str| json!({ "type": kind, "output_index": index, "delta": piece });
+        match item["type"].as_str().unwrap() {
+            "message" => {
+                begun["content"] = json!([]);
+                let part = json!({ "type": "output_text", "text": "" });
+                pieces.push(
+                    json!({ "type": "response.content_part.added", "output_index": index, "part": part }),
+                );
+                for piece in halves(item["content"][0]["text"].as_str().unwrap()) {
+                    pieces.push(delta("response.output_text.delta", piece));
+                }
+                let part = &item["content"][0];
+                pieces.push(json!({
+                    "type": "response.output_text.done", "output_index": index, "text": part["text"],
+                }));
+            }
+            "reasoning" => {
+                begun["summary"] = json!([]);
+                for (part, summary) in item["summary"].as_array().unwrap().iter().enumerate() {
+                    pieces.push(json!({
+                        "type": "response.reasoning_summary_part.added", "output_index": index,
+                        "summary_index": part, "part": { "type": "summary_text", "text": "" },
+                    }));
+                    for piece in halves(summary["text"].as_str().unwrap()) {
+                        pieces.push(delta("response.reasoning_summary_text.delta", piece));
+                    }
+                }
+            }
+            "function_call" => {
+                begun["arguments"] = "".into();
+                for piece in halves(item["arguments"].as_str().unwrap()) {
+                    pieces.push(delta("response.function_call_arguments.delta", piece));
+                }
+                pieces.push(json!({
+                    "type": "response.function_call_arguments.done", "output_index": index,
+                    "arguments": item["arguments"],
+                }));
+            }
+            _ => {}
+        }
+        event(json!({ "type": "response.output_item.added", "output_index": index, "item": begun }));
+        pieces.into_iter().for_each(&mut event);
+        event(json!({ "type": "response.output_item.done", "output_index": index, "item": item }));
+    }
+    let mut ended = response(if end == "completed" { end } else { "incomplete" });
+    ended["output"] = items.into();
+    ended["usage"] = json!({
+        "input_tokens": 100, "input_tokens_details": { "cached_tokens": 60, "cache_write_tokens": 10 },
+        "output_tokens": 40, "output_tokens_details": { "reasoning_tokens": 20 }, "total_tokens": 140,
+    });
+    if end == "completed" {
+        event(json!({ "type": "response.completed", "response": ended }));
+    } else {
+        ended["incomplete_details"] = json!({ "reason": end });
+        event(json!({ "type": "response.incomplete", "response": ended }));
+    }
+    body
+}
+
+/// A message with text.
+pub fn responses_text(text: &str) -> Value {
+    let content = json!([{ "type": "output_text", "text": text, "annotations": [] }]);
+    json!({ "type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content })
+}
+
+/// Encrypted reasoning with a summary.
+pub fn responses_reasoning(summary: &[&str], encrypted: &str) -> Value {
+    let summary: Vec<Value> =
+        summary.iter().map(|text| json!({ "type": "summary_text", "text": text })).collect();
+    json!({ "type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": encrypted })
+}
+
+/// A tool call.
+pub fn responses_call(id: &str, name: &str, input: &Value) -> Value {
+    json!({
+        "type": "function_call", "id": format!("fc_{id}"), "call_id": id, "name": name,
+        "arguments": input.to_string(), "status": "completed",
+    })
+}
+
+/// A Gemini stream of these parts, one in each chunk.
+pub fn gemini(parts: &[Value], finish_reason: &str) -> String {
+    let mut body = String::new();
+    let mut chunk = |part: &Value, last: bool| {
+        let mut candidate = json!({ "content": { "role": "model", "parts": [part] }, "index": 0 });
+        let mut usage =
+            json!({ "promptTokenCount": 100, "cachedContentTokenCount": 60, "totalTokenCount": 100 });
+        if last {
+            candidate["finishReason"] = finish_reason.into();
+            usage["candidatesTokenCount"] = 30.into();
+            usage["thoughtsTokenCount"] = 10.into();
+        }
+        let chunk = json!({
+            "candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r",
+        });
+        body.push_str(&format!("data: {chunk}\r\n\r\n"));
+    };
+    for part in parts {
+        chunk(part, false);
+    }
+    chunk(&json!({ "text": "" }), true);
+    body
+}
+
+/// Text in two parts.
+pub fn gemini_text(text: &str) -> Vec<Value> {
+    halves(text).iter().map(|piece| json!({ "text": piece })).collect()
+}
+
+/// A thought summary in two parts.
+pub fn gemini_thinking(text: &str) -> Vec<Value> {
+    halves(text).iter().map(|piece| json!({ "text": piece, "thought": true })).collect()
+}
+
+/// A tool call, which comes whole; signed unless the signature is empty.
+pub fn gemini_call(id: &str, name: &str, input: &Value, signature: &str) -> Vec<Value> {
+    let mut part = json!({ "functionCall": { "id": id, "name": name, "args": input } });
+    if !signature.is_empty() {
+        part["thoughtSignature"] = signature.into();
+    }
+    vec![part]
+}
+
 fn halves(text: &str) -> [&str; 2] {
     let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(middle, _)| middle);
     let (first, second) = text.split_at(middle);
@@ -307,8 +446,25 @@ fn halves(text: &str) -> [&str; 2] {
 }
 
 /// Every wire format with every tool protocol.
-pub const FORMATS: [(&str, &str); 4] =
-    [("anthropic", "native"), ("anthropic", "xml"), ("openai", "native"), ("openai", "xml")];
+pub const FORMATS: [(&str, &str); 8] = [
+    ("anthropic", "native"),
+    ("anthropic", "xml"),
+    ("openai", "native"),
+    ("openai", "xml"),
+    ("openai-responses", "native"),
+    ("openai-responses", "xml"),
+    ("gemini", "native"),
+    ("gemini", "xml"),
+];
+
+/// What a profile's `baseUrl` is for a server with this root.
+pub fn base_url(provider: &str, root: &str) -> String {
+    match provider {
+        "anthropic" => root.to_owned(),
+        "gemini" => format!("{root}/v1beta"),
+        _ => format!("{root}/v1"),
+    }
+}
 
 /// A body that says something and makes these calls, in any format and protocol.
 pub fn body(provider: &str, protocol: &str, text: &str, calls: &[(&str, Value)]) -> String {
@@ -323,17 +479,36 @@ pub fn body(provider: &str, protocol: &str, text: &str, calls: &[(&str, Value)])
         }
     }
     let native = if protocol == "native" { calls } else { &[] };
-    if provider == "anthropic" {
-        let mut blocks = vec![anthropic_text(&said)];
-        for (index, (name, params)) in native.iter().enumerate() {
-            blocks.push(anthropic_call(&format!("toolu_{index}"), name, params.clone()));
+    let ids = |prefix: &str| {
+        let prefix = prefix.to_owned();
+        native
+            .iter()
+            .enumerate()
+            .map(move |(index, (name, params))| (format!("{prefix}{index}"), *name, params))
+    };
+    match provider {
+        "anthropic" => {
+            let mut blocks = vec![anthropic_text(&said)];
+            blocks.extend(ids("toolu_").map(|(id, name, params)| anthropic_call(&id, name, params.clone())));
+            anthropic(&blocks, if native.is_empty() { "end_turn" } else { "tool_use" })
         }
-        anthropic(&blocks, if native.is_empty() { "end_turn" } else { "tool_use" })
-    } else {
-        let mut deltas = openai_text(&said);
-        for (index, (name, params)) in (0..).zip(native) {
-            deltas.extend(openai_call(index, &format!("call_{index}"), name, params));
+        "openai" => {
+            let mut deltas = openai_text(&said);
+            for (index, (id, name, params)) in (0..).zip(ids("call_")) {
+                deltas.extend(openai_call(index, &id, name, params));
+            }
+            openai(&deltas, if native.is_empty() { "stop" } else { "tool_calls" })
         }
-        openai(&deltas, if native.is_empty() { "stop" } else { "tool_calls" })
+        "openai-responses" => {
+            let mut items = vec![responses_reasoning(&["Thinking."], "encrypted"), responses_text(&said)];
+            items.extend(ids("call_").map(|(id, name, params)| responses_call(&id, name, params)));
+            responses(&items, "completed")
+        }
+        "gemini" => {
+            let mut parts = gemini_text(&said);
+            parts.extend(ids("fc_").flat_map(|(id, name, params)| gemini_call(&id, name, params, "signed")));
+            gemini(&parts, "STOP")
+        }
+        _ => panic!("{provider}"),
     }
 }

@@ -4,6 +4,10 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
+use crate::tools::*;
+use roo_protocol::task::TodoStatus;
+use roo_text::edit::{Occurrences, Replacement};
+use roo_text::lines::LineRange;
 
 fn read(tool: &str, params: &Value) -> Result<Invocation, InvalidCall> {
     parse(&ToolCall {

@@ -12,7 +12,7 @@ use roo_protocol::rule::{RuleItem, RuleScope, RuleSubject, RuleVerdict};
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 4 << 20;
 
-/// Why a rule can't be kept or taken back.
+/// Reasons why a rule can't be kept or taken back.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     /// No rule of that id.
@@ -23,7 +23,7 @@ pub enum RuleError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
@@ -105,7 +105,7 @@ impl StandingRules {
 /// A file of rules.
 struct RuleFile {
     path: PathBuf,
-    /// What ids begin with.
+    /// Prefix of ids.
     prefix: &'static str,
 }
 

@@ -1,14 +1,14 @@
-//! Whether a file of a workspace may steer agents. Its text goes to a model without anybody having asked for
+//! Decision whether a file of a workspace may steer agents. Its text goes to a model without anybody having asked for
 //! it, so only what every reader may have without asking does; decided by where the file really is.
 
 use roo_workspace::{Ignores, ReadAccess, Resolved, is_git};
 
-/// Why a file steers nobody.
+/// Reasons why a file steers nobody.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Withheld {
-    #[error("it leads out of the workspace by a link; put the text itself there")]
+    #[error("it is a symlink that points outside the workspace; put the text itself there")]
     Outside,
-    #[error("it leads into git's own directory; put the text itself there")]
+    #[error("it points into the git directory; put the text itself there")]
     Git,
     #[error("it is, or leads to, what .rooignore hides")]
     Ignored,

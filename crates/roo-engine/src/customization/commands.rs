@@ -7,14 +7,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::directory::{Directory, without_hidden};
+use super::directory::{CustomizationDirectory, without_hidden};
 use super::front_matter::{Fault, FrontMatter};
 use super::{Problem, Scope};
 use roo_formats::modes::Source;
 use roo_text::render::one_line;
 use roo_workspace::{Purpose, read_disk};
 
-/// Where they are, below a home directory or a workspace root.
+/// Directory of commands below a home directory or a workspace root.
 const DIRECTORY: &str = ".roo/commands";
 
 /// The longest file, in bytes.
@@ -29,7 +29,7 @@ const LONGEST_NAME: usize = 64;
 /// The longest description, in characters.
 const LONGEST_DESCRIPTION: usize = 1024;
 
-/// How long a text may grow by its arguments, in bytes; places behind that are left as they are.
+/// Maximum length of a text after its arguments are filled in, in bytes; further places are left as they are.
 const LONGEST_TEXT: usize = 256 << 10;
 
 /// A command that users write as `/name`.
@@ -37,22 +37,22 @@ const LONGEST_TEXT: usize = 256 << 10;
 pub struct SlashCommand {
     /// The file's name without `.md`: ASCII letters, digits, `_`, `-` and `.`.
     pub name: String,
-    /// What it does, for people, in one line.
+    /// Description for people, in one line.
     pub description: Option<String>,
-    /// What may follow it, for people.
+    /// Hint for people about its arguments.
     pub argument_hint: Option<String>,
     /// The mode that it switches to; may be unknown.
     pub mode: Option<String>,
-    /// What it stands for.
+    /// Text of the command.
     pub body: String,
-    /// Where it comes from.
+    /// Source.
     pub source: Source,
     /// Its file; none for a built-in one.
     pub path: Option<PathBuf>,
 }
 
 impl SlashCommand {
-    /// What it stands for, with the arguments in their places. An argument's own `$` means nothing.
+    /// Returns its text, with the arguments filled in. An argument's own `$` means nothing.
     pub fn text(&self, arguments: &str) -> String {
         let arguments = arguments.trim();
         // What isn't quoted like a shell's words is parted at blanks.
@@ -107,7 +107,7 @@ fn begins_with_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
-/// Whether `/name` can be written in a message.
+/// Returns whether `/name` can be written in a message.
 pub fn is_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -124,7 +124,7 @@ pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem
     let mut problems = Vec::new();
     for (path, scope) in directories {
         // What can't be opened holds no commands.
-        let Ok(directory) = Directory::open(path, *scope) else { continue };
+        let Ok(directory) = CustomizationDirectory::open(path, *scope) else { continue };
         let names = directory.names(DIRECTORY).unwrap_or_else(|problem| {
             problems.push(problem);
             Vec::new()
@@ -155,7 +155,7 @@ pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem
 }
 
 fn read(
-    directory: &Directory,
+    directory: &CustomizationDirectory,
     below: &str,
     file: &str,
     path: &Path,
@@ -175,7 +175,7 @@ fn read(
     parse(&text, name, path, directory.scope, problems)
 }
 
-/// What would be wrong with a command's file if it held this text.
+/// Returns the problems of a command's file that held this text.
 pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     // Neither matters for what is wrong.
@@ -335,7 +335,7 @@ mod tests {
                 ("two words.md".to_owned(), None),
             ]
         );
-        assert!(problems[3].to_string().ends_with("twice.md:3:1: the key 'mode' is there twice; keep one"));
+        assert!(problems[3].to_string().ends_with("twice.md:3:1: duplicate key 'mode'; keep one"));
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(fixture.names(), ["deploy", "init", "mine"]);
         let (_, problems) = fixture.load_commands();
         assert_eq!(problems.len(), 1);
-        assert!(problems[0].message.contains("out of the workspace"), "{}", problems[0]);
+        assert!(problems[0].message.contains("points outside the workspace"), "{}", problems[0]);
     }
 
     #[test]

@@ -16,14 +16,14 @@ use roo_workspace::{Ignores, PathError, Purpose, Resolved, RootError, Roots};
 const MOST_ENTRIES: usize = 1000;
 
 /// A home directory or a workspace root.
-pub(super) struct Directory {
+pub(super) struct CustomizationDirectory {
     roots: Roots,
     ignores: Ignores,
     path: PathBuf,
     pub(super) scope: Scope,
 }
 
-/// Why a file can't be used.
+/// Reasons why a file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("{0}")]
@@ -32,7 +32,7 @@ pub(super) enum Refused {
     Withheld(#[from] Withheld),
 }
 
-impl Directory {
+impl CustomizationDirectory {
     /// Opens it.
     pub(super) fn open(path: &Path, scope: Scope) -> Result<Self, RootError> {
         let roots = Roots::open(&[path.to_path_buf()])?;
@@ -57,7 +57,7 @@ impl Directory {
             let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
             Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
         };
-        let mut names = list().map_err(|error| problem(format!("It can't be listed: {error}")))?;
+        let mut names = list().map_err(|error| problem(format!("The directory can't be listed: {error}")))?;
         if names.len() > MOST_ENTRIES {
             let message = format!("It has more than {MOST_ENTRIES} entries, so nothing is loaded from it.");
             return Err(problem(message));
@@ -66,7 +66,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// Where something below really is, if it may be read.
+    /// Resolves a path below, if it may be read.
     pub(super) fn find(&self, below: &str, purpose: Purpose) -> Result<Resolved, Refused> {
         let place = self.roots.resolve(below, purpose)?;
         if self.scope == Scope::Project {

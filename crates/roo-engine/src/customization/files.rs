@@ -13,15 +13,15 @@ use super::access::{self, Withheld};
 use roo_protocol::ids::Digest;
 use roo_workspace::{Contents, Ignores, PathError, Purpose, ReadError, RootError, Roots};
 
-/// How many links to directories are followed one below the other.
+/// Number of links to directories followed one below the other.
 const LINK_DEPTH: usize = 5;
 /// Lists of patterns at the top of a workspace folder, which are in force whether it is trusted or not.
 pub(super) const PATTERN_FILES: [&str; 2] = [".rooignore", ".rooprotected"];
-/// How deep directories are walked.
+/// Maximum depth of directories.
 const DEPTH: usize = 16;
-/// How many files a walk finds at most.
+/// Maximum number of files that a walk finds.
 const FILES: usize = 1000;
-/// How coarse the times of common file systems are, with room.
+/// Granularity of the times of common file systems, with a margin.
 const TIME_GRAIN: Duration = Duration::from_millis(50);
 
 /// Reads files of users and workspaces.
@@ -37,7 +37,7 @@ pub(super) struct Text {
     pub(super) digest: Digest,
 }
 
-/// Why a file can't be read.
+/// Reasons why a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error(transparent)]
@@ -54,7 +54,7 @@ pub(super) enum FileError {
     TooLarge { size: u64, limit: u64 },
 }
 
-/// What tells one state of a file from another without reading it.
+/// Fingerprint that tells one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     device: u64,
@@ -77,7 +77,7 @@ impl Fingerprint {
         })
     }
 
-    /// Whether the file was left alone for long enough that a further change can't have the same times.
+    /// Returns whether the file was left alone for long enough that a further change can't have the same times.
     pub(super) fn is_settled(&self, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
@@ -127,7 +127,7 @@ impl Files {
         }
     }
 
-    /// Whether a directory is there, and inside the workspace if it is the workspace's.
+    /// Returns whether a directory is there, and inside the workspace if it is the workspace's.
     pub(super) fn is_directory(&self, path: &Path, scope: Scope) -> bool {
         self.real(path, scope).is_some_and(|real| real.is_dir())
     }
@@ -149,7 +149,7 @@ impl Files {
         names
     }
 
-    /// Where a path really leads; none when nothing is there or it may not be looked at.
+    /// Resolves a path; none when nothing is there or it may not be looked at.
     fn real(&self, path: &Path, scope: Scope) -> Option<PathBuf> {
         let real = path.canonicalize().ok()?;
         let inside = || self.roots.paths().any(|root| real.starts_with(root));

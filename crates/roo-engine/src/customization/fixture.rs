@@ -30,7 +30,7 @@ impl Fixture {
         self.directory.path().join(name)
     }
 
-    /// Where to look, from weak to strong.
+    /// Returns the directories to search, from weak to strong.
     pub(super) fn places(&self) -> [(PathBuf, Scope); 2] {
         [(self.path("home"), Scope::Global), (self.path("work"), Scope::Project)]
     }

@@ -18,13 +18,13 @@ pub struct FrontMatter<'a> {
     values: Map<String, Value>,
 }
 
-/// What is wrong with front matter, and where in the file.
+/// Problem with front matter, and its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
     /// The place in the file.
     pub position: Option<Position>,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ impl<'a> FrontMatter<'a> {
             Ok(Value::Object(values)) => Ok((Self { yaml, values }, body)),
             Ok(_) => Err(Fault {
                 position: Some(Position { line: 2, column: 1 }),
-                message: "The front matter is no list of `key: value` lines.".to_owned(),
+                message: "The front matter is not a list of `key: value` lines.".to_owned(),
             }),
             Err((position, message)) => Err(Fault { position: position.map(in_file), message }),
         }
@@ -60,10 +60,7 @@ impl<'a> FrontMatter<'a> {
         match self.values.get(key).map(scalar) {
             None => Ok(None),
             Some(Some(text)) => Ok((!text.is_empty()).then_some(text)),
-            Some(None) => {
-                Err(self
-                    .fault(key, format!("'{key}' must be text: put quotes around what looks like a list.")))
-            }
+            Some(None) => Err(self.fault(key, format!("'{key}' must be a string: put quotes around it."))),
         }
     }
 
@@ -77,7 +74,8 @@ impl<'a> FrontMatter<'a> {
             Some(Value::Array(items)) => items.iter().map(scalar).collect(),
             Some(value) => scalar(value).map(|text| vec![text]),
         };
-        let mut texts = texts.ok_or_else(|| self.fault(key, format!("'{key}' must be a list of texts.")))?;
+        let mut texts =
+            texts.ok_or_else(|| self.fault(key, format!("'{key}' must be a list of strings.")))?;
         texts.retain(|text| !text.is_empty());
         Ok((!texts.is_empty()).then_some(texts))
     }
@@ -89,7 +87,7 @@ impl<'a> FrontMatter<'a> {
     }
 }
 
-/// Where the YAML stands in a file; to the end of one that is being typed and has no second fence yet.
+/// Returns the range of the YAML in a file; to the end of one that is being typed and has no second fence yet.
 pub fn region(text: &str) -> Option<Range<usize>> {
     let begin = text.len() - text.strip_prefix('\u{feff}').unwrap_or(text).len();
     let plain = text.get(begin..)?;
@@ -98,7 +96,7 @@ pub fn region(text: &str) -> Option<Range<usize>> {
     Some(start..fenced(plain).map_or(text.len(), |(yaml, _)| start + yaml.len()))
 }
 
-/// What stands between the two fences, and what follows.
+/// Splits a file into the text between the two fences and the rest.
 fn fenced(text: &str) -> Option<(&str, &str)> {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().filter(|line| is_fence(line))?;
@@ -113,7 +111,7 @@ fn fenced(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Whether the text begins with the first fence and holds no second one.
+/// Returns whether the text begins with the first fence and holds no second one.
 pub fn is_open(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().next().is_some_and(is_fence) && fenced(text).is_none()
@@ -192,7 +190,7 @@ mod tests {
     fn faults_are_placed_in_the_file() {
         let twice = FrontMatter::split("---\nmode: code\nmode: ask\n---\n").unwrap_err();
         assert_eq!(twice.position, at(3, 1));
-        assert!(twice.message.contains("'mode' is there twice"), "{twice}");
+        assert!(twice.message.contains("duplicate key 'mode'"), "{twice}");
         let list = FrontMatter::split("---\n- a\n---\n").unwrap_err();
         assert_eq!(list.position, at(2, 1));
         let (front, _) = split("---\nname: x\nmode: [code]\n---\n");

@@ -45,7 +45,7 @@ struct Watched {
     problems: Vec<Problem>,
 }
 
-/// What a file holds.
+/// Content of the last valid version of a file.
 struct Good {
     digest: Digest,
     hooks: Vec<Hook>,
@@ -120,7 +120,7 @@ impl HookFiles {
         Some(PendingTrust { path, digest, widens: project.lines() })
     }
 
-    /// What is wrong with the files that count. To be asked behind [`HookFiles::effective`].
+    /// Returns the problems of the files in use. To be asked behind [`HookFiles::effective`].
     pub(super) fn problems(&self, trust: &TrustState) -> Vec<Problem> {
         let mut problems = self.user.problems.clone();
         if let Some(project) = self.project.as_ref().filter(|_| trust.trusted) {
@@ -151,7 +151,7 @@ fn is_approved(trust: &TrustState, digest: Digest) -> bool {
     trust.approved.contains(&(PROJECT_HOOKS.to_owned(), digest))
 }
 
-/// What would be wrong with a hooks file that held this text.
+/// Returns the problems of a hooks file that held this text.
 pub fn problems_of(path: &Path, text: &str, scope: Scope) -> Vec<Problem> {
     let problems = match HookFile::parse(text, Form::Hooks, scope.into()) {
         Ok(file) => file.problems,
@@ -199,7 +199,7 @@ impl Watched {
         Some(Digest::of(shown))
     }
 
-    /// What the hooks would run, one line each, and the scripts with them.
+    /// Lists what the hooks would run, one line each, with the scripts.
     fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.hooks().iter().map(|hook| format!("would run on {}", hook.shown())).collect();
@@ -215,14 +215,14 @@ impl Watched {
     fn unreadable(&self) -> impl Iterator<Item = Problem> {
         let too_many = self.good.as_ref().filter(|good| good.scripts.len() > SCRIPTS_LIMIT).map(|_| {
             let message =
-                "no hook of this file runs, for the commands name too many files; put them in scripts";
+                "no hook of this file runs, because the commands name too many files; move them into scripts";
             Problem::error(&self.path, message.to_owned())
         });
         let scripts = self.good.iter().flat_map(|good| &good.scripts).take(SCRIPTS_LIMIT);
         let unreadable = scripts.filter_map(|script| match &script.state {
             ScriptState::Unreadable(reason) => {
                 let name = script.path.display();
-                let message = format!("no hook of this file runs, for '{name}' can't be read: {reason}");
+                let message = format!("no hook of this file runs, because '{name}' can't be read: {reason}");
                 Some(Problem::error(&self.path, message))
             }
             _ => None,
@@ -283,7 +283,7 @@ impl Watched {
     fn broken(&mut self, mut problem: Problem) {
         match self.scope {
             Scope::Global if !self.hooks().is_empty() => {
-                problem.message.push_str("; the hooks of its last good text stay in force");
+                problem.message.push_str("; the hooks of its last valid version stay in force");
             }
             Scope::Global => {}
             Scope::Project => self.good = None,

@@ -9,12 +9,12 @@ use crate::customization::{Customization, GLOBAL_HOOKS, Grant, Setup, TrustError
 use roo_formats::config::Directories;
 
 /// A workspace and a home of their own.
-struct Setting {
+struct HookFilesFixture {
     directory: TempDir,
     customization: Customization,
 }
 
-impl Setting {
+impl HookFilesFixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["work/.roo/hooks", "home", "config"] {
@@ -69,7 +69,7 @@ const USER: &str = "config/hooks.json";
 
 #[test]
 fn nothing_of_an_untrusted_workspace_runs_or_is_read() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write(USER, &file(&["own"]));
     // Broken, and yet nothing is said: it isn't looked at.
     setting.write(PROJECT, "{");
@@ -82,7 +82,7 @@ fn nothing_of_an_untrusted_workspace_runs_or_is_read() {
 
 #[test]
 fn a_trusted_workspaces_hooks_run_when_they_are_approved_as_they_are() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write(PROJECT, &file(&["guard.sh"]));
     setting.customization.grant(&Grant::Workspace).unwrap();
     assert_eq!(setting.commands(), Vec::<String>::new());
@@ -112,7 +112,7 @@ fn a_trusted_workspaces_hooks_run_when_they_are_approved_as_they_are() {
 
 #[test]
 fn a_trust_that_is_taken_back_is_not_brought_back_by_an_approval_of_another_process() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write(PROJECT, &file(&["guard.sh"]));
     for round in 0..24 {
         setting.customization.grant(&Grant::Workspace).unwrap();
@@ -134,7 +134,7 @@ fn a_trust_that_is_taken_back_is_not_brought_back_by_an_approval_of_another_proc
 
 #[test]
 fn a_script_that_changes_ends_the_approval() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write("work/.roo/hooks/x.sh", "true\n");
     setting.write(PROJECT, &file(&["bash \"$CLAUDE_PROJECT_DIR\"/.roo/hooks/x.sh", "lint late.py"]));
     setting.customization.grant(&Grant::Workspace).unwrap();
@@ -173,12 +173,12 @@ fn a_script_that_changes_ends_the_approval() {
 
 #[test]
 fn the_users_hooks_stay_while_a_newer_text_is_broken() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write(USER, &file(&["own"]));
     assert_eq!(setting.commands(), ["own"]);
     setting.write(USER, "{ \"hooks\": ");
     assert_eq!(setting.commands(), ["own"]);
-    assert!(setting.problems()[0].ends_with("the hooks of its last good text stay in force"));
+    assert!(setting.problems()[0].ends_with("the hooks of its last valid version stay in force"));
     setting.write(USER, &file(&["other"]));
     assert_eq!(setting.commands(), ["other"]);
     fs::remove_file(setting.directory.path().join(USER)).unwrap();
@@ -187,19 +187,19 @@ fn the_users_hooks_stay_while_a_newer_text_is_broken() {
 
 #[test]
 fn a_broken_file_of_a_workspace_runs_nothing() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write(PROJECT, &file(&["guard"]));
     setting.customization.grant(&Grant::Workspace).unwrap();
     setting.approve(None).unwrap();
     assert_eq!(setting.commands(), ["guard"]);
     setting.write(PROJECT, "{");
     assert_eq!(setting.commands(), Vec::<String>::new());
-    assert!(setting.problems()[0].starts_with("this is no JSON"));
+    assert!(setting.problems()[0].starts_with("invalid JSON"));
 }
 
 #[test]
 fn the_users_hooks_come_first() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write(PROJECT, &file(&["theirs"]));
     setting.write(USER, &file(&["own"]));
     setting.customization.grant(&Grant::Workspace).unwrap();
@@ -212,7 +212,7 @@ fn the_users_hooks_come_first() {
 
 #[test]
 fn what_stays_the_same_is_not_read_again() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write(USER, &file(&["own"]));
     // So that its times tell of every further change.
     let path = setting.directory.path().join(USER);
@@ -225,18 +225,18 @@ fn what_stays_the_same_is_not_read_again() {
 
 #[test]
 fn a_link_out_of_the_workspace_brings_no_hooks() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     setting.write("home/hooks.json", &file(&["theirs"]));
     symlink(setting.directory.path().join("home/hooks.json"), setting.directory.path().join(PROJECT))
         .unwrap();
     setting.customization.grant(&Grant::Workspace).unwrap();
     assert!(setting.pending().is_empty() && setting.commands().is_empty());
-    assert!(setting.problems()[0].contains("leads out of the workspace"));
+    assert!(setting.problems()[0].contains("points outside the workspace"));
 }
 
 #[test]
 fn what_is_no_file_says_so() {
-    let setting = Setting::new();
+    let setting = HookFilesFixture::new();
     fs::create_dir(setting.directory.path().join(USER)).unwrap();
     assert_eq!((setting.commands().len(), setting.problems().len()), (0, 1));
 }

@@ -1,5 +1,5 @@
-//! What users and workspaces bring to steer agents: modes, rules, prompts, hooks; and whether a workspace is
-//! trusted to do so.
+//! Files by which users and workspaces steer agents: modes, rules, prompts, hooks; and whether a workspace is trusted
+//! to do so.
 //!
 //! Everything is read when it is used, and a file is read again only when it has changed: nothing is
 //! watched. Nothing of a workspace counts before the user trusts it, and a workspace that is trusted still
@@ -40,6 +40,7 @@ use roo_workspace::RootError;
 pub use self::commands::SlashCommand;
 pub use self::front_matter::{Fault, FrontMatter};
 pub use self::rules::RuleFile;
+pub(crate) use self::skills::CREATE_MODE;
 pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
 pub use self::trust::{Grant, TrustError};
 
@@ -51,15 +52,15 @@ pub use self::hook_files::problems_of as problems_of_hooks;
 pub use self::rules::problems_of as problems_of_rules;
 pub use self::skills::problems_of as problems_of_skill;
 
-/// Where the modes of a workspace are.
+/// Path of the modes of a workspace.
 pub const PROJECT_MODES: &str = ".roomodes";
-/// Where the hooks of a workspace are.
+/// Path of the hooks of a workspace.
 pub const PROJECT_HOOKS: &str = ".roo/hooks.json";
-/// Where a user's hooks are in the configuration directory.
+/// Path of a user's hooks in the configuration directory.
 pub const GLOBAL_HOOKS: &str = "hooks.json";
-/// Where a user's modes are in the configuration directory, from weak to strong.
+/// Paths of a user's modes in the configuration directory, from weak to strong.
 const GLOBAL_MODES: [&str; 2] = ["custom_modes.yaml", "custom-modes.yaml"];
-/// Where Roo Code keeps its user's modes below the home directory. The weakest of all.
+/// Paths of Roo Code's user modes below the home directory. The weakest of all.
 const ROO_CODE_MODES: [&str; 2] = [
     ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
     "Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
@@ -76,16 +77,16 @@ pub enum Scope {
     Project,
 }
 
-/// What is wrong with a file. Shown as `file:3:5: …`.
+/// Problem with a file. Shown as `file:3:5: …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
     /// The place; none when the file as a whole is meant.
     pub position: Option<Position>,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -100,7 +101,7 @@ impl Problem {
 
     /// Characters in which orders to a model could hide.
     fn hidden(file: &Path, first: Option<Position>) -> Self {
-        Self::at(file, first, "Characters that can't be seen were left out: remove them.".to_owned())
+        Self::at(file, first, "Invisible characters were ignored: remove them.".to_owned())
     }
 }
 
@@ -114,7 +115,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Where customization comes from.
+/// Sources of customization.
 pub struct Setup {
     /// The workspace folders. What the first one brings counts.
     pub folders: Vec<PathBuf>,
@@ -124,7 +125,7 @@ pub struct Setup {
     pub state_directory: PathBuf,
 }
 
-/// What steers the agents of one workspace. Reads the disk when it is asked.
+/// Customization of the agents of one workspace. Reads the disk when it is asked.
 pub struct Customization {
     files: Files,
     /// The first folder.
@@ -135,7 +136,7 @@ pub struct Customization {
     hooks: Mutex<HookFiles>,
 }
 
-/// What was read last.
+/// Content of the last read.
 #[derive(Clone)]
 struct Loaded {
     /// From weak to strong.
@@ -178,7 +179,7 @@ impl Customization {
         Arc::clone(&self.refresh().modes)
     }
 
-    /// What is wrong with the files that steer agents, and with the file that keeps the trust.
+    /// Returns the problems of the files that steer agents and of the trust file.
     pub fn problems(&self) -> Vec<Problem> {
         let loaded = self.refresh();
         let mut problems = loaded.problems.clone();
@@ -215,8 +216,7 @@ impl Customization {
         }
     }
 
-    /// What would be wrong with a file that brings modes if it held this text, and were the workspace's one
-    /// trusted. Nothing of it counts.
+    /// Returns the problems of a mode file that held this text, in a trusted workspace. Nothing of it counts.
     pub fn problems_of_modes(&self, path: &Path, text: &str) -> Vec<Problem> {
         let trust = TrustState { trusted: true, ..self.trust.read().unwrap_or_default() };
         let mut loaded = Loaded::clone(&self.refresh());
@@ -308,7 +308,7 @@ impl Customization {
         Some((path, text))
     }
 
-    /// Whether the workspace is trusted, what it brings, and what waits for an approval.
+    /// Returns whether the workspace is trusted, what it brings, and what waits for an approval.
     pub fn trust(&self) -> TrustReport {
         let pending_approvals = self.pending();
         TrustReport { trusted: self.is_trusted(), brings: self.brings(), pending_approvals }
@@ -333,7 +333,7 @@ impl Customization {
         brings
     }
 
-    /// What waits for an approval.
+    /// Returns the files that wait for approval.
     fn pending(&self) -> Vec<PendingTrust> {
         let mut pending = self.refresh().pending.clone();
         pending.extend(self.with_hooks(HookFiles::pending));
@@ -380,7 +380,7 @@ impl Customization {
         Ok(self.trust())
     }
 
-    /// Why nothing of a file waits for an approval.
+    /// Returns the reason why nothing of a file waits for an approval.
     fn why_nothing_waits(&self, path: &str, state: &TrustState) -> TrustError {
         let named = path.to_owned();
         if !state.trusted {
@@ -389,7 +389,7 @@ impl Customization {
         let nothing = |why: String| TrustError::NothingPending { path: named.clone(), why };
         let file = self.root.as_deref().filter(|_| [PROJECT_MODES, PROJECT_HOOKS].contains(&path));
         let Some(file) = file.map(|root| root.join(path)) else {
-            return nothing(format!("name `{PROJECT_MODES}` or `{PROJECT_HOOKS}`, just so"));
+            return nothing(format!("use exactly `{PROJECT_MODES}` or `{PROJECT_HOOKS}`"));
         };
         if file.symlink_metadata().is_err() {
             return nothing("there is no such file".to_owned());
@@ -399,8 +399,8 @@ impl Customization {
             return TrustError::Broken { path: named, problem: problem.message };
         }
         match state.approved.iter().any(|(approved, _)| approved == path) {
-            true => nothing("it is approved as it is".to_owned()),
-            false => nothing("it asks for nothing that needs one".to_owned()),
+            true => nothing("its current version is approved already".to_owned()),
+            false => nothing("it contains nothing that needs approval".to_owned()),
         }
     }
 
@@ -415,7 +415,7 @@ impl Customization {
         Ok(self.trust())
     }
 
-    /// Why trust that was granted doesn't count; none when it does, or there is none.
+    /// Returns the reason why trust that was granted doesn't count; none when it does, or there is none.
     pub fn why_untrusted(&self) -> Option<TrustError> {
         self.trust.read().err()
     }
@@ -482,7 +482,7 @@ impl Loaded {
             } else if let Some(digest) = digest {
                 of_project.extend(widening.into_iter().map(|(mode, what)| {
                     let message = format!(
-                        "{what}. It is left out until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
+                        "{what}. It is ignored until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
                          or the command roo.trustWorkspace with this path"
                     );
                     ModeProblem { slug: &mode.slug, severity: Severity::Error, message }
@@ -508,38 +508,38 @@ impl Loaded {
     }
 }
 
-/// What a workspace's mode would give that the modes below it don't; none when it only tightens.
+/// Describes what a workspace's mode would give that the modes below it don't; none when it only tightens.
 fn widens(mode: &Mode, below: &Modes) -> Option<String> {
     let slug = &mode.slug;
     if let Some(known) = below.get(slug) {
         let more = mode.beyond(known);
         return (!more.is_empty())
-            .then(|| format!("the mode '{slug}' gets more than it has: {}", more.join(", ")));
+            .then(|| format!("the mode '{slug}' would get more than it has: {}", more.join(", ")));
     }
     let callers: Vec<&str> = below
         .iter()
         .filter(|known| known.can_delegate_to.contains(slug))
         .map(|known| known.slug.as_str())
         .collect();
-    (!callers.is_empty()).then(|| {
-        format!("the mode '{slug}' is new, and gets what may be delegated to it by {}", callers.join(", "))
-    })
+    (!callers.is_empty())
+        .then(|| format!("the mode '{slug}' is new, and {} may delegate to it", callers.join(", ")))
 }
 
-/// What is wrong with a workspace's mode that could be taken for another.
+/// Returns the problem of a workspace's mode that could be taken for another.
 fn look_alike<'a>(mode: &'a Mode, below: &Modes) -> Option<ModeProblem<'a>> {
     let slug = &mode.slug;
     let others = || below.iter().filter(|known| known.slug != *slug);
     if let Some(known) = others().find(|known| known.slug.eq_ignore_ascii_case(slug)) {
         let message = format!(
-            "the slug '{slug}' looks like that of the mode '{}', so this mode is left out; give it another one",
+            "the slug '{slug}' looks like that of the mode '{}', so this mode is ignored; choose another slug",
             known.slug
         );
         return Some(ModeProblem { slug, severity: Severity::Error, message });
     }
     let name = mode.name.to_lowercase();
     let known = others().find(|known| known.name.to_lowercase() == name)?;
-    let message = format!("the mode '{slug}' has the name of the mode '{}'; give it another one", known.slug);
+    let message =
+        format!("the mode '{slug}' has the same name as the mode '{}'; choose another name", known.slug);
     Some(ModeProblem { slug, severity: Severity::Warning, message })
 }
 
@@ -553,7 +553,8 @@ fn shown(file: Digest, widens: &[String]) -> Digest {
 fn without_target<'a>(file: &'a ModeFile, modes: &Modes) -> Vec<ModeProblem<'a>> {
     let problem = |mode: &'a Mode| {
         let missing = mode.can_delegate_to.iter().find(|slug| modes.get(slug).is_none())?;
-        let message = format!("the mode '{}' may delegate to '{missing}', which is no mode", mode.slug);
+        let message =
+            format!("the mode '{}' may delegate to '{missing}', but there is no such mode", mode.slug);
         Some(ModeProblem { slug: &mode.slug, severity: Severity::Warning, message })
     };
     file.modes().iter().filter_map(problem).collect()

@@ -19,7 +19,7 @@ pub(super) struct ModeFile {
     problems: Vec<Problem>,
 }
 
-/// What counts.
+/// Last valid modes.
 #[derive(Clone)]
 struct Good {
     text: String,
@@ -27,7 +27,7 @@ struct Good {
     modes: Vec<Mode>,
 }
 
-/// What is wrong with a mode, in itself or beside others.
+/// Problem with a mode, in itself or beside others.
 pub(super) struct ModeProblem<'a> {
     pub(super) slug: &'a str,
     pub(super) severity: Severity,
@@ -56,7 +56,7 @@ impl ModeFile {
         &self.problems
     }
 
-    /// What is wrong with modes of the file, told at their places as far as that may cost.
+    /// Reports problems with modes of the file at their positions, as far as that may cost.
     pub(super) fn problems_with(&self, mut found: Vec<ModeProblem<'_>>) -> Vec<Problem> {
         let text = self.good.as_ref().map_or("", |good| &good.text);
         let untold = found.split_off(found.len().min(modes::places_limit(text)));
@@ -76,7 +76,7 @@ impl ModeFile {
         problems
     }
 
-    /// Whether nothing is to be read again.
+    /// Returns whether nothing is to be read again.
     pub(super) fn is_current(&self) -> bool {
         self.seen == Some(Fingerprint::of(&self.path))
     }
@@ -115,7 +115,7 @@ impl ModeFile {
 
     fn broken(&mut self, mut problem: ModeFileProblem) {
         if !self.modes().is_empty() {
-            problem.message.push_str("; the modes of its last good text stay in force");
+            problem.message.push_str("; the modes of its last valid version stay in force");
         }
         self.problems = vec![located(&self.path, problem)];
     }

@@ -11,13 +11,13 @@ use roo_text::render::exact_line;
 
 /// The most text that all rules of a mode may have together, in bytes.
 const LIMIT: usize = 256 << 10;
-/// How many files that were left out are named.
+/// Number of left-out files that are named.
 const NAMED: usize = 20;
 
 /// One text of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleFile {
-    /// What it is and where it comes from, in one line.
+    /// Heading with kind and source, in one line.
     pub heading: String,
     /// Not empty, without blank lines around.
     pub text: String,
@@ -28,21 +28,21 @@ pub(super) fn load(files: &Files, home: Option<&Path>, project: Option<&Path>, s
     if !is_slug(slug) {
         return vec![];
     }
-    let mut rules = Rules::new(files, home, project);
+    let mut rules = RuleLoader::new(files, home, project);
     rules.directories_or_files(&format!("-{slug}"));
     rules.agents();
     rules.directories_or_files("");
     rules.finish()
 }
 
-/// What is wrong with the rules of these modes.
+/// Returns the problems of the rules of these modes.
 pub(super) fn problems<'a>(
     files: &Files,
     home: Option<&Path>,
     project: Option<&Path>,
     slugs: impl Iterator<Item = &'a str>,
 ) -> Vec<Problem> {
-    let mut rules = Rules::new(files, home, project);
+    let mut rules = RuleLoader::new(files, home, project);
     rules.agents();
     rules.directories_or_files("");
     for slug in slugs {
@@ -54,13 +54,13 @@ pub(super) fn problems<'a>(
     rules.problems
 }
 
-/// What would be wrong with a file of rules if it held this text.
+/// Returns the problems of a rules file that held this text.
 pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
     let (_, hidden) = without_hidden(text);
     hidden.map(|_| Problem::hidden(path, hidden)).into_iter().collect()
 }
 
-struct Rules<'a> {
+struct RuleLoader<'a> {
     files: &'a Files,
     home: Option<&'a Path>,
     project: Option<&'a Path>,
@@ -71,7 +71,7 @@ struct Rules<'a> {
     problems: Vec<Problem>,
 }
 
-impl<'a> Rules<'a> {
+impl<'a> RuleLoader<'a> {
     fn new(files: &'a Files, home: Option<&'a Path>, project: Option<&'a Path>) -> Self {
         Self { files, home, project, found: vec![], left: LIMIT, left_out: vec![], problems: vec![] }
     }
@@ -172,7 +172,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Whether a name, in lower case, is one that programs leave behind.
+/// Returns whether a name, in lower case, is one that programs leave behind.
 fn is_leftover(name: &str) -> bool {
     const ENDINGS: &[&str] = &[
         ".ds_store",

@@ -6,14 +6,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::directory::{Directory, Refused, without_hidden};
+use super::directory::{CustomizationDirectory, Refused, without_hidden};
 use super::front_matter::{self, Fault, FrontMatter};
 use super::{Problem, Scope};
 use roo_formats::modes::Source;
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{Purpose, ReadError, RootError, read_beginning, read_disk};
 
-/// Where they are below a home directory or a workspace root, from weak to strong.
+/// Parent directories of skills below a home directory or a workspace root, from weak to strong.
 const PARENTS: [&str; 2] = [".agents", ".roo"];
 
 /// The file in a skill's directory.
@@ -22,7 +22,7 @@ const FILE: &str = "SKILL.md";
 /// The longest file, in bytes.
 const LONGEST: u64 = 128 << 10;
 
-/// How much of a file is read to find its front matter, in bytes: the fences and a mark are not counted in it.
+/// Maximum number of bytes read to find front matter: the fences and a mark are not counted in it.
 const BEGINNING: u64 = (front_matter::LONGEST + 64) as u64;
 
 /// The most skills of one directory.
@@ -42,15 +42,15 @@ const LONGEST_DESCRIPTION: usize = 1024;
 pub struct Skill {
     /// Lower-case letters and digits, in words with `-` between them.
     pub name: String,
-    /// When to load it, in one line.
+    /// Guidance on when to load it, in one line.
     pub description: String,
     /// The slugs of the modes that have it; every mode when none. May be unknown.
     pub modes: Option<Vec<String>>,
-    /// Where the instructions are.
+    /// Location of the instructions.
     pub origin: Origin,
 }
 
-/// Where a skill's instructions are.
+/// Location of a skill's instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// In the server.
@@ -67,7 +67,7 @@ pub enum Origin {
 }
 
 impl Skill {
-    /// Where it comes from.
+    /// Returns its source.
     pub fn source(&self) -> Source {
         match &self.origin {
             Origin::BuiltIn(_) => Source::BuiltIn,
@@ -87,13 +87,13 @@ impl Skill {
         self.modes.as_ref().is_none_or(|modes| modes.iter().any(|slug| slug == mode))
     }
 
-    /// What decides between skills of one name: whose it is, then whether it is for certain modes.
+    /// Ranks skills of one name: whose it is, then whether it is for certain modes.
     fn strength(&self) -> (Source, bool) {
         (self.source(), self.modes.is_some())
     }
 }
 
-/// Why a skill's instructions can't be read. The texts are for the model.
+/// Reasons why a skill's instructions can't be read. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
     /// Its directory is gone.
@@ -101,7 +101,7 @@ pub enum SkillError {
     Base {
         /// The skill.
         name: String,
-        /// Why.
+        /// Reason.
         source: RootError,
     },
     /// Its path can't be used any more.
@@ -109,7 +109,7 @@ pub enum SkillError {
     Path {
         /// The skill.
         name: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// Its file can't be read.
@@ -117,7 +117,7 @@ pub enum SkillError {
     Read {
         /// The skill.
         name: String,
-        /// Why.
+        /// Reason.
         source: ReadError,
     },
     /// Its file is damaged.
@@ -125,7 +125,7 @@ pub enum SkillError {
     Content {
         /// The skill.
         name: String,
-        /// What is wrong.
+        /// Problem.
         problem: String,
     },
 }
@@ -144,7 +144,7 @@ impl Skills {
         let mut left = MOST_TOGETHER;
         for (path, scope) in directories {
             // What can't be opened holds no skills.
-            let Ok(directory) = Directory::open(path, *scope) else { continue };
+            let Ok(directory) = CustomizationDirectory::open(path, *scope) else { continue };
             for parent in PARENTS {
                 let found = directory.names(parent).unwrap_or_else(|problem| {
                     problems.push(problem);
@@ -194,9 +194,9 @@ impl Skills {
     }
 }
 
-/// Whether there may be more, with those of this group.
+/// Returns whether there may be more, with those of this group.
 fn load_group(
-    directory: &Directory,
+    directory: &CustomizationDirectory,
     base: &Path,
     group: &str,
     mode: Option<&str>,
@@ -237,13 +237,13 @@ fn load_group(
     true
 }
 
-/// What the front matter of a skill says.
+/// Front matter of a skill.
 struct Head {
     description: String,
     modes: Option<Vec<String>>,
 }
 
-fn read_head(directory: &Directory, below: &str, name: &str) -> Result<Head, Fault> {
+fn read_head(directory: &CustomizationDirectory, below: &str, name: &str) -> Result<Head, Fault> {
     let fault = |message: String| Fault { position: None, message };
     let place = directory.find(below, Purpose::Read).map_err(|error| fault(error.to_string()))?;
     let bytes = read_beginning(&place, BEGINNING).map_err(|error| fault(error.to_string()))?;
@@ -251,7 +251,7 @@ fn read_head(directory: &Directory, below: &str, name: &str) -> Result<Head, Fau
     parse_head(&String::from_utf8_lossy(&bytes), name)
 }
 
-/// What would be wrong with a skill's file if it held this text.
+/// Returns the problems of a skill's file that held this text.
 pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
     let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let too_long = text.len() as u64 > LONGEST;
@@ -279,21 +279,21 @@ fn parse_head(text: &str, name: &str) -> Result<Head, Fault> {
         Some(given) if given == name => {}
         Some(given) => {
             let given = one_line(&given, LONGEST_NAME);
-            let message = format!("'name' is '{given}', and must be that of its directory, '{name}'.");
+            let message = format!("'name' is '{given}', but must match its directory, '{name}'.");
             return Err(front.fault("name", message));
         }
         None => return Err(fault(format!("It has no 'name': write `name: {name}` in its front matter."))),
     }
-    let description = front.text("description")?.ok_or_else(|| {
-        fault("It has no 'description', by which a model knows when to load it.".to_owned())
-    })?;
+    let description = front
+        .text("description")?
+        .ok_or_else(|| fault("It has no 'description', which tells the model when to load it.".to_owned()))?;
     if description.chars().count() > LONGEST_DESCRIPTION {
         let message = format!("'description' is longer than {LONGEST_DESCRIPTION} characters: shorten it.");
         return Err(front.fault("description", message));
     }
     let (description, hidden) = without_hidden(&description);
     if hidden.is_some() {
-        let message = "'description' holds characters that can't be seen: remove them.".to_owned();
+        let message = "'description' contains invisible characters: remove them.".to_owned();
         return Err(front.fault("description", message));
     }
     Ok(Head { description: one_line(&description, LONGEST_DESCRIPTION), modes: front.texts("modeSlugs")? })
@@ -316,8 +316,8 @@ pub fn read_body(skill: &Skill) -> Result<String, SkillError> {
         Origin::File { base, below, scope } => (base, below, *scope),
     };
     let name = || skill.name.clone();
-    let directory =
-        Directory::open(base, scope).map_err(|source| SkillError::Base { name: name(), source })?;
+    let directory = CustomizationDirectory::open(base, scope)
+        .map_err(|source| SkillError::Base { name: name(), source })?;
     let place = directory
         .find(below, Purpose::Read)
         .map_err(|error: Refused| SkillError::Path { name: name(), reason: error.to_string() })?;
@@ -334,7 +334,7 @@ pub fn read_body(skill: &Skill) -> Result<String, SkillError> {
 }
 
 impl Skill {
-    /// What a model gets when it loads the skill.
+    /// Builds the result of loading the skill for the model.
     pub fn result(&self, arguments: Option<&str>, body: &str) -> String {
         let mut text = format!("Skill: {}\nDescription: {}\n", self.name, self.description);
         if let Some(arguments) = arguments {
@@ -361,7 +361,7 @@ fn create_mode() -> Skill {
     }
 }
 
-const CREATE_MODE: &str = "\
+pub(crate) const CREATE_MODE: &str = "\
 A custom mode is an entry of the list `customModes` in a YAML file: `.roomodes` in the workspace's root for this \
 project, which the user has to trust, or `custom-modes.yaml` in the user's configuration directory for all \
 projects. A project's entry goes before the user's, and both go before a built-in mode of the same slug.
@@ -534,9 +534,9 @@ mod tests {
         long:3: 'description' is longer than 1024 characters: shorten it.
         none:0: It has no 'name': write `name: none` in its front matter.
         open:0: Its front matter has no end within 16 KiB: close it with a line ---.
-        other:2: 'name' is 'another', and must be that of its directory, 'other'.
-        quiet:0: It has no 'description', by which a model knows when to load it.
-        twice:4: the key 'name' is there twice; keep one
+        other:2: 'name' is 'another', but must match its directory, 'other'.
+        quiet:0: It has no 'description', which tells the model when to load it.
+        twice:4: duplicate key 'name'; keep one
         ");
     }
 

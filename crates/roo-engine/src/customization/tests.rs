@@ -17,12 +17,12 @@ const WIDER: &str = "customModes:\n  - slug: architect\n    name: Architect\n   
                      groups: []\n";
 
 /// A workspace and a home of their own.
-struct Place {
+struct TestWorkspace {
     directory: TempDir,
     customization: Customization,
 }
 
-impl Place {
+impl TestWorkspace {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["work", "home", "config"] {
@@ -88,7 +88,7 @@ mod mode_files {
 
     #[test]
     fn the_workspace_comes_before_the_user_and_the_user_before_what_is_built_in() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         assert_eq!((place.source("code"), place.source("poet")), (Some(Source::BuiltIn), None));
         place.write("config/custom-modes.yaml", &MODE.replace("poet", "code"));
         assert_eq!(place.source("code"), Some(Source::Global));
@@ -101,7 +101,7 @@ mod mode_files {
 
     #[test]
     fn a_users_modes_of_roo_code_are_there_under_their_own() {
-        let place = Place::new();
+        let place = TestWorkspace::new();
         let named = |name: &str| MODE.replace("Poet", name);
         let name = || place.customization.modes().find("poet").unwrap().name.clone();
         place.write(&format!("home/{}", ROO_CODE_MODES[0]), &named("Old"));
@@ -114,7 +114,7 @@ mod mode_files {
 
     #[test]
     fn the_last_good_modes_stay_while_a_newer_text_is_broken() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/.roomodes", MODE);
         assert_eq!(place.source("poet"), Some(Source::Project));
         place.write("work/.roomodes", "customModes:\n  - slug: [\n");
@@ -127,7 +127,7 @@ mod mode_files {
 
     #[test]
     fn nothing_is_put_together_again_that_has_not_changed() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/.roomodes", &MODE.replace("[read]", "[reed]"));
         assert!(Arc::ptr_eq(&place.customization.modes(), &place.customization.modes()));
         assert_eq!(place.problems().len(), 1, "and its problems stay");
@@ -135,7 +135,7 @@ mod mode_files {
 
     #[test]
     fn a_change_within_the_grain_of_time_is_seen() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         let path = place.path("work/.roomodes");
         for slug in ["poet", "bard", "poem", "rime"] {
             // In place, with the same length.
@@ -146,7 +146,7 @@ mod mode_files {
 
     #[test]
     fn a_pipe_a_large_file_and_a_link_out_of_the_workspace_are_refused_at_once() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         let path = place.path("work/.roomodes");
         let pipe = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &path, pipe, rustix::fs::Mode::RUSR, 0).unwrap();
@@ -160,7 +160,7 @@ mod mode_files {
         fs::remove_file(&path).unwrap();
         symlink(place.path("elsewhere.yaml"), &path).unwrap();
         assert_eq!(place.source("poet"), None);
-        assert!(place.problems()[0].contains("leads out of the workspace"), "{:?}", place.problems());
+        assert!(place.problems()[0].contains("points outside the workspace"), "{:?}", place.problems());
 
         // The user's own files may be links.
         symlink(place.path("elsewhere.yaml"), place.path("config/custom-modes.yaml")).unwrap();
@@ -169,7 +169,7 @@ mod mode_files {
 
     #[test]
     fn a_wrong_mode_and_a_missing_target_are_told_at_their_lines() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         let wrong = "  - slug: b\n    name: B\n    roleDefinition: C\n    groups: [poems]\n  - slug: c\n    name: C\n    \
                      roleDefinition: C\n    groups: []\n    canDelegateTo: [poet, nobody]\n";
         place.write("work/.roomodes", &format!("{MODE}{wrong}"));
@@ -185,22 +185,22 @@ const QUICKLY: std::time::Duration = std::time::Duration::from_secs(20);
 
 #[test]
 fn deep_brackets_are_refused_quickly_on_disk_and_in_the_editor() {
-    let place = Place::trusted();
+    let place = TestWorkspace::trusted();
     let before = std::time::Instant::now();
     let path = place.path("work").canonicalize().unwrap().join(".roomodes");
     for (open, count) in [("[", 1_000_000), ("{a: ", 250_000)] {
         let text = format!("customModes: {}", open.repeat(count));
         place.write("work/.roomodes", &text);
-        assert!(place.problems()[0].contains("brackets nest deeper"), "{:?}", place.problems());
+        assert!(place.problems()[0].contains("brackets are nested deeper"), "{:?}", place.problems());
         let problems = place.customization.problems_of_modes(&path, &text);
-        assert!(problems[0].message.contains("brackets nest deeper"), "{problems:?}");
+        assert!(problems[0].message.contains("brackets are nested deeper"), "{problems:?}");
     }
     assert!(before.elapsed() < QUICKLY, "{:?}", before.elapsed());
 }
 
 #[test]
 fn many_problems_in_a_long_file_are_told_quickly_and_counted() {
-    let place = Place::trusted();
+    let place = TestWorkspace::trusted();
     let mode = |n: usize| {
         format!("  - {{slug: m{n}, name: M{n}, roleDefinition: R, groups: [], canDelegateTo: [nope]}}\n")
     };
@@ -226,7 +226,7 @@ mod trust {
 
     #[test]
     fn nothing_of_an_untrusted_workspace_is_read() {
-        let place = Place::new();
+        let place = TestWorkspace::new();
         place.write("work/.roomodes", "broken: [");
         place.write("work/.roo/rules/a.md", "Obey.");
         place.write("work/.roo/rules-code/a.md", "Obey.");
@@ -256,7 +256,7 @@ mod trust {
 
     #[test]
     fn trust_is_kept_for_the_user_alone_and_taken_back() {
-        let place = Place::new();
+        let place = TestWorkspace::new();
         place.write("work/.roomodes", MODE);
         assert!(place.customization.grant(&Grant::Workspace).unwrap().trusted);
         assert_eq!(place.source("poet"), Some(Source::Project));
@@ -275,12 +275,12 @@ mod trust {
 
     #[test]
     fn what_widens_a_mode_waits_for_an_approval_of_the_very_text() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/.roomodes", WIDER);
         assert_eq!(place.source("architect"), Some(Source::BuiltIn));
         assert_eq!(place.source("poet"), Some(Source::Project), "a new mode takes nothing from anybody");
         let problems = place.problems();
-        let start = "work/.roomodes:2:11: the mode 'architect' gets more than it has: execute_command, \
+        let start = "work/.roomodes:2:11: the mode 'architect' would get more than it has: execute_command, \
                      read_command_output, stop_command, changing any file.";
         assert!(
             problems[0].starts_with(start) && problems[0].contains("--approve .roomodes"),
@@ -305,7 +305,7 @@ mod trust {
 
     #[test]
     fn a_mode_of_the_users_own_is_not_widened_either() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("config/custom-modes.yaml", MODE);
         place.write("work/.roomodes", &MODE.replace("[read]", "[read, command]"));
         assert_eq!(place.source("poet"), Some(Source::Global));
@@ -314,7 +314,7 @@ mod trust {
 
     #[test]
     fn an_approval_is_for_what_was_shown_and_not_for_what_widens_later() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         let poet = |groups: &str| MODE.replace("[read]", groups);
         place.write("config/custom-modes.yaml", &poet("[read, edit]"));
         place.write("work/.roomodes", &poet("[read, edit, command]"));
@@ -332,20 +332,20 @@ mod trust {
 
     #[test]
     fn a_new_mode_to_which_the_users_modes_delegate_waits_for_an_approval() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         let lead = MODE.replace("poet", "lead").replace("Poet", "Lead");
         place.write("config/custom-modes.yaml", &format!("{lead}    canDelegateTo: [poet]\n"));
         place.write("work/.roomodes", MODE);
         assert_eq!(place.source("poet"), None);
         let widens = &place.customization.trust().pending_approvals[0].widens;
-        assert_eq!(widens, &["the mode 'poet' is new, and gets what may be delegated to it by lead"]);
+        assert_eq!(widens, &["the mode 'poet' is new, and lead may delegate to it"]);
         place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: None }).unwrap();
         assert_eq!(place.source("poet"), Some(Source::Project));
     }
 
     #[test]
     fn a_mode_that_looks_like_another_is_refused_or_told() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("config/custom-modes.yaml", MODE);
         let other = |slug: &str, name: &str| {
             let entry = MODE.strip_prefix("customModes:\n").unwrap();
@@ -356,9 +356,9 @@ mod trust {
         assert_eq!(place.source("Code"), None);
         assert_eq!((place.source("POET"), place.source("builder")), (None, Some(Source::Project)));
         insta::assert_snapshot!(place.problems().join("\n"), @r"
-        work/.roomodes:2:11: the slug 'Code' looks like that of the mode 'code', so this mode is left out; give it another one
-        work/.roomodes:6:11: the slug 'POET' looks like that of the mode 'poet', so this mode is left out; give it another one
-        work/.roomodes:10:11: the mode 'builder' has the name of the mode 'code'; give it another one
+        work/.roomodes:2:11: the slug 'Code' looks like that of the mode 'code', so this mode is ignored; choose another slug
+        work/.roomodes:6:11: the slug 'POET' looks like that of the mode 'poet', so this mode is ignored; choose another slug
+        work/.roomodes:10:11: the mode 'builder' has the same name as the mode 'code'; choose another name
         ");
         let severities: Vec<Severity> =
             place.customization.problems().iter().map(|problem| problem.severity).collect();
@@ -367,7 +367,7 @@ mod trust {
 
     #[test]
     fn the_built_in_modes_that_are_replaced_are_named_before_there_is_trust() {
-        let place = Place::new();
+        let place = TestWorkspace::new();
         place.write(
             "work/.roomodes",
             &format!("{MODE}{}", MODE.replace("customModes:\n", "").replace("poet", "new-task")),
@@ -383,7 +383,7 @@ mod trust {
 
     #[test]
     fn another_directory_at_the_same_path_is_not_trusted() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/.roomodes", MODE);
         assert_eq!(place.source("poet"), Some(Source::Project));
         fs::rename(place.path("work"), place.path("old")).unwrap();
@@ -399,14 +399,14 @@ mod trust {
 
     #[test]
     fn an_override_that_only_tightens_needs_no_approval() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/.roomodes", &MODE.replace("poet", "code"));
         assert_eq!((place.source("code"), place.problems().len()), (Some(Source::Project), 0));
     }
 
     #[test]
     fn nothing_can_be_approved_in_an_untrusted_workspace() {
-        let place = Place::new();
+        let place = TestWorkspace::new();
         place.write("work/.roomodes", WIDER);
         let grant = Grant::File { path: ".roomodes".to_owned(), digest: None };
         let error = place.customization.grant(&grant).unwrap_err().to_string();
@@ -415,31 +415,34 @@ mod trust {
 
     #[test]
     fn what_does_not_wait_for_an_approval_is_told_why() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         let why = |path: &str| {
             let grant = Grant::File { path: path.to_owned(), digest: None };
             place.customization.grant(&grant).map(drop).unwrap_err().to_string()
         };
-        assert_eq!(why(".roomodes"), "nothing in '.roomodes' waits for an approval: there is no such file");
+        assert_eq!(why(".roomodes"), "nothing in '.roomodes' waits for approval: there is no such file");
         place.write("work/.roomodes", MODE);
         assert_eq!(
             why(".roomodes"),
-            "nothing in '.roomodes' waits for an approval: it asks for nothing that needs one"
+            "nothing in '.roomodes' waits for approval: it contains nothing that needs approval"
         );
         place.write("work/.roomodes", "customModes: [");
         assert!(
-            why(".roomodes").starts_with("'.roomodes' can't be approved before it is mended: "),
+            why(".roomodes").starts_with("'.roomodes' can't be approved until it is fixed: "),
             "{}",
             why(".roomodes")
         );
         place.write("work/.roomodes", WIDER);
         place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: None }).unwrap();
-        assert_eq!(why(".roomodes"), "nothing in '.roomodes' waits for an approval: it is approved as it is");
+        assert_eq!(
+            why(".roomodes"),
+            "nothing in '.roomodes' waits for approval: its current version is approved already"
+        );
         for path in ["../work/.roomodes", "AGENTS.md"] {
             assert_eq!(
                 why(path),
                 format!(
-                    "nothing in '{path}' waits for an approval: name `.roomodes` or `.roo/hooks.json`, just so"
+                    "nothing in '{path}' waits for approval: use exactly `.roomodes` or `.roo/hooks.json`"
                 )
             );
         }
@@ -448,12 +451,12 @@ mod trust {
     #[test]
     fn a_damaged_file_is_no_trust() {
         for text in ["", "{}", "{\"version\":1,\"root\":\"sha256:00\",\"trusted\":true,\"approved\":[]}"] {
-            let place = Place::trusted();
+            let place = TestWorkspace::trusted();
             place.write("work/.roomodes", MODE);
             place.write("state/workspaces/one/trust.json", text);
             assert_eq!(place.source("poet"), None, "{text}");
             assert!(!place.customization.trust().trusted);
-            assert!(place.problems()[0].contains("counts as untrusted"), "{:?}", place.problems());
+            assert!(place.problems()[0].contains("the workspace is untrusted"), "{:?}", place.problems());
             place.customization.grant(&Grant::Workspace).unwrap();
             assert_eq!((place.source("poet"), place.problems().len()), (Some(Source::Project), 0));
         }
@@ -461,9 +464,9 @@ mod trust {
 
     #[test]
     fn the_trust_of_one_workspace_is_none_for_another() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         let stored = fs::read_to_string(place.path("state/workspaces/one/trust.json")).unwrap();
-        let other = Place::new();
+        let other = TestWorkspace::new();
         other.write("state/workspaces/one/trust.json", &stored);
         assert!(!other.customization.trust().trusted);
     }
@@ -486,7 +489,7 @@ mod rules {
 
     #[test]
     fn they_come_in_one_order() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         for name in [
             "home/.roo/rules/all.md",
             "home/.roo/rules-code/mine.md",
@@ -520,7 +523,7 @@ mod rules {
 
     #[test]
     fn single_files_of_old_count_where_no_directory_holds_any() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/.roorules-code", "Mode.");
         place.write("work/.clinerules-code", "Older.");
         place.write("work/.clinerules/a.md", "All.");
@@ -532,7 +535,7 @@ mod rules {
 
     #[test]
     fn links_are_followed_but_never_out_of_the_workspace() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/shared/a.md", "Shared.");
         place.write("secret/key.md", "Secret.");
         fs::create_dir_all(place.path("work/.roo/rules")).unwrap();
@@ -550,7 +553,10 @@ mod rules {
         symlink(place.path("secret/key.md"), place.path("work/AGENTS.md")).unwrap();
         let rules = place.rules("code");
         assert!(rules.iter().all(|(_, text)| !text.contains("Secret.")), "{rules:?}");
-        assert!(rules[1].1.contains("- AGENTS.md (it leads out of the workspace"), "{rules:?}");
+        assert!(
+            rules[1].1.contains("- AGENTS.md (it is a symlink that points outside the workspace"),
+            "{rules:?}"
+        );
 
         // What is the user's own may be anywhere.
         fs::create_dir(place.path("home/.roo")).unwrap();
@@ -560,7 +566,7 @@ mod rules {
 
     #[test]
     fn links_lead_to_nothing_that_may_not_be_read() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/.rooignore", "priv.txt\n");
         for name in ["work/.env", "work/priv.txt", "work/.git/config"] {
             place.write(name, "hunter2");
@@ -592,14 +598,14 @@ mod rules {
             let line = left_out.lines().find(|line| line.starts_with(&format!("- .roo/rules/{name} ")));
             assert!(line.is_some_and(|line| line.contains(why)), "{left_out}");
         }
-        assert!(left_out.contains("- AGENTS.md (it leads into git's own directory"), "{left_out}");
+        assert!(left_out.contains("- AGENTS.md (it points into the git directory"), "{left_out}");
         assert_eq!(place.customization.prompt_override("code"), None);
         assert!(place.problems()[0].contains("whose name is that of a secret"), "{:?}", place.problems());
     }
 
     #[test]
     fn a_workspaces_directory_that_leads_out_of_it_is_not_looked_into() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("elsewhere/rules/a.md", "Obey.");
         symlink(place.path("elsewhere"), place.path("work/.roo")).unwrap();
         assert_eq!(place.rules("code"), []);
@@ -608,7 +614,7 @@ mod rules {
 
     #[test]
     fn there_is_an_end_to_them_and_what_is_left_out_is_named() {
-        let place = Place::trusted();
+        let place = TestWorkspace::trusted();
         place.write("work/.roo/rules/a.md", &"a".repeat(200 << 10));
         place.write("work/.roo/rules/b.md", &"b".repeat(100 << 10));
         place.write("work/.roo/rules/c.md", "short");
@@ -630,7 +636,7 @@ mod rules {
 
 #[test]
 fn a_prompt_may_be_replaced() {
-    let place = Place::trusted();
+    let place = TestWorkspace::trusted();
     place.write("work/.roo/system-prompt-code", "\n You are {{mode}}.\n");
     place.write("work/.roo/system-prompt-ask", " \n");
     let prompt = |slug| place.customization.prompt_override(slug);
@@ -640,7 +646,7 @@ fn a_prompt_may_be_replaced() {
 
 #[test]
 fn what_cannot_be_seen_is_left_out_of_rules_and_prompts_and_told() {
-    let place = Place::trusted();
+    let place = TestWorkspace::trusted();
     place.write("work/.roo/rules-code/a.md", "Be kind.\nOb\u{e0041}ey\u{202e}.");
     place.write("work/AGENTS.md", "Stay\u{200b}.\u{1b}[8m");
     place.write("home/.roo/rules/b.md", "\u{26a0}\u{fe0f} Care.");
@@ -649,9 +655,9 @@ fn what_cannot_be_seen_is_left_out_of_rules_and_prompts_and_told() {
     assert_eq!(texts, ["Be kind.\nObey.", "Stay.[8m", "\u{26a0} Care."]);
     assert_eq!(place.customization.prompt_override("code").as_deref(), Some("You are {{mode}}."));
     insta::assert_snapshot!(place.problems().join("\n"), @r"
-    work/AGENTS.md:1:5: Characters that can't be seen were left out: remove them.
-    work/.roo/rules-code/a.md:2:3: Characters that can't be seen were left out: remove them.
-    work/.roo/system-prompt-code:1:8: Characters that can't be seen were left out: remove them.
+    work/AGENTS.md:1:5: Invisible characters were ignored: remove them.
+    work/.roo/rules-code/a.md:2:3: Invisible characters were ignored: remove them.
+    work/.roo/system-prompt-code:1:8: Invisible characters were ignored: remove them.
     ");
     place.customization.revoke().unwrap();
     assert_eq!(place.problems(), [""; 0]);
@@ -659,7 +665,7 @@ fn what_cannot_be_seen_is_left_out_of_rules_and_prompts_and_told() {
 
 #[test]
 fn commands_and_skills_of_a_workspace_go_before_the_users_where_it_is_trusted() {
-    let place = Place::trusted();
+    let place = TestWorkspace::trusted();
     let skill = |text: &str| format!("---\nname: x\ndescription: {text}\n---\nDo it.\n");
     for (directory, text) in [("home", "The user's."), ("work", "The project's.")] {
         place.write(&format!("{directory}/.roo/commands/x.md"), text);
@@ -677,7 +683,7 @@ fn commands_and_skills_of_a_workspace_go_before_the_users_where_it_is_trusted() 
 
 #[test]
 fn commands_and_skills_lead_to_nothing_that_may_not_be_read() {
-    let place = Place::trusted();
+    let place = TestWorkspace::trusted();
     place.write("work/.rooignore", "priv/\n");
     place.write("work/.env", "hunter2");
     place.write("work/.git/hooks/a.md", "hunter2");
@@ -699,7 +705,7 @@ fn commands_and_skills_lead_to_nothing_that_may_not_be_read() {
         place.problems(),
         [
             format!("{start}/commands/x.md: it is, or leads to, a file whose name is that of a secret"),
-            format!("{start}/commands/y.md: it leads into git's own directory; put the text itself there"),
+            format!("{start}/commands/y.md: it points into the git directory; put the text itself there"),
             format!("{start}/skills/hidden/SKILL.md: it is, or leads to, what .rooignore hides"),
         ]
     );
@@ -712,7 +718,7 @@ fn commands_and_skills_lead_to_nothing_that_may_not_be_read() {
 
 #[test]
 fn modes_count_as_soon_as_nothing_hides_them() {
-    let place = Place::trusted();
+    let place = TestWorkspace::trusted();
     place.write("work/.roomodes", MODE);
     place.write("work/.rooignore", ".roomodes\n");
     let hidden = place.source("poet");
@@ -723,7 +729,7 @@ fn modes_count_as_soon_as_nothing_hides_them() {
 
 #[test]
 fn clients_are_told_modes_and_problems() {
-    let place = Place::trusted();
+    let place = TestWorkspace::trusted();
     place.write("work/.roomodes", &format!("{MODE}    colour: red\n"));
     let list = place.customization.mode_list(&Settings::default());
     let poet = list.modes.last().unwrap();
@@ -734,18 +740,22 @@ fn clients_are_told_modes_and_problems() {
 
 #[test]
 fn a_text_is_checked_as_if_it_were_the_files_and_counts_for_nothing() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let path = place.path("work").canonicalize().unwrap().join(".roomodes");
     let problems = place.customization.problems_of_modes(&path, WIDER);
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(problems[0].message.starts_with("the mode 'architect' gets more than it has"), "{}", problems[0]);
+    assert!(
+        problems[0].message.starts_with("the mode 'architect' would get more than it has"),
+        "{}",
+        problems[0]
+    );
     assert_eq!(place.source("poet"), None);
     assert!(place.problems().is_empty());
 }
 
 #[test]
 fn only_a_trusted_workspace_is_read_for_its_mistakes_but_for_what_always_counts() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let work = place.path("work").canonicalize().unwrap();
     place.write("work/.roo/rules/a.md", "Be kind.");
     place.write("work/.rooignore", "*.log");

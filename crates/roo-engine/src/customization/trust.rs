@@ -1,5 +1,5 @@
-//! Whether what a workspace brings may steer agents. Kept in the user's state directory, never in the
-//! workspace: `trust.json`, for the user alone.
+//! Trust in the files by which a workspace steers agents. Kept in the user's state directory, never in the workspace:
+//! `trust.json`, for the user alone.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ const VERSION: u32 = 2;
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
 
-/// What the user trusts of one workspace. The default is nothing.
+/// Trust of the user in one workspace. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrustState {
     pub(super) trusted: bool,
@@ -28,10 +28,10 @@ pub(super) struct TrustState {
     pub(super) approved: BTreeSet<(String, Digest)>,
 }
 
-/// What is granted.
+/// Granted trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// What the workspace brings may steer agents.
+    /// The files of the workspace may steer agents.
     Workspace,
     /// The same, if it brings what the user was shown and nothing else.
     AsShown {
@@ -42,12 +42,12 @@ pub enum Grant {
     File {
         /// As in the report.
         path: String,
-        /// What the user has seen; none for the file as it is.
+        /// Digest that the user has seen; none for the file as it is.
         digest: Option<Digest>,
     },
 }
 
-/// Why trust can't be read, granted or kept.
+/// Reasons why trust can't be read, granted or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// There is no workspace folder.
@@ -56,46 +56,43 @@ pub enum TrustError {
     /// The workspace isn't trusted, so nothing of it was looked at.
     #[error("'{path}' can't be approved: a workspace must be trusted first")]
     NotTrusted {
-        /// What was to be approved.
+        /// File to be approved.
         path: String,
     },
     /// The file can't be read as what it should be.
-    #[error("'{path}' can't be approved before it is mended: {problem}")]
+    #[error("'{path}' can't be approved until it is fixed: {problem}")]
     Broken {
-        /// What was to be approved.
+        /// File to be approved.
         path: String,
-        /// What is wrong.
+        /// Problem.
         problem: String,
     },
     /// Nothing of this file waits for an approval.
-    #[error("nothing in '{path}' waits for an approval: {why}")]
+    #[error("nothing in '{path}' waits for approval: {why}")]
     NothingPending {
-        /// What was to be approved.
+        /// File to be approved.
         path: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// The file is no longer what the user has seen.
-    #[error("'{path}' has changed since; look at it again")]
+    #[error("'{path}' has changed since; review it again")]
     Changed {
         /// The file.
         path: String,
     },
     /// The workspace brings something else than the user has seen.
-    #[error("what the workspace brings to steer agents has changed since; look at it again")]
+    #[error("the files of the workspace that steer agents have changed since; review them again")]
     BringsOther,
     /// The file that keeps the trust is damaged, so that nothing is trusted.
-    #[error(
-        "the workspace counts as untrusted, for this file is damaged ({problem}); trust the workspace again"
-    )]
+    #[error("this file is damaged ({problem}), so the workspace is untrusted; trust the workspace again")]
     Damaged {
-        /// What is wrong.
+        /// Problem.
         problem: String,
     },
     /// The directory that was trusted is no longer the one at its path.
     #[error(
-        "the workspace counts as untrusted, for another directory than the one that was trusted is at its path \
-         now; trust the workspace again if it is yours"
+        "the workspace is untrusted, because its path now leads to another directory than the one that was trusted; trust it again if it is yours"
     )]
     Replaced,
     /// The trust can't be kept.
@@ -103,7 +100,7 @@ pub enum TrustError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
@@ -156,7 +153,7 @@ impl TrustStore {
         &self.file
     }
 
-    /// What is trusted now.
+    /// Reads the current trust.
     pub(super) fn read(&self) -> Result<TrustState, TrustError> {
         let Some(root) = &self.root else { return Ok(TrustState::default()) };
         let damaged = |problem: String| TrustError::Damaged { problem };
@@ -167,7 +164,7 @@ impl TrustStore {
         };
         let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if stored.version != VERSION || stored.root != digest(root) {
-            return Err(damaged("it is of another version or for another workspace".to_owned()));
+            return Err(damaged("it has another version or belongs to another workspace".to_owned()));
         }
         if Identity::of(root).ok() != Some(stored.directory) {
             return if stored.trusted { Err(TrustError::Replaced) } else { Ok(TrustState::default()) };
@@ -205,7 +202,7 @@ fn digest(root: &Path) -> Digest {
     Digest::of(root.as_os_str().as_encoded_bytes())
 }
 
-/// What the workspace brings to steer agents, as paths relative to its first folder. Looks at names only.
+/// Lists the files by which the workspace steers agents, as paths relative to its first folder. Looks at names only.
 pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
     let at_root = |name: &str| {
         matches!(name, ".roomodes" | "AGENTS.md" | "AGENT.md" | "AGENTS.local.md")
@@ -225,7 +222,7 @@ pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
     found
 }
 
-/// Whether a name is `start` or `start-<mode>`.
+/// Returns whether a name is `start` or `start-<mode>`.
 fn is_kind(name: &str, start: &str) -> bool {
     name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

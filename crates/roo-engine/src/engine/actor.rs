@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::effects::{self, EngineServices};
 use super::event::Event;
-use super::hook_dispatch::{self, Asking};
+use super::hook_dispatch::{self, HookDispatch};
 use super::journal::Journal;
-use super::task::{self, Effect, Input, NewRule, Task};
+use super::task::{self, Choice, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
 use crate::hooks::EventName;
@@ -31,17 +31,17 @@ use roo_model::prompts::replies;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
-use roo_protocol::task::{AnswerResult, REVIEW_ONCE, TaskState};
+use roo_protocol::task::{AnswerResult, TaskState};
 
-/// How long a cancelled tool has to come to its end before it counts as interrupted.
+/// Time that a cancelled tool has to end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
-/// How long a running effect has to come to its end when the server ends: a command that is asked to
-/// end gets half a second before it is killed.
+/// Time that a running effect has to end when the server shuts down: a command that is asked to end gets half a second
+/// before it is killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The first and the longest wait between two tries to write to a log that refuses, or to sync it.
 const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// What an actor is told.
+/// Message to an actor.
 pub(super) enum ActorMessage {
     /// A client wants something of a task; the answer says whether that was possible.
     Command(TaskId, Command, oneshot::Sender<Result<Reply, EngineError>>),
@@ -55,7 +55,7 @@ pub(super) enum ActorMessage {
     Shutdown(oneshot::Sender<()>),
 }
 
-/// What a client wants.
+/// Command of a client.
 pub(super) enum Command {
     /// An input that needs no check.
     Input(Box<Input>),
@@ -78,7 +78,7 @@ pub(super) enum Command {
     Answer { question_id: QuestionId, text: String, images: Vec<String>, by: String },
 }
 
-/// What a command came to.
+/// Result of a command.
 pub(super) enum Reply {
     Done,
     Answer(AnswerResult),
@@ -86,7 +86,7 @@ pub(super) enum Reply {
     Rule(AnswerResult, NewRule),
 }
 
-/// What a command comes to.
+/// Result of a command, before it is carried out.
 enum CommandOutcome {
     /// It leads to this, and is answered so.
     Input(Box<Input>, Reply),
@@ -94,7 +94,7 @@ enum CommandOutcome {
     Settled(Reply),
 }
 
-/// What an effect reports.
+/// Report of an effect.
 pub(super) enum Report {
     /// Something came; the effect goes on.
     Progress(Input),
@@ -106,7 +106,7 @@ pub(super) enum Report {
     Last(Input),
 }
 
-struct Running {
+struct RunningEffect {
     effect: Effect,
     generation: u64,
     cancel: CancellationToken,
@@ -114,17 +114,17 @@ struct Running {
     handle: JoinHandle<()>,
 }
 
-/// What the actor does for one task.
+/// Work of the actor for one task.
 #[derive(Default)]
 struct Driven {
-    running: Option<Running>,
+    running: Option<RunningEffect>,
     permit: Option<Permit>,
-    /// What a tool still has after its task was cancelled.
+    /// Deadline of a tool after its task was cancelled.
     grace: Option<Instant>,
 }
 
-/// Why an actor ends.
-enum End {
+/// Reasons why an actor ends.
+enum ActorEnd {
     /// Its request has ended, and it is taken out.
     Left(Passing),
     /// The server ends, and somebody waits for that.
@@ -145,7 +145,7 @@ pub(super) struct Actor {
     mailbox: mpsc::Receiver<ActorMessage>,
     sender: mpsc::WeakSender<ActorMessage>,
     registry: Arc<Registry>,
-    /// What came while the disk refused events.
+    /// Messages that arrived while the disk refused events.
     deferred: VecDeque<ActorMessage>,
     /// The effects that run, by task.
     driven: HashMap<TaskId, Driven>,
@@ -155,16 +155,16 @@ pub(super) struct Actor {
     cancel: CancellationToken,
     synced: u64,
     syncing: bool,
-    /// When a sync that failed is tried again.
+    /// Time at which a failed sync is tried again.
     sync_again: Option<Instant>,
-    /// How long the next failure of a sync is waited for.
+    /// Delay before the next sync after a failure.
     sync_wait: Duration,
     /// The first decision that is not durable yet.
     undurable: Option<u64>,
     /// The tasks whose decisions may not be durable yet.
     deciding: HashSet<TaskId>,
     last_decision: u64,
-    /// Why the trace was behind when that was told.
+    /// Reason why the trace was behind when that was told.
     trace_problem: Option<String>,
 }
 
@@ -207,8 +207,9 @@ impl Actor {
     /// Appends the first events, then works until the request has ended and nobody wants anything of it.
     /// `begun` is told when the first events are in the log.
     pub(super) async fn run(mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) {
-        let end = self.work(first, begun).await.unwrap_or_else(|Halt(done)| End::Shutdown(done));
-        let running: Vec<Running> = self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
+        let end = self.work(first, begun).await.unwrap_or_else(|Halt(done)| ActorEnd::Shutdown(done));
+        let running: Vec<RunningEffect> =
+            self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
         running.iter().for_each(|running| running.cancel.cancel());
         // An actor that ends of itself has none, and a shutdown takes all along.
         let commands = self.background.all();
@@ -222,14 +223,14 @@ impl Actor {
         // With the actor go the locks of its log; only then may the next one come.
         drop(self);
         match end {
-            End::Left(passing) => drop(passing),
+            ActorEnd::Left(passing) => drop(passing),
             // Nobody waits for the answer after all: then there is nobody to tell.
-            End::Shutdown(done) => drop(done.send(())),
-            End::Alone => {}
+            ActorEnd::Shutdown(done) => drop(done.send(())),
+            ActorEnd::Alone => {}
         }
     }
 
-    async fn work(&mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) -> Result<End, Halt> {
+    async fn work(&mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) -> Result<ActorEnd, Halt> {
         self.commit(first).await?;
         // Nobody may be waiting.
         let _ = begun.send(());
@@ -239,7 +240,7 @@ impl Actor {
                 && let Some(passing) =
                     Arc::clone(&self.registry).leave(&self.tree.root().id, || self.mailbox.is_empty()).await
             {
-                return Ok(End::Left(passing));
+                return Ok(ActorEnd::Left(passing));
             }
             let (grace, sync_again) = (self.first_grace(), self.sync_again);
             let mail = match self.deferred.pop_front() {
@@ -260,16 +261,16 @@ impl Actor {
                 },
             };
             match mail {
-                None => return Ok(End::Alone),
-                Some(ActorMessage::Shutdown(done)) => return Ok(End::Shutdown(done)),
+                None => return Ok(ActorEnd::Alone),
+                Some(ActorMessage::Shutdown(done)) => return Ok(ActorEnd::Shutdown(done)),
                 Some(ActorMessage::Command(_, Command::Delete, reply)) => {
                     let state = self.tree.root().state();
                     if state.is_final() || state == TaskState::Interrupted {
                         // A client that has gone needs no answer.
                         let _ = reply.send(Ok(Reply::Done));
-                        return Ok(End::Alone);
+                        return Ok(ActorEnd::Alone);
                     }
-                    let problem = "it is at work; cancel it first".to_owned();
+                    let problem = "it is running; cancel it first".to_owned();
                     let error = EngineError::WrongState { task: self.tree.root().id.clone(), problem };
                     let _ = reply.send(Err(error));
                 }
@@ -278,7 +279,7 @@ impl Actor {
         }
     }
 
-    /// Whether nothing happens any more unless somebody wants it.
+    /// Returns whether nothing happens any more unless somebody wants it.
     fn is_quiet(&self) -> bool {
         self.tree.root().state().is_final()
             && self.driven.values().all(|driven| driven.running.is_none())
@@ -361,7 +362,7 @@ impl Actor {
         Ok(Ok(reply))
     }
 
-    /// What a command comes to, or why it can't be done.
+    /// Checks a command: its outcome, or the reason why it can't be done.
     fn judge(&self, id: &TaskId, command: Command) -> Result<CommandOutcome, EngineError> {
         let task =
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
@@ -378,7 +379,7 @@ impl Actor {
             Command::Delete => Ok(CommandOutcome::Settled(Reply::Done)),
             Command::Background => {
                 let Some(running) = self.running_command(id) else {
-                    let problem = "it runs no command in the foreground".to_owned();
+                    let problem = "it has no command in the foreground".to_owned();
                     return Err(EngineError::WrongState { task: id.clone(), problem });
                 };
                 running.to_background.cancel();
@@ -407,10 +408,11 @@ impl Actor {
                 };
                 if approval.digest != digest {
                     return Err(EngineError::Mismatch {
-                        problem: "the digest is not that of the action that is asked about".into(),
+                        problem: "the digest doesn't match the action that waits for approval".into(),
                     });
                 }
-                let reviews = option_id == REVIEW_ONCE && approval.reviewable;
+                let choice = Choice::parse(&option_id);
+                let reviews = choice == Some(Choice::ReviewOnce) && approval.reviewable;
                 if reviews && !self.setting.workspace.can_review() {
                     let problem = "this editor has no preview that confirms edits".into();
                     return Err(EngineError::Mismatch { problem });
@@ -424,13 +426,14 @@ impl Actor {
                     }
                 };
                 if approval.must_open && !opened && kind.allows() {
-                    let problem = "it is too long to be allowed at a glance: open all of it first".into();
+                    let problem =
+                        "it is too long to be approved from its summary: open the whole text first".into();
                     return Err(EngineError::Mismatch { problem });
                 }
                 if let Some(held) = task.held.as_ref() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
-                let rule = NewRule::from_answer(approval, &option_id);
+                let rule = choice.and_then(|choice| NewRule::from_answer(approval, choice));
                 let input = Input::Respond { option_id, text, by: by.clone() };
                 Ok(match rule {
                     None => accepted(input, by),
@@ -460,7 +463,7 @@ impl Actor {
             Err(EngineError::WrongState { task: task.id.clone(), problem: problem.to_owned() })
         };
         if task.parent.is_some() && task.state().is_final() {
-            return wrong("it is a subtask that has ended; say it to the task that delegated it");
+            return wrong("it is a subtask that has ended; send the message to the task that delegated it");
         }
         let queued = |id: &String| {
             if task.queue.iter().any(|item| item.id == *id) {
@@ -473,9 +476,7 @@ impl Actor {
             Input::EditQueued { id, .. } | Input::DeleteQueued { id } => queued(id),
             Input::Resume if self.tree.decide(&task.id, Input::Resume, 0).is_empty() => {
                 let state = task.state().as_str();
-                wrong(&format!(
-                    "it is {state}, and what goes on is what was interrupted, cancelled or has failed"
-                ))
+                wrong(&format!("it is {state}; only interrupted, cancelled or failed tasks can be resumed"))
             }
             _ => Ok(()),
         }
@@ -517,12 +518,12 @@ impl Actor {
         self.tree.decide(&task.id, Input::ToolDone(outcome), self.setting.clock.now())
     }
 
-    fn running(&self, task: &TaskId) -> Option<&Running> {
+    fn running(&self, task: &TaskId) -> Option<&RunningEffect> {
         self.driven.get(task).and_then(|driven| driven.running.as_ref())
     }
 
-    /// What runs a command in the foreground for a task, or else for a branch below it.
-    fn running_command(&self, top: &TaskId) -> Option<&Running> {
+    /// Finds the foreground command of a task, or else of a branch below it.
+    fn running_command(&self, top: &TaskId) -> Option<&RunningEffect> {
         let runs =
             |task: &&Task| self.tree.is_within(&task.id, top) && task.current_effect() == ToolEffect::Execute;
         self.tree.tasks().iter().filter(runs).find_map(|task| {
@@ -560,7 +561,7 @@ impl Actor {
             if self.relieved(&error) {
                 continue;
             }
-            let reason = format!("{error}. The task stands still until that is mended.");
+            let reason = format!("{error}. The task is paused until this is fixed.");
             self.journal.degrade(at, reason);
             self.wait_for_disk(wait).await?;
             wait = (wait * 2).min(STORE_RETRY.1);
@@ -579,7 +580,7 @@ impl Actor {
         let problem = self.setting.recorder.problem().map(|error| error.to_string());
         if self.trace_problem != problem {
             if let Some(error) = &problem {
-                let reason = format!("{error}. Nothing is changed or run until that is mended.");
+                let reason = format!("{error}. Nothing is changed or run until this is fixed.");
                 self.journal.degrade(at, reason);
             }
             self.trace_problem = problem;
@@ -621,7 +622,7 @@ impl Actor {
                 background: Arc::clone(&self.background),
                 to_background: CancellationToken::new(),
             };
-            let asking = Asking::of(root, &context);
+            let asking = HookDispatch::of(root, &context);
             tokio::spawn(async move { asking.session_ended().await });
         }
     }
@@ -644,7 +645,7 @@ impl Actor {
                             && matches!(**input, Input::Cancel)
                         {
                             for (id, driven) in &self.driven {
-                                if let Some(Running { effect: Effect::RunTool { .. }, cancel, .. }) =
+                                if let Some(RunningEffect { effect: Effect::RunTool { .. }, cancel, .. }) =
                                     &driven.running
                                     && self.tree.is_within(id, &task)
                                 {
@@ -693,13 +694,13 @@ impl Actor {
         }
     }
 
-    /// Whether the disk was full and has room again, as some was kept back. Everybody is told.
+    /// Returns whether the disk was full and has room again, as some was kept back. Everybody is told.
     fn relieved(&self, error: &StoreError) -> bool {
         let relieved = error.system().is_some_and(|error| self.setting.reserve.relieve(error));
         if relieved {
             let mib = reserve::SIZE >> 20;
             let reason =
-                format!("The disk is full: the {mib} MiB kept back for this are in use now. Make room.");
+                format!("The disk is full: the {mib} MiB reserved for this are now in use. Free some space.");
             self.journal.warn(self.setting.clock.now(), WireEvent::ServerDegraded { reason });
         }
         relieved
@@ -728,7 +729,7 @@ impl Actor {
         let synced = match outcome {
             Ok(synced) => synced,
             Err(error) => {
-                let reason = format!("{error}. Nothing is written or run until that is mended.");
+                let reason = format!("{error}. Nothing is written or run until this is fixed.");
                 self.log.sync_failed();
                 if self.relieved(&error) {
                     self.sync_again = Some(Instant::now());
@@ -814,7 +815,8 @@ impl Actor {
         let driven = self.driven.entry(id.clone()).or_default();
         let permit = driven.permit.take();
         let handle = effects::start(effect.clone(), task, &self.tree, permit, context, reporter);
-        driven.running = Some(Running { effect, generation: self.generation, cancel, to_background, handle });
+        driven.running =
+            Some(RunningEffect { effect, generation: self.generation, cancel, to_background, handle });
     }
 
     fn stop_effect(&mut self, id: &TaskId) {

@@ -1,29 +1,23 @@
-//! What a tool call came to, told to the hooks that follow it: who did what, for which intent, and by
-//! whose leave.
+//! Audit record of a tool call for the hooks that follow it: who did what, for which intent, and by whose leave.
 
 use std::sync::Arc;
 
 use super::effects::EngineServices;
 use super::task::{Decided, Task};
 use super::tree::Tree;
-use crate::policy::PlannedEdit;
 use crate::policy::post::{self, Deed};
+use crate::policy::{PlannedEdit, RefusalRule};
 use crate::tools::Outcome;
-use roo_catalog::{Effect, ToolName};
+use roo_catalog::Effect;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_trace::record::{Author, Decision, Entry, FileChange, Outcome as TraceOutcome, PromptRef, Side};
 
-/// Rules by which a call is refused for what it would do, and not for how it was made.
-const POLICY: &[&str] =
-    &["intent", "scope", "network", "protected", "rooignore", "sandbox", "trace", "rules"];
-
-/// What the current call is about to be; none for one that leaves no trace: looks, and steps of the
+/// Begins the audit record of the current call; none for one that leaves no trace: looks, and steps of the
 /// conversation.
 pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Option<Deed> {
     let call = task.current_call()?;
-    let effect = ToolName::parse(&call.name).map_or(Effect::Execute, |tool| tool.spec().effect);
-    if !matches!(effect, Effect::Write | Effect::Execute) {
+    if !matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External) {
         return None;
     }
     let profile = setting.settings.profiles.get(&task.profile);
@@ -77,13 +71,13 @@ pub(super) fn look_ahead(texts: Vec<(String, String)>, setting: &Arc<EngineServi
 }
 
 /// The gate refused the call.
-pub(super) async fn refused(mut deed: Deed, rule: &str, mistake: bool, setting: &Arc<EngineServices>) {
-    if mistake && !POLICY.contains(&rule) {
+pub(super) async fn refused(mut deed: Deed, rule: RefusalRule, mistake: bool, setting: &Arc<EngineServices>) {
+    if mistake && !rule.traces_mistakes() {
         return;
     }
     deed.entry.outcome = TraceOutcome::Denied;
     deed.entry.decision =
-        Decision { by: "rule".to_owned(), rule: Some(rule.to_owned()), ask: None, digest: None };
+        Decision { by: "rule".to_owned(), rule: Some(rule.to_string()), ask: None, digest: None };
     tell(deed, setting).await;
 }
 

@@ -3,7 +3,7 @@
 use jiff::{Timestamp, Zoned};
 use uuid::Uuid;
 
-/// Where times and identifiers come from.
+/// Source of times and identifiers.
 pub trait Clock: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now(&self) -> i64;

@@ -1,4 +1,4 @@
-//! What the model sees of a conversation.
+//! View of a conversation for the model.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,21 +40,21 @@ pub fn view(items: &Arc<Vec<Item>>, reduced_before: usize) -> Arc<Vec<Item>> {
     Arc::new(reduced.collect())
 }
 
-/// What the editor has open, by the names that the model uses.
+/// Files open in the editor, by the names that the model uses.
 pub struct OpenFiles {
     /// All of it.
     pub all: Vec<String>,
-    /// What is not on disk.
+    /// Files with unsaved changes.
     pub unsaved: Vec<String>,
 }
 
-/// What the user has before their eyes, as the editor tells it.
+/// Editor state in front of the user, as the editor reports it.
 pub struct EditorContext {
-    /// What is open.
+    /// Open files.
     pub open: OpenFiles,
-    /// What has the user's attention.
+    /// File that has the user's attention.
     pub active: Option<ActiveFile>,
-    /// What is wrong, by file.
+    /// Problems, by file.
     pub problems: Vec<FileProblems>,
     /// Open files that are no longer what a task has seen.
     pub changed: Vec<String>,

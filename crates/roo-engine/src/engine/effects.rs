@@ -16,8 +16,8 @@ use super::audit;
 use super::clock::Clock;
 use super::context::{self, EditorContext};
 use super::gather;
-use super::hook_dispatch::{self, Asking};
-use super::instructions::{Governed, Instructions};
+use super::hook_dispatch::{self, HookDispatch};
+use super::instructions::{Governed, Instructions, ToolSources};
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, OfferMemory, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
@@ -27,7 +27,7 @@ use crate::hooks::UserHooks;
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::post::Deed;
 use crate::policy::{
-    Gate, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, Recorder,
+    Gate, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, Recorder, RefusalRule,
     ToolCallContext,
 };
 use crate::tools::{self, BackgroundCommands, CommandLimits, Outcome, ToolContext};
@@ -45,7 +45,7 @@ use roo_protocol::task::{TodoItem, Usage};
 use roo_sandbox::exec::EnvironmentRules;
 use roo_workspace::{FileProblems, Purpose, Workspace};
 
-/// What all tasks of an engine share.
+/// Services that all tasks of an engine share.
 pub(super) struct EngineServices {
     pub(super) settings: Arc<Settings>,
     pub(super) workspace: Arc<Workspace>,
@@ -67,7 +67,7 @@ impl EngineServices {
         self.customization.modes_by(&self.settings)
     }
 
-    /// What it takes to go on in a mode.
+    /// Returns what is needed to continue in a mode.
     pub(super) fn mode_change(&self, slug: &str) -> Result<ModeChange, UnknownMode> {
         Ok(ModeChange::into_mode(self.modes().find(slug)?, &self.settings))
     }
@@ -103,7 +103,7 @@ const ANSWER_BYTES: usize = 32 << 20;
 /// The most calls of one answer.
 const ANSWER_CALLS: usize = 256;
 
-/// How much of an answer has come.
+/// Length of the answer received so far.
 #[derive(Default)]
 struct Size {
     bytes: usize,
@@ -133,7 +133,7 @@ impl Size {
     }
 }
 
-/// What an effect has around it.
+/// Context of an effect.
 pub(super) struct EffectContext {
     pub(super) setting: Arc<EngineServices>,
     pub(super) journal: Arc<Journal>,
@@ -144,7 +144,7 @@ pub(super) struct EffectContext {
     pub(super) to_background: CancellationToken,
 }
 
-/// Where an effect reports to.
+/// Channel for an effect's reports.
 #[derive(Clone)]
 pub(super) struct Reporter {
     sender: mpsc::Sender<ActorMessage>,
@@ -181,7 +181,7 @@ pub(super) fn start(
     match effect {
         Effect::CallModel { .. } => {
             let turn = Turn::new(task, tree);
-            let asking = Asking::of(task, &around);
+            let asking = HookDispatch::of(task, &around);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 tokio::select! {
@@ -191,7 +191,7 @@ pub(super) fn start(
             })
         }
         Effect::Gather(gather) => {
-            let asking = Asking::of(task, &around);
+            let asking = HookDispatch::of(task, &around);
             tokio::spawn(async move {
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
@@ -226,7 +226,7 @@ pub(super) fn start(
                 intent: task.intent.clone(),
                 within: task.within.clone(),
                 offers: task.offers.clone(),
-                asking: Asking::of(task, &around),
+                asking: HookDispatch::of(task, &around),
             };
             tokio::spawn(async move {
                 tokio::select! {
@@ -239,7 +239,7 @@ pub(super) fn start(
             let mut context = tool_context(&call_id, task, &around);
             let executes = task.current_effect() == ToolEffect::Execute;
             let deed = audit::begin(task, tree, &around.setting);
-            let asking = Asking::of(task, &around);
+            let asking = HookDispatch::of(task, &around);
             let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
                 let mut heard = HookMessages::default();
@@ -251,7 +251,7 @@ pub(super) fn start(
                 let outcome = match permit {
                     Some(permit) if *permit.call_id() == call_id => {
                         let begun = Instant::now();
-                        let mut outcome = tools::run(permit, &context).await;
+                        let mut outcome = permit.run(&context).await;
                         let took = begun.elapsed();
                         // What runs on is put down when it ends.
                         background = outcome.background.clone().map(|(id, _)| (id, deed.clone()));
@@ -293,7 +293,7 @@ async fn follow_command(id: CommandId, deed: Option<Deed>, around: &EffectContex
     around.background.remove(&id);
 }
 
-/// What the gate is to judge, and what it has to know of the task.
+/// Call to be decided on, and what the gate has to know of the task.
 struct Judging {
     deed: Option<Deed>,
     call: Option<ToolCall>,
@@ -308,7 +308,7 @@ struct Judging {
     intent: Option<Binding>,
     within: Vec<Binding>,
     offers: OfferMemory,
-    asking: Asking,
+    asking: HookDispatch,
 }
 
 impl Judging {
@@ -327,17 +327,17 @@ impl Judging {
     async fn judge(&self, setting: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
         let Some(call) = &self.call else {
             // The gate is asked about the call that is worked on, so there is one.
-            return GateOutcome::deny("call", "There is nothing to judge.");
+            return GateOutcome::deny(RefusalRule::Call, "There is no tool call to decide on.");
         };
         let reading = Arc::clone(setting);
         // It may read files, and the thread that runs the tasks has other things to do.
         let modes = match tokio::task::spawn_blocking(move || reading.modes()).await {
             Ok(modes) => modes,
-            Err(_) => return GateOutcome::deny("mode", "The server is ending."),
+            Err(_) => return GateOutcome::deny(RefusalRule::Mode, "The server is shutting down."),
         };
         let mode = match modes.find(&self.mode) {
             Ok(mode) => mode,
-            Err(unknown) => return GateOutcome::deny("mode", unknown),
+            Err(unknown) => return GateOutcome::deny(RefusalRule::Mode, unknown),
         };
         let subject = ToolCallContext {
             mode,
@@ -358,13 +358,13 @@ impl Judging {
         if let (PolicyDecision::Deny { rule, mistake, .. }, Some(deed)) =
             (&outcome.decision, self.deed.clone())
         {
-            audit::refused(deed, rule, *mistake, setting).await;
+            audit::refused(deed, *rule, *mistake, setting).await;
         }
         outcome
     }
 }
 
-/// What the files of an interrupted edit hold now, as far as it can be told from them.
+/// Returns the current content of the files of an interrupted edit, as far as it can be told.
 async fn found_after(workspace: &Workspace, edit: &PlannedEdit) -> Vec<Option<Digest>> {
     // A change of several files is brought to one side first.
     if let PlannedEdit::Patch(_) = edit {
@@ -413,7 +413,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> To
     }
 }
 
-/// What the user has refused to grant to commands, in this task or for good.
+/// Returns the access that the user has declined to grant to commands, in this task or permanently.
 fn declined(task: &Task, rules: &StandingRules) -> SandboxAccess {
     let mut declined = task.offers.declined().clone();
     // Rules that can't be read let no command run.
@@ -477,7 +477,7 @@ impl Turn {
                 &mode,
                 &modes,
                 protocol,
-                &choice,
+                ToolSources { choice: &choice, server_tools: &reading.gate.server_tools().list() },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
@@ -485,7 +485,7 @@ impl Turn {
             Ok::<_, UnknownMode>((mode, told, EditorContext::of(&reading.workspace, &seen)))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
-        let read = read.await.map_err(|_| configuration("The server is ending.".to_owned()))?;
+        let read = read.await.map_err(|_| configuration("The server is shutting down.".to_owned()))?;
         let (mode, told, scene) = read.map_err(|error| configuration(error.to_string()))?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
@@ -514,7 +514,7 @@ impl Turn {
         setting: &EngineServices,
     ) -> String {
         let profile = setting.settings.profiles.get(&self.profile);
-        let priced = profile.is_some_and(|profile| profile.price_per_million.is_some());
+        let priced = profile.is_some_and(|profile| profile.prices().is_some());
         let problems: Vec<Problems<'_>> = scene
             .problems
             .iter()
@@ -549,12 +549,12 @@ impl Turn {
         })
     }
 
-    async fn run(mut self, around: &EffectContext, reporter: &Reporter, asking: &Asking) {
+    async fn run(mut self, around: &EffectContext, reporter: &Reporter, asking: &HookDispatch) {
         let mut usage = Usage::default();
         let request = self.request(&around.setting, &around.background).await;
         let ending = match (around.setting.model(&self.profile), request) {
             (Ok(model), Ok(request)) => {
-                let shown = Shown { task: &self.task, request: self.number, block: 0, open: None };
+                let shown = AnswerDisplay { task: &self.task, request: self.number, block: 0, open: None };
                 stream(&*model, request, shown, around, reporter, &mut usage).await
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
@@ -599,7 +599,7 @@ impl Turn {
 async fn stream(
     model: &dyn Model,
     request: ModelRequest,
-    mut shown: Shown<'_>,
+    mut shown: AnswerDisplay<'_>,
     around: &EffectContext,
     reporter: &Reporter,
     usage: &mut Usage,
@@ -620,7 +620,7 @@ async fn stream(
             None => {
                 return Err(ModelError {
                     kind: ModelErrorKind::Cut,
-                    message: "The model's answer was cut before its end.".into(),
+                    message: "The model's answer was cut off before its end.".into(),
                 });
             }
         }
@@ -638,14 +638,14 @@ async fn stream(
 }
 
 /// Shows running text, and reports closed blocks.
-struct Shown<'a> {
+struct AnswerDisplay<'a> {
     task: &'a TaskId,
     request: u32,
     block: u32,
     open: Option<LiveId>,
 }
 
-impl Shown<'_> {
+impl AnswerDisplay<'_> {
     async fn update(&mut self, update: Update, origin: &str, journal: &Journal, reporter: &Reporter) {
         match update {
             Update::TextDelta(text) => self.extend(Say::Text, &text, journal),

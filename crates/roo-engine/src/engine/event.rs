@@ -1,4 +1,4 @@
-//! What a request's log holds: everything that the state of a task is folded from.
+//! Events of a request's log: everything that the state of a task is folded from.
 //!
 //! Old logs must stay readable: variants and fields are added, never changed in meaning. What
 //! clients see of an event is [`Event::to_wire`]; private fields stay here.
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::intent_store::Binding;
 use crate::policy::{ModeChange, PlannedBranch, PlannedEdit};
 use crate::tools::ChangesUnknown;
-use roo_catalog::{Invocation, ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{Shown, ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
 use roo_model::providers::{Finish, ToolResult};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
@@ -36,16 +36,16 @@ pub enum Event {
         mode: String,
         /// The name of its model profile.
         profile: String,
-        /// How its model calls tools.
+        /// Tool protocol of its model.
         protocol: ToolProtocol,
         /// The prompt on one line, shortened.
         title: String,
-        /// What bounds it.
+        /// Limits.
         limits: Limits,
-        /// What marks its mode in trees.
+        /// Emoji of its mode in trees.
         #[serde(default)]
         emoji: String,
-        /// Whether facts about the system are looked up before its first turn.
+        /// True if facts about the system are looked up before its first turn.
         #[serde(default)]
         gather: bool,
         /// Files that it must read before it changes, runs or delegates anything.
@@ -57,20 +57,20 @@ pub enum Event {
         /// The intent that the delegating task had bound.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         intent: Option<Binding>,
-        /// What it never covers more than: all that the tasks above it had bound.
+        /// Bindings that limit its scope: all that the tasks above it had bound.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         within: Vec<Binding>,
     },
     /// The user said something, and it is part of the conversation now.
     UserSaid {
-        /// What is shown.
+        /// Displayed message.
         message: Message,
-        /// What the model gets.
+        /// Text for the model.
         text: String,
-        /// Whether it may mention something that is to be looked up.
+        /// True if it may mention something that is to be looked up.
         #[serde(default)]
         mentions: bool,
-        /// Whether there are user hooks that are to be asked before it reaches the model.
+        /// True if there are user hooks that are to be asked before it reaches the model.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         hooks: bool,
     },
@@ -78,31 +78,31 @@ pub enum Event {
     PromptRefused {
         /// The user's message.
         message_id: MessageId,
-        /// What is shown.
+        /// Displayed message.
         message: Message,
-        /// Whether the task ends, as it has nothing else to do.
+        /// True if the task ends, as it has nothing else to do.
         ends: bool,
     },
-    /// What user hooks say about the current call, all together until now.
+    /// Messages of user hooks about the current call, all together until now.
     HooksHeard {
         /// The call.
         call_id: ToolCallId,
         /// Its parameters as it runs; none where they stay.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         params: Option<Map<String, Value>>,
-        /// What the model reads behind the call's result.
+        /// Addition to the call's result for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         addition: Option<String>,
-        /// Whether they keep the task from ending with it.
+        /// True if they keep the task from ending with it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         goes_on: bool,
-        /// Whether they are asked again when all calls of the answer have their results.
+        /// True if they are asked again when all calls of the answer have their results.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         batch: bool,
     },
-    /// What was looked up for the model before it is asked.
+    /// Facts looked up for the model before it is asked.
     Gathered {
-        /// What the model gets; may be empty.
+        /// Text for the model; may be empty.
         text: String,
         /// Images as data URLs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -113,7 +113,7 @@ pub enum Event {
     },
     /// The task goes on in another mode, or with another model.
     ModeSwitched {
-        /// What changes.
+        /// Changed settings.
         change: ModeChange,
         /// The call that asked for it; none when the user did.
         call_id: Option<ToolCallId>,
@@ -124,12 +124,12 @@ pub enum Event {
         call_id: ToolCallId,
         /// The branch.
         child: TaskId,
-        /// How it begins.
+        /// Plan of the branch.
         plan: Arc<PlannedBranch>,
     },
     /// The task can't go on, and ends.
     Halted {
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// Something is shown that the model doesn't get.
@@ -165,38 +165,38 @@ pub enum Event {
     },
     /// The model's answer is complete.
     TurnEnded {
-        /// Why it ended.
+        /// Reason why it ended.
         finish: Finish,
-        /// What the task has used until now.
+        /// Total usage of the task.
         total: Usage,
     },
     /// The model request failed; what the model said in it is void.
     TurnFailed {
         /// The request.
         request: u32,
-        /// What failed.
+        /// Error.
         error: String,
-        /// Whether the user ended it.
+        /// True if the user ended it.
         cancelled: bool,
-        /// What the task has used until now; a failed request costs too.
+        /// Total usage of the task; a failed request costs too.
         total: Usage,
     },
     /// The request will be made again.
     RetryScheduled {
-        /// When, in milliseconds since the Unix epoch.
+        /// Due time, in milliseconds since the Unix epoch.
         due: i64,
         /// Which attempt comes next, from 2.
         attempt: u32,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The time to try again has come.
     RetryDue,
     /// The model must be told something before it goes on.
     Corrected {
-        /// What the model gets.
+        /// Text for the model.
         text: String,
-        /// Whether this counts towards the mistake limit.
+        /// True if this counts towards the mistake limit.
         mistake: bool,
     },
     /// The gate gave the current call its verdict.
@@ -207,7 +207,7 @@ pub enum Event {
         verdict: Verdict,
         /// The rule that decided.
         rule: String,
-        /// Why.
+        /// Reason.
         reason: String,
         /// The same for programs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,12 +217,12 @@ pub enum Event {
     IntentSelected {
         /// The intent as it is now.
         intent: Binding,
-        /// What it is called.
+        /// Display name.
         name: String,
     },
     /// The user is asked for permission.
     ApprovalRequested {
-        /// What is asked.
+        /// Requested approval.
         approval: PendingApproval,
     },
     /// The approval has its answer, or is void.
@@ -233,7 +233,7 @@ pub enum Event {
         by: String,
         /// The chosen option; none when void.
         option_id: Option<String>,
-        /// What the user adds.
+        /// Text added by the user.
         text: Option<String>,
     },
     /// An answer came while the request was interrupted, or before its call was judged again; it counts
@@ -245,9 +245,9 @@ pub enum Event {
         by: String,
         /// The chosen option.
         option_id: String,
-        /// What the user adds.
+        /// Text added by the user.
         text: Option<String>,
-        /// Where the task stands.
+        /// State of the task.
         state: TaskState,
     },
     /// The task asks its user something.
@@ -278,7 +278,7 @@ pub enum Event {
         call_id: ToolCallId,
         /// The tool.
         name: String,
-        /// What it works on.
+        /// Subject of the call.
         subject: String,
         /// For a write: what it will do, so that it can be settled after a kill.
         write: Option<PlannedEdit>,
@@ -313,14 +313,17 @@ pub enum Event {
         command_id: CommandId,
         /// The call that began it.
         call_id: ToolCallId,
-        /// How it ended.
+        /// Status at the end.
         status: ToolStatus,
         /// One line for people.
         summary: String,
         /// For the model.
         text: String,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
-    /// What a command changed is not known: the task waits for its user.
+    /// The changes of a command are not known: the task waits for its user.
     ChangesUnknown {
         /// The command line, and why.
         fault: ChangesUnknown,
@@ -333,17 +336,20 @@ pub enum Event {
         result: ToolResult,
         /// Whole-file digests that the task has now seen; none forgets a file.
         seen: Vec<(String, Option<Digest>)>,
-        /// Whether this counts towards the mistake limit.
+        /// True if this counts towards the mistake limit.
         mistake: bool,
         /// The task ends with this call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ends: Option<Ending>,
-        /// Whether it saved context that the request's branches share; none when it was not to.
+        /// True if it saved context that the request's branches share; none when it was not to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         saves: Option<bool>,
-        /// What the sandbox withheld from a command and the user may grant; none when nothing.
+        /// Access that the sandbox withheld from a command and the user may grant.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         withheld: Option<SandboxAccess>,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// The to-do list changed.
     TodoChanged {
@@ -370,7 +376,7 @@ pub enum Event {
         state: TaskState,
         /// The result.
         result: Option<String>,
-        /// Why, where it isn't plain.
+        /// Reason, where it isn't obvious.
         reason: Option<String>,
         /// Totals.
         usage: Usage,
@@ -391,7 +397,7 @@ pub struct BackgroundCommand {
     pub line: String,
 }
 
-/// How a task ends.
+/// End of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ending {
@@ -399,13 +405,13 @@ pub struct Ending {
     pub state: TaskState,
     /// The result.
     pub result: Option<String>,
-    /// Why, where it isn't plain.
+    /// Reason, where it isn't obvious.
     pub reason: Option<String>,
 }
 
 impl Event {
-    /// Whether what it tells must survive power loss before anyone is told: decisions, the ends of
-    /// turns and tasks, and what a user or a tool will do.
+    /// Returns whether what it tells must survive power loss before anyone is told: decisions, the ends of turns and
+    /// tasks, and what a user or a tool will do.
     pub fn is_decision(&self) -> bool {
         matches!(
             self,
@@ -419,7 +425,7 @@ impl Event {
         )
     }
 
-    /// Whether a node of the invocation tree may be another one after it.
+    /// Returns whether a node of the invocation tree may be another one after it.
     pub fn changes_tree(&self) -> bool {
         !matches!(
             self,
@@ -442,7 +448,7 @@ impl Event {
         )
     }
 
-    /// What clients see of it.
+    /// Converts it to the event that clients see.
     pub fn to_wire(&self) -> WireEvent {
         match self.clone() {
             Self::Created { parent, urid, mode, title, emoji, .. } => {
@@ -510,14 +516,17 @@ impl Event {
                 WireEvent::ToolStarted { tool_call_id: call_id, name, subject }
             }
             Self::EditApplied { uri, before, after } => WireEvent::EditApplied { uri, before, after },
-            Self::ToolFinished { summary, result, .. } => {
-                WireEvent::ToolFinished { tool_call_id: result.call_id, status: result.status, summary }
-            }
+            Self::ToolFinished { summary, result, exit_code, .. } => WireEvent::ToolFinished {
+                tool_call_id: result.call_id,
+                status: result.status,
+                summary,
+                exit_code,
+            },
             Self::CommandBackgrounded { command: BackgroundCommand { id, call_id, line } } => {
                 WireEvent::CommandBackgrounded { command_id: id, tool_call_id: call_id, command: line }
             }
-            Self::CommandEnded { command_id, call_id, status, summary, .. } => {
-                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary }
+            Self::CommandEnded { command_id, call_id, status, summary, exit_code, .. } => {
+                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary, exit_code }
             }
             Self::ChangesUnknown { fault } => state(TaskState::Running, Some(fault.to_string())),
             Self::ToolRestarted { .. } => {
@@ -545,7 +554,7 @@ fn state(state: TaskState, reason: Option<String>) -> WireEvent {
     WireEvent::TaskState { state, result: None, reason, usage: None, tool_usage: ToolUsage::default() }
 }
 
-/// How Roo shows a model request.
+/// Builds Roo's message for a model request.
 fn request_message(request: u32, payload: &Value) -> WireEvent {
     let message = Message {
         id: MessageId::new(format!("r{request}")),
@@ -556,65 +565,13 @@ fn request_message(request: u32, payload: &Value) -> WireEvent {
     WireEvent::Message { message }
 }
 
-/// How Roo shows a call: the `ask` or `say`, and its text.
+/// Builds Roo's message for a call: the `ask` or `say`, and its text.
 pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
-    let payload = match roo_catalog::parse(call) {
-        Ok(Invocation::ExecuteCommand(p)) => {
-            return Message { id, kind: MessageKind::Ask(Ask::Command), text: p.command, images: vec![] };
-        }
-        Ok(Invocation::ReadFile(p)) => json!({
-            "tool": "readFile",
-            "path": p.files.first().map(|file| &file.path),
-            "batchFiles": p.files.iter().map(|file| json!({ "path": file.path })).collect::<Vec<_>>(),
-        }),
-        Ok(Invocation::WriteToFile(p)) => json!({ "tool": "editedExistingFile", "path": p.path }),
-        Ok(Invocation::ApplyDiff(p)) => json!({ "tool": "appliedDiff", "path": p.path, "diff": p.diff }),
-        Ok(Invocation::SearchAndReplace(p)) => {
-            json!({ "tool": "searchAndReplace", "path": p.path, "search": p.replacement.search, "replace": p.replacement.replace })
-        }
-        Ok(Invocation::InsertContent(p)) => {
-            json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })
-        }
-        Ok(Invocation::ApplyPatch(p)) => json!({
-            "tool": "appliedDiff",
-            "path": p.named_files().next(),
-            "diff": p.patch,
-            "batchDiffs": p.named_files().map(|path| json!({ "path": path })).collect::<Vec<_>>(),
-        }),
-        Ok(Invocation::ListFiles(p)) => json!({
-            "tool": if p.recursive { "listFilesRecursive" } else { "listFilesTopLevel" },
-            "path": p.path,
-        }),
-        Ok(Invocation::SearchFiles(p)) => {
-            json!({ "tool": "searchFiles", "path": p.path, "regex": p.regex, "filePattern": p.file_pattern })
-        }
-        Ok(Invocation::UpdateTodoList(_)) => json!({ "tool": "updateTodoList" }),
-        Ok(Invocation::SwitchMode(p)) => {
-            json!({ "tool": "switchMode", "mode": p.mode, "reason": p.reason })
-        }
-        Ok(Invocation::Skill(p)) => json!({ "tool": "skill", "skill": p.name, "args": p.arguments }),
-        Ok(Invocation::SelectActiveIntent(p)) => {
-            json!({ "tool": "selectActiveIntent", "intentId": p.intent_id })
-        }
-        Ok(Invocation::RequestScopeExpansion(p)) => {
-            json!({ "tool": "requestScopeExpansion", "patterns": p.patterns, "reason": p.reason })
-        }
-        Ok(Invocation::ReadCommandOutput(p)) => {
-            json!({ "tool": "readCommandOutput", "commandId": p.command })
-        }
-        Ok(Invocation::StopCommand(p)) => json!({ "tool": "stopCommand", "commandId": p.command }),
-        Ok(Invocation::NewTask(p)) => {
-            json!({ "tool": "newTask", "mode": p.mode, "content": p.message })
-        }
-        Ok(Invocation::AskFollowupQuestion(p)) => {
-            json!({ "tool": "askFollowupQuestion", "question": p.question })
-        }
-        Ok(Invocation::AttemptCompletion(_) | Invocation::CompleteWithFailure(_)) => {
-            json!({ "tool": "finishTask" })
-        }
-        Err(problem) => json!({ "tool": call.name, "error": problem.to_string() }),
+    let (kind, text) = match call.shown() {
+        Shown::Command(line) => (MessageKind::Ask(Ask::Command), line),
+        Shown::Tool(payload) => (MessageKind::Say(Say::Tool), payload.to_string()),
     };
-    Message { id, kind: MessageKind::Say(Say::Tool), text: payload.to_string(), images: vec![] }
+    Message { id, kind, text, images: vec![] }
 }
 
 /// Which Roo ask a question of the engine is.
@@ -628,7 +585,7 @@ pub(super) fn ask_of(kind: QuestionKind) -> Ask {
     }
 }
 
-/// Whether a status means that the call's aim was not reached.
+/// Returns whether a status means that the call's aim was not reached.
 pub(super) fn is_failure(status: ToolStatus) -> bool {
     !matches!(status, ToolStatus::Ok)
 }

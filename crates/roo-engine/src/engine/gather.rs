@@ -1,8 +1,8 @@
-//! What the server looks up for the model before it is asked: what user hooks say to the user's messages,
-//! facts about the system, and what the messages mention.
+//! Facts that the server looks up for the model before it is asked: what user hooks say to the user's messages, facts
+//! about the system, and what the messages mention.
 
 use super::effects::EngineServices;
-use super::hook_dispatch::Asking;
+use super::hook_dispatch::HookDispatch;
 use super::task::{Gather, Gathered};
 use crate::mentions::{self, Expanded, Sources};
 use crate::project_info::{self, Limits};
@@ -11,7 +11,7 @@ use roo_sandbox::exec::redaction::TextMask;
 use roo_sandbox::exec::{Environment, known_secrets};
 
 /// Looks it up. What can't be had is said in the text.
-pub(super) async fn gather(gather: &Gather, setting: &EngineServices, asking: &Asking) -> Gathered {
+pub(super) async fn gather(gather: &Gather, setting: &EngineServices, asking: &HookDispatch) -> Gathered {
     let mut gathered = Gathered::default();
     let mut parts = asking.before_turn(gather, &mut gathered).await;
     let is_refused = |text: &String| {

@@ -18,20 +18,20 @@ use crate::hooks::{
 };
 use crate::policy::{HookMessages, PolicyDecision, UserHooksHere, real_path, stopped};
 use crate::tools::Outcome;
-use roo_catalog::{Invocation, ToolCall};
+use roo_catalog::{Invocation, ServerTool, ToolCall};
 use roo_model::providers::ModelErrorKind;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Urid;
 
-/// Why a conversation is shortened: nobody asked for it. The contract's word.
+/// Reason why a conversation is shortened: nobody asked for it. The contract's word.
 const AUTOMATIC: &str = "auto";
 
 /// A task that asks hooks.
-pub(super) struct Asking {
+pub(super) struct HookDispatch {
     setting: Arc<EngineServices>,
     session: String,
     urid: Urid,
-    /// Where hooks run; looked up when the first one may.
+    /// Sandbox for hooks; probed when the first one may run.
     sandbox: OnceCell<HookSandbox>,
     /// The branch and its mode.
     agent: Option<(String, String)>,
@@ -46,7 +46,7 @@ pub(super) struct Asking {
     cancel: CancellationToken,
 }
 
-impl Asking {
+impl HookDispatch {
     pub(super) fn of(task: &Task, around: &EffectContext) -> Self {
         let EffectContext { setting, journal, cancel, .. } = around;
         let writes = setting.settings.auto_approve.write;
@@ -81,7 +81,7 @@ impl Asking {
         }
     }
 
-    /// What the gate is told of the hooks.
+    /// Returns what the gate is told of the hooks.
     pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHooksHere<'a> {
         let scene = self.scene(hooks).await;
         UserHooksHere { hooks, scene, ends: self.ends, continuations: self.continuations }
@@ -101,7 +101,9 @@ impl Asking {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(&self.setting.workspace, path);
-        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let server_tool = self.setting.gate.server_tool(&call.name);
+        let server_tool = server_tool.as_deref().map(ServerTool::name);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let result = ToolResult { text: &outcome.text, ok, took: Some(took) };
         let reviewed = hooks.post_tool(&tool, result, &self.scene(&hooks).await).await;
         if let Some(text) = reviewed.result {
@@ -159,12 +161,17 @@ impl Asking {
         parts
     }
 
-    /// What hooks say to all calls of an answer.
+    /// Runs the hooks for all calls of an answer.
     async fn after_all(&self, hooks: &UserHooks) -> HookOutcome {
-        let invocations: Vec<_> = self.batch.iter().map(|(call, _)| roo_catalog::parse(call).ok()).collect();
+        let gate = &self.setting.gate;
+        let called: Vec<_> = (self.batch.iter())
+            .map(|(call, _)| (roo_catalog::parse(call).ok(), gate.server_tool(&call.name)))
+            .collect();
         let real_path = |path: &str| real_path(&self.setting.workspace, path);
-        let calls = self.batch.iter().zip(&invocations).map(|((call, text), invocation)| {
-            (ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path }, text.as_str())
+        let calls = self.batch.iter().zip(&called).map(|((call, text), (invocation, server_tool))| {
+            let server_tool = server_tool.as_deref().map(ServerTool::name);
+            let invocation = invocation.as_ref();
+            (ToolUse { call, invocation, server_tool, real_path: &real_path }, text.as_str())
         });
         hooks.post_batch(&calls.collect::<Vec<_>>(), &self.scene(hooks).await).await
     }
@@ -210,7 +217,7 @@ impl Asking {
         let outcome = hooks.pre_compact(AUTOMATIC, "", &self.scene(&hooks).await).await;
         log(&outcome.warnings);
         outcome.is_refused().then(|| {
-            format!("A hook keeps the conversation as long as it is. {}", outcome.reason())
+            format!("A hook blocked the shortening of the conversation. {}", outcome.reason())
                 .trim_end()
                 .to_owned()
         })
@@ -260,7 +267,7 @@ pub(super) async fn hooks_of(setting: &Arc<EngineServices>) -> Arc<UserHooks> {
     tokio::task::spawn_blocking(move || customization.user_hooks()).await.unwrap_or_default()
 }
 
-/// Where nothing waits for the hooks, there is nothing that could show what they say.
+/// Logs warnings where no task could show them.
 fn log(warnings: &[String]) {
     warnings.iter().for_each(|warning| tracing::warn!("a hook says: {warning}"));
 }

@@ -1,9 +1,11 @@
-//! What a mode is told before a task begins: its system prompt and its tools, with all that the user
-//! and the workspace bring. Reads the disk.
+//! Instructions of a mode before a task begins: its system prompt and its tools, with all that the user and the
+//! workspace bring. Reads the disk.
 
-use crate::customization::{Customization, Skills};
+use std::sync::Arc;
+
+use crate::customization::Customization;
 use crate::intent_store::{Intents, Orchestration};
-use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
+use roo_catalog::{Group, Needs, OfferedTool, ServerTool, TOOLS, ToolId, ToolName, ToolProtocol};
 use roo_formats::config::{RequireIntent, ToolChoice};
 use roo_formats::modes::{self, Mode, Modes};
 use roo_model::prompts::{self, DeclaredIntents, OverrideInput, RuleText, SkillEntry, SystemInput};
@@ -11,12 +13,12 @@ use roo_sandbox::exec::shell;
 use roo_workspace::Workspace;
 
 /// The system prompt of a mode, and the tools that it has here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Instructions {
     /// The prompt.
     pub system: String,
-    /// The tools, in the order of the catalogue.
-    pub tools: Vec<ToolName>,
+    /// The tools, in the order of the catalogue, then those of servers.
+    pub tools: Vec<OfferedTool>,
 }
 
 /// The workspace's intents, and which tools need one.
@@ -28,20 +30,41 @@ pub struct Governed<'a> {
     pub require: RequireIntent,
 }
 
+/// Which tools a mode's model could get.
+#[derive(Clone, Copy)]
+pub struct ToolSources<'a> {
+    /// Which of the mode's tools the model gets.
+    pub choice: &'a ToolChoice,
+    /// The tools of servers.
+    pub server_tools: &'a [Arc<ServerTool>],
+}
+
 impl Instructions {
-    /// What a mode is told in this workspace.
+    /// Gathers the instructions of a mode in this workspace.
     pub fn of(
         mode: &Mode,
         modes: &Modes,
         protocol: ToolProtocol,
-        choice: &ToolChoice,
+        tools: ToolSources<'_>,
         customization: &Customization,
         governed: Governed<'_>,
         workspace: &Workspace,
     ) -> Self {
         let skills = customization.skills();
         let intents = active_intents(governed.orchestration);
-        let tools = available(mode, modes, choice, &skills, intents.is_some());
+        let ToolSources { choice, server_tools } = tools;
+        let server_tools = of_servers(mode, choice, server_tools);
+        let here = Here {
+            has_skills: !skills.of_mode(&mode.slug).is_empty(),
+            delegates: mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok()),
+            governed: intents.is_some(),
+            by_text: protocol == ToolProtocol::Xml && !server_tools.is_empty(),
+        };
+        let tools = available(mode, choice, here);
+        let mut offered: Vec<OfferedTool> = tools.iter().copied().map(OfferedTool::from).collect();
+        if protocol == ToolProtocol::Native {
+            offered.extend(server_tools.iter().cloned().map(OfferedTool::Server));
+        }
         let roots: Vec<String> = workspace.roots().paths().map(|path| path.display().to_string()).collect();
         let rules = customization.rules(&mode.slug);
         let rules: Vec<RuleText<'_>> =
@@ -60,7 +83,7 @@ impl Instructions {
                     rules: &rules,
                 },
             );
-            return Self { system, tools };
+            return Self { system, tools: offered };
         }
         let skills = skills.of_mode(&mode.slug);
         let skills: Vec<SkillEntry<'_>> = skills
@@ -72,6 +95,7 @@ impl Instructions {
             modes,
             entry: modes::ENTRY,
             tools: &tools,
+            server_tools: &server_tools,
             skills: &skills,
             intents: intents.as_deref().map(|active| DeclaredIntents {
                 active,
@@ -83,31 +107,46 @@ impl Instructions {
             shell: &shell().name(),
             rules: &rules,
         });
-        Self { system, tools }
+        Self { system, tools: offered }
     }
 }
 
-/// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
-fn available(
-    mode: &Mode,
-    modes: &Modes,
-    choice: &ToolChoice,
-    skills: &Skills,
+/// What there is here for tools to be of use.
+#[derive(Clone, Copy)]
+struct Here {
+    has_skills: bool,
+    delegates: bool,
+    /// The workspace has intents.
     governed: bool,
-) -> Vec<ToolName> {
-    let delegates = mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok());
-    let has_skills = !skills.of_mode(&mode.slug).is_empty();
+    /// There are tools of servers, and they are called by text.
+    by_text: bool,
+}
+
+/// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
+fn available(mode: &Mode, choice: &ToolChoice, here: Here) -> Vec<ToolName> {
     let mut tools = mode.tools_with(choice);
-    if governed {
-        tools.extend(TOOLS.iter().filter(|spec| spec.group == Group::Intents).map(|spec| spec.name));
-        tools.sort_unstable();
-    }
-    tools.retain(|tool| match tool {
-        ToolName::NewTask => delegates,
-        ToolName::Skill => has_skills,
-        _ => true,
+    let further = TOOLS.iter().filter(|spec| match spec.group {
+        Group::Intents => here.governed,
+        Group::Mcp => mode.has(spec.name) && choice.has(spec.name),
+        _ => false,
+    });
+    tools.extend(further.map(|spec| spec.name));
+    tools.sort_unstable();
+    tools.retain(|tool| match tool.spec().needs {
+        Needs::DelegationTarget => here.delegates,
+        Needs::Skills => here.has_skills,
+        Needs::ServerTools => here.by_text,
+        Needs::Nothing => true,
     });
     tools
+}
+
+/// The tools of servers that a mode and its model get.
+fn of_servers(mode: &Mode, choice: &ToolChoice, tools: &[Arc<ServerTool>]) -> Vec<Arc<ServerTool>> {
+    let has = |tool: &&Arc<ServerTool>| {
+        mode.permits_server_tool(tool.name()).is_ok() && choice.has(ToolId::Server(tool.name().clone()))
+    };
+    tools.iter().filter(has).cloned().collect()
 }
 
 /// The intents that may be selected, each as its id and name; none where the workspace has no intents.

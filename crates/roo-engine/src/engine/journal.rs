@@ -1,4 +1,4 @@
-//! What clients can see of one request: its published events, and text that is still being written.
+//! Journal of one request for clients: its published events, and text that is still being written.
 //!
 //! A journal never waits for a client. Each client has a [`Follower`]: a cursor that reads the newest
 //! events from memory and older ones from the log on disk, and takes running text in one piece
@@ -18,16 +18,16 @@ use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::Say;
 use roo_protocol::tree::TreeNode;
 
-/// How many events stay in memory; a client that is further behind reads the log.
+/// Number of events kept in memory; a client that is further behind reads the log.
 const TAIL: usize = 256;
-/// How many records a follower reads from disk at once.
+/// Number of records a follower reads from disk at once.
 const PAGE: usize = 256;
-/// How much running text is kept, in bytes; the whole of it is in the closed block or the result.
+/// Maximum length of kept running text, in bytes; the whole of it is in the closed block or the result.
 const LIVE_LIMIT: usize = 256 * 1024;
-/// How many tools' last words are kept for those who have not seen their end.
+/// Number of tools' final outputs kept for those who have not seen their end.
 const CLOSED: usize = 16;
-/// How long running text is collected between two pieces of it: as often as an eye can follow, however
-/// fast a model is.
+/// Time for which running text is collected between two pieces of it: as often as an eye can follow, however fast a
+/// model is.
 const COLLECT: Duration = Duration::from_millis(30);
 
 /// The visible side of one request.
@@ -56,9 +56,9 @@ struct Inner {
     told: bool,
     /// The invocation tree as it was last, and before that, each with the event that made it so.
     trees: VecDeque<(u64, Arc<EventParams>)>,
-    /// What every follower is told first.
+    /// First event for every follower, if any.
     warning: Option<Arc<EventParams>>,
-    /// What is wrong with the disk now.
+    /// Current problem with the disk.
     trouble: Option<Arc<EventParams>>,
     /// Counts the troubles, so that each follower passes one on once.
     troubles: u64,
@@ -78,7 +78,7 @@ struct LiveText {
     id: LiveId,
     /// The event that it comes after.
     behind: u64,
-    /// How many bytes were dropped from the front.
+    /// Number of bytes dropped from the front.
     base: u64,
     text: String,
     /// Nothing more comes; it is handed out with the news of its end.
@@ -290,15 +290,15 @@ pub struct Follower {
     /// From when on running text is handed out.
     text_due: Instant,
     after: u64,
-    /// Where to go on in the log when events are no longer in memory.
+    /// Offset at which to continue in the log when events are no longer in memory.
     disk_offset: u64,
-    /// Whether the request's warning was handed out.
+    /// True if the request's warning was handed out.
     warned: bool,
     /// The newest trouble that was handed out.
     troubles: u64,
     /// The event that the newest handed-out tree came after.
     tree: u64,
-    /// How far each running text of each task was handed out.
+    /// Length of each running text of each task that was sent.
     sent: HashMap<(TaskId, LiveId), u64>,
 }
 
@@ -318,7 +318,7 @@ impl Follower {
         self.journal.published()
     }
 
-    /// What keeps the request from going on, if anything does; it goes on by itself when that has passed.
+    /// Returns the problem that pauses the request; it continues by itself when that has passed.
     pub fn trouble(&self) -> Option<String> {
         match &self.journal.lock().trouble.as_ref()?.event {
             WireEvent::ServerDegraded { reason } => Some(reason.clone()),
@@ -352,7 +352,7 @@ impl Follower {
         }
     }
 
-    /// What is new now; may be empty.
+    /// Returns new events; may be empty.
     async fn take(&mut self, now: i64, with_text: bool) -> Result<Vec<Arc<EventParams>>, StoreError> {
         let journal = Arc::clone(&self.journal);
         let published = {
@@ -514,6 +514,7 @@ mod tests {
             ends: None,
             saves: None,
             withheld: None,
+            exit_code: None,
         };
         Record { seq, at: 0, task_id: TaskId::new("t"), event }
     }

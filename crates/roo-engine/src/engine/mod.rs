@@ -38,7 +38,8 @@ use crate::approvals::StandingRules;
 use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder};
-use roo_catalog::{Effect, ToolName};
+use crate::server_tools::ServerTools;
+use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
 use roo_durable::{RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_formats::config::{Directories, RunContext, Settings};
@@ -59,26 +60,26 @@ use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
-pub use self::instructions::{Governed, Instructions};
+pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 
-/// How much mail an actor holds before a client is told to try again. Every branch of a request may have
-/// a report on its way, and those must not crowd out what clients want.
+/// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
+/// on its way, and those must not crowd out what clients want.
 const MAILBOX: usize = 256;
-/// How long the first events of a request that comes to life again are waited for.
+/// Time to wait for the first events of a request that is resumed.
 const BEGIN_GRACE: Duration = Duration::from_secs(1);
-/// How many requests a list holds.
+/// Number of requests a list holds.
 const LIST_PAGE: usize = 100;
-/// How often an id is drawn anew because its directory is there. Each draw has 32 random bits.
+/// Number of attempts to draw a free id. Each draw has 32 random bits.
 const URID_DRAWS: u32 = 8;
 
-/// Why the engine could not do what a client asked.
+/// Reasons why the engine could not do what a client asked.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Nothing of that id.
     #[error("there is no {what} '{id}'")]
     NotFound {
-        /// What was looked for.
+        /// Kind of what was looked for.
         what: &'static str,
         /// Its id.
         id: String,
@@ -88,26 +89,26 @@ pub enum EngineError {
     WrongState {
         /// The task.
         task: TaskId,
-        /// Why not.
+        /// Reason why not.
         problem: String,
     },
     /// An answer doesn't fit what was asked.
-    #[error("the answer does not fit what was asked: {problem}")]
+    #[error("the answer doesn't fit the question: {problem}")]
     Mismatch {
-        /// How.
+        /// Problem.
         problem: String,
     },
     /// The settings or the request name something that isn't there.
     #[error("{0}")]
     Configuration(String),
     /// Too much waits for the task.
-    #[error("too much is waiting for the task; try again in a moment")]
+    #[error("too many inputs wait for the task; try again in a moment")]
     Overloaded,
     /// The disk refuses the task's events.
-    #[error("the state directory can't be written, so the task stands still; what runs is ended on a cancel")]
+    #[error("the state directory can't be written, so the task is paused; cancel it to end what runs")]
     Refused,
-    /// The server is ending.
-    #[error("the server is ending; the task is kept and can be resumed")]
+    /// The server is shutting down.
+    #[error("the server is shutting down; the task is saved and can be resumed")]
     Ending,
     /// The store failed.
     #[error(transparent)]
@@ -115,7 +116,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// What clients are told the failure is.
+    /// Returns the kind of failure for clients.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } => ErrorKind::NotFound,
@@ -128,17 +129,17 @@ impl EngineError {
         }
     }
 
-    /// What the user can do about it.
+    /// Returns the user's remedy.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NotFound { .. } => "List the tasks to see what there is.",
+            Self::NotFound { .. } => "List the tasks to see the valid ids.",
             Self::WrongState { .. } => "Look at the task's state first.",
-            Self::Mismatch { .. } => "Show the question again and answer that.",
+            Self::Mismatch { .. } => "Show the question again and answer the current one.",
             Self::Configuration(_) => "Correct the settings or the request.",
             Self::Overloaded => "Try again in a moment.",
             Self::Ending => "Start the server again.",
-            Self::Store(StoreError::Held { .. }) => "Use the window that runs it, or close that one.",
-            Self::Refused | Self::Store(_) => "Look at the disk and the rights of the state directory.",
+            Self::Store(StoreError::Held { .. }) => "Use the window that runs it, or close that window.",
+            Self::Refused | Self::Store(_) => "Check the disk and the permissions of the state directory.",
         }
     }
 }
@@ -208,15 +209,15 @@ impl Registry {
     }
 }
 
-/// What an engine is made of.
+/// Parts that an engine is made of.
 pub struct Setup {
     /// The user's settings.
     pub settings: Arc<Settings>,
     /// The files.
     pub workspace: Arc<Workspace>,
-    /// What users and workspaces bring.
+    /// Customization by users and workspaces.
     pub customization: Arc<Customization>,
-    /// Where the logs go.
+    /// Directory of the logs.
     pub directory: WorkspaceDirectory,
     /// The user's directories; commands don't see into them.
     pub directories: Directories,
@@ -224,6 +225,8 @@ pub struct Setup {
     pub helper: Helper,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
+    /// The tools of servers.
+    pub server_tools: Arc<dyn ServerTools>,
 }
 
 /// Runs the tasks of one workspace.
@@ -238,7 +241,8 @@ pub struct Engine {
 impl Engine {
     /// An engine over a workspace.
     pub fn new(setup: Setup) -> Self {
-        let Setup { settings, workspace, customization, directory, directories, helper, clock } = setup;
+        let Setup { settings, workspace, customization, directory, directories, helper, clock, server_tools } =
+            setup;
         let reserve = Reserve::of(&directories.state);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
         let recorder = Arc::new(Recorder::new(
@@ -259,6 +263,7 @@ impl Engine {
             rules: Arc::clone(&rules),
             recorder: Arc::clone(&recorder),
             bounds,
+            server_tools,
         });
         let models = Mutex::default();
         let setting = EngineServices {
@@ -292,7 +297,7 @@ impl Engine {
         &self.setting.settings
     }
 
-    /// What the user has allowed or refused for good.
+    /// Returns the standing rules.
     pub fn rules(&self) -> &StandingRules {
         &self.setting.rules
     }
@@ -344,7 +349,7 @@ impl Engine {
             urid: urid.clone(),
             mode: mode.slug.clone(),
             profile: profile_name,
-            protocol: profile.tool_protocol,
+            protocol: profile.tool_protocol(),
             title: render::one_line(params.prompt.trim(), task::TITLE),
             limits: settings.limits,
             emoji: mode.emoji.clone(),
@@ -381,7 +386,7 @@ impl Engine {
         };
         let journal = self.registry.journal(&id, log.directory(), 0);
         if let Some(error) = trouble {
-            let reason = format!("the request has no directory of its own: {error}");
+            let reason = format!("the request's directory can't be created: {error}");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
         // Whoever started it follows it.
@@ -424,7 +429,7 @@ impl Engine {
         let reserve = self.setting.reserve.clone();
         tokio::task::spawn_blocking(move || {
             if let Err(error) = reserve.fill() {
-                tracing::info!(%error, "no room is kept back for the time when the disk is full");
+                tracing::info!(%error, "no disk space is reserved for a full disk");
             }
         });
         let (sender, mailbox) = mpsc::channel(MAILBOX);
@@ -616,12 +621,12 @@ impl Engine {
         let not_found = || EngineError::NotFound { what: "approval", id: approval.to_string() };
         let task = task.ok_or_else(not_found)?;
         let Some(call) = task.call_as_it_runs() else { return Ok(vec![]) };
-        let is_edit = ToolName::parse(&call.name).is_some_and(|tool| tool.spec().effect == Effect::Write);
+        let is_edit = call.effect() == Effect::Write;
         if !is_edit {
             return Ok(vec![]);
         }
         let Some(files) = self.setting.gate.preview(&call, &task.seen).await else {
-            let problem = "its file has changed since; answer, and it is asked anew".to_owned();
+            let problem = "its file has changed since; your answer leads to a new question".to_owned();
             return Err(EngineError::Mismatch { problem });
         };
         let shown = |preview: Preview| {
@@ -755,7 +760,7 @@ impl Engine {
     /// [`EngineError::WrongState`] while it isn't at its end.
     pub async fn delete(&self, task: &TaskId) -> Result<(), EngineError> {
         if !task.is_root() {
-            let problem = "it is a branch; delete the request that it belongs to".to_owned();
+            let problem = "it is a branch; delete its request instead".to_owned();
             return Err(EngineError::WrongState { task: task.clone(), problem });
         }
         let directory = self.request(task)?;
@@ -792,7 +797,7 @@ impl Engine {
         let accepted = tokio::task::spawn_blocking(move || {
             let file = orchestration.selectable(&wanted).map_err(|refusal| refusal.to_string())?;
             let intent = file.get(&wanted).filter(|intent| intent.digest() == digest);
-            let intent = intent.ok_or("the intent has changed; look at it again")?;
+            let intent = intent.ok_or("the intent has changed; review it again")?;
             orchestration.accept(intent).map_err(|error| error.to_string())?;
             Ok::<_, String>(intent.name.clone())
         });
@@ -813,7 +818,7 @@ impl Engine {
     pub async fn select_profile(&self, task: &TaskId, name: &str) -> Result<(), EngineError> {
         let profile = self.setting.settings.profiles.get(name);
         let profile = profile.ok_or_else(|| unknown_profile(name))?;
-        let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol)) };
+        let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol())) };
         self.input(task, Input::Change(change)).await
     }
 
@@ -883,17 +888,19 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
     Some(item)
 }
 
-/// What an event adds to a task's messages. The output of a command is shown live, and here.
+fn runs_command(tool: &str) -> bool {
+    ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::Execute)
+}
+
+/// Returns the message that an event adds to a task. The output of a command is shown live, and here.
 fn message_of(event: &Event) -> Option<Message> {
     match event {
-        Event::ToolFinished { result, .. } if result.name == ToolName::ExecuteCommand.as_str() => {
-            Some(Message {
-                id: MessageId::new(result.call_id.as_str()),
-                kind: MessageKind::Say(Say::CommandOutput),
-                text: result.text.clone(),
-                images: vec![],
-            })
-        }
+        Event::ToolFinished { result, .. } if runs_command(&result.name) => Some(Message {
+            id: MessageId::new(result.call_id.as_str()),
+            kind: MessageKind::Say(Say::CommandOutput),
+            text: result.text.clone(),
+            images: vec![],
+        }),
         event => match event.to_wire() {
             WireEvent::Message { message } => Some(message),
             _ => None,

@@ -27,7 +27,7 @@ use super::event::{BackgroundCommand, Ending, Event, is_failure};
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedBranch, PlannedEdit, PolicyDecision};
 use crate::tools::{ChangesUnknown, Outcome};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
 use roo_model::parser::Block;
 use roo_model::prompts::{self, replies};
@@ -37,43 +37,34 @@ use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, Ta
 use roo_protocol::message::{Message, MessageKind};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
-    HistoryItem, PendingApproval, PendingQuestion, QueueItem, REVIEW_ONCE, SendWhen, TaskState, TodoItem,
-    TodoStatus, ToolUsage, Usage,
+    HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
+    ToolUsage, Usage,
 };
 use roo_text::render::one_line;
 
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::decide::decide;
-pub(super) use self::offers::NewRule;
 pub use self::offers::OfferMemory;
+pub(super) use self::offers::{Choice, NewRule};
 use self::results::summary;
 pub use self::settle::{settle, wanted};
 
-/// How often in a row old results are shortened before the user is asked.
+/// Maximum number of times in a row that old results are shortened before the user is asked.
 const MAX_REDUCTIONS: u32 = 3;
-/// How often the user refuses the same before the task stops asking for it and asks what to do.
+/// Number of equal refusals after which the task stops asking and asks what to do.
 const REFUSALS: u32 = 3;
-/// How often a task may try to save context for others before it ends.
+/// Maximum number of attempts to save context for others.
 const SAVE_ATTEMPTS: u32 = 3;
 /// The answer that ends a task at one of the engine's own questions.
 const STOP: &str = "Stop";
 /// The answer that makes a failed model request again.
 const TRY_AGAIN: &str = "Try again";
-/// Option ids of an approval.
-const ALLOW_ONCE: &str = "allow_once";
-const REJECT_ONCE: &str = "reject_once";
-const ALLOW_ALWAYS: &str = "allow_always";
-const ALLOW_PRESET: &str = "allow_preset";
-/// Grants what was withheld to commands of this kind alone.
-const ALLOW_COMMANDS: &str = "allow_commands";
-const REJECT_ALWAYS: &str = "reject_always";
-const ALLOW_EVERYWHERE: &str = "allow_everywhere";
 /// Who answers what has become void.
 const SERVER: &str = "server";
 /// The longest title, in characters.
 pub(super) const TITLE: usize = 80;
 /// The title of a request until there is a prompt to take it from.
-const REFUSED: &str = "A prompt that a hook refused";
+const REFUSED: &str = "A prompt that a hook blocked";
 
 /// The state of one task: what its events fold to.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +77,7 @@ pub struct Task {
     pub urid: Urid,
     /// The slug of its mode.
     pub mode: String,
-    /// What marks its mode in trees.
+    /// Emoji of its mode in trees.
     pub emoji: String,
     /// The name of its model profile.
     pub profile: String,
@@ -94,25 +85,25 @@ pub struct Task {
     pub pinned: bool,
     /// The intent that it has bound.
     pub intent: Option<Binding>,
-    /// What the tasks above it had bound when they delegated.
+    /// Bindings of the tasks above it when they delegated.
     pub within: Vec<Binding>,
-    /// How its model calls tools.
+    /// Tool protocol of its model.
     pub protocol: ToolProtocol,
     /// Its prompt on one line, shortened.
     pub title: String,
-    /// What bounds it.
+    /// Limits.
     pub limits: Limits,
-    /// When it began.
+    /// Creation time.
     pub created_at: i64,
-    /// When its newest event happened.
+    /// Time of the newest event.
     pub updated_at: i64,
     /// The number of its newest event.
     pub seq: u64,
-    /// Where it stands.
+    /// Phase.
     pub phase: Phase,
     /// The server that drove it ended; nothing goes on before it is resumed.
     pub interrupted: bool,
-    /// How it is about to end; what is open gets its results first.
+    /// Pending end; open calls get their results first.
     ending: Option<Ending>,
     /// The conversation.
     pub items: Arc<Vec<Item>>,
@@ -124,21 +115,21 @@ pub struct Task {
     pub calls: Vec<ToolCall>,
     /// Their results so far, up to the first call that waits for a subtask.
     pub results: Vec<ToolResult>,
-    /// What the calls behind those results wait for. The next call comes after both.
+    /// Branches that the open calls wait for. The next call comes after both.
     pub branches: Vec<Branch>,
     /// An earlier call of the answer was refused or failed, so the rest is not run.
     skip_rest: bool,
-    /// What the server has to look up before the next model request.
+    /// Lookups before the next model request.
     pub gather: Gather,
     /// Files that the task must read before it changes, runs or delegates anything.
     pub unread: BTreeSet<String>,
-    /// What is not known of what commands changed, since the user last said how to go on.
+    /// Unknown changes of commands since the user last said how to continue.
     pub unknown_changes: Vec<ChangesUnknown>,
     /// Context that could not be saved, since it was last saved.
     pub unsaved: Option<Unsaved>,
-    /// How often it has delegated since its user last said something.
+    /// Number of delegations since its user last said something.
     pub delegations: u32,
-    /// How often subtasks failed, by mode and title.
+    /// Number of failed subtasks, by mode and title.
     failed_subtasks: BTreeMap<(String, String), u32>,
     /// Messages that wait.
     pub queue: Vec<QueueItem>,
@@ -146,21 +137,21 @@ pub struct Task {
     pub todo: Vec<TodoItem>,
     /// The whole-file digests that it has seen, by path.
     pub seen: BTreeMap<String, Digest>,
-    /// What it has used.
+    /// Usage.
     pub usage: Usage,
     /// Tries and failures by tool.
     pub tool_usage: ToolUsage,
-    /// Why the current call may run.
+    /// Reason why the current call may run.
     pub decided: Option<Decided>,
-    /// What user hooks said about the calls of the newest answer.
+    /// Messages of user hooks about the calls of the newest answer.
     hooked: BTreeMap<ToolCallId, Hooked>,
     /// The answer to the current call's question, while the gate judges the mode that goes with it.
     pub(super) switching: Option<Switching>,
-    /// How often hooks kept it from ending since its user last said something.
+    /// Number of times that hooks kept it from ending since its user last said something.
     pub continuations: u32,
     /// No request was made since it began, or began again after its end.
     fresh: bool,
-    /// What stood below a first prompt that a hook refused.
+    /// Name of the request from a first prompt that a hook blocked.
     names_request: Option<String>,
     /// The newest message of its user.
     pub prompt: Option<MessageId>,
@@ -174,17 +165,17 @@ pub struct Task {
     pub answered: BTreeMap<String, Answered>,
     /// The result of a completed task.
     pub result: Option<String>,
-    /// Why it is in its state.
+    /// Reason why it is in its state.
     pub reason: Option<String>,
     /// The commands in the background that it looks after.
     pub background: Vec<BackgroundCommand>,
     /// Commands in the background that have ended, and that its model isn't told of yet.
     ended_commands: Vec<String>,
     counters: Counters,
-    /// How often the user has refused what the model asked for, since they last said something: by what it
-    /// does to which thing, whatever its other words.
+    /// Number of refusals of each action since the user last said something: by what it does to which thing, whatever
+    /// its other words.
     refusals: BTreeMap<String, u32>,
-    /// What it knows of offers to its user.
+    /// State of offers to its user.
     pub(super) offers: OfferMemory,
 }
 
@@ -206,7 +197,7 @@ impl Branch {
     }
 }
 
-/// What the server looks up for the model before it is asked.
+/// Facts that the server looks up for the model before it is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gather {
     /// Facts about the system.
@@ -232,12 +223,12 @@ pub struct Prompt {
     item: usize,
 }
 
-/// How a task begins.
+/// Beginning of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
     /// For the first time.
     Anew,
-    /// When it had ended before.
+    /// Resumption after an end.
     Again,
 }
 
@@ -247,10 +238,10 @@ impl Gather {
     }
 }
 
-/// What came of looking things up.
+/// Result of the lookups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gathered {
-    /// What the model gets; may be empty.
+    /// Text for the model; may be empty.
     pub text: String,
     /// Images as data URLs.
     pub images: Vec<String>,
@@ -260,31 +251,31 @@ pub struct Gathered {
     pub mode: Option<ModeChange>,
     /// Messages that user hooks refused, and why.
     pub refused: Vec<(MessageId, String)>,
-    /// What hooks tell the user.
+    /// Warnings of hooks for the user.
     pub warnings: Vec<String>,
     /// A hook ends the task, for this reason.
     pub stop: Option<String>,
 }
 
-/// What user hooks said about a call.
+/// Messages of user hooks about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Hooked {
     /// Its parameters as it runs; none where they stay.
     params: Option<Map<String, Value>>,
-    /// What the model reads behind its result.
+    /// Addition to its result for the model.
     addition: Option<String>,
 }
 
 /// Context that could not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsaved {
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// Why it failed the last time.
+    /// Reason why it failed the last time.
     pub reason: String,
 }
 
-/// Why a call may run.
+/// Reason why a call may run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decided {
     /// The rule that decided.
@@ -325,21 +316,21 @@ struct Counters {
     repeats: u32,
 }
 
-/// Where a task stands.
+/// Phase of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
     /// A model request is to be made, or under way when `started`.
     Model {
         /// From 1.
         attempt: u32,
-        /// Whether its number is drawn.
+        /// True if its number is drawn.
         started: bool,
     },
     /// A failed request waits for its next attempt.
     Backoff {
         /// The attempt that comes next.
         attempt: u32,
-        /// When, in milliseconds since the Unix epoch.
+        /// Due time, in milliseconds since the Unix epoch.
         due: i64,
     },
     /// An answer came without a call, or was cut by the output limit.
@@ -352,7 +343,7 @@ pub enum Phase {
     Ended(TaskState),
 }
 
-/// Where the current call stands.
+/// Stage of the current call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     /// The gate is to judge it.
@@ -364,7 +355,7 @@ pub enum Stage {
     Approval,
     /// The user refused it.
     Refused {
-        /// What the user said to that.
+        /// Feedback of the user.
         feedback: Option<String>,
     },
     /// It asked the user a question.
@@ -380,7 +371,7 @@ pub enum Stage {
     Run {
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
-        /// What it writes.
+        /// Planned write.
         write: Option<PlannedEdit>,
     },
     /// All calls are worked off but those that wait for subtasks.
@@ -389,7 +380,7 @@ pub enum Stage {
     SettleWrite {
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
-        /// What it was to write.
+        /// Interrupted write.
         write: PlannedEdit,
     },
 }
@@ -415,24 +406,21 @@ impl Switching {
     }
 }
 
-/// Whether this option of an approval allows the action.
+/// Returns whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(
-        option,
-        ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | ALLOW_COMMANDS | REVIEW_ONCE
-    )
+    Choice::parse(option).is_some_and(|choice| choice.kind().allows())
 }
 
-/// What happens to a task.
+/// Input of a task.
 #[derive(Debug)]
 pub enum Input {
     /// The user says something.
     Send {
-        /// What.
+        /// Text.
         text: String,
         /// Images as data URLs.
         images: Vec<String>,
-        /// When it reaches the model.
+        /// Time of delivery to the model.
         when: SendWhen,
     },
     /// The user changes a waiting message.
@@ -455,14 +443,14 @@ pub enum Input {
     Respond {
         /// The chosen option.
         option_id: String,
-        /// What the user adds.
+        /// Text added by the user.
         text: Option<String>,
         /// Who answered.
         by: String,
     },
     /// The user answers the question that waits.
     Answer {
-        /// What.
+        /// Text.
         text: String,
         /// Images as data URLs.
         images: Vec<String>,
@@ -475,10 +463,10 @@ pub enum Input {
     BindIntent {
         /// As it is now.
         intent: Binding,
-        /// What it is called.
+        /// Name.
         name: String,
     },
-    /// What was to be looked up for the model.
+    /// Results of the lookups for the model.
     Gathered(Gathered),
     /// A block of the model's answer is complete.
     ModelBlock {
@@ -489,18 +477,18 @@ pub enum Input {
     },
     /// The model's answer is complete.
     ModelEnded {
-        /// Why it ended.
+        /// Reason why it ended.
         finish: Finish,
-        /// What the request used.
+        /// Usage of the request.
         used: Usage,
     },
     /// The model request failed.
     ModelFailed {
-        /// What failed, on what, and what to do.
+        /// Error: what failed, on what, and what to do.
         message: String,
-        /// What can be done about it.
+        /// Remedy.
         remedy: Remedy,
-        /// What the request used all the same.
+        /// Usage of the request in spite of the failure.
         used: Usage,
     },
     /// The time to try again has come.
@@ -511,19 +499,19 @@ pub enum Input {
     Gated(PolicyDecision),
     /// The current call's tool is done.
     ToolDone(Outcome),
-    /// What an interrupted write left: the digests of its files, none of those that aren't there.
+    /// State of an interrupted write: the digests of its files, none of those that aren't there.
     WriteSettled(Vec<Option<Digest>>),
     /// A command in the background has ended.
     CommandEnded {
         /// The command.
         id: CommandId,
-        /// What came of it.
+        /// Outcome.
         outcome: Outcome,
     },
 }
 
 impl Input {
-    /// Whether it tells what came of an effect.
+    /// Returns whether it tells what came of an effect.
     fn is_report(&self) -> bool {
         matches!(
             self,
@@ -541,12 +529,12 @@ impl Input {
     }
 }
 
-/// What can be done about a failed model request.
+/// Remedy for a failed model request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Remedy {
     /// Make it again.
     Retry {
-        /// How long the endpoint asked to wait, in milliseconds.
+        /// Delay requested by the endpoint, in milliseconds.
         after: Option<i64>,
         /// From 0 to 1: spreads the attempts of many tasks.
         jitter: f64,
@@ -557,7 +545,7 @@ pub enum Remedy {
     Ask,
 }
 
-/// What the state calls for.
+/// Effect that the state calls for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Ask the model.
@@ -585,25 +573,25 @@ pub enum Effect {
     RunTool {
         /// The call.
         call_id: ToolCallId,
-        /// Whether the log must be durable first.
+        /// True if the log must be durable first.
         mutating: bool,
     },
     /// Find out what an interrupted write left.
     SettleWrite {
         /// The call.
         call_id: ToolCallId,
-        /// What it was to write.
+        /// Interrupted write.
         write: PlannedEdit,
     },
 }
 
 impl Task {
-    /// Whether the user answered the current call's approval by choosing in their editor.
+    /// Returns whether the user answered the current call's approval by choosing in their editor.
     pub fn is_reviewed(&self) -> bool {
         let approval = self.decided.as_ref().and_then(|decided| decided.approval.as_ref());
         approval
             .and_then(|(id, ..)| self.answered.get(id.as_str()))
-            .is_some_and(|answered| answered.answer.as_deref() == Some(REVIEW_ONCE))
+            .is_some_and(|answered| answered.answer.as_deref() == Some(Choice::ReviewOnce.id()))
     }
 
     /// Folds the first event of a task; none if it isn't [`Event::Created`].
@@ -715,27 +703,27 @@ impl Task {
         self.counters.requests
     }
 
-    /// Whether the user wants it to end while a tool still runs.
+    /// Returns whether the user wants it to end while a tool still runs.
     pub fn is_cancelling(&self) -> bool {
         self.ending.as_ref().is_some_and(|ending| ending.state == TaskState::Cancelled)
     }
 
-    /// Whether its next request is to be made.
+    /// Returns whether its next request is to be made.
     pub fn is_before_request(&self) -> bool {
         matches!(self.phase, Phase::Model { started: false, .. }) && self.ending.is_none()
     }
 
-    /// Whether it is about to end, in whatever way.
+    /// Returns whether it is about to end, in whatever way.
     pub fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
 
-    /// What the current call can do to the world.
+    /// Returns the effect class of the current call.
     pub fn current_effect(&self) -> ToolEffect {
-        self.current_call().map_or(ToolEffect::Read, effect_of)
+        self.current_call().map_or(ToolEffect::Read, ToolCall::effect)
     }
 
-    /// How many calls of the newest answer have a result or wait for one.
+    /// Number of calls of the newest answer that have a result or wait for one.
     fn handled(&self) -> usize {
         self.results.len() + self.branches.len()
     }
@@ -759,9 +747,9 @@ impl Task {
         })
     }
 
-    /// Whether the current call would complete the task, as far as the state tells.
+    /// Returns whether the current call would complete the task, as far as the state tells.
     pub fn would_complete(&self) -> bool {
-        let completes = |call: &ToolCall| ToolName::parse(&call.name) == Some(ToolName::AttemptCompletion);
+        let completes = |call: &ToolCall| call.is_of(ToolName::AttemptCompletion);
         self.current_call().is_some_and(completes)
             && self.queue.is_empty()
             && !self.results.iter().any(|result| is_failure(result.status))
@@ -786,17 +774,17 @@ impl Task {
         calls.zip(results).map(|(call, result)| (call, result.text.clone())).collect()
     }
 
-    /// Whether a request that is too long can be made shorter, by stubs in place of earlier results.
+    /// Returns whether a request that is too long can be made shorter, by stubs in place of earlier results.
     pub fn can_be_shortened(&self) -> bool {
         self.items.len() > self.reduced_before && self.counters.reductions < MAX_REDUCTIONS
     }
 
-    /// Whether the current call would open a branch.
+    /// Returns whether the current call would open a branch.
     pub fn is_delegating(&self) -> bool {
-        self.current_call().is_some_and(|call| ToolName::parse(&call.name) == Some(ToolName::NewTask))
+        self.current_call().is_some_and(|call| call.is_of(ToolName::NewTask))
     }
 
-    /// Whether it waits for a subtask.
+    /// Returns whether it waits for a subtask.
     pub fn has_open_branches(&self) -> bool {
         self.branches.iter().any(|branch| branch.open_child().is_some())
     }
@@ -818,7 +806,7 @@ impl Task {
         Event::QueueChanged { items }
     }
 
-    /// What it has used with this request.
+    /// Returns its usage including this request.
     fn total_with(&self, used: Usage) -> Usage {
         let mut total = self.usage;
         // The provider's own word may be nonsense; nothing is ever paid back.
@@ -969,6 +957,9 @@ impl Task {
                         Some((approval_id.clone(), by.clone(), digest));
                 }
                 let deed = self.current_call().map(deed);
+                let judges_again = |offer: &RuleSubject, option: &str| {
+                    Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
+                };
                 match option_id.as_deref() {
                     None => {}
                     Some(option) if allows(option) => {
@@ -978,8 +969,7 @@ impl Task {
                         self.phase = Phase::Tools(Stage::Gate { approved });
                     }
                     Some(option)
-                        if let Some(offer) =
-                            offer.as_ref().filter(|offer| offers::judges_again(offer, option)) =>
+                        if let Some(offer) = offer.as_ref().filter(|offer| judges_again(offer, option)) =>
                     {
                         self.offers.decline(offer);
                         self.phase = Phase::Tools(Stage::Gate { approved: None });
@@ -1094,8 +1084,8 @@ impl Task {
         }
     }
 
-    /// Whether its commands in the background are ended before it ends. Those of a branch that has done its work are
-    /// handed to its parent.
+    /// Returns whether its commands in the background are ended before it ends. Those of a branch that has done its
+    /// work are handed to its parent.
     pub fn ends_commands(&self) -> bool {
         self.ending
             .as_ref()
@@ -1109,7 +1099,7 @@ impl Task {
         }
     }
 
-    /// What the user says, or wants to be tried again, makes up for what was delegated before.
+    /// Resets the count of delegations after input of the user.
     fn begin_delegating_anew(&mut self) {
         self.delegations = 0;
         self.failed_subtasks.clear();
@@ -1216,8 +1206,7 @@ impl Task {
         self.see(seen);
         // A failed look changes nothing for the calls after it; anything else may, and so may what a
         // user who refuses has in mind.
-        let only_looks =
-            ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
+        let only_looks = ToolId::of_call(&result.name).is_some_and(|tool| tool.effect() == ToolEffect::Read);
         let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
         // What a branch came to, or what stands behind a delegation, says nothing against further ones.
         let counts = waiting.is_none() && self.branches.is_empty();
@@ -1294,18 +1283,18 @@ pub struct Spending {
     pub cost_usd: f64,
 }
 
-/// Whether a budget is used up.
+/// Returns whether a budget is used up.
 pub(super) fn is_spent(limits: &Limits, spent: Spending) -> bool {
     (limits.requests > 0 && spent.requests >= limits.requests)
         || (limits.cost_usd > 0.0 && spent.cost_usd >= limits.cost_usd)
 }
 
-/// What a task has to know of the others of its request.
+/// Budget of a request, shared by its tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RequestBudget {
-    /// What the whole request has spent.
+    /// Spending of the whole request.
     pub spent: Spending,
-    /// Whether another task asks its user about the budget.
+    /// True if another task asks its user about the budget.
     pub asked: bool,
 }
 
@@ -1319,29 +1308,24 @@ fn next_question(task: &Task) -> QuestionId {
     QuestionId::new(format!("{}.q{}", task.id, task.number()))
 }
 
-/// Whether this answer to one of the engine's questions ends the task.
+/// Returns whether this answer to one of the engine's questions ends the task.
 pub(super) fn is_stop(text: &str) -> bool {
     text.trim().eq_ignore_ascii_case(STOP)
 }
 
-/// Whether a message may mention a file, a command or the like.
+/// Returns whether a message may mention a file, a command or the like.
 pub(super) fn may_mention(text: &str) -> bool {
     text.contains(['@', '/'])
 }
 
-/// What a call can do to the world; an unknown tool is taken for the worst.
-fn effect_of(call: &ToolCall) -> ToolEffect {
-    ToolName::parse(&call.name).map_or(ToolEffect::Execute, |tool| tool.spec().effect)
-}
-
-/// What makes two calls the same: name and parameters, whatever their order.
+/// Returns the identity by which two calls are the same: name and parameters, whatever their order.
 fn identity(call: &ToolCall) -> Digest {
     let sorted: BTreeMap<_, _> = call.params.iter().collect();
     Digest::of(format!("{} {}", call.name, serde_json::json!(sorted)))
 }
 
-/// What a call does to which thing, for people: the same for calls that differ in their other words alone,
-/// so that a user who refuses one is not worn down by its like.
+/// Describes a call and its subject for people: the same for calls that differ in their other words alone, so that a
+/// user who refuses one is not worn down by its like.
 fn deed(call: &ToolCall) -> String {
     let parameter = |name: &str| call.params.get(name).and_then(serde_json::Value::as_str);
     if let Some(line) = parameter("command") {
@@ -1350,7 +1334,7 @@ fn deed(call: &ToolCall) -> String {
     let Some(path) = parameter("path") else { return format!("{} calls", call.name) };
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let path = parts.join("/");
-    if effect_of(call) == ToolEffect::Write {
+    if call.effect() == ToolEffect::Write {
         format!("to change {path}")
     } else {
         format!("{} of {path}", call.name)

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::event::Event;
 use super::task::{self, Input, RequestBudget, Spending, Task};
-use crate::policy::PolicyDecision;
+use crate::policy::{PolicyDecision, RefusalRule};
 use roo_durable::Record;
 use roo_formats::modes::delegation;
 use roo_model::prompts::replies;
@@ -26,11 +26,11 @@ pub type Fact = (TaskId, Event);
 pub struct Tree {
     tasks: Vec<Task>,
     places: HashMap<TaskId, usize>,
-    /// What had been spent when the budget last began anew.
+    /// Spending at the last reset of the budget.
     spent_before: Spending,
 }
 
-/// What a request may still use; none for no limit.
+/// Remaining budget of a request; none for no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetLeft {
     /// Model requests.
@@ -109,15 +109,15 @@ impl Tree {
         task.parent.as_ref().and_then(|parent| self.task(parent))
     }
 
-    /// Where the whole request stands: as its root, but waiting for its user when any branch does.
+    /// Returns the state of the whole request: as its root, but waiting for its user when any branch does.
     pub fn state(&self) -> TaskState {
         let state = self.root().state();
         let waits = self.tasks.iter().any(|task| self.state_of(task) == TaskState::Waiting);
         if state == TaskState::Paused && waits { TaskState::Waiting } else { state }
     }
 
-    /// Where a task stands. One that may make no further request before its user has said more about the
-    /// budget waits, whichever task asks for all of them.
+    /// Returns the state of a task. One that may make no further request before its user has said more about the budget
+    /// waits, whichever task asks for all of them.
     pub fn state_of(&self, task: &Task) -> TaskState {
         let state = task.state();
         let held = state == TaskState::Running && task.is_before_request() && {
@@ -149,7 +149,7 @@ impl Tree {
         open.for_each(|task| task.interrupted = true);
     }
 
-    /// What all tasks have used.
+    /// Returns the usage of all tasks.
     pub fn usage(&self) -> Usage {
         let mut usage = Usage::default();
         self.tasks.iter().for_each(|task| usage += task.usage);
@@ -163,7 +163,7 @@ impl Tree {
         }
     }
 
-    /// What the request may still use before its user is asked.
+    /// Returns the remaining budget before the user is asked.
     pub fn budget_left(&self, task: &Task) -> BudgetLeft {
         let Spending { requests, cost_usd } = self.spent_of_budget();
         let limits = &task.limits;
@@ -181,7 +181,7 @@ impl Tree {
         }
     }
 
-    /// What a task has to know of the others.
+    /// Returns the budget that a task has to know.
     fn budget(&self, task: &Task) -> RequestBudget {
         let asks = |other: &Task| {
             let kind = other.question.as_ref().map(|question| question.kind);
@@ -190,13 +190,13 @@ impl Tree {
         RequestBudget { spent: self.spent_of_budget(), asked: self.tasks.iter().any(asks) }
     }
 
-    /// How many tasks are above this one.
+    /// Number of tasks above this one.
     fn depth(&self, task: &Task) -> usize {
         std::iter::successors(self.parent(task), |above| self.parent(above)).count()
     }
 
-    /// Why a task may not open another branch. Asked when the gate has judged: while it did, other tasks
-    /// may have opened some.
+    /// Returns the reason why a task may not open another branch. Asked when the gate has judged: while it did, other
+    /// tasks may have opened some.
     fn beyond_limits(&self, task: &Task) -> Option<PolicyDecision> {
         let (depth, branches) = (task.limits.depth, task.limits.branches);
         let reason = if self.depth(task) >= depth as usize {
@@ -207,7 +207,7 @@ impl Tree {
             return None;
         };
         Some(PolicyDecision::Deny {
-            rule: "limits".to_owned(),
+            rule: RefusalRule::Limits,
             reason,
             mistake: true,
             saves: false,
@@ -215,7 +215,7 @@ impl Tree {
         })
     }
 
-    /// What an input to one task leads to. What doesn't fit the state leads to nothing.
+    /// Decides the events of an input to one task. What doesn't fit the state leads to nothing.
     pub fn decide(&self, id: &TaskId, input: Input, at: i64) -> Vec<Fact> {
         let Some(task) = self.task(id) else { return vec![] };
         let is_over = task.parent.is_some() && task.state().is_final();
@@ -247,8 +247,8 @@ impl Tree {
         facts
     }
 
-    /// Why the whole request ends with this answer: its budget is used up, and its user wants no more. To
-    /// ask for each branch anew would be no answer.
+    /// Returns the reason why the whole request ends with this answer: its budget is used up, and its user wants no
+    /// more. To ask for each branch anew would be no answer.
     fn stops_request(&self, task: &Task, input: &Input) -> Option<String> {
         let asked =
             task.question.as_ref().filter(|asked| asked.kind == QuestionKind::AutoApprovalMaxReqReached)?;
@@ -258,7 +258,7 @@ impl Tree {
         (task.parent.is_some() && task::is_stop(text)).then(|| asked.text.clone())
     }
 
-    /// Whether a task is this one or a branch below it.
+    /// Returns whether a task is this one or a branch below it.
     pub fn is_within(&self, id: &TaskId, top: &TaskId) -> bool {
         std::iter::successors(self.task(id), |task| self.parent(task)).any(|task| task.id == *top)
     }
@@ -269,8 +269,8 @@ impl Tree {
         open.map(|task| (task.id.clone(), Event::Interrupted)).collect()
     }
 
-    /// What follows from the state alone, for the first task for which something does. Called until
-    /// nothing follows.
+    /// Returns the events that follow from the state alone, for the first task that has any. Called until nothing
+    /// follows.
     pub fn settle(&self) -> Vec<Fact> {
         self.tasks
             .iter()

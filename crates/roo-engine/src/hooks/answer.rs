@@ -1,9 +1,9 @@
-//! What one hook answered: from its exit code and what it printed to what counts of it.
+//! Answer of one hook: from its exit code and what it printed to what counts of it.
 
 use serde_json::{Map, Value};
 
 use super::event::{EventName, Refusal};
-use super::process::{Ended, Ending};
+use super::process::{FinishedHook, HookEnd};
 use roo_model::prompts::untrusted;
 use roo_text::render;
 
@@ -14,7 +14,7 @@ pub(super) const CONTEXT_LIMIT: usize = 50 << 10;
 /// The longest title, in characters.
 const TITLE_LIMIT: usize = 200;
 
-/// What hooks decide, from weak to strong. What is refused is said by the event: see [`Refusal`].
+/// Decision of hooks, from weak to strong. What is refused is said by the event: see [`Refusal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// The user need not be asked.
@@ -36,11 +36,11 @@ impl Verdict {
     }
 }
 
-/// What counts of one hook. Every text in it can be shown, and can't pass for a mark of ours.
+/// Accepted answer of one hook. Every text in it can be shown, and can't pass for a mark of ours.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct HookAnswer {
     pub(super) verdict: Option<Verdict>,
-    /// Why; for the user, and for the model where it is refused.
+    /// Reason; for the user, and for the model where the call is refused.
     pub(super) reason: Option<String>,
     /// The call's input anew, in the contract's form.
     pub(super) rewrite: Option<Map<String, Value>>,
@@ -61,7 +61,7 @@ pub(super) struct Answer {
 const WITHHELD: &str = " (hooks run in the sandbox, without a network; `\"roo\": {\"sandbox\": false}` lets a hook of your \
                         own hooks file run outside of it)";
 
-/// Whether errors read as if the sandbox had refused something.
+/// Returns whether errors read as if the sandbox had refused something.
 fn looks_withheld(stderr: &str) -> bool {
     let stderr = stderr.to_lowercase();
     let signs = [
@@ -98,27 +98,27 @@ pub(super) fn clean(text: &str, limit: usize) -> String {
     }
 }
 
-/// What came of a hook, for people.
-pub(super) fn ending_in_words(ending: &Ending) -> String {
+/// Describes the outcome of a hook for people.
+pub(super) fn ending_in_words(ending: &HookEnd) -> String {
     match ending {
-        Ending::Code(code) => format!("exit code {code}"),
-        Ending::Signal(signal) => format!("killed by signal {signal}"),
-        Ending::TimedOut => "its time was over".to_owned(),
-        Ending::Cancelled => "cancelled".to_owned(),
-        Ending::Failed(reason) => format!("it did not run: {reason}"),
+        HookEnd::Code(code) => format!("exit code {code}"),
+        HookEnd::Signal(signal) => format!("killed by signal {signal}"),
+        HookEnd::TimedOut => "it timed out".to_owned(),
+        HookEnd::Cancelled => "cancelled".to_owned(),
+        HookEnd::Failed(reason) => format!("it did not run: {reason}"),
     }
 }
 
 /// Reads what a hook answered. `name` is what it is called in messages.
-pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ended) -> Answer {
+pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &FinishedHook) -> HookAnswer {
     let stdout = ended.stdout.text();
     let stderr = ended.stderr.text();
-    let mut answer = Answer::default();
-    let Ending::Code(code) = ended.ending else {
+    let mut answer = HookAnswer::default();
+    let HookEnd::Code(code) = ended.ending else {
         let problem = ending_in_words(&ended.ending);
         answer.failed(event, name, fail_closed, &problem);
         // Nobody asks any more, so nothing may come of it.
-        if ended.ending == Ending::Cancelled && event == EventName::PreToolUse {
+        if ended.ending == HookEnd::Cancelled && event == EventName::PreToolUse {
             answer.verdict = Some(Verdict::Deny);
             answer.warnings.clear();
         }
@@ -128,7 +128,7 @@ pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ende
     match parsed {
         Parsed::Object(fields) => answer = *fields,
         Parsed::Wrong(problem) if code != 2 => {
-            answer.failed(event, name, fail_closed, &format!("its answer can't be used: {problem}"));
+            answer.failed(event, name, fail_closed, &format!("its output can't be used: {problem}"));
             return answer;
         }
         Parsed::Wrong(_) => {}
@@ -138,13 +138,15 @@ pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ende
                 answer.context = Some(clean(&stdout, CONTEXT_LIMIT));
             } else if looks_like_json {
                 let problem = match ended.stdout.cut {
-                    true => "its answer is too long",
-                    false => "its answer is no JSON",
+                    true => "its output is too long",
+                    false => "its output is not valid JSON",
                 };
                 answer.failed(event, name, fail_closed, problem);
             }
             if event.prints_context() && looks_like_json {
-                answer.warnings.push(format!("The hook {name} printed what looks like JSON and is none."));
+                answer
+                    .warnings
+                    .push(format!("The hook {name} printed something that looks like JSON but isn't valid."));
             }
         }
         Parsed::Text if code == 2 => {}
@@ -171,7 +173,7 @@ pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ende
     answer
 }
 
-impl Answer {
+impl HookAnswer {
     /// It could not judge.
     fn failed(&mut self, event: EventName, name: &str, fail_closed: bool, problem: &str) {
         if fail_closed && event == EventName::PreToolUse {
@@ -202,9 +204,9 @@ impl Answer {
     }
 }
 
-/// What a standard output is.
+/// Interpretation of standard output.
 enum Parsed {
-    Object(Box<Answer>),
+    Object(Box<HookAnswer>),
     /// An object that is not of the contract's form.
     Wrong(String),
     /// Anything else.
@@ -223,10 +225,10 @@ fn parsed(event: EventName, stdout: &str) -> Parsed {
     }
 }
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 fn typed<'a, T>(
-    object: &'a Object,
+    object: &'a JsonObject,
     name: &str,
     what: &str,
     get: impl Fn(&'a Value) -> Option<T>,
@@ -237,17 +239,17 @@ fn typed<'a, T>(
     }
 }
 
-fn text<'a>(object: &'a Object, name: &str) -> Result<Option<&'a str>, String> {
+fn text<'a>(object: &'a JsonObject, name: &str) -> Result<Option<&'a str>, String> {
     typed(object, name, "a text", Value::as_str)
 }
 
-fn flag(object: &Object, name: &str) -> Result<bool, String> {
+fn flag(object: &JsonObject, name: &str) -> Result<bool, String> {
     typed(object, name, "true or false", Value::as_bool).map(Option::unwrap_or_default)
 }
 
 /// Reads the answer fields of the contract.
-fn fields(event: EventName, object: &Object) -> Result<Answer, String> {
-    let mut answer = Answer::default();
+fn fields(event: EventName, object: &JsonObject) -> Result<HookAnswer, String> {
+    let mut answer = HookAnswer::default();
     let goes_on = typed(object, "continue", "true or false", Value::as_bool)?.unwrap_or(true);
     let stop_reason = text(object, "stopReason")?;
     // Accepted, and without effect in the contract as here.
@@ -287,7 +289,7 @@ fn fields(event: EventName, object: &Object) -> Result<Answer, String> {
     Ok(answer)
 }
 
-fn specific_fields(event: EventName, object: &Object, answer: &mut Answer) -> Result<(), String> {
+fn specific_fields(event: EventName, object: &JsonObject, answer: &mut HookAnswer) -> Result<(), String> {
     let context = text(object, "additionalContext")?.filter(|text| !text.trim().is_empty());
     let title = text(object, "sessionTitle")?;
     let first_message = text(object, "initialUserMessage")?;
@@ -353,7 +355,7 @@ fn specific_fields(event: EventName, object: &Object, answer: &mut Answer) -> Re
 }
 
 /// The `decision` of a hook that answers in the user's place.
-fn permission_fields(decision: &Object, answer: &mut Answer) -> Result<(), String> {
+fn permission_fields(decision: &JsonObject, answer: &mut HookAnswer) -> Result<(), String> {
     let message = text(decision, "message")?.map(|message| clean(message, TEXT_LIMIT));
     let interrupt = flag(decision, "interrupt")?;
     let rewrite = typed(decision, "updatedInput", "an object", Value::as_object)?;
@@ -364,7 +366,7 @@ fn permission_fields(decision: &Object, answer: &mut Answer) -> Result<(), Strin
             answer.rewrite = rewrite.cloned();
             if rules.is_some_and(|rules| !rules.is_empty()) {
                 answer.warnings.push(
-                    "A hook wants to change what is allowed; only the user's settings do that.".to_owned(),
+                    "A hook tried to change permissions; only the user's settings can do that.".to_owned(),
                 );
             }
         }

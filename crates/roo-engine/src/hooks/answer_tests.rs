@@ -3,17 +3,17 @@ use serde_json::json;
 use super::super::process::Printed;
 use super::*;
 
-fn ended(code: i32, stdout: impl Into<String>, stderr: &str) -> Ended {
+fn ended(code: i32, stdout: impl Into<String>, stderr: &str) -> FinishedHook {
     let printed = |text: String| Printed { bytes: text.into_bytes(), cut: false };
-    Ended {
-        ending: Ending::Code(code),
+    FinishedHook {
+        ending: HookEnd::Code(code),
         stdout: printed(stdout.into()),
         stderr: printed(stderr.to_owned()),
         is_confined: false,
     }
 }
 
-fn answer(event: EventName, code: i32, stdout: impl Into<String>, stderr: &str) -> Answer {
+fn answer(event: EventName, code: i32, stdout: impl Into<String>, stderr: &str) -> HookAnswer {
     read(event, "`x`", false, &ended(code, stdout, stderr))
 }
 
@@ -28,7 +28,7 @@ use EventName::*;
 #[test]
 fn silence_decides_nothing() {
     for event in EventName::all() {
-        assert_eq!(answer(event, 0, "", "chatter"), Answer::default(), "{event}");
+        assert_eq!(answer(event, 0, "", "chatter"), HookAnswer::default(), "{event}");
     }
 }
 
@@ -37,7 +37,7 @@ fn exit_code_2_means_what_the_event_says() {
     for event in EventName::all() {
         let answer = answer(event, 2, "", "because\n");
         match event.refusal() {
-            Refusal::Nothing => assert_eq!(answer, Answer::default(), "{event}"),
+            Refusal::Nothing => assert_eq!(answer, HookAnswer::default(), "{event}"),
             Refusal::TellUser => {
                 assert_eq!(answer.verdict, None, "{event}");
                 assert_eq!(answer.warnings, ["The hook `x` says: because"], "{event}");
@@ -191,27 +191,27 @@ fn what_is_not_of_the_form_is_a_warning() {
         let read = answer(PreToolUse, 0, stdout.to_string(), "");
         assert_eq!(read.verdict, None, "{stdout}");
         assert!(
-            read.warnings[0].starts_with("The hook `x` failed: its answer can't be used: "),
+            read.warnings[0].starts_with("The hook `x` failed: its output can't be used: "),
             "{stdout}: {read:?}"
         );
         let closed = super::read(PreToolUse, "`x`", true, &ended(0, stdout.to_string(), ""));
         assert_eq!(closed.verdict, Some(Verdict::Deny), "{stdout}");
     }
-    assert!(answer(PreToolUse, 0, "{broken", "").warnings[0].contains("no JSON"));
+    assert!(answer(PreToolUse, 0, "{broken", "").warnings[0].contains("not valid JSON"));
     // Keys that we don't know say nothing.
-    assert_eq!(answer(PreToolUse, 0, r#"{"future": 1}"#, ""), Answer::default());
+    assert_eq!(answer(PreToolUse, 0, r#"{"future": 1}"#, ""), HookAnswer::default());
 }
 
 #[test]
 fn who_could_not_judge_refuses_only_when_told_to() {
     for ending in [
-        Ending::TimedOut,
-        Ending::Signal(9),
-        Ending::Code(1),
-        Ending::Code(127),
-        Ending::Failed("gone".to_owned()),
+        HookEnd::TimedOut,
+        HookEnd::Signal(9),
+        HookEnd::Code(1),
+        HookEnd::Code(127),
+        HookEnd::Failed("gone".to_owned()),
     ] {
-        let ended = |ending: &Ending| Ended { ending: ending.clone(), ..ended(0, "", "") };
+        let ended = |ending: &HookEnd| FinishedHook { ending: ending.clone(), ..ended(0, "", "") };
         let open = read(PreToolUse, "`x`", false, &ended(&ending));
         assert_eq!((open.verdict, open.warnings.len()), (None, 1), "{ending:?}");
         let closed = read(PreToolUse, "`x`", true, &ended(&ending));
@@ -220,7 +220,7 @@ fn who_could_not_judge_refuses_only_when_told_to() {
         assert_eq!(read(Stop, "`x`", true, &ended(&ending)).verdict, None, "{ending:?}");
     }
     // A call that nobody waits for runs no more.
-    let cancelled = Ended { ending: Ending::Cancelled, ..ended(0, "", "") };
+    let cancelled = FinishedHook { ending: HookEnd::Cancelled, ..ended(0, "", "") };
     assert_eq!(read(PreToolUse, "`x`", false, &cancelled).verdict, Some(Verdict::Deny));
 }
 

@@ -22,7 +22,7 @@ impl Condition {
         &self.text
     }
 
-    /// Whether a call may fit: by the names of its tool and its input in the contract's form. `root` is the
+    /// Returns whether a call may fit: by the names of its tool and its input in the contract's form. `root` is the
     /// project's directory, for paths.
     pub fn fits(&self, names: &[&str], input: &Value, root: &str) -> bool {
         let (tool, rule) = match self.text.split_once('(') {
@@ -53,7 +53,7 @@ impl Condition {
     }
 }
 
-/// Whether one of the commands in a line may fit.
+/// Returns whether one of the commands in a line may fit.
 fn commands(line: &str, rule: &str) -> bool {
     let rule = rule.strip_suffix(":*").map_or_else(|| rule.to_owned(), |start| format!("{start} *"));
     let parts = line.split(['\n', ';', '|', '&', '(', ')', '`', '{', '}']);
@@ -81,7 +81,7 @@ fn without_assignments(command: &str) -> &str {
     rest
 }
 
-/// Whether a text is what a pattern says, in which `*` stands for anything. In linear time and room.
+/// Returns whether a text is what a pattern says, in which `*` stands for anything. In linear time and room.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -100,7 +100,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     true
 }
 
-/// Whether a path may be one that a rule means: as in a `.gitignore` of the project's directory.
+/// Returns whether a path may be one that a rule means: as in a `.gitignore` of the project's directory.
 fn path_fits(path: &str, rule: &str, root: &str) -> bool {
     let (rule, path) = match rule.strip_prefix("//") {
         Some(absolute) => (absolute, path.trim_start_matches('/')),

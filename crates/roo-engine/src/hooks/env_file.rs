@@ -17,12 +17,12 @@ const REFUSED: &[&str] = &["BASH_ENV", "ENV", "PROMPT_COMMAND"];
 const REFUSED_BEGINS: &[&str] = &["LD_", "DYLD_", "GIT_", "ROO_"];
 const HARMLESS: &[&str] = &["GIT_AUTHOR_", "GIT_COMMITTER_"];
 
-/// What hooks left.
+/// Environment file written by hooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentFile {
     /// Names and values; of equal names the last counts.
     pub variables: BTreeMap<String, String>,
-    /// What could not be taken, for the user.
+    /// Warnings about lines that could not be used, for the user.
     pub warnings: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl EnvironmentFile {
             std::env::split_paths(&path).partition(|directory| leads_into(directory, folders));
         for directory in inside {
             let shown = one_line(&directory.to_string_lossy(), 200);
-            self.warnings.push(format!("hooks may not put {shown} of the workspace's on the search path"));
+            self.warnings.push(format!("hooks may not add the workspace's {shown} to PATH"));
         }
         // None of them has a colon: they were parted by it.
         if let Some(path) = std::env::join_paths(kept).ok().and_then(|path| path.into_string().ok()) {
@@ -62,7 +62,7 @@ impl EnvironmentFile {
     }
 }
 
-/// Whether a directory lies in one of these, or may once it is there. Relative ones count nowhere, see
+/// Returns whether a directory lies in one of these, or may once it is there. Relative ones count nowhere, see
 /// [`Environment::with`].
 fn leads_into(directory: &Path, folders: &[PathBuf]) -> bool {
     let is_there = |part: &&Path| part.canonicalize().is_ok();
@@ -83,7 +83,8 @@ fn leads_into(directory: &Path, folders: &[PathBuf]) -> bool {
 fn read_environment(text: &str, known: impl Fn(&str) -> Option<String>) -> EnvironmentFile {
     let mut read = EnvironmentFile::default();
     if text.len() > LIMIT {
-        read.warnings.push(format!("hooks left more than {LIMIT} bytes of variables, so none count"));
+        read.warnings
+            .push(format!("hooks exported more than {LIMIT} bytes of variables, so all of them are ignored"));
         return read;
     }
     for (number, line) in text.lines().enumerate() {
@@ -100,8 +101,9 @@ fn read_environment(text: &str, known: impl Fn(&str) -> Option<String>) -> Envir
             }
             None => {
                 let number = number + 1;
-                read.warnings
-                    .push(format!("line {number} of what hooks left is no plain `export NAME=value`"));
+                read.warnings.push(format!(
+                    "line {number} of the variables exported by hooks is not a plain `export NAME=value`"
+                ));
             }
         }
     }

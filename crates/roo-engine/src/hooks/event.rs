@@ -19,15 +19,15 @@ pub enum EventName {
     PostToolUseFailure,
     /// After all calls of one answer.
     PostToolBatch,
-    /// When the user is told something.
+    /// The user is notified.
     Notification,
     /// Before a prompt of the user reaches the model.
     UserPromptSubmit,
     /// Before a request ends.
     Stop,
-    /// When a request ended because its model failed.
+    /// A request ended because its model failed.
     StopFailure,
-    /// When a branch begins.
+    /// A branch begins.
     SubagentStart,
     /// Before a branch ends.
     SubagentStop,
@@ -35,13 +35,13 @@ pub enum EventName {
     PreCompact,
     /// After a conversation was shortened.
     PostCompact,
-    /// When a request begins or goes on.
+    /// A request begins or resumes.
     SessionStart,
-    /// When a request has ended.
+    /// A request has ended.
     SessionEnd,
 }
 
-/// What a matcher is compared with.
+/// Value that a matcher is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     /// The names of the tool.
@@ -54,7 +54,7 @@ pub enum Compared {
     Nothing,
 }
 
-/// What it means when a hook exits with 2, or answers that it blocks.
+/// Effect of exit code 2, or of an answer that blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The call does not run, and the model is told why.
@@ -82,9 +82,9 @@ struct Spec {
     about: &'static str,
     compared: Compared,
     refusal: Refusal,
-    /// Whether a model reads what its hooks add.
+    /// True if a model reads what its hooks add.
     context: bool,
-    /// Whether `continue` and `systemMessage` count.
+    /// True if `continue` and `systemMessage` count.
     universal: bool,
 }
 
@@ -131,7 +131,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::PreToolUse,
         "PreToolUse",
-        "Before a tool call. A hook may allow, refuse or rewrite it, or have the user asked.",
+        "Before a tool call. A hook may allow, deny or rewrite it, or have the user asked.",
         Compared::Tool,
         Refusal::DenyCall,
         (true, true),
@@ -163,7 +163,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::PostToolUseFailure,
         "PostToolUseFailure",
-        "After a tool call failed. A hook may add to what the model is told.",
+        "After a tool call failed. A hook may add to the error that the model sees.",
         Compared::Tool,
         Refusal::TellModel,
         (true, true),
@@ -179,7 +179,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::Notification,
         "Notification",
-        "When the user is told something. What its hooks answer has no effect.",
+        "When the user is notified. The output of its hooks has no effect.",
         NOTIFICATIONS,
         Refusal::Nothing,
         (false, false),
@@ -187,7 +187,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::UserPromptSubmit,
         "UserPromptSubmit",
-        "Before a prompt reaches the model. A hook may refuse it or add to it; what it prints is added too.",
+        "Before a prompt reaches the model. A hook may block it or add to it; its standard output is added too.",
         Compared::Nothing,
         Refusal::DropPrompt,
         (true, true),
@@ -203,7 +203,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::StopFailure,
         "StopFailure",
-        "When a request ended because its model failed. What its hooks answer has no effect.",
+        "When a request ended because its model failed. The output of its hooks has no effect.",
         ERRORS,
         Refusal::Nothing,
         (false, false),
@@ -211,7 +211,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::SubagentStart,
         "SubagentStart",
-        "When a branch begins. A hook may add to what it is told. The matcher is its mode.",
+        "When a branch begins. A hook may add context for it. The matcher is its mode.",
         Compared::Mode,
         Refusal::TellUser,
         (true, true),
@@ -243,7 +243,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::SessionStart,
         "SessionStart",
-        "When a request begins or goes on. What a hook prints is added to what the model reads.",
+        "When a request begins or resumes. The output of a hook is added to the model's context.",
         SOURCES,
         Refusal::TellUser,
         (true, true),
@@ -290,7 +290,7 @@ impl EventName {
         EVENTS.iter().find(|spec| spec.name == name).map(|spec| spec.event)
     }
 
-    /// Whether the contract has an event of this name that never comes here.
+    /// Returns whether the contract has an event of this name that never comes here.
     pub fn never_comes(name: &str) -> bool {
         NEVER.contains(&name)
     }
@@ -300,37 +300,37 @@ impl EventName {
         self.spec().name
     }
 
-    /// When it comes and what a hook can do, for people.
+    /// Describes the event and what a hook can do, for people.
     pub fn about(self) -> &'static str {
         self.spec().about
     }
 
-    /// What a matcher is compared with.
+    /// Returns the value that a matcher is compared with.
     pub fn compared(self) -> Compared {
         self.spec().compared
     }
 
-    /// What a hook's refusal means.
+    /// Returns the effect of a hook's refusal.
     pub fn refusal(self) -> Refusal {
         self.spec().refusal
     }
 
-    /// Whether a model reads what a hook adds.
+    /// Returns whether a model reads what a hook adds.
     pub fn takes_context(self) -> bool {
         self.spec().context
     }
 
-    /// Whether what a hook prints, and is no JSON, is added to what the model reads.
+    /// Returns whether what a hook prints, and is no JSON, is added to what the model reads.
     pub fn prints_context(self) -> bool {
         matches!(self, Self::SessionStart | Self::UserPromptSubmit)
     }
 
-    /// Whether a hook's `continue` and `systemMessage` count.
+    /// Returns whether a hook's `continue` and `systemMessage` count.
     pub(super) fn heeds_universal(self) -> bool {
         self.spec().universal
     }
 
-    /// How long a hook may take that doesn't say it.
+    /// Returns the timeout of a hook that doesn't set one.
     pub fn default_timeout(self) -> Duration {
         match self {
             Self::UserPromptSubmit => Duration::from_secs(30),

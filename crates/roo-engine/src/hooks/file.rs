@@ -27,7 +27,7 @@ const COMMAND_LIMIT: usize = 16 << 10;
 const TIMEOUT_LIMIT: f64 = 86_400.0;
 /// The most problems of a file that are told one by one.
 const PROBLEMS_LIMIT: usize = 20;
-/// How much text may be walked over to find their places, in bytes: each is a walk from the beginning.
+/// Maximum length of text searched for positions, in bytes: each is a walk from the beginning.
 const WALK_LIMIT: usize = 1 << 20;
 
 const FILE_KEYS: &[&str] = &["hooks", "disableAllHooks", "description", "$schema"];
@@ -68,7 +68,7 @@ impl Source {
     }
 }
 
-/// What a hook runs.
+/// Program that a hook runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Program {
     /// A line for a shell.
@@ -97,7 +97,7 @@ impl Program {
     }
 }
 
-/// Where in its file a hook stands.
+/// Position of a hook in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The number of its group among those of the event, from 0.
@@ -109,7 +109,7 @@ pub struct Place {
 /// One hook.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// When it runs.
+    /// Event that triggers it.
     pub event: EventName,
     /// For what it runs.
     pub matcher: Matcher,
@@ -117,19 +117,19 @@ pub struct Hook {
     pub matcher_text: String,
     /// For which calls it runs, more closely.
     pub condition: Option<Condition>,
-    /// What it runs.
+    /// Program to run.
     pub program: Program,
-    /// How long it may take.
+    /// Timeout.
     pub timeout: Duration,
-    /// Whether nobody waits for it.
+    /// True if nobody waits for it.
     pub background: bool,
-    /// Whether a call is refused that it could not judge.
+    /// True if a call is refused that it could not judge.
     pub fail_closed: bool,
-    /// Whether it runs outside of the sandbox. Of a user's own hooks only.
+    /// True if it runs outside of the sandbox. Of a user's own hooks only.
     pub is_unconfined: bool,
     /// Whose it is.
     pub source: Source,
-    /// Where it stands.
+    /// Position in its file.
     pub place: Place,
 }
 
@@ -148,15 +148,15 @@ impl Hook {
     }
 }
 
-/// What is wrong with a hooks file or with a part of it.
+/// Problem with a hooks file or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HookFileProblem {
-    /// Where; none where that is not known.
+    /// Position, if known.
     pub position: Option<Position>,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -175,7 +175,7 @@ pub struct HookFile {
     pub problems: Vec<HookFileProblem>,
 }
 
-/// What a text is, besides the hooks.
+/// Syntax of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A hooks file of ours: other keys are pointed out.
@@ -191,7 +191,8 @@ impl HookFile {
     /// A text that is too large, no JSON, or no object with hooks.
     pub fn parse(text: &str, form: Form, source: Source) -> Result<Self, HookFileProblem> {
         let value = value(text)?;
-        let mut reader = Reader { text, source, hooks: vec![], problems: vec![], untold: 0, full: false };
+        let mut reader =
+            HookFileReader { text, source, hooks: vec![], problems: vec![], untold: 0, full: false };
         reader.file(&value, form)?;
         Ok(reader.finish())
     }
@@ -200,7 +201,7 @@ impl HookFile {
 /// The value of a text that is strictly JSON; where it is wrong, the problem is at its place.
 pub(super) fn value(text: &str) -> Result<Value, HookFileProblem> {
     if text.len() > FILE_LIMIT {
-        let message = format!("the file has more than {FILE_LIMIT} bytes, so none of it counts");
+        let message = format!("the file has more than {FILE_LIMIT} bytes and is ignored");
         return Err(HookFileProblem::whole_file(None, message));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -213,12 +214,12 @@ pub(super) fn value(text: &str) -> Result<Value, HookFileProblem> {
         let position = Position { line: error.line(), column: error.column().max(1) };
         let text = error.to_string();
         let reason = text.split(" at line ").next().unwrap_or_default();
-        HookFileProblem::whole_file(Some(position), format!("this is no JSON: {reason}"))
+        HookFileProblem::whole_file(Some(position), format!("invalid JSON: {reason}"))
     })?;
     yaml::parse(text).map_err(|(position, message)| HookFileProblem::whole_file(position, message))
 }
 
-/// What a hook says by the key `roo`.
+/// Content of the key `roo` of a hook.
 #[derive(Default)]
 struct Own {
     fail_closed: bool,
@@ -226,23 +227,23 @@ struct Own {
 }
 
 /// Reads values and collects what is wrong with them.
-struct Reader<'a> {
+struct HookFileReader<'a> {
     text: &'a str,
     source: Source,
     hooks: Vec<Hook>,
     problems: Vec<HookFileProblem>,
     untold: usize,
-    /// Whether there are as many hooks as there may be.
+    /// True if there are as many hooks as there may be.
     full: bool,
 }
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 fn key(name: &str) -> Step {
     Step::Key(name.to_owned())
 }
 
-impl Reader<'_> {
+impl HookFileReader<'_> {
     fn file(&mut self, value: &Value, form: Form) -> Result<(), HookFileProblem> {
         let file = match value {
             Value::Object(file) => file,
@@ -260,7 +261,7 @@ impl Reader<'_> {
             Some(Value::Null) => return Ok(()),
             None if form == Form::Settings => return Ok(()),
             None => {
-                let message = "`hooks` is missing: it has a list for each event".to_owned();
+                let message = "`hooks` is missing; add an object with a list for each event".to_owned();
                 return Err(HookFileProblem::whole_file(yaml::locate(self.text, &[]), message));
             }
             Some(_) => {
@@ -311,10 +312,10 @@ impl Reader<'_> {
         self.problems.push(HookFileProblem { position, severity, message });
     }
 
-    fn unknown(&mut self, object: &Object, known: &[&str], path: &[Step]) {
+    fn unknown(&mut self, object: &JsonObject, known: &[&str], path: &[Step]) {
         for name in object.keys().filter(|name| !known.contains(&name.as_str())) {
             let path = [path, &[Step::Name(name.clone())]].concat();
-            self.warning(&path, format!("`{}` means nothing here and is ignored", exact_line(name)));
+            self.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
         }
     }
 
@@ -323,7 +324,7 @@ impl Reader<'_> {
         let Some(event) = EventName::parse(name) else {
             let shown = exact_line(name);
             if EventName::never_comes(name) {
-                self.warning(&named, format!("the event '{shown}' never comes here, so its hooks never run"));
+                self.warning(&named, format!("the event '{shown}' is not supported, so its hooks never run"));
                 return;
             }
             let known: Vec<&str> = EventName::all().map(EventName::as_str).collect();
@@ -356,12 +357,12 @@ impl Reader<'_> {
             None | Some(Value::Null) => "",
             Some(Value::String(text)) => text,
             Some(_) => {
-                self.error(&at(key("matcher")), "`matcher` must be a text".to_owned());
+                self.error(&at(key("matcher")), "`matcher` must be a string".to_owned());
                 return;
             }
         };
         if let (std::borrow::Cow::Owned(_), _) = without_hidden(matcher_text) {
-            let message = "the matcher holds characters that can't be seen; write them as `\\u…`".to_owned();
+            let message = "the matcher contains invisible characters; write them as `\\u…`".to_owned();
             self.error(&at(key("matcher")), message);
             return;
         }
@@ -369,7 +370,7 @@ impl Reader<'_> {
             Ok(matcher) => matcher,
             Err(error) => {
                 let message = format!(
-                    "the matcher '{}' can't be used, so its hooks never run: {error}",
+                    "the matcher '{}' is invalid, so its hooks never run: {error}",
                     exact_line(matcher_text)
                 );
                 self.error(&at(key("matcher")), message);
@@ -384,7 +385,7 @@ impl Reader<'_> {
                 return;
             }
             None => {
-                self.error(&path, "`hooks` is missing: it lists what to run".to_owned());
+                self.error(&path, "`hooks` is missing; add a list of hooks to run".to_owned());
                 return;
             }
         };
@@ -392,8 +393,7 @@ impl Reader<'_> {
             let path = [&path[..], &[key("hooks"), Step::Index(number)]].concat();
             if self.hooks.len() >= HOOKS_LIMIT {
                 if !std::mem::replace(&mut self.full, true) {
-                    let message =
-                        format!("there are more than {HOOKS_LIMIT} hooks; those from here on are left out");
+                    let message = format!("there are more than {HOOKS_LIMIT} hooks; the rest are ignored");
                     self.error(&path, message);
                 }
                 return;
@@ -420,15 +420,15 @@ impl Reader<'_> {
                 Compared::Nothing => format!("{event} has no matcher: its hooks always run"),
                 Compared::Tool if tool_names::is_known(name) => continue,
                 Compared::Tool if tool_names::never_comes(name) => {
-                    format!("the tool '{shown}' never comes here")
+                    format!("the tool '{shown}' is not supported")
                 }
                 Compared::Tool if name.starts_with("mcp__") && name.matches("__").count() < 2 => {
-                    format!("no tool is named '{shown}'; `{shown}__.*` matches all tools of that server")
+                    format!("there is no tool '{shown}'; `{shown}__.*` matches all tools of that server")
                 }
                 Compared::Tool if name.starts_with("mcp__") => continue,
                 Compared::Tool => format!("there is no tool '{shown}'"),
                 Compared::Word(words) if !words.contains(&name.as_str()) => {
-                    format!("'{shown}' never comes here; what comes is {}", words.join(", "))
+                    format!("'{shown}' never occurs for this event; the values are {}", words.join(", "))
                 }
                 Compared::Word(_) | Compared::Mode => continue,
             };
@@ -453,7 +453,7 @@ impl Reader<'_> {
         match object.get("type").map(Value::as_str) {
             Some(Some("command")) => {}
             Some(Some(other)) if OTHER_TYPES.contains(&other) => {
-                let message = format!("hooks of the type '{other}' are not run here; only `command` is");
+                let message = format!("hooks of the type '{other}' are not supported; only `command` is");
                 self.error(&at("type"), message);
                 return None;
             }
@@ -472,16 +472,19 @@ impl Reader<'_> {
         let timeout = self.timeout(event, object, path);
         let condition = self.text(object, "if", path).map(Condition::parse);
         if condition.is_some() && event.compared() != Compared::Tool {
-            self.error(&at("if"), format!("`if` is for tools, and {event} has none: the hook never runs"));
+            self.error(
+                &at("if"),
+                format!("`if` applies to tools, and {event} has none: the hook never runs"),
+            );
         }
         match self.text(object, "shell", path).as_deref() {
             None | Some("bash") => {}
-            Some(_) => self.error(&at("shell"), "the only shell is `bash`".to_owned()),
+            Some(_) => self.error(&at("shell"), "the only supported shell is `bash`".to_owned()),
         }
         let background = self.flag(object, "async", path) | self.flag(object, "asyncRewake", path);
         if background {
             let name = if object.contains_key("async") { "async" } else { "asyncRewake" };
-            let message = "nobody waits for this hook, and what it answers has no effect";
+            let message = "an `async` hook is not waited for, and its output has no effect";
             self.warning(&at(name), message.to_owned());
         }
         let Own { fail_closed, is_unconfined } = self.own(event, object, path);
@@ -507,16 +510,16 @@ impl Reader<'_> {
         errors + self.untold
     }
 
-    fn program(&mut self, object: &Object, path: &[Step]) -> Option<Program> {
+    fn program(&mut self, object: &JsonObject, path: &[Step]) -> Option<Program> {
         let at = [path, &[key("command")]].concat();
         let line = match object.get("command") {
             Some(Value::String(line)) => line,
             Some(_) => {
-                self.error(&at, "`command` must be a text".to_owned());
+                self.error(&at, "`command` must be a string".to_owned());
                 return None;
             }
             None => {
-                self.error(path, "`command` is missing: it says what to run".to_owned());
+                self.error(path, "`command` is missing; add the command line to run".to_owned());
                 return None;
             }
         };
@@ -531,13 +534,13 @@ impl Reader<'_> {
             }
             Some(_) => {
                 let at = [path, &[key("args")]].concat();
-                self.error(&at, "`args` must be a list of texts".to_owned());
+                self.error(&at, "`args` must be a list of strings".to_owned());
                 return None;
             }
         };
         let words = || std::iter::once(line).chain(arguments.iter().flatten());
         if words().any(|word| word.contains('\0')) {
-            self.error(&at, "the command holds a NUL character, which no program takes".to_owned());
+            self.error(&at, "the command contains a NUL character, which no program accepts".to_owned());
             return None;
         }
         if words().map(String::len).sum::<usize>() > COMMAND_LIMIT {
@@ -545,7 +548,7 @@ impl Reader<'_> {
             return None;
         }
         if let (std::borrow::Cow::Owned(_), _) = without_hidden(line) {
-            let message = "the command holds characters that can't be seen; take them out".to_owned();
+            let message = "the command contains invisible characters; remove them".to_owned();
             self.error(&at, message);
             return None;
         }
@@ -555,7 +558,7 @@ impl Reader<'_> {
         })
     }
 
-    fn timeout(&mut self, event: EventName, object: &Object, path: &[Step]) -> Duration {
+    fn timeout(&mut self, event: EventName, object: &JsonObject, path: &[Step]) -> Duration {
         let given = match object.get("timeout") {
             None | Some(Value::Null) => return event.default_timeout(),
             Some(value) => value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= TIMEOUT_LIMIT),
@@ -569,8 +572,8 @@ impl Reader<'_> {
         if event == EventName::SessionEnd { seconds.min(Duration::from_secs(60)) } else { seconds }
     }
 
-    /// What only we know: `roo`.
-    fn own(&mut self, event: EventName, object: &Object, path: &[Step]) -> Own {
+    /// Reads the options under the key `roo`: `roo`.
+    fn own(&mut self, event: EventName, object: &JsonObject, path: &[Step]) -> Own {
         let at = [path, &[key("roo")]].concat();
         match object.get("roo") {
             None | Some(Value::Null) => Own::default(),
@@ -579,15 +582,14 @@ impl Reader<'_> {
                 let closed = self.flag(own, "failClosed", &at);
                 if closed && event != EventName::PreToolUse {
                     let message =
-                        format!("only PreToolUse can refuse a call, so this has no effect on {event}");
+                        format!("only PreToolUse can deny a call, so this has no effect on {event}");
                     self.warning(&[&at[..], &[key("failClosed")]].concat(), message);
                 }
                 self.flag(own, "sandbox", &at);
                 let wants_out = own.get("sandbox") == Some(&Value::Bool(false));
                 let is_unconfined = wants_out && self.source == Source::User;
                 if wants_out && !is_unconfined {
-                    let message = "hooks of a workspace always run in the sandbox; only your own hooks file can \
-                                   let a hook run outside of it";
+                    let message = "hooks of a workspace always run in the sandbox; only your own hooks file may run a hook outside it";
                     self.warning(&[&at[..], &[key("sandbox")]].concat(), message.to_owned());
                 }
                 Own { fail_closed: closed, is_unconfined }
@@ -599,18 +601,18 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self, object: &Object, name: &str, path: &[Step]) -> Option<String> {
+    fn text(&mut self, object: &JsonObject, name: &str, path: &[Step]) -> Option<String> {
         match object.get(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text.clone()),
             Some(_) => {
-                self.error(&[path, &[key(name)]].concat(), format!("`{name}` must be a text"));
+                self.error(&[path, &[key(name)]].concat(), format!("`{name}` must be a string"));
                 None
             }
         }
     }
 
-    fn flag(&mut self, object: &Object, name: &str, path: &[Step]) -> bool {
+    fn flag(&mut self, object: &JsonObject, name: &str, path: &[Step]) -> bool {
         match object.get(name) {
             None | Some(Value::Null) => false,
             Some(Value::Bool(flag)) => *flag,

@@ -16,7 +16,7 @@ fn command() -> Value {
     json!({ "type": "command", "command": "x" })
 }
 
-/// What is wrong, as `line:column: message`.
+/// Returns the problems, as `line:column: message`.
 fn problems(text: &str) -> Vec<String> {
     let problems = match HookFile::parse(text, Form::Hooks, Source::User) {
         Ok(file) => file.problems,
@@ -93,13 +93,13 @@ fn nothing_is_no_problem() {
 #[test]
 fn a_text_that_is_no_hooks_file_says_where() {
     for (text, expected) in [
-        ("{\n  \"hooks\": {,}\n}", "2:13: this is no JSON: key must be a string"),
-        ("hooks: {}\n", "1:1: this is no JSON: expected value"),
+        ("{\n  \"hooks\": {,}\n}", "2:13: invalid JSON: key must be a string"),
+        ("hooks: {}\n", "1:1: invalid JSON: expected value"),
         ("{\n}", "1:1: `hooks` is missing"),
         ("[]", "1:1: expected an object with `hooks`"),
         ("{\"hooks\": []}", "1:11: `hooks` must be an object"),
-        ("{\n \"hooks\": {},\n \"hooks\": {}\n}", "3:2: the key 'hooks' is there twice"),
-        ("{\"hooks\": {\"Stop\": [],\n\"Stop\": []}}", "2:1: the key 'Stop' is there twice"),
+        ("{\n \"hooks\": {},\n \"hooks\": {}\n}", "3:2: duplicate key 'hooks'"),
+        ("{\"hooks\": {\"Stop\": [],\n\"Stop\": []}}", "2:1: duplicate key 'Stop'"),
     ] {
         let found = problems(text);
         assert!(
@@ -131,19 +131,22 @@ fn what_is_wrong_with_a_hook_leaves_it_out() {
         (json!({}), "`type` is missing"),
         (json!({ "type": 1 }), "`type` must be `command`"),
         (json!({ "type": "shell", "command": "x" }), "`type` must be `command`"),
-        (json!({ "type": "http", "url": "http://x" }), "hooks of the type 'http' are not run here"),
-        (json!({ "type": "prompt", "prompt": "x" }), "hooks of the type 'prompt' are not run here"),
+        (json!({ "type": "http", "url": "http://x" }), "hooks of the type 'http' are not supported"),
+        (json!({ "type": "prompt", "prompt": "x" }), "hooks of the type 'prompt' are not supported"),
         (json!({ "type": "command" }), "`command` is missing"),
         (json!({ "type": "command", "command": " " }), "`command` is empty"),
-        (json!({ "type": "command", "command": ["x"] }), "`command` must be a text"),
-        (json!({ "type": "command", "command": "a\u{0}b" }), "the command holds a NUL"),
-        (json!({ "type": "command", "command": "a\u{202e}b" }), "characters that can't be seen"),
+        (json!({ "type": "command", "command": ["x"] }), "`command` must be a string"),
+        (json!({ "type": "command", "command": "a\u{0}b" }), "the command contains a NUL"),
+        (json!({ "type": "command", "command": "a\u{202e}b" }), "invisible characters"),
         (json!({ "type": "command", "command": "x", "args": "y" }), "`args` must be a list"),
         (json!({ "type": "command", "command": "x", "timeout": "5" }), "`timeout` must be a number"),
         (json!({ "type": "command", "command": "x", "timeout": 0 }), "`timeout` must be a number"),
         (json!({ "type": "command", "command": "x", "timeout": 1e9 }), "`timeout` must be a number"),
-        (json!({ "type": "command", "command": "x", "if": "Bash(x)" }), "`if` is for tools"),
-        (json!({ "type": "command", "command": "x", "shell": "powershell" }), "the only shell is `bash`"),
+        (json!({ "type": "command", "command": "x", "if": "Bash(x)" }), "`if` applies to tools"),
+        (
+            json!({ "type": "command", "command": "x", "shell": "powershell" }),
+            "the only supported shell is `bash`",
+        ),
         (json!({ "type": "command", "command": "x", "async": 1 }), "`async` must be true or false"),
         (json!({ "type": "command", "command": "x", "roo": true }), "`roo` must be an object"),
         (json!({ "type": "command", "command": "x", "roo": { "failClosed": 1 } }), "`failClosed` must be"),
@@ -168,16 +171,16 @@ fn events_and_matchers_are_checked() {
     };
     check("pretooluse", Value::Null, 0, "write `PreToolUse`");
     check("Before", Value::Null, 0, "there is no event 'Before'");
-    check("WorktreeCreate", Value::Null, 0, "never comes here");
-    check("PreToolUse", json!(1), 0, "`matcher` must be a text");
-    check("PreToolUse", json!("("), 0, "can't be used, so its hooks never run");
-    check("PreToolUse", json!("Ba\u{200b}sh"), 0, "characters that can't be seen");
+    check("WorktreeCreate", Value::Null, 0, "is not supported");
+    check("PreToolUse", json!(1), 0, "`matcher` must be a string");
+    check("PreToolUse", json!("("), 0, "is invalid, so its hooks never run");
+    check("PreToolUse", json!("Ba\u{200b}sh"), 0, "invisible characters");
     check("PreToolUse", json!("Bash|write_to_file|mcp__a__b|mcp__.*"), 1, "");
     check("PreToolUse", json!("Bsh"), 1, "there is no tool 'Bsh'");
-    check("PreToolUse", json!("WebFetch"), 1, "never comes here");
+    check("PreToolUse", json!("WebFetch"), 1, "is not supported");
     check("PreToolUse", json!("mcp__memory"), 1, "`mcp__memory__.*` matches all tools of that server");
     check("SessionStart", json!("startup|resume"), 1, "");
-    check("SessionStart", json!("start"), 1, "'start' never comes here");
+    check("SessionStart", json!("start"), 1, "'start' never occurs for this event");
     check("SubagentStop", json!("code"), 1, "");
     check("Stop", json!("Bash"), 1, "Stop has no matcher");
     check("Stop", json!("^x"), 1, "Stop has no matcher");
@@ -192,7 +195,7 @@ fn other_keys_mean_nothing_and_loosen_nothing() {
     assert_eq!(file.hooks.len(), 1);
     let found: Vec<&str> = file.problems.iter().map(|problem| problem.message.as_str()).collect();
     for (name, message) in ["autoApprove", "hoks", "tiemout", "allow"].iter().zip(&found) {
-        assert_eq!(*message, format!("`{name}` means nothing here and is ignored"));
+        assert_eq!(*message, format!("unknown key `{name}`, ignored"));
     }
     assert_eq!(found.len(), 4);
     let settings = HookFile::parse(r#"{ "model": "x" }"#, Form::Settings, Source::User).unwrap();

@@ -6,27 +6,27 @@ use super::event::EventName;
 use super::file::{self, Form, Hook, HookFile, HookFileProblem, Source};
 use roo_formats::modes::Severity;
 
-/// Why nothing can be taken over.
+/// Reasons why nothing can be taken over.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The settings can't be read.
     #[error("{0}")]
     Settings(HookFileProblem),
     /// The hooks file that is there can't be read, so that nothing can be added to it.
-    #[error("the hooks that are there already can't be read, so nothing is added to them: {0}")]
+    #[error("the existing hooks file can't be read, so nothing was added to it: {0}")]
     Own(HookFileProblem),
 }
 
-/// What came of taking hooks over.
+/// Result of importing hooks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
     /// The new text of our file.
     pub text: String,
     /// Hooks that are new in it, for people.
     pub added: Vec<String>,
-    /// How many were there already.
+    /// Number of hooks that existed already.
     pub known: usize,
-    /// What was left out, or counts otherwise than there.
+    /// Hooks that were left out or behave differently here.
     pub problems: Vec<HookFileProblem>,
 }
 
@@ -125,7 +125,7 @@ mod tests {
         let messages: Vec<String> = imported.problems.iter().map(|p| p.message.clone()).collect();
         assert_eq!(messages.len(), 3, "{messages:?}");
         assert!(messages[0].contains("'http'") && messages[1].contains("matcher '('"));
-        assert!(messages[2].contains("'WorktreeCreate' never comes"));
+        assert!(messages[2].contains("'WorktreeCreate' is not supported"));
         let again = HookFile::parse(&imported.text, Form::Hooks, Source::User).unwrap();
         assert_eq!((again.hooks.len(), again.problems), (2, vec![]));
         assert!(!imported.text.contains("model"));

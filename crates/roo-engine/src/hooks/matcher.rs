@@ -8,7 +8,7 @@ use super::event::EventName;
 const PATTERN_LENGTH: usize = 1000;
 /// The largest compiled pattern, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
-/// How often a look-around may go back for one name. All else is linear.
+/// Maximum number of backtracking steps of a look-around for one name. All else is linear.
 const PATTERN_STEPS: usize = 10_000;
 
 /// For which tools, modes or words a hook runs.
@@ -22,7 +22,7 @@ pub enum Matcher {
     Pattern(Box<Regex>),
 }
 
-/// Why a matcher can't be used, in one line.
+/// Reason why a matcher can't be used, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MatcherError(String);

@@ -47,24 +47,24 @@ pub use self::matcher::{Matcher, MatcherError};
 pub use self::outcome::{Outcome, Ran};
 pub use self::sandbox::{HookBounds, HookOverlays, HookSandbox, Overlaid};
 pub use self::scripts::scripts;
-pub use self::tool_input::{RealPath, RewriteError, ToolUse};
+pub use self::tool_input::ToolUse;
 
 pub use self::tool_names::{all as all_tool_names, mcp as mcp_tool_name, names_of as tool_names_of};
 
-/// How often in a row hooks may keep a task from ending before it ends all the same.
+/// Maximum number of times in a row that hooks may keep a task from ending.
 pub const CONTINUATIONS: u32 = 8;
 
-/// How freely the task works, in the words of the contract.
+/// Permission mode of the task, in the words of the contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PermissionMode {
-    /// What changes anything asks.
+    /// Changes need approval.
     #[default]
     Default,
     /// Changes of files don't ask.
     AcceptEdits,
     /// Nothing may be changed.
     Plan,
-    /// What would ask is refused.
+    /// Calls that would ask are refused.
     DontAsk,
     /// Nothing asks.
     BypassPermissions,
@@ -100,17 +100,17 @@ pub struct HookContext<'a> {
     pub agent: Option<Agent<'a>>,
     /// The request's log.
     pub transcript: Option<&'a Path>,
-    /// How freely the task works.
+    /// Permission mode of the task.
     pub permission_mode: PermissionMode,
-    /// Where hooks of SessionStart may leave variables for commands; of the user alone, outside the workspace.
+    /// File in which SessionStart hooks may leave variables for commands; private to the user, outside the workspace.
     pub environment_file: Option<&'a Path>,
-    /// Where hooks run that don't run outside of the sandbox.
+    /// Sandbox for hooks that don't run outside it.
     pub sandbox: &'a HookSandbox,
     /// Ends the hooks, and with them their processes.
     pub cancel: &'a CancellationToken,
 }
 
-/// What came of hooks before a tool call.
+/// Outcome of hooks before a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookVerdict {
     /// The verdict with its reasons, and what the model and the user are told.
@@ -119,25 +119,25 @@ pub struct HookVerdict {
     pub params: Option<Map<String, Value>>,
 }
 
-/// What a tool answered.
+/// Result of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolResult<'a> {
-    /// What the model reads.
+    /// Text for the model.
     pub text: &'a str,
-    /// Whether it succeeded.
+    /// True if it succeeded.
     pub ok: bool,
-    /// How long it ran.
+    /// Duration of the call.
     pub took: Option<Duration>,
 }
 
-/// What came of hooks after a tool call.
+/// Outcome of hooks after a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reviewed {
-    /// What the user is told, and whether the task goes on. Its contexts are in `addition`.
+    /// Messages for the user, and whether the task continues. Its contexts are in `addition`.
     pub outcome: Outcome,
-    /// What the model reads in place of the result. It is data, as every result.
+    /// Replacement of the result for the model. It is data, as every result.
     pub result: Option<String>,
-    /// What the model reads behind the result, set off.
+    /// Addition to the result for the model, set off.
     pub addition: Option<String>,
 }
 
@@ -160,12 +160,12 @@ impl UserHooks {
         &self.hooks
     }
 
-    /// Whether there is any hook for an event. Where there is none, its method answers at once.
+    /// Returns whether there is any hook for an event. Where there is none, its method answers at once.
     pub fn has(&self, event: EventName) -> bool {
         self.hooks.iter().any(|hook| hook.event == event)
     }
 
-    /// Whether any hook runs in the sandbox.
+    /// Returns whether any hook runs in the sandbox.
     pub fn need_sandbox(&self) -> bool {
         self.hooks.iter().any(|hook| !hook.is_unconfined)
     }
@@ -205,7 +205,7 @@ impl UserHooks {
                     outcome.verdict = Some(Verdict::Ask);
                     outcome.allowed_by = None;
                     outcome.reasons =
-                        vec![format!("A hook rewrites the call in a way that can't be followed: {error}.")];
+                        vec![format!("A hook's `updatedInput` can't be applied to the call: {error}.")];
                 }
                 None
             }
@@ -258,7 +258,7 @@ impl UserHooks {
         if outcome.output.is_some() && result.is_none() {
             outcome
                 .warnings
-                .push("A hook's `updatedToolOutput` is no text and no result of this tool.".to_owned());
+                .push("A hook's `updatedToolOutput` is neither text nor a result of this tool.".to_owned());
         }
         let said = outcome.reasons.iter().filter(|_| outcome.is_refused()).chain(&outcome.contexts);
         let said: Vec<&str> = said.map(String::as_str).collect();
@@ -300,13 +300,13 @@ impl UserHooks {
         self.fire(EventName::Stop, vec![], ending(last_message, is_going_on), scene).await
     }
 
-    /// When a request ended because its model failed. `error` is one of the contract's words.
+    /// Runs the hooks for a request that ended because its model failed. `error` is one of the contract's words.
     pub async fn stop_failure(&self, error: &str, details: &str, scene: &HookContext<'_>) -> Outcome {
         let own = json!({ "error": error, "error_details": details, "last_assistant_message": details });
         self.fire(EventName::StopFailure, named(error), own, scene).await
     }
 
-    /// When a branch begins; [`HookContext::agent`] says which.
+    /// Runs the hooks for a branch that begins; [`HookContext::agent`] says which.
     pub async fn subagent_start(&self, scene: &HookContext<'_>) -> Outcome {
         self.fire(EventName::SubagentStart, agent(scene), json!({}), scene).await
     }
@@ -336,7 +336,8 @@ impl UserHooks {
         self.fire(EventName::PostCompact, named(trigger), own, scene).await
     }
 
-    /// When the user is told something. `kind` is one of the contract's words, such as `permission_prompt`.
+    /// Runs the hooks for a notification of the user. `kind` is one of the contract's words, such as
+    /// `permission_prompt`.
     pub async fn notification(
         &self,
         kind: &str,
@@ -348,7 +349,7 @@ impl UserHooks {
         self.fire(EventName::Notification, named(kind), own, scene).await
     }
 
-    /// When a request begins (`startup`) or goes on (`resume`).
+    /// Runs the hooks for a request that begins (`startup`) or resumes (`resume`).
     pub async fn session_start(&self, source: &str, model: Option<&str>, scene: &HookContext<'_>) -> Outcome {
         let mut own = json!({ "source": source });
         if let Some(model) = model {
@@ -357,7 +358,7 @@ impl UserHooks {
         self.fire(EventName::SessionStart, named(source), own, scene).await
     }
 
-    /// When a request has ended. `reason` is one of the contract's words, mostly `other`.
+    /// Runs the hooks for a request that has ended. `reason` is one of the contract's words, mostly `other`.
     pub async fn session_end(&self, reason: &str, scene: &HookContext<'_>) -> Outcome {
         self.fire(EventName::SessionEnd, named(reason), json!({ "reason": reason }), scene).await
     }
@@ -424,7 +425,7 @@ fn transcript(scene: &HookContext<'_>) -> Value {
     scene.transcript.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default().into()
 }
 
-/// What a matcher is compared with, where it is a word.
+/// Returns the value for a matcher that is compared with a word.
 fn named(word: &str) -> Vec<Input> {
     vec![Input { names: vec![word.to_owned()], fields: Map::new() }]
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, CONTEXT_LIMIT, Verdict};
+use super::answer::{CONTEXT_LIMIT, HookAnswer, Verdict};
 use super::event::EventName;
 use super::file::Source;
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
-/// What came of an event. Every text in it is a hook's: it can be shown and can't pass for a mark of ours, but
-/// it is data all the same.
+/// Outcome of an event. Every text in it is a hook's: it can be shown and can't pass for a mark of ours, but it is data
+/// all the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The event.
@@ -21,9 +21,10 @@ pub struct Outcome {
     /// The strictest verdict; none when no hook has one. [`Verdict::Deny`] means what
     /// [`EventName::refusal`] says.
     pub verdict: Option<Verdict>,
-    /// Where the verdict is [`Verdict::Allow`]: the user's, when one of the user's own hooks allows it.
+    /// Source that allowed the call if the verdict is [`Verdict::Allow`]: the user's, when one of the user's own hooks
+    /// allows it.
     pub allowed_by: Option<Source>,
-    /// Why, of those hooks that have this verdict.
+    /// Reasons of the hooks that have this verdict.
     pub reasons: Vec<String>,
     /// For the model, in the order of configuration.
     pub contexts: Vec<String>,
@@ -31,14 +32,14 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The task is to end, with this said to the user; it may be empty. Comes before the verdict.
     pub stop: Option<String>,
-    /// Whether the model may be told to try a refused call again.
+    /// True if the model may be told to try a refused call again.
     pub retry: bool,
     /// A title for the request.
     pub title: Option<String>,
     /// A first message of the user.
     pub first_message: Option<String>,
     /// The inputs anew, in the contract's form; none where they stay.
-    pub(super) rewrites: Vec<Option<Object>>,
+    pub(super) rewrites: Vec<Option<JsonObject>>,
     /// In the place of the tool's result.
     pub(super) output: Option<Value>,
 }
@@ -46,17 +47,17 @@ pub struct Outcome {
 /// A hook that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// When it runs and what, for people.
+    /// Description of the hook for people.
     pub hook: String,
     /// Whose it is.
     pub source: Source,
-    /// How it ended, in words.
+    /// Description of how it ended.
     pub ended: String,
-    /// What it decided.
+    /// Decision.
     pub verdict: Option<Verdict>,
 }
 
-/// What one hook answered, and where it stands among the others.
+/// Answer of one hook, and its rank among the others.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     /// The number of the hook, in the order of configuration.
@@ -66,7 +67,7 @@ pub(super) struct Given {
     pub(super) source: Source,
     pub(super) shown: String,
     pub(super) ended: String,
-    pub(super) answer: Answer,
+    pub(super) answer: HookAnswer,
 }
 
 impl Outcome {
@@ -75,7 +76,7 @@ impl Outcome {
         Self::merged(event, &[], vec![])
     }
 
-    /// Whether it is refused, whatever that means for the event.
+    /// Returns whether it is refused, whatever that means for the event.
     pub fn is_refused(&self) -> bool {
         self.verdict == Some(Verdict::Deny)
     }
@@ -85,22 +86,22 @@ impl Outcome {
         self.reasons.join("\n")
     }
 
-    /// What a model is told, set off from all else; none when no hook adds anything.
+    /// Returns the additions for the model, set off from all else, if any.
     pub fn for_model(&self) -> Option<String> {
         (!self.contexts.is_empty()).then(|| set_off(self.event, &self.contexts.join("\n\n")))
     }
 
     /// Puts answers together that came in any order.
-    pub(super) fn merged(event: EventName, inputs: &[Object], mut given: Vec<Given>) -> Self {
+    pub(super) fn merged(event: EventName, inputs: &[JsonObject], mut given: Vec<Given>) -> Self {
         given.sort_by_key(|given| (given.hook, given.input));
         let answers = || given.iter().map(|given| &given.answer);
         let mut conflict = false;
-        let rewrites: Vec<Option<Object>> = inputs
+        let rewrites: Vec<Option<JsonObject>> = inputs
             .iter()
             .enumerate()
             .map(|(number, input)| {
                 let of_input = given.iter().filter(|given| given.input == number);
-                let rewrites: Vec<&Object> =
+                let rewrites: Vec<&JsonObject> =
                     of_input.filter_map(|given| given.answer.rewrite.as_ref()).collect();
                 joined(input, &rewrites).unwrap_or_else(|Conflict| {
                     conflict = true;
@@ -113,7 +114,7 @@ impl Outcome {
         if conflict && verdict != Some(Verdict::Deny) {
             verdict = Some(Verdict::Ask);
             reasons.push(
-                "Hooks rewrite the call in different ways, so it stays as the model made it.".to_owned(),
+                "Hooks rewrite the call in different ways, so the model's call is kept unchanged.".to_owned(),
             );
         }
         for reason in answers().filter(|answer| answer.verdict == verdict).filter_map(|a| a.reason.as_ref()) {
@@ -132,8 +133,9 @@ impl Outcome {
             _ if conflict => vec![None; inputs.len()],
             _ => rewrites,
         };
-        let last =
-            |part: fn(&Answer) -> Option<&String>| given.iter().rev().find_map(|g| part(&g.answer)).cloned();
+        let last = |part: fn(&HookAnswer) -> Option<&String>| {
+            given.iter().rev().find_map(|g| part(&g.answer)).cloned()
+        };
         Self {
             event,
             verdict,
@@ -213,7 +215,7 @@ fn verdict(inputs: usize, given: &[Given]) -> Option<Verdict> {
 struct Conflict;
 
 /// One rewrite that is all of them: each may change fields that no other changes otherwise.
-fn joined(input: &Object, rewrites: &[&Object]) -> Result<Option<Object>, Conflict> {
+fn joined(input: &JsonObject, rewrites: &[&JsonObject]) -> Result<Option<JsonObject>, Conflict> {
     let mut changes: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
     for rewrite in rewrites {
         for field in

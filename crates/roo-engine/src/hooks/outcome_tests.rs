@@ -2,11 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn input() -> Object {
+fn input() -> JsonObject {
     json!({ "command": "ls", "timeout": 1 }).as_object().unwrap().clone()
 }
 
-fn with(command: Option<&str>, more: Value) -> Object {
+fn with(command: Option<&str>, more: Value) -> JsonObject {
     let mut rewrite = input();
     if let Some(command) = command {
         rewrite.insert("command".to_owned(), command.into());
@@ -15,16 +15,16 @@ fn with(command: Option<&str>, more: Value) -> Object {
     rewrite
 }
 
-fn given(hook: usize, answer: Answer) -> Given {
+fn given(hook: usize, answer: HookAnswer) -> Given {
     let source = if hook < 2 { Source::User } else { Source::Workspace };
     Given { hook, input: 0, source, shown: format!("hook {hook}"), ended: "exit code 0".to_owned(), answer }
 }
 
-fn says(verdict: Verdict, reason: &str) -> Answer {
-    Answer { verdict: Some(verdict), reason: Some(reason.to_owned()), ..Answer::default() }
+fn says(verdict: Verdict, reason: &str) -> HookAnswer {
+    HookAnswer { verdict: Some(verdict), reason: Some(reason.to_owned()), ..HookAnswer::default() }
 }
 
-fn merged(answers: Vec<Answer>) -> Outcome {
+fn merged(answers: Vec<HookAnswer>) -> Outcome {
     let given = answers.into_iter().enumerate().map(|(hook, answer)| given(hook, answer)).collect();
     Outcome::merged(EventName::PreToolUse, &[input()], given)
 }
@@ -41,14 +41,14 @@ fn the_strictest_wins_and_says_why() {
     assert_eq!((outcome.verdict, outcome.reason()), (Some(Verdict::Deny), "never\nno".to_owned()));
     assert!(outcome.is_refused() && outcome.allowed_by.is_none());
     assert_eq!(merged(vec![says(Verdict::Allow, ""), says(Verdict::Ask, "hm")]).verdict, Some(Verdict::Ask));
-    assert_eq!(merged(vec![says(Verdict::Allow, "a"), Answer::default()]).verdict, Some(Verdict::Allow));
-    assert_eq!(merged(vec![Answer::default()]).verdict, None);
+    assert_eq!(merged(vec![says(Verdict::Allow, "a"), HookAnswer::default()]).verdict, Some(Verdict::Allow));
+    assert_eq!(merged(vec![HookAnswer::default()]).verdict, None);
 }
 
 #[test]
 fn who_allows_is_known() {
     let by = |answers| merged(answers).allowed_by;
-    let (none, allow) = (Answer::default, || says(Verdict::Allow, ""));
+    let (none, allow) = (HookAnswer::default, || says(Verdict::Allow, ""));
     assert_eq!(by(vec![none(), none(), allow()]), Some(Source::Workspace));
     assert_eq!(by(vec![allow(), none(), allow()]), Some(Source::User));
     assert_eq!(by(vec![allow(), says(Verdict::Ask, "")]), None);
@@ -72,8 +72,8 @@ fn a_call_of_several_things_is_allowed_only_as_a_whole() {
 
 #[test]
 fn rewrites_are_joined_unless_they_contradict_each_other() {
-    let rewrite = |rewrite: Object| Answer { rewrite: Some(rewrite), ..Answer::default() };
-    let joined = |rewrites: Vec<Object>| merged(rewrites.into_iter().map(rewrite).collect());
+    let rewrite = |rewrite: JsonObject| HookAnswer { rewrite: Some(rewrite), ..HookAnswer::default() };
+    let joined = |rewrites: Vec<JsonObject>| merged(rewrites.into_iter().map(rewrite).collect());
     let outcome = joined(vec![with(Some("ls -l"), json!({})), with(None, json!({ "timeout": 2 }))]);
     assert_eq!(outcome.rewrites, [Some(with(Some("ls -l"), json!({ "timeout": 2 })))]);
     assert_eq!(outcome.verdict, None);
@@ -86,13 +86,13 @@ fn rewrites_are_joined_unless_they_contradict_each_other() {
     assert_eq!((outcome.verdict, &outcome.rewrites[..]), (Some(Verdict::Ask), &[None][..]));
     assert!(outcome.reason().starts_with("Hooks rewrite the call in different ways"));
     // What is refused is not rewritten.
-    let deny = Answer { verdict: Some(Verdict::Deny), ..rewrite(with(Some("a"), json!({}))) };
+    let deny = HookAnswer { verdict: Some(Verdict::Deny), ..rewrite(with(Some("a"), json!({}))) };
     assert_eq!(merged(vec![deny]).rewrites, [None]);
 }
 
 #[test]
 fn what_is_said_keeps_its_order_and_has_an_end() {
-    let context = |text: &str| Answer { context: Some(text.to_owned()), ..Answer::default() };
+    let context = |text: &str| HookAnswer { context: Some(text.to_owned()), ..HookAnswer::default() };
     let outcome = merged(vec![context("one"), context("two")]);
     assert_eq!(
         outcome.for_model().unwrap(),
@@ -104,26 +104,26 @@ fn what_is_said_keeps_its_order_and_has_an_end() {
         (outcome.contexts.len(), outcome.contexts[1].as_str()),
         (2, "… [30721 bytes of other hooks left out]")
     );
-    let warns = |text: &str| Answer { warnings: vec![text.to_owned()], ..Answer::default() };
+    let warns = |text: &str| HookAnswer { warnings: vec![text.to_owned()], ..HookAnswer::default() };
     assert_eq!(merged(vec![warns("a"), warns("b"), warns("a")]).warnings, ["a", "b"]);
-    let stops = |text: &str| Answer { stop: Some(text.to_owned()), ..Answer::default() };
+    let stops = |text: &str| HookAnswer { stop: Some(text.to_owned()), ..HookAnswer::default() };
     assert_eq!(merged(vec![stops(""), stops("enough")]).stop.as_deref(), Some("enough"));
     assert_eq!(merged(vec![stops("")]).stop.as_deref(), Some(""));
 }
 
-fn any_answer() -> impl Strategy<Value = Answer> {
+fn any_answer() -> impl Strategy<Value = HookAnswer> {
     let verdict = prop::option::of(prop::sample::select(vec![Verdict::Allow, Verdict::Ask, Verdict::Deny]));
     let text = || prop::option::of("[ab]{0,2}");
     let command = prop::option::of(prop::sample::select(vec!["ls", "a", "b"]));
     (verdict, text(), text(), text(), command, any::<bool>()).prop_map(
-        |(verdict, reason, context, stop, command, retry)| Answer {
+        |(verdict, reason, context, stop, command, retry)| HookAnswer {
             verdict,
             reason,
             context,
             stop,
             rewrite: command.map(|command| with(Some(command), json!({}))),
             retry,
-            ..Answer::default()
+            ..HookAnswer::default()
         },
     )
 }

@@ -4,40 +4,30 @@
 //! from its standard input, and what it prints on which stream has a meaning.
 
 use std::ffi::{OsStr, OsString};
-use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
-use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::file::Program;
-use roo_sandbox::exec::{Environment, shell};
+use roo_sandbox::exec::{ChildSession, Environment, GRACE, LINGER, ProcessEnd, shell, time_is_over};
 
-/// How much of an output is kept, in bytes.
+/// Maximum length of kept output, in bytes.
 pub(super) const OUTPUT_LIMIT: usize = 1 << 20;
-/// How long a hook that is asked to end may take before it is killed.
-const GRACE: Duration = Duration::from_millis(500);
-/// How long processes that the hook left behind may go on writing.
-const LINGER: Duration = Duration::from_millis(50);
-/// How long the kernel may take to end a killed process.
-const REAP: Duration = Duration::from_secs(2);
 /// Bytes read at once: what a pipe holds.
 const CHUNK: usize = 64 << 10;
 
-/// What to run.
+/// Program to run and its environment.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) program: Program,
-    /// Where it starts; the project's directory.
+    /// Working directory; the project's directory.
     pub(super) directory: PathBuf,
     /// Besides what every child of ours sees.
     pub(super) variables: Vec<(&'static str, OsString)>,
@@ -45,13 +35,13 @@ pub(super) struct Job {
     pub(super) timeout: Duration,
 }
 
-/// How a hook ended.
+/// End of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum HookEnd {
     Code(i32),
     /// By a signal that we did not send.
     Signal(i32),
-    /// By us, when its time was over.
+    /// By us, when it timed out.
     TimedOut,
     /// By us, when nobody needed it any more.
     Cancelled,
@@ -61,19 +51,19 @@ pub(super) enum Ending {
 
 /// A hook's end and what it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) ending: Ending,
+pub(super) struct FinishedHook {
+    pub(super) ending: HookEnd,
     pub(super) stdout: Printed,
     pub(super) stderr: Printed,
-    /// Whether it ran in the sandbox.
+    /// True if it ran in the sandbox.
     pub(super) is_confined: bool,
 }
 
-/// What came on one stream.
+/// Output of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Printed {
     pub(super) bytes: Vec<u8>,
-    /// Whether there was more than is kept.
+    /// True if there was more than is kept.
     pub(super) cut: bool,
 }
 
@@ -103,52 +93,50 @@ impl Printed {
 ///
 /// When it is cancelled or its time is over, all its processes get SIGTERM and, half a second later, SIGKILL;
 /// what it leaves behind when it exits is killed too, and so is everything when the future is dropped.
-pub(super) async fn run(job: Job, environment: &Environment, cancel: &CancellationToken) -> Ended {
+pub(super) async fn run(job: Job, environment: &Environment, cancel: &CancellationToken) -> FinishedHook {
     let (mut stdout, mut stderr) = (Printed::default(), Printed::default());
-    let ending = match Session::start(&job, environment) {
+    let started = command(&job, environment).and_then(ChildSession::spawn);
+    let ending = match started {
         Ok(session) => follow(session, job, &mut stdout, &mut stderr, cancel).await,
-        Err(error) => Ending::Failed(error.to_string()),
+        Err(error) => HookEnd::Failed(error.to_string()),
     };
-    Ended { ending, stdout, stderr, is_confined: false }
+    FinishedHook { ending, stdout, stderr, is_confined: false }
 }
 
 async fn follow(
-    mut session: Session,
+    mut session: ChildSession,
     job: Job,
     stdout: &mut Printed,
     stderr: &mut Printed,
     cancel: &CancellationToken,
-) -> Ending {
-    let (input, out, err) =
-        (session.child.stdin().take(), session.child.stdout().take(), session.child.stderr().take());
+) -> HookEnd {
+    let (input, out, err) = session.take_pipes();
     let mut pipes = pin!(async {
         tokio::join!(feed(input, job.input), stdout.take(out), stderr.take(err));
     });
     let mut open = true;
     let ended = {
-        let deadline = Instant::now().checked_add(job.timeout);
-        let mut overdue = pin!(async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => pending().await,
-            }
-        });
+        let mut overdue = pin!(time_is_over(Some(job.timeout)));
         let mut exited = pin!(session.exited());
         loop {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break None,
-                () = &mut overdue => break Some(Ending::TimedOut),
-                ending = &mut exited => break Some(ending),
+                () = &mut overdue => break Some(HookEnd::TimedOut),
+                ended = &mut exited => break Some(match ended {
+                    Ok(ProcessEnd::Code(code)) => HookEnd::Code(code),
+                    Ok(ProcessEnd::Signal(signal)) => HookEnd::Signal(signal),
+                    Err(error) => HookEnd::Failed(format!("waiting for its end failed: {error}")),
+                }),
                 () = &mut pipes, if open => open = false,
             }
         }
     };
-    let ending = ended.unwrap_or(Ending::Cancelled);
-    if matches!(ending, Ending::TimedOut | Ending::Cancelled) {
+    let ending = ended.unwrap_or(HookEnd::Cancelled);
+    if matches!(ending, HookEnd::TimedOut | HookEnd::Cancelled) {
         session.terminate();
         let _ = timeout(GRACE, async {
-            session.exited().await;
+            let _ = session.exited().await;
             if open {
                 pipes.await;
             }
@@ -171,90 +159,30 @@ async fn feed(pipe: Option<ChildStdin>, input: Vec<u8>) {
     }
 }
 
-/// A hook and everything in its process group. Kills the group when dropped.
-struct Session {
-    child: Box<dyn ChildWrapper>,
-    pid: Pid,
-    /// Tells when any child of ours ended.
-    child_ended: SignalStream,
-    reaped: bool,
-}
-
-impl Session {
-    fn start(job: &Job, environment: &Environment) -> io::Result<Self> {
-        let mut command = match &job.program {
-            Program::Line(line) => {
-                let mut command = Command::new(shell().program());
-                // The line is the user's own: nothing is added to it.
-                command.arg("-c").arg(line);
-                command
-            }
-            Program::Direct { program, arguments } => {
-                let mut command = Command::new(resolved(program, job, environment)?);
-                command.args(arguments.iter().map(|argument| substituted(argument, job)));
-                command
-            }
-        };
-        let child_ended = signal(SignalKind::child())?;
-        command
-            .current_dir(&job.directory)
-            .env_clear()
-            .envs(environment.variables())
-            .envs(job.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut command = CommandWrap::from(command);
-        command.wrap(ProcessSession);
-        let mut child = command.spawn()?;
-        let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) else {
-            let _ = child.start_kill();
-            return Err(io::Error::other("it has no process id"));
-        };
-        Ok(Self { child, pid, child_ended, reaped: false })
-    }
-
-    /// Waits for the end and leaves the process unreaped: until then no other process gets its id, so that a
-    /// signal to the group can't hit a stranger.
-    async fn exited(&mut self) -> Ending {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        loop {
-            match rustix::io::retry_on_intr(|| waitid(WaitId::Pid(self.pid), options)) {
-                Ok(Some(ended)) => {
-                    return match (ended.exit_status(), ended.terminating_signal()) {
-                        (Some(code), _) => Ending::Code(code),
-                        (None, Some(signal)) => Ending::Signal(signal),
-                        (None, None) => Ending::Failed("it neither exited nor was killed".to_owned()),
-                    };
-                }
-                Ok(None) => {}
-                Err(error) => return Ending::Failed(format!("its end can't be observed: {error}")),
-            }
-            if self.child_ended.recv().await.is_none() {
-                return Ending::Failed("the runtime is shutting down".to_owned());
-            }
+/// The process of a hook, with its three streams piped.
+fn command(job: &Job, environment: &Environment) -> io::Result<Command> {
+    let mut command = match &job.program {
+        Program::Line(line) => {
+            let mut command = Command::new(shell().program());
+            // The line is the user's own: nothing is added to it.
+            command.arg("-c").arg(line);
+            command
         }
-    }
-
-    /// Asks every process of the group to end.
-    fn terminate(&self) {
-        // A group that is gone already is what we want.
-        let _ = self.child.signal(Signal::TERM.as_raw());
-    }
-
-    /// Kills what is left of the group and reaps it.
-    async fn kill(&mut self) {
-        let _ = self.child.start_kill();
-        self.reaped = timeout(REAP, self.child.wait()).await.is_ok();
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        if !self.reaped {
-            let _ = self.child.start_kill();
+        Program::Direct { program, arguments } => {
+            let mut command = Command::new(resolved(program, job, environment)?);
+            command.args(arguments.iter().map(|argument| substituted(argument, job)));
+            command
         }
-    }
+    };
+    command
+        .current_dir(&job.directory)
+        .env_clear()
+        .envs(environment.variables())
+        .envs(job.variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Ok(command)
 }
 
 /// A word in which the project's directory stands for its placeholder.

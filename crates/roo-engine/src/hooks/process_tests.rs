@@ -2,8 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::net::unix::pipe;
+use tokio::time::Instant;
 
 use super::*;
 
@@ -20,12 +21,12 @@ fn job(line: &str) -> Job {
     }
 }
 
-async fn run_in_time(job: Job) -> Ended {
+async fn run_in_time(job: Job) -> FinishedHook {
     let (environment, cancel) = (Environment::inherited(), CancellationToken::new());
     timeout(PATIENCE, run(job, &environment, &cancel)).await.expect("it ends")
 }
 
-async fn sh(line: &str) -> (Ending, String, String) {
+async fn sh(line: &str) -> (HookEnd, String, String) {
     let ended = run_in_time(job(line)).await;
     (ended.ending, ended.stdout.text(), ended.stderr.text())
 }
@@ -55,9 +56,9 @@ impl Drop for Process {
 #[tokio::test]
 async fn both_streams_and_the_end_are_told_apart() {
     let (ending, stdout, stderr) = sh("cat; echo out; echo err >&2; exit 3").await;
-    assert_eq!((ending, stdout.as_str(), stderr.as_str()), (Ending::Code(3), "{}\nout\n", "err\n"));
-    assert_eq!(sh("kill -9 $$").await.0, Ending::Signal(9));
-    assert_eq!(sh("no-such-program-anywhere").await.0, Ending::Code(127));
+    assert_eq!((ending, stdout.as_str(), stderr.as_str()), (HookEnd::Code(3), "{}\nout\n", "err\n"));
+    assert_eq!(sh("kill -9 $$").await.0, HookEnd::Signal(9));
+    assert_eq!(sh("no-such-program-anywhere").await.0, HookEnd::Code(127));
     // What scripts of users are written in.
     assert_eq!(sh("[[ a == a* ]] && echo ${BASH_VERSION:+bash}").await.1, "bash\n");
 }
@@ -76,7 +77,7 @@ async fn a_program_runs_without_a_shell() {
         run_in_time(direct("printf", &["%s|", "a b", "$HOME", "${CLAUDE_PROJECT_DIR}x", "`id`"])).await;
     assert_eq!(ended.stdout.text(), "a b|$HOME|/x|`id`|");
     let ended = run_in_time(direct("no-such-program-anywhere", &[])).await;
-    assert!(matches!(ended.ending, Ending::Failed(why) if why.contains("there is no program")));
+    assert!(matches!(ended.ending, HookEnd::Failed(why) if why.contains("there is no program")));
     // Nothing of the directory takes the place of a program.
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("cat"), "#!/bin/sh\necho trap\n").unwrap();
@@ -106,7 +107,7 @@ async fn a_large_event_does_not_hold_a_hook_that_does_not_read_it() {
         "wc -c >/dev/null; echo done",
     ] {
         let ended = run_in_time(Job { input: input.clone(), ..job(line) }).await;
-        assert_eq!((ended.ending, ended.stdout.text().as_str()), (Ending::Code(0), "done\n"), "{line}");
+        assert_eq!((ended.ending, ended.stdout.text().as_str()), (HookEnd::Code(0), "done\n"), "{line}");
     }
     // It answers while it reads, so that both pipes are full.
     let ended = run_in_time(Job { input, ..job("tee /dev/stderr") }).await;
@@ -117,12 +118,12 @@ async fn a_large_event_does_not_hold_a_hook_that_does_not_read_it() {
 #[tokio::test]
 async fn a_flood_is_kept_within_bounds() {
     let ended = run_in_time(job("head -c 20000000 /dev/zero; head -c 20000000 /dev/zero >&2; exit 5")).await;
-    assert_eq!(ended.ending, Ending::Code(5));
+    assert_eq!(ended.ending, HookEnd::Code(5));
     for printed in [&ended.stdout, &ended.stderr] {
         assert_eq!((printed.bytes.len(), printed.cut), (OUTPUT_LIMIT, true));
     }
     let ended = run_in_time(Job { timeout: Duration::from_millis(100), ..job("yes") }).await;
-    assert_eq!(ended.ending, Ending::TimedOut);
+    assert_eq!(ended.ending, HookEnd::TimedOut);
 }
 
 #[tokio::test]
@@ -145,7 +146,7 @@ async fn a_hook_that_ignores_the_request_to_end_is_killed_with_its_tree() {
     let asked = Instant::now();
     cancel.cancel();
     let ended = timeout(PATIENCE, running).await.expect("it ends").unwrap();
-    assert_eq!(ended.ending, Ending::Cancelled);
+    assert_eq!(ended.ending, HookEnd::Cancelled);
     assert!(asked.elapsed() >= GRACE, "it was asked first");
     for process in &processes {
         process.has_ended().await;
@@ -156,14 +157,14 @@ async fn a_hook_that_ignores_the_request_to_end_is_killed_with_its_tree() {
 async fn a_hook_whose_time_is_over_may_clean_up_and_says_nothing_more() {
     let line = "trap 'echo late; exit 0' TERM; while :; do sleep 0.01; done";
     let ended = run_in_time(Job { timeout: Duration::from_millis(200), ..job(line) }).await;
-    assert_eq!(ended.ending, Ending::TimedOut);
+    assert_eq!(ended.ending, HookEnd::TimedOut);
 }
 
 #[tokio::test]
 async fn what_a_hook_leaves_behind_holds_nothing_up() {
     // In its own group, so killed.
     let (ending, stdout, _) = sh("sleep 1000 & echo $!; exit 2").await;
-    assert_eq!(ending, Ending::Code(2));
+    assert_eq!(ending, HookEnd::Code(2));
     if let Some(process) = Process::open(&stdout) {
         process.has_ended().await;
     }
@@ -176,7 +177,7 @@ async fn what_a_hook_leaves_behind_holds_nothing_up() {
     );
     let (ending, stdout, _) = sh(&line).await;
     let _escaped = Process::open(&stdout).expect("it outlives the hook");
-    assert_eq!(ending, Ending::Code(2));
+    assert_eq!(ending, HookEnd::Code(2));
 }
 
 #[tokio::test]
@@ -185,7 +186,7 @@ async fn cancelling_ends_a_hook_and_dropping_it_too() {
     let environment = Environment::inherited();
     let running = run(job("sleep 1000"), &environment, &cancel);
     cancel.cancel();
-    assert_eq!(timeout(PATIENCE, running).await.expect("it ends").ending, Ending::Cancelled);
+    assert_eq!(timeout(PATIENCE, running).await.expect("it ends").ending, HookEnd::Cancelled);
 
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("f");
@@ -201,7 +202,7 @@ async fn cancelling_ends_a_hook_and_dropping_it_too() {
 #[tokio::test]
 async fn what_can_not_start_says_why() {
     let job = Job { directory: "/no/such/place".into(), ..job("true") };
-    assert!(matches!(run_in_time(job).await.ending, Ending::Failed(_)));
+    assert!(matches!(run_in_time(job).await.ending, HookEnd::Failed(_)));
 }
 
 #[test]

@@ -9,38 +9,38 @@ use futures_util::stream;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{self, Answer};
+use super::answer::{self, HookAnswer};
 use super::event::EventName;
 use super::file::Hook;
 use super::outcome::{Given, Outcome};
-use super::process::{self, Ended, Ending, Job, Printed};
+use super::process::{self, FinishedHook, HookEnd, Job, Printed};
 use super::sandbox::{self, HookSandbox, Needs};
 use super::tool_input::Input;
 use roo_sandbox::exec::Environment;
 use roo_text::render::one_line;
 
-/// How many hooks of one event run at once.
+/// Number of hooks of one event that run at once.
 const AT_ONCE: usize = 64;
-/// How much of a command names its hook in messages, in characters.
+/// Maximum length of a command that names its hook in messages, in characters.
 const NAME: usize = 80;
 
 /// An event that has come.
 pub(super) struct Firing<'a> {
     pub(super) event: EventName,
-    /// What hooks are asked about: mostly one thing.
+    /// Inputs that the matchers are compared with: mostly one thing.
     pub(super) inputs: Vec<Input>,
-    /// What every hook is told: who asks, and where.
+    /// Fields common to all hooks: who asks, and where.
     pub(super) common: Map<String, Value>,
     /// The request's log.
     pub(super) transcript: Option<&'a Path>,
-    /// Where a hook may leave variables for commands to come.
+    /// File in which a hook may leave variables for later commands.
     pub(super) environment_file: Option<&'a Path>,
     pub(super) sandbox: &'a HookSandbox,
     pub(super) cancel: &'a CancellationToken,
 }
 
 /// One hook, asked about one thing.
-struct Asked<'a> {
+struct HookRun<'a> {
     hook: &'a Hook,
     number: usize,
     input: usize,
@@ -67,12 +67,12 @@ pub(super) async fn fire(hooks: &[Hook], root: &Path, firing: Firing<'_>) -> Out
     }
     let environment = &environment;
     let mut answers = Vec::new();
-    for Asked { hook, number, input, job } in waited_for {
+    for HookRun { hook, number, input, job } in waited_for {
         let bounded = bounded(hook, &firing, environment);
         answers.push(async move {
             let ended = run(job, environment, bounded, firing.cancel).await;
             let name = format!("`{}`", one_line(&hook.program.shown(), NAME));
-            let answer: Answer = answer::read(hook.event, &name, hook.fail_closed, &ended);
+            let answer: HookAnswer = answer::read(hook.event, &name, hook.fail_closed, &ended);
             tracing::debug!(
                 hook = hook.shown(),
                 ending = ?ended.ending,
@@ -106,12 +106,17 @@ fn bounded(hook: &Hook, firing: &Firing<'_>, environment: &Environment) -> HookS
 }
 
 /// Runs a hook to its end.
-async fn run(job: Job, environment: &Environment, sandbox: HookSandbox, cancel: &CancellationToken) -> Ended {
+async fn run(
+    job: Job,
+    environment: &Environment,
+    sandbox: HookSandbox,
+    cancel: &CancellationToken,
+) -> FinishedHook {
     match sandbox {
         HookSandbox::Off => process::run(job, environment, cancel).await,
         HookSandbox::On(bounds) => sandbox::run(job, environment, &bounds, cancel).await,
-        HookSandbox::Missing(reason) => Ended {
-            ending: Ending::Failed(reason),
+        HookSandbox::Missing(reason) => FinishedHook {
+            ending: HookEnd::Failed(reason),
             stdout: Printed::default(),
             stderr: Printed::default(),
             is_confined: true,
@@ -120,14 +125,14 @@ async fn run(job: Job, environment: &Environment, sandbox: HookSandbox, cancel: 
 }
 
 /// The hooks that match, each with what it is told. Of equal programs the first stands for all.
-fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<Asked<'a>> {
+fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<HookRun<'a>> {
     let of_event: Vec<(usize, &Hook)> =
         hooks.iter().enumerate().filter(|(_, hook)| hook.event == firing.event).collect();
     if of_event.is_empty() {
         return vec![];
     }
     let variables = variables(root, firing);
-    let mut asked: Vec<Asked<'a>> = Vec::new();
+    let mut asked: Vec<HookRun<'a>> = Vec::new();
     for (input_number, input) in firing.inputs.iter().enumerate() {
         let names: Vec<&str> = input.names.iter().map(String::as_str).collect();
         let mut seen: Vec<&Hook> = Vec::new();
@@ -152,13 +157,13 @@ fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<Asked<'
                 input: told(firing, input, name),
                 timeout: hook.timeout,
             };
-            asked.push(Asked { hook, number: *number, input: input_number, job });
+            asked.push(HookRun { hook, number: *number, input: input_number, job });
         }
     }
     asked
 }
 
-/// Whether a hook does all that a later one would. One that must not fail is no stand-in for one that may, and
+/// Returns whether a hook does all that a later one would. One that must not fail is no stand-in for one that may, and
 /// one whose answer nobody waits for is none for one that may forbid.
 fn stands_for(earlier: &Hook, later: &Hook) -> bool {
     earlier.program == later.program
@@ -167,7 +172,7 @@ fn stands_for(earlier: &Hook, later: &Hook) -> bool {
         && (later.background || !earlier.background)
 }
 
-/// What a hook reads from its standard input.
+/// Builds the standard input of a hook.
 fn told(firing: &Firing<'_>, input: &Input, name: &str) -> Vec<u8> {
     let mut event = firing.common.clone();
     event.insert("hook_event_name".to_owned(), firing.event.as_str().into());

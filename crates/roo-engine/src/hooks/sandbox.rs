@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::file::{Hook, Program, Source};
-use super::process::{self, Ended, Ending, Job, OUTPUT_LIMIT, Printed};
+use super::process::{self, FinishedHook, HookEnd, Job, OUTPUT_LIMIT, Printed};
 use super::scripts;
 use roo_sandbox::exec::sandbox::{Confinement, Sandbox, Staged, Substitute};
 use roo_sandbox::exec::{self, Command, Environment, Status, shell};
@@ -35,9 +35,9 @@ pub enum HookSandbox {
 /// The bounds of hooks.
 #[derive(Clone, Debug)]
 pub struct HookBounds {
-    /// What holds them.
+    /// Sandbox of the hooks.
     pub sandbox: Sandbox,
-    /// What every hook may do.
+    /// Access common to all hooks.
     pub confinement: Confinement,
     /// A directory for private files of hooks that run; only the user can enter it.
     pub exchange: PathBuf,
@@ -55,7 +55,7 @@ pub trait HookOverlays: fmt::Debug + Send + Sync {
     fn make(&self, directory: &Path) -> io::Result<Overlaid>;
 }
 
-/// What one run sees in place of files of the user's.
+/// Replacements of the user's files for one run.
 pub struct Overlaid {
     /// Directories that it sees through layers.
     pub layers: Vec<Staged>,
@@ -68,12 +68,12 @@ pub struct Overlaid {
 /// Directories in whose place a sandboxed program has its own.
 const PRIVATE: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// What a hook reads and writes besides what every hook may.
+/// Files that one hook reads and writes besides the common access.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs<'a> {
     /// The request's log.
     pub(super) transcript: Option<&'a Path>,
-    /// Where it may leave variables.
+    /// File in which it may leave variables.
     pub(super) environment_file: Option<&'a Path>,
 }
 
@@ -120,9 +120,9 @@ impl HookBounds {
 struct Exchange {
     /// All of it.
     directory: PathBuf,
-    /// What the hook may write.
+    /// Writable directory of the hook.
     files: PathBuf,
-    /// What it may not.
+    /// Directory that the hook can't write.
     private: PathBuf,
     input: PathBuf,
     errors: PathBuf,
@@ -184,13 +184,13 @@ pub(super) async fn run(
     environment: &Environment,
     bounds: &HookBounds,
     cancel: &CancellationToken,
-) -> Ended {
+) -> FinishedHook {
     let mut stdout = Printed::default();
     let (ending, stderr) = match confined(&job, environment, bounds, &mut stdout, cancel).await {
         Ok(ended) => ended,
-        Err(reason) => (Ending::Failed(reason), Printed::default()),
+        Err(reason) => (HookEnd::Failed(reason), Printed::default()),
     };
-    Ended { ending, stdout, stderr, is_confined: true }
+    FinishedHook { ending, stdout, stderr, is_confined: true }
 }
 
 async fn confined(
@@ -199,7 +199,7 @@ async fn confined(
     bounds: &HookBounds,
     stdout: &mut Printed,
     cancel: &CancellationToken,
-) -> Result<(Ending, Printed), String> {
+) -> Result<(HookEnd, Printed), String> {
     let (within, input) = (bounds.exchange.clone(), job.input.clone());
     let made = tokio::task::spawn_blocking(move || Exchange::new(&within, &input)).await;
     let made = made.map_err(io::Error::other).flatten();
@@ -216,7 +216,7 @@ async fn confined(
     let made = tokio::task::spawn_blocking(move || overlays.make(&private)).await;
     let made = made.map_err(io::Error::other).flatten();
     let Overlaid { layers, substitutes, lease } =
-        made.map_err(|error| format!("what it sees of build tools' files can't be made: {error}"))?;
+        made.map_err(|error| format!("its view of build tools' files can't be set up: {error}"))?;
     let mut confinement = bounds.confinement.clone();
     confinement.writable.push(exchange.files.clone());
     confinement.staged.extend(layers);
@@ -226,11 +226,11 @@ async fn confined(
     drop(lease);
     let (status, _) = ran.map_err(|error| error.to_string())?;
     let ending = match status {
-        Status::Code(code) => Ending::Code(code),
-        Status::Signal(signal) => Ending::Signal(signal),
-        Status::TimedOut => Ending::TimedOut,
-        Status::Cancelled => Ending::Cancelled,
-        Status::DiskFilled => Ending::Failed("it filled a disk and was ended".to_owned()),
+        Status::Code(code) => HookEnd::Code(code),
+        Status::Signal(signal) => HookEnd::Signal(signal),
+        Status::TimedOut => HookEnd::TimedOut,
+        Status::Cancelled => HookEnd::Cancelled,
+        Status::DiskFilled => HookEnd::Failed("it filled a disk and was killed".to_owned()),
     };
     let errors = tokio::task::spawn_blocking(move || exchange.errors()).await;
     Ok((ending, errors.unwrap_or_default()))

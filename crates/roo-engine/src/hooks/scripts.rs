@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::file::Program;
 
-/// How many directories a command may go into.
+/// Maximum number of directories a command may go into.
 const DIRECTORIES: usize = 8;
 
 /// The files below `root` that a hook's command may name, as paths relative to it, whether or not they are

@@ -9,12 +9,12 @@ use roo_catalog::{ToolCall, parse};
 use roo_protocol::ids::ToolCallId;
 
 /// A project with hooks.
-struct Place {
+struct HookProject {
     directory: TempDir,
     cancel: CancellationToken,
 }
 
-impl Place {
+impl HookProject {
     fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap(), cancel: CancellationToken::new() }
     }
@@ -27,7 +27,7 @@ impl Place {
         fs::read_to_string(self.root().join(name)).unwrap_or_default()
     }
 
-    /// What came on standard input, one event a line.
+    /// Returns the events received on standard input, one a line.
     fn told(&self) -> Vec<Value> {
         self.read("told").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -73,10 +73,10 @@ fn call(name: &str, params: Value) -> ToolCall {
     ToolCall { id: ToolCallId::new("call_1"), name: name.to_owned(), params, problem: None, note: None }
 }
 
-/// What hooks make of a call.
-async fn judged(place: &Place, hooks: &UserHooks, call: &ToolCall) -> HookVerdict {
+/// Returns the decision of hooks on a call.
+async fn judged(place: &HookProject, hooks: &UserHooks, call: &ToolCall) -> HookVerdict {
     let invocation = parse(call).ok();
-    let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &|_| None };
+    let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool: None, real_path: &|_| None };
     hooks.pre_tool(&tool, &place.scene()).await
 }
 
@@ -88,7 +88,7 @@ fn ls() -> ToolCall {
 
 #[tokio::test]
 async fn a_hook_is_told_what_the_contract_says() {
-    let place = Place::new();
+    let place = HookProject::new();
     let hooks = place.hooks(EventName::PreToolUse, &[("*", json!("cat >>told"))]);
     judged(&place, &hooks, &ls()).await;
     let root = place.root().display().to_string();
@@ -110,7 +110,7 @@ async fn a_hook_is_told_what_the_contract_says() {
 
 #[tokio::test]
 async fn without_the_sandbox_that_is_wanted_only_what_runs_outside_of_it_runs() {
-    let place = Place::new();
+    let place = HookProject::new();
     let missing = HookSandbox::Missing("there is none".to_owned());
     let scene = HookContext { sandbox: &missing, ..place.scene() };
     let hooks = place.hooks(
@@ -122,7 +122,8 @@ async fn without_the_sandbox_that_is_wanted_only_what_runs_outside_of_it_runs() 
     );
     let call = ls();
     let invocation = parse(&call).ok();
-    let tool = ToolUse { call: &call, invocation: invocation.as_ref(), real_path: &|_| None };
+    let tool =
+        ToolUse { call: &call, invocation: invocation.as_ref(), server_tool: None, real_path: &|_| None };
     let judged = hooks.pre_tool(&tool, &scene).await;
     assert_eq!(judged.outcome.warnings, ["The hook `touch ran` failed: it did not run: there is none"]);
     assert!(place.root().join("outside").exists() && !place.root().join("ran").exists());
@@ -134,7 +135,7 @@ async fn without_the_sandbox_that_is_wanted_only_what_runs_outside_of_it_runs() 
 
 #[tokio::test]
 async fn every_event_has_its_own_fields() {
-    let place = Place::new();
+    let place = HookProject::new();
     let file = EventName::all().map(|event| {
         (event.as_str().to_owned(), json!([{ "hooks": [{ "type": "command", "command": "cat >>told" }] }]))
     });
@@ -143,7 +144,8 @@ async fn every_event_has_its_own_fields() {
     let hooks = UserHooks::new(Some(place.root()), file.hooks);
     let call = ls();
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: &|_| None };
+    let tool =
+        ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: &|_| None };
     let scene = place.scene();
     let branch = HookContext { agent: Some(Agent { id: "r1.4", mode: "debug" }), ..scene };
     let ok = ToolResult { text: "a.txt", ok: true, took: Some(Duration::from_millis(12)) };
@@ -222,7 +224,7 @@ async fn every_event_has_its_own_fields() {
 
 #[tokio::test]
 async fn a_tool_has_the_name_that_the_matcher_knows_it_by() {
-    let place = Place::new();
+    let place = HookProject::new();
     for (matcher, name) in [
         ("", "Bash"),
         ("Bash", "Bash"),
@@ -249,7 +251,7 @@ async fn a_tool_has_the_name_that_the_matcher_knows_it_by() {
 
 #[tokio::test]
 async fn without_hooks_nothing_is_asked() {
-    let place = Place::new();
+    let place = HookProject::new();
     let hooks = place.hooks(EventName::Stop, &[("", json!("exit 2"))]);
     assert!(!hooks.has(EventName::PreToolUse));
     let judged = judged(&place, &hooks, &ls()).await;
@@ -260,7 +262,7 @@ async fn without_hooks_nothing_is_asked() {
 
 #[tokio::test]
 async fn twenty_hooks_run_at_once() {
-    let place = Place::new();
+    let place = HookProject::new();
     // Each goes on only when all are there.
     let line =
         |n: usize| format!("echo x >>there; until [ $(wc -l <there) -ge 20 ]; do sleep 0.01; done; echo {n}");
@@ -275,7 +277,7 @@ async fn twenty_hooks_run_at_once() {
 
 #[tokio::test]
 async fn equal_commands_run_once() {
-    let place = Place::new();
+    let place = HookProject::new();
     let hook = json!("echo x >>ran");
     let hooks =
         place.hooks(EventName::PreToolUse, &[("", hook.clone()), ("Bash", hook.clone()), ("Write", hook)]);
@@ -290,7 +292,7 @@ async fn equal_commands_run_once() {
 
 #[tokio::test]
 async fn the_strictest_of_many_wins_whoever_ends_first() {
-    let place = Place::new();
+    let place = HookProject::new();
     let says = |word: &str| {
         let answer = json!({ "hookSpecificOutput": {
             "hookEventName": "PreToolUse", "permissionDecision": word, "permissionDecisionReason": word,
@@ -310,7 +312,7 @@ async fn the_strictest_of_many_wins_whoever_ends_first() {
 
 #[tokio::test]
 async fn a_rewrite_becomes_our_parameters() {
-    let place = Place::new();
+    let place = HookProject::new();
     let update = |input: Value| {
         let answer =
             json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "updatedInput": input } });
@@ -335,7 +337,7 @@ async fn a_rewrite_becomes_our_parameters() {
 
 #[tokio::test]
 async fn a_call_that_reads_several_files_is_asked_about_each() {
-    let place = Place::new();
+    let place = HookProject::new();
     let guard = json!("case $(cat) in */.env*) echo secret >&2; exit 2;; esac");
     let hooks = place.hooks(EventName::PreToolUse, &[("Read", guard)]);
     let read = |files: Value| call("read_file", json!({ "files": files }));
@@ -346,7 +348,7 @@ async fn a_call_that_reads_several_files_is_asked_about_each() {
 
 #[tokio::test]
 async fn a_condition_spares_processes() {
-    let place = Place::new();
+    let place = HookProject::new();
     let hooks =
         place.hooks(EventName::PreToolUse, &[("Bash", json!({ "command": "exit 2", "if": "Bash(git *)" }))]);
     assert!(judged(&place, &hooks, &ls()).await.outcome.ran.is_empty());
@@ -356,7 +358,7 @@ async fn a_condition_spares_processes() {
 
 #[tokio::test]
 async fn a_hook_that_fails_lets_pass_unless_it_must_not() {
-    let place = Place::new();
+    let place = HookProject::new();
     for (line, timeout) in
         [("sleep 1000", 0.2), ("kill -9 $$", 5.0), ("exit 1", 5.0), ("echo '{broken'", 5.0)]
     {
@@ -382,7 +384,7 @@ async fn a_hook_that_fails_lets_pass_unless_it_must_not() {
 
 #[tokio::test]
 async fn a_cancelled_call_is_refused() {
-    let place = Place::new();
+    let place = HookProject::new();
     let hooks = place.hooks(EventName::PreToolUse, &[("", json!("sleep 1000"))]);
     place.cancel.cancel();
     assert!(judged(&place, &hooks, &ls()).await.outcome.is_refused());
@@ -390,7 +392,7 @@ async fn a_cancelled_call_is_refused() {
 
 #[tokio::test]
 async fn nobody_waits_for_a_hook_in_the_background() {
-    let place = Place::new();
+    let place = HookProject::new();
     assert!(std::process::Command::new("mkfifo").arg(place.root().join("f")).status().unwrap().success());
     let hook = json!({ "command": "echo here >f; echo no >&2; exit 2", "async": true });
     let hooks = place.hooks(EventName::PreToolUse, &[("", hook)]);
@@ -403,7 +405,7 @@ async fn nobody_waits_for_a_hook_in_the_background() {
 
 #[tokio::test]
 async fn a_hook_in_the_background_is_no_stand_in_for_one_that_is_waited_for() {
-    let place = Place::new();
+    let place = HookProject::new();
     let guard = json!("echo no >&2; exit 2");
     let mut behind = json!({ "command": guard, "async": true });
     let hooks = place.hooks(EventName::PreToolUse, &[("*", behind.clone()), ("Bash", guard.clone())]);
@@ -418,7 +420,7 @@ async fn a_hook_in_the_background_is_no_stand_in_for_one_that_is_waited_for() {
 
 #[tokio::test]
 async fn what_hooks_say_after_a_tool_is_set_off() {
-    let place = Place::new();
+    let place = HookProject::new();
     let answer = json!({
         "decision": "block",
         "reason": "too long",
@@ -431,7 +433,8 @@ async fn what_hooks_say_after_a_tool_is_set_off() {
     let hooks = place.hooks(EventName::PostToolUse, &[("Bash", json!(format!("echo '{answer}'")))]);
     let call = ls();
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: &|_| None };
+    let tool =
+        ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: &|_| None };
     let result = ToolResult { text: "long", ok: true, took: None };
     let reviewed = hooks.post_tool(&tool, result, &place.scene()).await;
     assert_eq!(reviewed.result.as_deref(), Some("short"));
@@ -447,7 +450,7 @@ async fn what_hooks_say_after_a_tool_is_set_off() {
 
 #[tokio::test]
 async fn variables_are_left_at_the_start_alone() {
-    let place = Place::new();
+    let place = HookProject::new();
     let file = place.root().join("variables");
     let line = r#"[ -n "$CLAUDE_ENV_FILE" ] && echo "export A=1" >>"$CLAUDE_ENV_FILE"; echo "$CLAUDE_PROJECT_DIR$ROO_PROJECT_DIR""#;
     let scene = HookContext { environment_file: Some(&file), ..place.scene() };

@@ -1,4 +1,4 @@
-use proptest::prelude::*;
+use std::path::PathBuf;
 
 use super::*;
 use roo_catalog::parse;
@@ -14,13 +14,17 @@ fn call(name: &str, params: Value) -> ToolCall {
     }
 }
 
+fn object(value: Value) -> Object {
+    value.as_object().cloned().unwrap_or_default()
+}
+
 const NOWHERE: RealPath<'static> = &|_| None;
 
 /// What hooks are asked about, without `roo`.
 fn told(name: &str, params: Value) -> Vec<Value> {
     let call = call(name, params);
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: NOWHERE };
+    let tool = ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: NOWHERE };
     let inputs = tool.inputs(Path::new("/w"));
     let plain = |mut input: Input| {
         let roo = input.fields.remove("roo").unwrap();
@@ -34,7 +38,7 @@ fn told(name: &str, params: Value) -> Vec<Value> {
 fn rewritten(name: &str, params: Value, change: impl Fn(&mut Value)) -> Result<Option<Value>, RewriteError> {
     let call = call(name, params);
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: NOWHERE };
+    let tool = ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: NOWHERE };
     let inputs = tool.inputs(Path::new("/w"));
     let after: Vec<Option<Object>> = inputs
         .iter()
@@ -194,6 +198,20 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "result": "Almost." }),
         ),
         (
+            "fetch_instructions",
+            json!({ "task": "create_mode" }),
+            json!({ "task": "create_mode" }),
+            json!({ "task": "create_mcp_server" }),
+            json!({ "task": "create_mcp_server" }),
+        ),
+        (
+            "use_mcp_tool",
+            json!({ "server_name": "notes", "tool_name": "add", "arguments": "{\"text\": \"a\"}" }),
+            json!({ "text": "a" }),
+            json!({ "text": "b" }),
+            json!({ "server_name": "notes", "tool_name": "add", "arguments": { "text": "b" } }),
+        ),
+        (
             "complete_with_failure",
             json!({ "reason": "No." }),
             json!({ "reason": "No." }),
@@ -256,7 +274,7 @@ fn links_are_followed_where_that_can_be_said() {
     let call = call("write_to_file", json!({ "path": "link/a", "content": "" }));
     let invocation = parse(&call).unwrap();
     let real_path: RealPath<'_> = &|named| (named == "link/a").then(|| PathBuf::from("/w/secrets/a"));
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path };
+    let tool = ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path };
     assert_eq!(tool.inputs(Path::new("/w"))[0].fields["file_path"], "/w/secrets/a");
 }
 
@@ -274,7 +292,7 @@ fn our_own_parameters_can_be_given_as_they_are() {
 #[test]
 fn tools_of_servers_stay_as_they_are() {
     let call = call("mcp__files__read", json!({ "path": "a" }));
-    let tool = ToolUse { call: &call, invocation: None, real_path: NOWHERE };
+    let tool = ToolUse { call: &call, invocation: None, server_tool: None, real_path: NOWHERE };
     let inputs = tool.inputs(Path::new("/w"));
     assert_eq!(inputs, [Input { names: vec!["mcp__files__read".to_owned()], fields: call.params.clone() }]);
     let after = [Some(object(json!({ "path": "b" })))];
@@ -352,7 +370,7 @@ fn what_can_not_be_followed_is_an_error() {
 fn results_are_told_and_taken_back() {
     let call = call("execute_command", json!({ "command": "ls" }));
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: NOWHERE };
+    let tool = ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: NOWHERE };
     let before = response(&tool, Path::new("/w"), "out", true);
     assert_eq!(before["stdout"], "out");
     let text = |value: Value| response_text(&value, &before);
@@ -362,19 +380,4 @@ fn results_are_told_and_taken_back() {
     assert_eq!(text(json!({ "stdout": "out", "roo": { "text": "z" } })), Some("z".to_owned()));
     assert_eq!(text(json!({ "file": { "content": "x" } })), Some("x".to_owned()));
     assert_eq!(text(json!({ "success": true })), None);
-}
-
-proptest! {
-    #[test]
-    fn a_block_says_what_was_put_into_it(old in "[a\\\\<=>:_\\n-]{1,30}", new in "[a\\\\<=>: \\n-]{0,30}", marker in 0usize..6) {
-        let markers = ["<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE", "-------", " :start_line:4", "\\======="];
-        let old = format!("{}\n{old}", markers[marker]);
-        let blocks = blocks::parse(&block(&old, &new, Some(7))).unwrap();
-        prop_assert_eq!(blocks.len(), 1);
-        prop_assert_eq!(blocks[0].search.join("\n"), old);
-        // A part of one empty line counts as none.
-        let expected = if new.is_empty() { vec![] } else { new.split('\n').map(str::to_owned).collect::<Vec<_>>() };
-        prop_assert_eq!(&blocks[0].replace, &expected);
-        prop_assert_eq!(blocks[0].start_line, Some(7));
-    }
 }

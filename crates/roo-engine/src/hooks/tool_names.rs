@@ -4,31 +4,7 @@
 //! that its matcher matches. So `*` and `Bash` are told `Bash`, and `execute_command` is told
 //! `execute_command`. `tool_input` is the same for both.
 
-use roo_catalog::ToolName;
-
-/// The contract's names of each of our tools, the usual one first.
-const ALIASES: &[(ToolName, &[&str])] = &[
-    (ToolName::ReadFile, &["Read"]),
-    (ToolName::WriteToFile, &["Write"]),
-    (ToolName::ApplyDiff, &["Edit", "MultiEdit"]),
-    (ToolName::SearchAndReplace, &["Edit", "MultiEdit"]),
-    (ToolName::InsertContent, &["Edit", "MultiEdit"]),
-    (ToolName::ApplyPatch, &["Edit", "MultiEdit"]),
-    (ToolName::ListFiles, &["LS", "Glob"]),
-    (ToolName::SearchFiles, &["Grep"]),
-    (ToolName::ExecuteCommand, &["Bash"]),
-    (ToolName::ReadCommandOutput, &["BashOutput"]),
-    (ToolName::StopCommand, &["KillShell"]),
-    (ToolName::AskFollowupQuestion, &["AskUserQuestion"]),
-    (ToolName::UpdateTodoList, &["TodoWrite"]),
-    (ToolName::SwitchMode, &[]),
-    (ToolName::Skill, &["Skill"]),
-    (ToolName::SelectActiveIntent, &[]),
-    (ToolName::RequestScopeExpansion, &[]),
-    (ToolName::NewTask, &["Agent", "Task"]),
-    (ToolName::AttemptCompletion, &[]),
-    (ToolName::CompleteWithFailure, &[]),
-];
+use roo_catalog::{TOOLS, ToolName, ToolSpec};
 
 /// Tools of the contract that have no counterpart here.
 const NEVER: &[&str] = &[
@@ -46,31 +22,27 @@ const NEVER: &[&str] = &[
 
 /// All names of a tool: the contract's, then ours.
 pub fn names(tool: ToolName) -> Vec<&'static str> {
-    aliases(tool).iter().copied().chain([tool.as_str()]).collect()
+    tool.spec().hook_names.iter().copied().chain([tool.as_str()]).collect()
 }
 
-/// The contract's names of a tool.
-fn aliases(tool: ToolName) -> &'static [&'static str] {
-    ALIASES.iter().find(|(ours, _)| *ours == tool).map_or(&[], |(_, names)| names)
+/// Whether a tool has this name, in either world.
+fn has_name(spec: &ToolSpec, name: &str) -> bool {
+    spec.name.as_str() == name || spec.hook_names.contains(&name)
 }
 
 /// All names of the tool that has this name in either world; the name alone when no tool has it.
 pub fn names_of(name: &str) -> Vec<String> {
-    let found: Vec<ToolName> = ALIASES
-        .iter()
-        .filter(|(ours, aliases)| ours.as_str() == name || aliases.contains(&name))
-        .map(|(ours, _)| *ours)
-        .collect();
+    let found: Vec<&ToolSpec> = TOOLS.iter().filter(|spec| has_name(spec, name)).collect();
     let mut all: Vec<String> = Vec::new();
-    for known in found.iter().flat_map(|tool| aliases(*tool)).copied().chain(found.iter().map(|t| t.as_str()))
-    {
+    let contract = found.iter().flat_map(|spec| spec.hook_names).copied();
+    for known in contract.chain(found.iter().map(|spec| spec.name.as_str())) {
         if !all.iter().any(|there| there == known) {
             all.push(known.to_owned());
         }
     }
     // As it was asked for, where a matcher leaves the choice.
     match all.iter().position(|known| known == name) {
-        Some(at) if found.iter().any(|tool| aliases(*tool).contains(&name)) => all.swap(0, at),
+        Some(at) if found.iter().any(|spec| spec.hook_names.contains(&name)) => all.swap(0, at),
         Some(_) => {}
         None => all.push(name.to_owned()),
     }
@@ -79,7 +51,7 @@ pub fn names_of(name: &str) -> Vec<String> {
 
 /// Whether a tool has this name, in either world.
 pub fn is_known(name: &str) -> bool {
-    ALIASES.iter().any(|(ours, aliases)| ours.as_str() == name || aliases.contains(&name))
+    TOOLS.iter().any(|spec| has_name(spec, name))
 }
 
 /// Whether the contract has a tool of this name that we have not.
@@ -90,15 +62,15 @@ pub fn never_comes(name: &str) -> bool {
 /// Every name that a matcher may use, with what else the tool is called.
 pub fn all() -> Vec<(&'static str, String)> {
     let mut found: Vec<(&'static str, String)> = Vec::new();
-    for (ours, aliases) in ALIASES {
-        for alias in *aliases {
+    for spec in TOOLS {
+        for alias in spec.hook_names {
             match found.iter_mut().find(|(known, _)| known == alias) {
-                Some((_, about)) => about.push_str(&format!(", {ours}")),
-                None => found.push((alias, ours.to_string())),
+                Some((_, about)) => about.push_str(&format!(", {}", spec.name)),
+                None => found.push((alias, spec.name.to_string())),
             }
         }
     }
-    let own = ALIASES.iter().map(|(ours, aliases)| (ours.as_str(), aliases.join(", ")));
+    let own = TOOLS.iter().map(|spec| (spec.name.as_str(), spec.hook_names.join(", ")));
     found.extend(own);
     found
 }
@@ -111,13 +83,9 @@ pub fn mcp(server: &str, tool: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roo_catalog::TOOLS;
 
     #[test]
     fn every_tool_has_its_names() {
-        let tools: Vec<ToolName> = TOOLS.iter().map(|spec| spec.name).collect();
-        let named: Vec<ToolName> = ALIASES.iter().map(|(ours, _)| *ours).collect();
-        assert_eq!(tools, named);
         assert_eq!(names(ToolName::ApplyDiff), ["Edit", "MultiEdit", "apply_diff"]);
         assert_eq!(names(ToolName::SwitchMode), ["switch_mode"]);
     }

@@ -37,7 +37,7 @@ pub enum Intents {
     Absent,
     /// There is one that can't be read: nothing may be changed.
     Broken(IntentProblem),
-    /// What the file says, and the ids that may not be selected.
+    /// Content of the file, and the ids that may not be selected.
     Present {
         /// The file.
         file: Arc<IntentFile>,
@@ -46,7 +46,7 @@ pub enum Intents {
     },
 }
 
-/// Why an intent can't be used. The texts are for models.
+/// Reasons why an intent can't be used. The texts are for models.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IntentRefusal {
     /// None is bound, or none of that id may be.
@@ -55,7 +55,7 @@ pub enum IntentRefusal {
     /// The file is broken.
     #[error("{INTENTS_FILE} can't be read, so nothing may be changed: {0}. Ask the user to correct it.")]
     Broken(String),
-    /// What governs has changed since it was bound.
+    /// The governing part has changed since it was bound.
     #[error(
         "The intent {0} has changed since you selected it. Call select_active_intent again to see what \
          holds now."
@@ -63,8 +63,7 @@ pub enum IntentRefusal {
     Stale(String),
     /// It, or one that it is within, allows more than the user has accepted.
     #[error(
-        "The intent {0} allows more now than the user has accepted. That counts once a task has selected it by \
-         select_active_intent and the user has agreed."
+        "The intent {0} allows more now than the user has accepted. The additions take effect once a task has selected it with select_active_intent and the user has accepted them."
     )]
     Wider(String),
 }
@@ -80,7 +79,7 @@ impl IntentRefusal {
     }
 }
 
-/// Why the file of intents was not changed.
+/// Reasons why the file of intents was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The change is no good.
@@ -90,7 +89,7 @@ pub enum ChangeError {
     #[error("it allows more than the user has accepted: {}", .0.join("; "))]
     Loosens(Vec<String>),
     /// Somebody was faster.
-    #[error("the file of intents has changed meanwhile; look at it again")]
+    #[error("the intents file has changed in the meantime; review it again")]
     Changed,
     /// It can't be read.
     #[error(transparent)]
@@ -101,8 +100,8 @@ pub enum ChangeError {
     /// It can't be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// What the user accepts can't be kept.
-    #[error("what the user accepts can't be kept: {0}")]
+    /// The accepted scope can't be saved.
+    #[error("the accepted scope can't be saved: {0}")]
     Keep(String),
 }
 
@@ -113,7 +112,7 @@ pub struct Orchestration {
     parsed: Mutex<Option<(Digest, Parsed)>>,
 }
 
-/// What came of reading the file.
+/// Result of reading the file.
 type Parsed = Result<Arc<IntentFile>, IntentProblem>;
 
 impl Orchestration {
@@ -124,7 +123,7 @@ impl Orchestration {
         Self { workspace, accepted, parsed: Mutex::default() }
     }
 
-    /// Whether the workspace has a file of intents, good or bad.
+    /// Returns whether the workspace has a file of intents, good or bad.
     pub fn is_governed(&self) -> bool {
         !matches!(self.intents(), Intents::Absent)
     }
@@ -215,7 +214,7 @@ impl Orchestration {
             return no(&format!("{id} is {}.{}", intent.status.as_str(), active(&file, &ignored)));
         }
         if file.ancestors(intent).is_none() {
-            return no(&format!("The intents that {id} is within are missing, or go in a circle."));
+            return no(&format!("A parent of {id} is missing, or the parents form a cycle."));
         }
         Ok(file)
     }
@@ -234,8 +233,8 @@ impl Orchestration {
         Ok((file, intent))
     }
 
-    /// What an intent, or one that it is within, allows now beyond what the user has accepted of it; none
-    /// when the user has yet to see it first.
+    /// Returns what an intent, or a parent of it, now allows beyond what the user has accepted; none if the user has
+    /// yet to see it first.
     pub fn loosened(&self, intent: &Intent) -> Vec<String> {
         self.accepted.get(&intent.id).map(|known| intent.loosens(&known)).unwrap_or_default()
     }
@@ -367,7 +366,7 @@ impl Orchestration {
             Err(error) => return Err(error.to_string()),
         };
         if !matches!(place.location(), Location::Inside { root: 0 }) {
-            return Err("it leads out of the workspace folder".to_owned());
+            return Err("it points outside the workspace folder".to_owned());
         }
         match read_disk(&place, FILE_LIMIT as u64 + 1) {
             Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| "it is not UTF-8".to_owned()),
@@ -392,7 +391,7 @@ fn ids(text: Option<&str>) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// What may be selected, to follow a refusal.
+/// Lists the intents that may be selected, to follow a refusal.
 fn active(file: &IntentFile, ignored: &[String]) -> String {
     let active: Vec<&str> = file
         .intents

@@ -1,4 +1,4 @@
-//! What the server itself does to the file of intents.
+//! Changes of the server itself to the intents file.
 
 use std::fs;
 

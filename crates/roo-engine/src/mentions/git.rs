@@ -1,4 +1,4 @@
-//! What git says of a workspace: its uncommitted changes, and single commits.
+//! Attachments from git: its uncommitted changes, and single commits.
 //!
 //! A repository is as hostile as its files: git runs with the environment of commands, without hooks,
 //! pagers, external diffs, text conversions, submodules and transports, and not at all where the
@@ -11,15 +11,14 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use self::repository::{QUESTIONS, Repository};
-use roo_sandbox::exec::{Environment, Escapes, find_program};
+use roo_sandbox::exec::{Environment, Escapes, ProcessEnd, ProcessOutput, find_program, run_for_output};
 use roo_text::render::{cut, exact_line, one_line};
 use roo_workspace::{PathError, Purpose, ReadAccess, Workspace};
 
@@ -32,7 +31,7 @@ const LISTED: usize = 200;
 /// The most characters of one line.
 const LINE_CHARACTERS: usize = 2000;
 
-/// How long all of an answer may take.
+/// Time limit for the whole answer.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The most that is read of what git prints, in bytes.
@@ -41,7 +40,7 @@ const OUTPUT: u64 = 4 << 20;
 /// The most files that are kept out of one diff; they are named on git's command line.
 const MOST_WITHHELD: usize = 500;
 
-/// What every call begins with. The environment of commands says much of it, too; here it can be read.
+/// Arguments common to all calls of git. The environment of commands says much of it, too; here it can be read.
 const ALWAYS: &[&str] = &[
     "--no-pager",
     "-c",
@@ -54,7 +53,7 @@ const ALWAYS: &[&str] = &[
     "protocol.allow=never",
 ];
 
-/// What every call that shows changes says.
+/// Arguments of all calls that show changes.
 const DIFF: &[&str] = &[
     "--no-ext-diff",
     "--no-textconv",
@@ -65,7 +64,7 @@ const DIFF: &[&str] = &[
     "--relative",
 ];
 
-/// Why there is nothing to show. The texts are for people and models.
+/// Reasons why there is nothing to show. The texts are for people and models.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GitError {
     #[error("no workspace folder is open")]
@@ -78,15 +77,13 @@ pub(super) enum GitError {
     TimedOut,
     #[error("the repository's own configuration names programs that git would run for it ({0})")]
     Filters(String),
-    #[error(
-        "the repository or its work tree lies elsewhere, and doesn't say that it belongs to this workspace"
-    )]
+    #[error("the repository or its work tree is outside this workspace and doesn't refer back to it")]
     Elsewhere,
-    #[error("the repository takes contents from elsewhere, by alternates or links")]
+    #[error("the repository takes objects from elsewhere, through alternates or symlinks")]
     Borrows,
-    #[error("there is no such commit here")]
+    #[error("there is no such commit in this repository")]
     NoCommit,
-    #[error("more than {MOST_WITHHELD} of its files may not be shown")]
+    #[error("more than {MOST_WITHHELD} of its files must be withheld")]
     TooManyWithheld,
     #[error("it changes too many files")]
     TooManyFiles,
@@ -116,7 +113,7 @@ impl Git<'_> {
         self.check_filters().await?;
         let status = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
         let status = self.names(&[&status[..], &["--ignore-submodules=all", "--", "."]].concat()).await?;
-        let mut shown = Shown::default();
+        let mut shown = ChangedFiles::default();
         for entry in &status {
             let Some((state, path)) = entry.split_at_checked(3) else { continue };
             // The paths of this format begin at the top of the repository.
@@ -126,7 +123,7 @@ impl Git<'_> {
         if shown.is_empty() {
             return Ok("There are no changes.".to_owned());
         }
-        let against = match self.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await?.status.success() {
+        let against = match self.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await?.is_success() {
             true => "HEAD",
             // Before the first commit there is only what is staged.
             false => "--cached",
@@ -140,7 +137,7 @@ impl Git<'_> {
         self.check_repository().await?;
         let found = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &named]).await?;
         let hash = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-        if !found.status.success() || hash.is_empty() {
+        if !found.is_success() || hash.is_empty() {
             return Err(GitError::NoCommit);
         }
         let format = "--format=commit %H%nAuthor: %an <%ae>%nDate: %ad%n%n%B";
@@ -148,7 +145,7 @@ impl Git<'_> {
         let head = self.text(&[&head[..], &[&hash]].concat()).await?;
         let base = ["show", "--diff-merges=first-parent", "--format="];
         let names = self.names(&[&base[..], DIFF, &["--name-only", "-z", &hash]].concat()).await?;
-        let mut shown = Shown::default();
+        let mut shown = ChangedFiles::default();
         names.iter().for_each(|path| self.list(&mut shown, path, ""));
         if shown.is_empty() {
             return Ok(bounded(&format!("{}\n\nIt changes nothing in this workspace.", head.trim_end())));
@@ -163,7 +160,12 @@ impl Git<'_> {
     }
 
     /// Runs a command that shows changes, without the files that may not be shown.
-    async fn show(&self, command: &[&str], revision: &[&str], shown: &Shown) -> Result<String, GitError> {
+    async fn show(
+        &self,
+        command: &[&str],
+        revision: &[&str],
+        shown: &ChangedFiles,
+    ) -> Result<String, GitError> {
         if shown.withheld.len() > MOST_WITHHELD {
             return Err(GitError::TooManyWithheld);
         }
@@ -178,7 +180,7 @@ impl Git<'_> {
     }
 
     /// Lists a changed file, if it may be shown.
-    fn list(&self, shown: &mut Shown, path: &[u8], state: &str) {
+    fn list(&self, shown: &mut ChangedFiles, path: &[u8], state: &str) {
         match std::str::from_utf8(path) {
             Ok(text) => {
                 let line = format!("{state}{}", exact_line(text));
@@ -200,7 +202,7 @@ impl Git<'_> {
                 [&[OsStr::new("config"), OsStr::new("--file"), config.as_os_str()], &question[..]];
             let found = self.run(&arguments.concat()).await?;
             let work_tree = std::str::from_utf8(&found.stdout).ok().and_then(|path| path.strip_suffix('\0'));
-            if !work_tree.is_some_and(|path| found.status.success() && repository.is_submodule(path)) {
+            if !work_tree.is_some_and(|path| found.is_success() && repository.is_submodule(path)) {
                 return Err(GitError::Elsewhere);
             }
         }
@@ -213,7 +215,7 @@ impl Git<'_> {
         let arguments = ["config", "--show-scope", "--name-only", "--get-regexp", "^filter\\..*\\."];
         let found = self.run(&arguments).await?;
         // 1 says that there are none; anything else, that nobody knows.
-        if !matches!(found.status.code(), Some(0 | 1)) {
+        if !matches!(found.end, ProcessEnd::Code(0 | 1)) {
             return Err(refused(&found));
         }
         let names = String::from_utf8_lossy(&found.stdout);
@@ -227,7 +229,7 @@ impl Git<'_> {
         }
     }
 
-    /// What the one function for every reader says of a path, and of where it leads.
+    /// Returns the access to a path and to its target.
     fn access(&self, path: &str) -> ReadAccess {
         let Ok(root) = self.workspace.resolve(".", Purpose::List) else { return ReadAccess::Outside };
         let by_name = match self.workspace.rules(&root) {
@@ -249,10 +251,10 @@ impl Git<'_> {
         }
     }
 
-    /// What git prints, or its beginning.
+    /// Returns the output of git, or its beginning.
     async fn text(&self, arguments: &[impl AsRef<OsStr>]) -> Result<String, GitError> {
         let output = self.run(arguments).await?;
-        if !output.status.success() && !is_cut(&output) {
+        if !output.is_success() && !is_cut(&output) {
             return Err(refused(&output));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -264,26 +266,26 @@ impl Git<'_> {
         if is_cut(&output) {
             return Err(GitError::TooManyFiles);
         }
-        if !output.status.success() {
+        if !output.is_success() {
             return Err(refused(&output));
         }
         let names = output.stdout.split(|&byte| byte == 0);
         Ok(names.filter(|name| !name.trim_ascii().is_empty()).map(<[u8]>::to_vec).collect())
     }
 
-    async fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Result<Output, GitError> {
+    async fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Result<ProcessOutput, GitError> {
         let roots: Vec<PathBuf> = self.workspace.roots().paths().map(Path::to_path_buf).collect();
         let root = roots.first().ok_or(GitError::NoRoot)?;
         start(root, &roots, self.environment, arguments).await.map_err(GitError::Start)
     }
 }
 
-/// Whether git had more to print than was read.
-fn is_cut(output: &Output) -> bool {
+/// Returns whether git had more to print than was read.
+fn is_cut(output: &ProcessOutput) -> bool {
     output.stdout.len() as u64 >= OUTPUT
 }
 
-fn refused(output: &Output) -> GitError {
+fn refused(output: &ProcessOutput) -> GitError {
     let error = String::from_utf8_lossy(&output.stderr);
     GitError::Refused(one_line(&Escapes::default().plain(&error), 300))
 }
@@ -298,9 +300,10 @@ async fn start(
     roots: &[PathBuf],
     environment: &Environment,
     arguments: &[impl AsRef<OsStr>],
-) -> io::Result<Output> {
+) -> io::Result<ProcessOutput> {
     let program = find_program(environment, "git", roots).ok_or(io::ErrorKind::NotFound)?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(ALWAYS)
         .args(arguments)
         .current_dir(directory)
@@ -311,26 +314,14 @@ async fn start(
         .env("GIT_TERMINAL_PROMPT", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        .stderr(Stdio::piped());
     // A pipe that is full enough is closed, and git with it.
-    let (stdout, stderr) = tokio::join!(read(stdout, OUTPUT), read(stderr, 4 << 10));
-    Ok(Output { status: child.wait().await?, stdout: stdout?, stderr: stderr? })
-}
-
-async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        pipe.take(limit).read_to_end(&mut bytes).await?;
-    }
-    Ok(bytes)
+    run_for_output(command, OUTPUT).await
 }
 
 /// The changed files, as far as they may be shown.
 #[derive(Default)]
-struct Shown {
+struct ChangedFiles {
     lines: Vec<String>,
     /// Files behind the last line.
     more: usize,
@@ -338,7 +329,7 @@ struct Shown {
     withheld: BTreeSet<OsString>,
 }
 
-impl Shown {
+impl ChangedFiles {
     fn list(&mut self, access: ReadAccess, path: &OsStr, line: String) {
         if access != ReadAccess::Free {
             self.withheld.insert(path.to_owned());

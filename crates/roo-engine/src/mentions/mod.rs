@@ -56,27 +56,27 @@ const DIAGNOSTIC: usize = 500;
 const TAGS: &[&str] =
     &["file_content", "directory_listing", "workspace_diagnostics", "git_working_state", "git_commit"];
 
-/// What mentions lead to.
+/// Sources for mentions.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// Files and open buffers.
     pub workspace: &'a Arc<Workspace>,
     /// The slash commands that there are.
     pub commands: &'a [SlashCommand],
-    /// What editors and tools found wrong; none where nothing reports it.
+    /// Diagnostics of editors and tools; none where nothing reports them.
     pub diagnostics: Option<&'a [Diagnostic]>,
     /// The variables that git sees.
     pub environment: &'a Environment,
-    /// What is masked in what mentions lead to.
+    /// Mask for secrets in attached texts.
     pub mask: &'a TextMask,
 }
 
-/// What the mentions of a message lead to.
+/// Expanded mentions of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expanded {
     /// One for each mention that led somewhere, in order.
     pub blocks: Vec<Block>,
-    /// Why others led nowhere, for model and user.
+    /// Reason why others led nowhere, for model and user.
     pub notes: Vec<String>,
     /// The mode that the command at the message's beginning switches to; may be unknown.
     pub mode: Option<String>,
@@ -86,7 +86,7 @@ pub struct Expanded {
     pub seen: Vec<(String, Option<Digest>)>,
 }
 
-/// What one mention adds to a message.
+/// Addition of one mention to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The mention as it was written.
@@ -129,7 +129,8 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
     }
     let mut out = expansion.out;
     if mentions.len() > MOST {
-        out.notes.push(format!("The message has more than {MOST} mentions; the rest is plain text."));
+        out.notes
+            .push(format!("The message has more than {MOST} mentions; the rest are treated as plain text."));
     }
     out
 }
@@ -152,9 +153,7 @@ impl Expansion<'_> {
         match kind {
             MentionKind::Path { path } => self.path(path, written).await,
             MentionKind::Problems => self.problems(written),
-            MentionKind::Terminal => {
-                self.note(written, "there is no terminal to read from; paste what it shows")
-            }
+            MentionKind::Terminal => self.note(written, "terminals can't be read; paste the output instead"),
             MentionKind::GitChanges => {
                 let found = self.git().changes().await;
                 self.block_of(written, "git_working_state", "", found);
@@ -221,7 +220,7 @@ impl Expansion<'_> {
 
     fn problems(&mut self, written: &str) {
         let Some(diagnostics) = self.sources.diagnostics else {
-            return self.note(written, "nothing reports diagnostics to the server");
+            return self.note(written, "no editor reports diagnostics to the server");
         };
         let mut found = diagnostics.to_vec();
         found.retain(|diagnostic| {
@@ -262,8 +261,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Where a path leads. Behind a leading `/` it begins at the workspace's root, or else is absolute; a
-    /// path without that may be no path at all.
+    /// Resolves a path. Behind a leading `/` it begins at the workspace's root, or else is absolute; a path without
+    /// that may be no path at all.
     fn find(&self, path: &str) -> Result<Option<Resolved>, PathError> {
         let Some(below) = path.strip_prefix('/') else {
             let place = self.resolve(path).ok();
@@ -297,10 +296,10 @@ impl Expansion<'_> {
         }
     }
 
-    /// Why a place is not read by a mention.
+    /// Returns the reason why a place is not read by a mention.
     fn refusal(&self, place: &Resolved) -> Option<String> {
         let name = place.display();
-        let ask = "read_file asks the user, if it is needed";
+        let ask = "call read_file if you need it; it asks the user";
         match self.sources.workspace.read_access(place) {
             ReadAccess::Ignored => {
                 Some(format!("{name} is ignored. {}", self.sources.workspace.ignore_reason(place)))

@@ -10,13 +10,13 @@ const LONGEST: usize = 4096;
 /// A mention and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
-    /// What is mentioned.
+    /// Target of the mention.
     pub kind: MentionKind,
     /// The bytes of the text from `@` or `/` on, without punctuation that follows.
     pub range: Range<usize>,
 }
 
-/// What is mentioned. Whether it exists is not known yet.
+/// Target of a mention. Whether it exists is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MentionKind {
     /// A file or directory: `@/path` or `@path`, with blanks as `\ ` or all of it in `"…"`.
@@ -69,7 +69,7 @@ pub fn parse(text: &str) -> Vec<Mention> {
     mentions
 }
 
-/// What an `@` mentions, and how many bytes behind it belong to it, or are known to hold nothing.
+/// Parses the target after an `@`, and the number of bytes after it that belong to it or are known to hold nothing.
 fn at(behind: &str) -> (Option<MentionKind>, usize) {
     if let Some(quoted) = behind.strip_prefix('"') {
         let end = quoted.find(['"', '\n']).filter(|&end| end > 0 && end <= LONGEST);

@@ -132,8 +132,8 @@ async fn what_leads_nowhere_is_plain_text_or_has_a_note() {
         fixture.expand("@/missing.rs @terminal @problems").await.notes,
         [
             "Nothing is attached for @/missing.rs: missing.rs does not exist",
-            "Nothing is attached for @terminal: there is no terminal to read from; paste what it shows",
-            "Nothing is attached for @problems: nothing reports diagnostics to the server",
+            "Nothing is attached for @terminal: terminals can't be read; paste the output instead",
+            "Nothing is attached for @problems: no editor reports diagnostics to the server",
         ]
     );
 }
@@ -158,7 +158,7 @@ async fn what_may_not_be_read_is_refused_with_a_note() {
         ("@notes.txt".to_owned(), ".env may hold secrets"),
         ("@/link.txt".to_owned(), "outside of the workspace"),
         (format!("@{}", outside.display()), "outside of the workspace"),
-        ("@/../outside.txt".to_owned(), "leads out of the workspace"),
+        ("@/../outside.txt".to_owned(), "points outside the workspace"),
         ("@.rooignore".to_owned(), ".rooignore is ignored"),
     ] {
         let expanded = fixture.expand(&mention).await;

@@ -1,91 +1,52 @@
 //! Exact actions, and the one-use key to run one.
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use super::bounds::{Confined, Watch};
-use crate::customization::Skill;
-use roo_formats::intents::{Change, Intent};
-use roo_protocol::ids::{CommandId, ToolCallId, Urid};
-use roo_text::lines::LineRange;
+use crate::tools::{Outcome, ToolContext};
+use roo_protocol::ids::{ToolCallId, Urid};
 use roo_workspace::{FileEdit, Resolved};
 
-/// What a tool call would do, with every path resolved. Made by the gate only.
+/// What a tool call would do, with every path resolved. Each kind is in the file of its tool.
+pub trait Action: Any + Debug + Send + Sync {
+    /// Does it. Only a permit has what this takes.
+    fn run<'a>(self: Box<Self>, permitted: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome>;
+
+    /// The whole texts that an edit replaces and writes, each with its file's path.
+    fn texts(&self) -> Vec<(String, String)> {
+        vec![]
+    }
+
+    /// What is shown of it to who is asked; none where its assessment says it. Made only when somebody is asked, as
+    /// the diff of a large file takes a while.
+    fn shown(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Proof that a permit was given up for what runs now.
 #[derive(Debug)]
-pub enum Action {
-    /// Read files.
-    Read {
-        /// The files, in the order asked for.
-        files: Vec<ReadTarget>,
-    },
-    /// List a directory.
-    List {
-        /// The directory.
-        directory: Resolved,
-        /// Whether to go into directories.
-        recursive: bool,
-    },
-    /// Search below a directory.
-    Search {
-        /// The directory.
-        directory: Resolved,
-        /// Rust regex syntax.
-        regex: String,
-        /// A glob on file names.
-        file_pattern: Option<String>,
-    },
-    /// Load the instructions of a skill.
-    Skill {
-        /// The skill.
-        skill: Skill,
-        /// What it is to be used on.
-        arguments: Option<String>,
-    },
-    /// Write one file.
-    Write(Proposal),
-    /// Change several files, all or none.
-    WriteAll(ProposedPatch),
-    /// Run a command.
-    Execute {
-        /// For the shell.
-        command: String,
-        /// The commands that it joins, where each is to run whatever came of those before; else none.
-        parts: Vec<String>,
-        /// The directory to run in.
-        directory: Resolved,
-        /// How long its end is waited for, where the model says so.
-        timeout: Option<Duration>,
-        /// What bounds it; none where nothing does.
-        confined: Option<Box<Confined>>,
-        /// How its changes are found; none where they are not.
-        watch: Option<Box<Watch>>,
-    },
-    /// Read the new output of a command in the background.
-    ReadCommand {
-        /// The command; none to list all.
-        command: Option<CommandId>,
-        /// How long its end is waited for.
-        timeout: Duration,
-    },
-    /// End a command in the background.
-    StopCommand(CommandId),
-    /// Answer a command without running it.
-    Native(Native),
-    /// Bind an intent.
-    SelectIntent {
-        /// As it is accepted.
-        intent: Box<Intent>,
-        /// Those that it is within, accepted with it.
-        within: Vec<Intent>,
-        /// Scopes that cover the same files, in words.
-        overlapping: Vec<String>,
-    },
-    /// Give the bound intent more scope.
-    ExpandIntent {
-        /// What is added.
-        changes: Vec<Change>,
-        /// The intent as the user has accepted it.
-        after: Box<Intent>,
-    },
+pub struct Permitted(());
+
+/// A command to run.
+#[derive(Debug)]
+pub struct Execute {
+    /// For the shell.
+    pub command: String,
+    /// The commands that it joins, where each is to run whatever came of those before; else none.
+    pub parts: Vec<String>,
+    /// The directory to run in.
+    pub directory: Resolved,
+    /// How long its end is waited for, where the model says so.
+    pub timeout: Option<Duration>,
+    /// What bounds it; none where nothing does.
+    pub confined: Option<Box<Confined>>,
+    /// How its changes are found; none where they are not.
+    pub watch: Option<Box<Watch>>,
 }
 
 /// What the server answers itself instead of running a command.
@@ -97,17 +58,6 @@ pub enum Native {
     Urid(Urid),
     /// A command that makes the request's own directory, relative to the first root.
     TaskDirectory(String),
-}
-
-/// One file to read.
-#[derive(Debug)]
-pub struct ReadTarget {
-    /// The file, or why it can't be read; one unreadable file doesn't hide the others.
-    pub path: Result<Resolved, String>,
-    /// As the model wrote it.
-    pub named: String,
-    /// The ranges; the whole file when empty.
-    pub ranges: Vec<LineRange>,
 }
 
 /// A proposed new text of one file.
@@ -137,12 +87,12 @@ pub struct ProposedPatch {
 #[derive(Debug)]
 pub struct Permit {
     call_id: ToolCallId,
-    action: Box<Action>,
+    action: Box<dyn Action>,
 }
 
 impl Permit {
-    pub(super) fn new(call_id: ToolCallId, action: Action) -> Self {
-        Self { call_id, action: Box::new(action) }
+    pub(super) fn new(call_id: ToolCallId, action: Box<dyn Action>) -> Self {
+        Self { call_id, action }
     }
 
     /// The call that may run.
@@ -152,19 +102,18 @@ impl Permit {
 
     /// The whole texts that an edit replaces and writes, each with its file's path.
     pub fn texts(&self) -> Vec<(String, String)> {
-        match &*self.action {
-            Action::Write(Proposal { path, before, after, .. }) => [before.as_ref(), Some(after)]
-                .into_iter()
-                .flatten()
-                .map(|text| (path.display(), text.clone()))
-                .collect(),
-            Action::WriteAll(patch) => patch.edits.iter().flat_map(FileEdit::texts).collect(),
-            _ => vec![],
-        }
+        self.action.texts()
     }
 
-    /// Gives up the permit for its action.
-    pub fn consume(self) -> Action {
-        *self.action
+    /// Gives up the permit, and does what it allows.
+    pub async fn run(self, context: &ToolContext) -> Outcome {
+        self.action.run(Permitted(()), context).await
+    }
+
+    /// The action, where it is of this kind.
+    #[cfg(test)]
+    pub(crate) fn into_action<T: Action>(self) -> Option<T> {
+        let action: Box<dyn Any> = self.action;
+        action.downcast().ok().map(|action| *action)
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct CheckContext<'a> {
 
 /// What a call does at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// Looks at it.
     Look,
     /// Writes it.

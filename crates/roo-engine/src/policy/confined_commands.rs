@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::check::{self, Access, CheckContext};
 use super::gate::{Gate, PolicyContext, Reason, Refusal, ToolCallContext};
 use super::intent::Grant;
+use super::rule::RefusalRule;
 use roo_formats::config::ExecuteMode;
 use roo_formats::intents::Enforced;
 use roo_protocol::rule::{RuleSubject, RuleVerdict};
@@ -76,7 +77,7 @@ pub(super) fn confined(
     if matches!(mode, Some(ExecuteMode::Ask | ExecuteMode::Rules)) {
         return Ok(ConfinedPolicy::Ask);
     }
-    let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden("rules", error))?;
+    let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?;
     let answered = |verdict| {
         rules.iter().find(|rule| rule.subject == RuleSubject::ConfinedCommands && rule.verdict == verdict)
     };

@@ -29,7 +29,7 @@ const CODE_NAMES: &str =
 /// Decodes the command line of a call where it is none as it was sent, and is one when its HTML entities are
 /// decoded. The call notes it.
 pub fn decode_command(call: &mut ToolCall) {
-    if ToolName::parse(&call.name) != Some(ToolName::ExecuteCommand) || call.problem.is_some() {
+    if !call.is_of(ToolName::ExecuteCommand) || call.problem.is_some() {
         return;
     }
     let line = call.params.get("command").and_then(|command| command.as_str());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::action::{Action, Native};
+use super::action::{Execute, Native};
 use super::check::Access;
 use super::command::{self, AllowedBy, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
@@ -14,6 +14,7 @@ use super::confined_commands::{self, ConfinedPolicy};
 use super::gate::{CallAssessment, Gate, Reason, Refusal, ToolCallContext};
 use super::intent;
 use super::plan::Plan;
+use super::rule::RefusalRule;
 use super::standing::{self, SandboxGrants};
 use super::task_network::NetworkRules;
 use roo_catalog::ExecuteCommand;
@@ -32,7 +33,7 @@ const SCRIPT: u64 = 16 << 20;
 impl Gate {
     /// What the server answers instead of running the command. Such a command is a step of the modes'
     /// workflow whose result is known; in another directory it would mean something else.
-    pub(super) fn native(&self, execute: &ExecuteCommand, urid: &Urid) -> Option<Native> {
+    pub(crate) fn native(&self, execute: &ExecuteCommand, urid: &Urid) -> Option<Native> {
         let is_first_root = |directory: &str| {
             self.workspace().resolve(directory, Purpose::Directory).is_ok_and(|place| {
                 matches!(place.location(), Location::Inside { root: 0 }) && place.relative().is_empty()
@@ -55,7 +56,7 @@ impl Gate {
         }
     }
 
-    pub(super) async fn execute(
+    pub(crate) async fn execute(
         &self,
         subject: ToolCallContext<'_>,
         execute: ExecuteCommand,
@@ -66,7 +67,7 @@ impl Gate {
         // Fail closed: what is wanted and not there means that nothing runs.
         let roots: Vec<_> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
         let held = self.policy_context().bounds.check(wanted, &roots).await;
-        let held = held.map_err(|error| Refusal::forbidden("sandbox", error))?;
+        let held = held.map_err(|error| Refusal::forbidden(RefusalRule::Sandbox, error))?;
         let level = match held {
             None => "none".to_owned(),
             Some(held) => held.level.to_string(),
@@ -79,11 +80,12 @@ impl Gate {
             && execute.network
         {
             let text = format!("{} grants no network. Go on without it, or ask the user.", intent.id);
-            return Err(Refusal::mistake("network", text));
+            return Err(Refusal::mistake(RefusalRule::Network, text));
         }
         let intents = grant.as_ref().map(|grant| grant.intents.as_slice()).unwrap_or_default();
-        let network = NetworkRules::new(&self.settings().sandbox.network, intents, execute.network)
-            .map_err(|error| Refusal::forbidden("sandbox.network", format!("No command runs: {error}.")))?;
+        let network = NetworkRules::new(&self.settings().sandbox.network, intents, execute.network).map_err(
+            |error| Refusal::forbidden(RefusalRule::SandboxNetwork, format!("No command runs: {error}.")),
+        )?;
         let must_ask = must_ask.or_else(|| {
             unbounded.then(|| Reason {
                 rule: "sandbox",
@@ -97,7 +99,7 @@ impl Gate {
         let must_ask = match (must_ask, grants.network) {
             (_, Some(RuleVerdict::Deny)) if execute.network => {
                 let text = "The user has refused commands the network for good. Go on without it, or ask.";
-                return Err(Refusal::forbidden("rules", text));
+                return Err(Refusal::forbidden(RefusalRule::Rules, text));
             }
             (None, None) if execute.network => {
                 standing = Some(RuleSubject::Network);
@@ -122,19 +124,21 @@ impl Gate {
                      way or ask.",
                     rule.join(" ")
                 );
-                return Err(Refusal::forbidden("autoApprove.execute.deny", text));
+                return Err(Refusal::forbidden(RefusalRule::Denied, text));
             }
             CommandVerdict::Destroys { what } => {
                 let text = format!(
                     "The command {what}. No rule and no answer allows that. Name what is really to be changed."
                 );
-                return Err(Refusal::forbidden("destructive", text));
+                return Err(Refusal::forbidden(RefusalRule::Destructive, text));
             }
-            CommandVerdict::Hidden { reason } => return Err(Refusal::forbidden("rooignore", reason)),
+            CommandVerdict::Hidden { reason } => {
+                return Err(Refusal::forbidden(RefusalRule::Rooignore, reason));
+            }
             CommandVerdict::TooDeep => {
                 let text = "The command is nested too deeply to be checked against what the user's settings \
                             forbid. Write it as separate, plain commands.";
-                return Err(Refusal::mistake("autoApprove.execute.deny", text));
+                return Err(Refusal::mistake(RefusalRule::Denied, text));
             }
             CommandVerdict::Ask { reason } => {
                 let commands = || command::rules_for(&rules, line, &here);
@@ -188,6 +192,7 @@ impl Gate {
         if let Some(brings) = &brings {
             tell_trust(&mut shown, brings);
         }
+        let shared_hosts = grants.allowed.hosts.clone();
         let grants = grants.for_line(|commands| command::consists_of(commands, line, &here));
         // A question is asked about one thing: what else asks comes first.
         let offered = grants.offered(subject, line).filter(|_| must_ask.is_none());
@@ -208,9 +213,12 @@ impl Gate {
             }
         };
         opened.sort();
+        let own_hosts: Vec<String> =
+            opened.hosts.iter().filter(|host| !shared_hosts.contains(host)).cloned().collect();
         let network = network
-            .with_granted(&opened.hosts)
-            .map_err(|error| Refusal::forbidden("rules", format!("No command runs: {error}.")))?;
+            .with_granted(&shared_hosts)
+            .and_then(|network| network.with_own(&own_hosts))
+            .map_err(|error| Refusal::forbidden(RefusalRule::Rules, format!("No command runs: {error}.")))?;
         let policy_context = standing::opened(self.policy_context(), &opened);
         policy_context.bounds.make_trace_directory(&policy_context).await;
         let confined = policy_context.bounds.of(&policy_context, subject, grant.as_ref(), network).await;
@@ -218,7 +226,7 @@ impl Gate {
         let confined = confined.map_err(|error| {
             let text =
                 format!("The workspace can't be looked at, so no command runs: {error}. Ask the user.");
-            Refusal::forbidden("sandbox", text)
+            Refusal::forbidden(RefusalRule::Sandbox, text)
         })?;
         let unsaved = self.workspace().dirty_documents().await;
         if !unsaved.is_empty() {
@@ -231,7 +239,7 @@ impl Gate {
         let watch = watch.map_err(|error| {
             let text =
                 format!("What commands change can't be kept track of, so none runs: {error}. Ask the user.");
-            Refusal::forbidden("sandbox", text)
+            Refusal::forbidden(RefusalRule::Sandbox, text)
         })?;
         Ok(CallAssessment {
             identity: json!({
@@ -256,14 +264,14 @@ impl Gate {
             standing,
             alternative,
             plan: Plan::Nothing,
-            action: Some(Action::Execute {
+            action: Some(Box::new(Execute {
                 command: execute.command,
                 parts,
                 directory,
                 timeout: execute.timeout.map(Duration::from_secs),
                 confined: confined.map(Box::new),
                 watch: watch.map(Box::new),
-            }),
+            })),
         })
     }
 

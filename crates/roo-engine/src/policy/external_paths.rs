@@ -3,6 +3,7 @@
 
 use super::check::{Access, CheckContext, Finding, Hook};
 use super::gate::Refusal;
+use super::rule::RefusalRule;
 use roo_workspace::Location;
 
 pub(super) struct Outside;
@@ -15,6 +16,6 @@ impl Hook for Outside {
         let name = scene.place.display();
         let text =
             format!("{name} is outside of the workspace: nothing is written and no command starts there.");
-        Finding::Deny(Refusal::forbidden("outside", text))
+        Finding::Deny(Refusal::forbidden(RefusalRule::Outside, text))
     }
 }

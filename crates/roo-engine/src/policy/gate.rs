@@ -7,38 +7,37 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::action::{Action, Permit, Proposal, ReadTarget};
+use super::action::{Action, Permit};
 use super::bounds::Bounds;
 use super::check::{self, Access, CheckContext};
 use super::command::Repositories;
-use super::escaped;
 use super::git;
-use super::plan::{Plan, PlannedWrite};
+use super::intent;
+use super::plan::Plan;
+use super::rule::RefusalRule;
 use super::standing;
 use super::trace::Recorder;
 use super::user_hooks::{self, HookDecision, HookMessages, UserHooksHere};
-use super::{intent, protected, remote};
 use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::hooks::EventName;
 use crate::intent_store::{Binding, Orchestration};
-use roo_catalog::{Effect, Invocation, ToolCall, ToolName};
+use crate::server_tools::ServerTools;
+use roo_catalog::{ServerTool, ToolCall, ToolId, ToolName, with_call};
 use roo_formats::config::{Settings, ToolChoice};
 use roo_formats::modes::{self, Mode, Modes};
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::rule::{RuleSubject, SandboxAccess};
 use roo_sandbox::exec::redaction::{self, TextMask};
 use roo_sandbox::exec::{Environment, known_secrets};
-use roo_text::omission::{self, Omission};
-use roo_text::{blocks, diff, edit, render};
-use roo_workspace::{FileEdit, Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace};
+use roo_text::{diff, render};
+use roo_workspace::{FileEdit, Purpose, ReadAccess, Resolved, Workspace};
 
 /// The longest command or list of paths in a title, in characters.
-pub(super) const TITLE: usize = 60;
+pub(crate) const TITLE: usize = 60;
 
 /// The most lines of a diff that a refusal shows.
 const CHANGES: usize = 80;
@@ -60,6 +59,8 @@ pub struct PolicyContext {
     pub bounds: Arc<Bounds>,
     /// Keeps the trace.
     pub recorder: Arc<Recorder>,
+    /// The tools of servers.
+    pub server_tools: Arc<dyn ServerTools>,
 }
 
 /// Judges the tool calls of one workspace.
@@ -148,9 +149,9 @@ pub struct GateOutcome {
 
 impl GateOutcome {
     /// A refusal that no call could have avoided.
-    pub fn deny(rule: &str, reason: impl ToString) -> Self {
+    pub fn deny(rule: RefusalRule, reason: impl ToString) -> Self {
         let decision = PolicyDecision::Deny {
-            rule: rule.to_owned(),
+            rule,
             reason: reason.to_string(),
             mistake: false,
             saves: false,
@@ -192,7 +193,7 @@ pub enum PolicyDecision {
     /// It may not run.
     Deny {
         /// The rule that decided.
-        rule: String,
+        rule: RefusalRule,
         /// Why, worded for the model.
         reason: String,
         /// Whether the call itself was wrong, as against forbidden.
@@ -205,24 +206,34 @@ pub enum PolicyDecision {
 }
 
 /// A refusal on the way to a verdict.
-pub(super) struct Refusal {
-    rule: &'static str,
+pub(crate) struct Refusal {
+    rule: RefusalRule,
     reason: String,
     mistake: bool,
     detail: Option<Value>,
 }
 
 impl Refusal {
-    pub(super) fn mistake(rule: &'static str, reason: impl ToString) -> Self {
+    pub(crate) fn mistake(rule: RefusalRule, reason: impl ToString) -> Self {
         Self { rule, reason: reason.to_string(), mistake: true, detail: None }
     }
 
-    pub(super) fn forbidden(rule: &'static str, reason: impl ToString) -> Self {
+    pub(crate) fn forbidden(rule: RefusalRule, reason: impl ToString) -> Self {
         Self { rule, reason: reason.to_string(), mistake: false, detail: None }
     }
 
     /// Why, worded for the model.
-    pub(super) fn into_reason(self) -> String {
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// With other words.
+    pub(crate) fn saying(self, reason: String) -> Self {
+        Self { reason, ..self }
+    }
+
+    /// Why, worded for the model.
+    pub(crate) fn into_reason(self) -> String {
         self.reason
     }
 
@@ -233,27 +244,57 @@ impl Refusal {
     }
 
     /// With fields for programs.
-    pub(super) fn detailed(self, detail: Value) -> Self {
+    pub(crate) fn detailed(self, detail: Value) -> Self {
         Self { detail: Some(detail), ..self }
     }
 }
 
 /// What has to be asked, the weightiest first.
-pub(super) struct Reason {
-    pub(super) rule: &'static str,
-    pub(super) text: String,
+pub(crate) struct Reason {
+    pub(crate) rule: &'static str,
+    pub(crate) text: String,
 }
 
 /// What the checks came to.
-enum Checked {
+pub(crate) enum Checked {
     /// It needs nobody's leave, unless a hook wants it asked.
-    Free { rule: &'static str, reason: &'static str, action: Option<Box<Action>> },
+    Free { rule: &'static str, reason: &'static str, action: Option<Box<dyn Action>> },
     /// Policy decides.
     CallAssessment(Box<CallAssessment>),
 }
 
+impl From<CallAssessment> for Checked {
+    fn from(assessment: CallAssessment) -> Self {
+        Self::CallAssessment(Box::new(assessment))
+    }
+}
+
+/// How calls of a tool are judged: each tool's file in [`crate::tools`] says it for the tool's parameters.
+pub(crate) trait Tool: Sized + Send {
+    /// What the call would do, and what policy has to say of that. Changes nothing.
+    fn judge(
+        self,
+        gate: &Gate,
+        subject: ToolCallContext<'_>,
+    ) -> impl Future<Output = Result<Checked, Refusal>> + Send;
+
+    /// What it would make of its files as they are now; none for what is no edit, and for one that doesn't fit.
+    fn preview(
+        self,
+        _gate: &Gate,
+        _seen: &BTreeMap<String, Digest>,
+    ) -> impl Future<Output = Option<Vec<Preview>>> + Send {
+        std::future::ready(None)
+    }
+
+    /// The file in which it is to save context for the request's branches, if it is the tool for that.
+    fn saves_to(&self) -> Option<&str> {
+        None
+    }
+}
+
 /// A command that the task has started, and may look after.
-fn own_command(action: Action) -> Checked {
+pub(crate) fn own_command(action: impl Action) -> Checked {
     Checked::Free {
         rule: "background",
         reason: "it is about a command that the request has started itself",
@@ -262,24 +303,24 @@ fn own_command(action: Action) -> Checked {
 }
 
 /// A call as far as the checks have come.
-pub(super) struct CallAssessment {
+pub(crate) struct CallAssessment {
     /// What a permit is for; none for a call that only steers the conversation.
-    pub(super) action: Option<Action>,
+    pub(crate) action: Option<Box<dyn Action>>,
     /// What binds an approval: everything that makes the action this action.
-    pub(super) identity: serde_json::Value,
-    pub(super) title: String,
-    pub(super) subject: String,
+    pub(crate) identity: serde_json::Value,
+    pub(crate) title: String,
+    pub(crate) subject: String,
     /// Why the user must be asked whatever the policy says.
-    pub(super) must_ask: Option<Reason>,
+    pub(crate) must_ask: Option<Reason>,
     /// Why policy alone does not allow it, where more can be told; a standing rule may.
-    pub(super) undecided: Option<Reason>,
+    pub(crate) undecided: Option<Reason>,
     /// The rule by which policy allows it.
-    pub(super) allowed_by: Option<String>,
+    pub(crate) allowed_by: Option<String>,
     /// What could be allowed or refused for good.
-    pub(super) standing: Option<RuleSubject>,
+    pub(crate) standing: Option<RuleSubject>,
     /// What could be allowed for good instead.
-    pub(super) alternative: Option<RuleSubject>,
-    pub(super) plan: Plan,
+    pub(crate) alternative: Option<RuleSubject>,
+    pub(crate) plan: Plan,
 }
 
 impl Gate {
@@ -302,19 +343,29 @@ impl Gate {
         &self.repositories
     }
 
-    pub(super) fn workspace(&self) -> &Workspace {
+    pub(crate) fn workspace(&self) -> &Workspace {
         &self.policy_context.workspace
     }
 
-    pub(super) fn policy_context(&self) -> &PolicyContext {
+    pub(crate) fn policy_context(&self) -> &PolicyContext {
         &self.policy_context
     }
 
-    pub(super) fn orchestration(&self) -> &Orchestration {
+    pub(crate) fn orchestration(&self) -> &Orchestration {
         &self.policy_context.orchestration
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    /// The tools of servers.
+    pub fn server_tools(&self) -> &Arc<dyn ServerTools> {
+        &self.policy_context.server_tools
+    }
+
+    /// The tool of a server that a call names.
+    pub fn server_tool(&self, name: &str) -> Option<Arc<ServerTool>> {
+        self.policy_context.server_tools.find(name)
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
         &self.policy_context.settings
     }
 
@@ -322,17 +373,7 @@ impl Gate {
     /// edit, and for one that doesn't fit any more.
     pub async fn preview(&self, call: &ToolCall, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
         let invocation = roo_catalog::parse(call).ok()?;
-        if let Invocation::ApplyPatch(patch) = &invocation {
-            let proposed = self.propose_patch(patch, seen).await.ok()?;
-            return Some(proposed.edits.into_iter().map(Preview::from).collect());
-        }
-        let named = path_of_edit(&invocation);
-        if named.is_empty() {
-            return None;
-        }
-        let path = self.resolve(named, Purpose::Write).ok()?;
-        let Proposal { path: file, before, after, .. } = self.propose(path, seen, &invocation).await.ok()?;
-        Some(vec![Preview { file, moved_to: None, before, after: Some(after) }])
+        with_call!(invocation, call => call.preview(self, seen).await)
     }
 
     /// Judges one call. Reads files, and changes nothing itself; what user hooks do is theirs.
@@ -352,8 +393,8 @@ impl Gate {
                 // A call that doesn't run has no other parameters than its own.
                 heard.params = None;
                 // A text that doesn't fit the file says nothing of whether the place can be written.
-                let saves = rule != "content" && self.would_save(call, subject.urid);
-                let decision = PolicyDecision::Deny { rule: rule.to_owned(), reason, mistake, saves, detail };
+                let saves = rule != RefusalRule::Content && self.would_save(call, subject.urid);
+                let decision = PolicyDecision::Deny { rule, reason, mistake, saves, detail };
                 GateOutcome { decision, permit: None, heard }
             }
         }
@@ -390,73 +431,41 @@ impl Gate {
             let tools = mode.tools_with(subject.tools);
             tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
         };
-        let Some(tool) = ToolName::parse(&call.name) else {
+        let Some(tool) = self.tool_of(call) else {
             let text = format!("There is no tool named '{}'. You have {}.", call.name, names());
-            return Err(Refusal::mistake("tool", text));
+            return Err(Refusal::mistake(RefusalRule::Tool, text));
         };
-        mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
-        if !subject.tools.has(tool) {
+        let permitted = match &tool {
+            ToolId::BuiltIn(tool) => mode.permits(*tool),
+            ToolId::Server(tool) => mode.permits_server_tool(tool),
+        };
+        permitted.map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+        if !subject.tools.has(tool.clone()) {
             let names = names();
             let text = format!("The tool {tool} is not one of yours. You have {names}.");
-            return Err(Refusal::mistake("mode", text));
+            return Err(Refusal::mistake(RefusalRule::Mode, text));
         }
-        intent::check_every_tool(&self.policy_context, subject, tool)?;
-        let invocation = roo_catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
-        let mut judged = match invocation {
-            Invocation::NewTask(call) => self.delegate(call, subject)?,
-            Invocation::SwitchMode(call) => self.switch_mode(&call, subject)?,
-            _ if tool.spec().effect == Effect::Control => {
-                return Ok(Checked::Free {
-                    rule: "conversation",
-                    reason: "it only steers the conversation",
-                    action: None,
-                });
-            }
-            Invocation::ReadFile(read) => self.read(subject, read)?,
-            Invocation::ListFiles(list) => {
-                let directory = self.resolve(&list.path, Purpose::List)?;
-                self.look(subject, tool, directory, list.recursive.to_string(), |directory| Action::List {
-                    directory,
-                    recursive: list.recursive,
-                })?
-            }
-            Invocation::SearchFiles(search) => {
-                let directory = self.resolve(&search.path, Purpose::List)?;
-                let what = format!("{} {:?}", search.regex, search.file_pattern);
-                self.look(subject, tool, directory, what, |directory| Action::Search {
-                    directory,
-                    regex: search.regex,
-                    file_pattern: search.file_pattern,
-                })?
-            }
-            Invocation::Skill(skill) => return self.skill(mode, skill),
-            Invocation::SelectActiveIntent(select) => self.select_intent(&select.intent_id)?,
-            Invocation::RequestScopeExpansion(request) => self.expand_intent(subject, request).await?,
-            Invocation::ExecuteCommand(command) => {
-                if let Some(native) = self.native(&command, subject.urid) {
-                    return Ok(Checked::Free {
-                        rule: "native",
-                        reason: "the server answers it itself; nothing is run",
-                        action: Some(Box::new(Action::Native(native))),
-                    });
-                }
-                self.execute(subject, command).await?
-            }
-            Invocation::ReadCommandOutput(read) => {
-                return Ok(own_command(Action::ReadCommand {
-                    command: read.command,
-                    timeout: Duration::from_secs(read.timeout),
-                }));
-            }
-            Invocation::StopCommand(stop) => return Ok(own_command(Action::StopCommand(stop.command))),
-            Invocation::ApplyPatch(patch) => self.patch(subject, &patch).await?,
-            edit => self.edit(mode, subject, &edit).await?,
+        intent::check_every_tool(&self.policy_context, subject, &tool)?;
+        let invocation = match tool {
+            ToolId::BuiltIn(_) => roo_catalog::parse(call),
+            ToolId::Server(tool) => roo_catalog::parse_server_call(call, tool),
+        };
+        let invocation = invocation.map_err(|error| Refusal::mistake(RefusalRule::Parameters, error))?;
+        let mut judged = match with_call!(invocation, call => call.judge(self, subject).await)? {
+            free @ Checked::Free { .. } => return Ok(free),
+            Checked::CallAssessment(judged) => judged,
         };
         if let Some(note) = &call.note {
             judged.subject.push_str(&format!("\n{note}"));
         }
         standing::apply(&self.policy_context, &mut judged)?;
-        Ok(Checked::CallAssessment(Box::new(judged)))
+        Ok(Checked::CallAssessment(judged))
+    }
+
+    /// The tool that a call names, where there is such a tool here.
+    fn tool_of(&self, call: &ToolCall) -> Option<ToolId> {
+        let of_server = || Some(ToolId::Server(self.server_tool(&call.name)?.name().clone()));
+        ToolName::parse(&call.name).map(ToolId::BuiltIn).or_else(of_server)
     }
 
     async fn verdict(
@@ -467,17 +476,14 @@ impl Gate {
         subject: ToolCallContext<'_>,
         heard: &mut HookMessages,
     ) -> Result<(PolicyDecision, Option<Permit>), Refusal> {
-        let allow = |(rule, reason): (String, &str), plan: Plan, action: Option<Action>| {
+        let allow = |(rule, reason): (String, &str), plan: Plan, action: Option<Box<dyn Action>>| {
             let decision = PolicyDecision::Allow { rule, reason: reason.to_owned(), plan };
             (decision, action.map(|action| Permit::new(call.id.clone(), action)))
         };
         let mut judged = match (checked, &said) {
             (Checked::CallAssessment(judged), _) => *judged,
-            (Checked::Free { action, .. }, HookDecision::Ask(_)) => {
-                of_free(call, action.map(|action| *action))
-            }
+            (Checked::Free { action, .. }, HookDecision::Ask(_)) => of_free(call, action),
             (Checked::Free { rule, reason, action }, _) => {
-                let action = action.map(|action| *action);
                 return Ok(allow((rule.to_owned(), reason), Plan::Nothing, action));
             }
         };
@@ -526,24 +532,22 @@ impl Gate {
                 Some(question) => format!("{question} {}", judged.title),
                 None => judged.title,
             },
-            subject: match &judged.action {
-                // The diff of a large file takes a while, so it is made only for who is asked.
-                Some(Action::Write(proposal)) => shown(proposal),
-                Some(Action::WriteAll(proposal)) => super::patch::shown(proposal),
-                _ => judged.subject,
-            },
+            subject: judged.action.as_ref().and_then(|action| action.shown()).unwrap_or(judged.subject),
             rule_subject,
             alternative,
         };
         Ok((decision, None))
     }
 
-    pub(super) fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, Refusal> {
-        self.policy_context.workspace.resolve(path, purpose).map_err(|error| Refusal::mistake("path", error))
+    pub(crate) fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, Refusal> {
+        self.policy_context
+            .workspace
+            .resolve(path, purpose)
+            .map_err(|error| Refusal::mistake(RefusalRule::Path, error))
     }
 
     /// Runs the checks over a place that a call leads to; what has to be asked of it.
-    pub(super) fn examine(
+    pub(crate) fn examine(
         &self,
         subject: ToolCallContext<'_>,
         place: &Resolved,
@@ -553,240 +557,13 @@ impl Gate {
     }
 
     /// Whether the task may know what is there only once the user allowed it.
-    pub(super) fn needs_permission_to_read(&self, path: &Resolved) -> bool {
+    pub(crate) fn needs_permission_to_read(&self, path: &Resolved) -> bool {
         !self.policy_context.settings.auto_approve.read
             || self.policy_context.workspace.read_access(path) != ReadAccess::Free
     }
 
-    fn read_rule(&self) -> Option<String> {
+    pub(crate) fn read_rule(&self) -> Option<String> {
         self.policy_context.settings.auto_approve.read.then(|| "autoApprove.read".to_owned())
-    }
-
-    fn read(
-        &self,
-        subject: ToolCallContext<'_>,
-        read: roo_catalog::ReadFile,
-    ) -> Result<CallAssessment, Refusal> {
-        let single = read.files.len() == 1;
-        let mut files = Vec::new();
-        let mut must_ask = None;
-        let mut names = Vec::new();
-        for file in read.files {
-            let checked = self.resolve(&file.path, Purpose::Read).and_then(|path| {
-                let reason = self.examine(subject, &path, Access::Look)?;
-                Ok((path, reason))
-            });
-            // One unreadable file must not hide the others.
-            let path = match checked {
-                Err(refusal) if single => return Err(refusal),
-                Err(refusal) => Err(refusal.reason),
-                Ok((path, reason)) => {
-                    names.push(path.display());
-                    must_ask = must_ask.or(reason);
-                    Ok(path)
-                }
-            };
-            files.push(ReadTarget { path, named: file.path, ranges: file.ranges });
-        }
-        let subject = names.join("\n");
-        Ok(CallAssessment {
-            identity: json!({ "tool": "read_file", "paths": names }),
-            action: Some(Action::Read { files }),
-            title: format!("Read {}", render::one_line(&names.join(", "), TITLE)),
-            subject: render::visible(&subject).into_owned(),
-            must_ask,
-            undecided: None,
-            allowed_by: self.read_rule(),
-            standing: Some(RuleSubject::Reads),
-            alternative: None,
-            plan: Plan::Nothing,
-        })
-    }
-
-    /// A skill is what the user put there for models to read, so nobody is asked.
-    fn skill(&self, mode: &Mode, wanted: roo_catalog::Skill) -> Result<Checked, Refusal> {
-        let skills = self.policy_context.customization.skills();
-        let Some(skill) = skills.find(&wanted.name, &mode.slug) else {
-            let known: Vec<&str> =
-                skills.of_mode(&mode.slug).iter().map(|skill| skill.name.as_str()).collect();
-            let text = match known.as_slice() {
-                [] => "There are no skills here.".to_owned(),
-                known => format!("There is no skill '{}'. The skills are {}.", wanted.name, known.join(", ")),
-            };
-            return Err(Refusal::mistake("skill", text));
-        };
-        Ok(Checked::Free {
-            rule: "skill",
-            reason: "it only loads instructions that were put there for models",
-            action: Some(Box::new(Action::Skill { skill: skill.clone(), arguments: wanted.arguments })),
-        })
-    }
-
-    fn look(
-        &self,
-        subject: ToolCallContext<'_>,
-        tool: ToolName,
-        directory: Resolved,
-        what: String,
-        action: impl FnOnce(Resolved) -> Action,
-    ) -> Result<CallAssessment, Refusal> {
-        let must_ask = self.examine(subject, &directory, Access::Look)?;
-        let title = if tool == ToolName::ListFiles { "List" } else { "Search" };
-        let subject = directory.display();
-        Ok(CallAssessment {
-            identity: json!({ "tool": title, "path": subject, "what": what }),
-            title: format!("{title} {}", render::one_line(&subject, TITLE)),
-            subject: render::visible(&subject).into_owned(),
-            action: Some(action(directory)),
-            must_ask,
-            undecided: None,
-            allowed_by: self.read_rule(),
-            standing: Some(RuleSubject::Reads),
-            alternative: None,
-            plan: Plan::Nothing,
-        })
-    }
-
-    async fn edit(
-        &self,
-        mode: &Mode,
-        subject: ToolCallContext<'_>,
-        invocation: &Invocation,
-    ) -> Result<CallAssessment, Refusal> {
-        let tool = invocation.tool();
-        let path = self.resolve(path_of_edit(invocation), Purpose::Write)?;
-        let task_directory = modes::task_directory(subject.urid);
-        // Requests live in the first root; a directory of that name elsewhere is like any other.
-        let is_first = matches!(path.location(), Location::Inside { root: 0 });
-        mode.permits_file(tool, path.relative(), is_first.then_some(task_directory.as_str()))
-            .map_err(|error| Refusal::mistake("mode", error))?;
-        let own = protected::of_place(&self.policy_context, subject, &path);
-        let inside = matches!(path.location(), Location::Inside { .. });
-        let must_ask = self.examine(subject, &path, Access::Write)?;
-        let shared = own == Protection::OwnTaskDirectory;
-        let granted = inside && shared && must_ask.is_none();
-        let mut proposal = self.propose(path, subject.seen, invocation).await?;
-        let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
-        let escaped = escaped::ask(proposal.path.relative(), proposal.before.as_deref(), &proposal.after);
-        if escaped.is_some() {
-            let lines = proposal.notice.iter().map(String::as_str).chain([escaped::NOTICE]);
-            proposal.notice = Some(lines.collect::<Vec<_>>().join("\n"));
-        }
-        let must_ask = must_ask.or(escaped);
-        let before = proposal.before.as_deref().map(Digest::of);
-        let after = Digest::of(&proposal.after);
-        let name = proposal.path.display();
-        let label = match &own {
-            Protection::Tier2 { rule } if inside => format!(" (runs later: {rule})"),
-            _ => String::new(),
-        };
-        let title = format!("{} {name}{label}", if before.is_some() { "Edit" } else { "Create" });
-        let allowed_by = if granted {
-            Some("own task directory".to_owned())
-        } else {
-            self.policy_context.settings.auto_approve.write.then(|| "autoApprove.write".to_owned())
-        };
-        Ok(CallAssessment {
-            identity: json!({ "tool": "write", "path": name, "before": before, "after": after }),
-            // Shown from the action.
-            subject: String::new(),
-            title,
-            must_ask,
-            undecided: None,
-            allowed_by,
-            // Context for the request's own branches is free.
-            standing: (!granted).then_some(RuleSubject::Edits),
-            alternative: None,
-            plan: Plan::Write(PlannedWrite { path: name, before, after, shared }),
-            action: Some(Action::Write(proposal)),
-        })
-    }
-
-    /// The new text that an edit leads to, from the text as it is now.
-    async fn propose(
-        &self,
-        path: Resolved,
-        seen: &BTreeMap<String, Digest>,
-        invocation: &Invocation,
-    ) -> Result<Proposal, Refusal> {
-        let unread = self.needs_permission_to_read(&path) && !seen.contains_key(&path.display());
-        let of_existing = matches!(invocation, Invocation::ApplyDiff(_) | Invocation::SearchAndReplace(_));
-        if unread && of_existing {
-            return Err(unread_refusal(&path.display()));
-        }
-        let current = match self.policy_context.workspace.read_for_edit(&path).await {
-            Ok(file) => Some(file),
-            Err(ReadError::NotFound { .. }) => None,
-            Err(_) if unread => return Err(unread_refusal(&path.display())),
-            Err(error) => return Err(Refusal::mistake("content", error)),
-        };
-        let name = path.display();
-        if unread && current.is_some() {
-            return Err(unread_refusal(&name));
-        }
-        let missing = || {
-            let text = format!("{name} does not exist. Use write_to_file to create it.");
-            Refusal::mistake("content", text)
-        };
-        let mut notice = None;
-        let before = current.as_ref().map(|file| file.text.as_str());
-        let after = match invocation {
-            Invocation::WriteToFile(write) => {
-                if let Some(file) = &current {
-                    match seen.get(&name) {
-                        Some(digest) if *digest == file.digest => {}
-                        Some(known) => {
-                            let changes = self.changes_since(*known, &file.text, &name);
-                            let text = format!(
-                                "{name} has changed since you read it. Read it again, and write it with these \
-                                 changes kept.{changes}"
-                            );
-                            return Err(Refusal::mistake("content", text));
-                        }
-                        None => {
-                            let text = format!(
-                                "{name} exists, and you have not read it. Read it before you replace its text."
-                            );
-                            return Err(Refusal::mistake("content", text));
-                        }
-                    }
-                }
-                edit::whole(before, &write.content).map_err(|error| Refusal::mistake("content", error))?
-            }
-            Invocation::ApplyDiff(apply) => {
-                let text = before.ok_or_else(missing)?;
-                let parsed =
-                    blocks::parse(&apply.diff).map_err(|error| Refusal::mistake("content", error))?;
-                let applied = blocks::apply(text, &parsed, blocks::Threshold::default())
-                    .map_err(|error| of_masked(&apply.diff, Refusal::mistake("content", error)))?;
-                notice = block_notice(&applied);
-                applied.text
-            }
-            Invocation::SearchAndReplace(search) => {
-                let text = before.ok_or_else(missing)?;
-                let replaced = edit::replace(text, &search.replacement).map_err(|error| {
-                    of_masked(&search.replacement.search, Refusal::mistake("content", error))
-                })?;
-                notice = replaced.notice();
-                replaced.text
-            }
-            Invocation::InsertContent(insert) => edit::insert(before, insert.line, &insert.content)
-                .map_err(|error| Refusal::mistake("content", error))?,
-            // Only edits come here.
-            _ => return Err(missing()),
-        };
-        if matches!(invocation, Invocation::WriteToFile(_) | Invocation::ApplyDiff(_))
-            && let Some(left_out) = omission::find(&name, before, &after)
-        {
-            return Err(omission_refusal(&left_out));
-        }
-        self.refuse_masks(&name, before, &after)?;
-        if before == Some(after.as_str()) {
-            let text = format!("{name} already holds this text; nothing was changed.");
-            return Err(Refusal::mistake("content", text));
-        }
-        let before = current.map(|file| file.text);
-        Ok(Proposal { path, before, after, notice })
     }
 
     fn mask(&self) -> TextMask {
@@ -796,7 +573,7 @@ impl Gate {
     }
 
     /// Refuses a text with the mask of a secret: the model has it from what it read, and the file would lose the secret.
-    pub(super) fn refuse_masks(&self, name: &str, before: Option<&str>, after: &str) -> Result<(), Refusal> {
+    pub(crate) fn refuse_masks(&self, name: &str, before: Option<&str>, after: &str) -> Result<(), Refusal> {
         let Some(mask) = redaction::new_mask(before, after).filter(|_| self.settings().redact_secrets) else {
             return Ok(());
         };
@@ -805,14 +582,15 @@ impl Gate {
              the file would lose it. Leave lines with a mask as they are, and change only others (apply_diff, \
              insert_content). If such a line must change, ask the user to do it."
         );
-        Err(Refusal::mistake("masked", text))
+        Err(Refusal::mistake(RefusalRule::Masked, text))
     }
 
     /// Whether a call that is refused was to save context for the request's branches.
     fn would_save(&self, call: &ToolCall, urid: &Urid) -> bool {
-        let Ok(Invocation::WriteToFile(write)) = roo_catalog::parse(call) else { return false };
+        let Ok(invocation) = roo_catalog::parse(call) else { return false };
+        let Some(named) = with_call!(&invocation, call => call.saves_to()) else { return false };
         let root = self.policy_context.workspace.roots().paths().next();
-        let named = Path::new(&write.path);
+        let named = Path::new(named);
         let named = root.and_then(|root| named.strip_prefix(root).ok()).unwrap_or(named);
         // By its name alone: where it leads may be what can't be found out.
         let mut below = Vec::new();
@@ -828,7 +606,7 @@ impl Gate {
     }
 
     /// What has changed in a file since somebody read it, as far as that is known.
-    pub(super) fn changes_since(&self, known: Digest, text: &str, name: &str) -> String {
+    pub(crate) fn changes_since(&self, known: Digest, text: &str, name: &str) -> String {
         let Some(old) = self.policy_context.workspace.recall(known) else { return String::new() };
         let diff = diff::unified(&old, text, name);
         let mut shown: Vec<&str> = diff.lines().take(CHANGES).collect();
@@ -840,7 +618,7 @@ impl Gate {
 }
 
 /// A call that needs nobody's leave, but for a hook that wants it asked.
-fn of_free(call: &ToolCall, action: Option<Action>) -> CallAssessment {
+fn of_free(call: &ToolCall, action: Option<Box<dyn Action>>) -> CallAssessment {
     let params = Value::Object(call.params.clone());
     CallAssessment {
         action,
@@ -856,65 +634,14 @@ fn of_free(call: &ToolCall, action: Option<Action>) -> CallAssessment {
     }
 }
 
-/// What a write changes, for who is asked about it.
-fn shown(proposal: &Proposal) -> String {
-    let diff = diff::of_file(proposal.before.as_deref(), &proposal.after, &proposal.path.display());
-    render::visible(&diff).into_owned()
-}
-
-/// The file that an edit names; none, which leads nowhere, for what is no edit.
-fn path_of_edit(invocation: &Invocation) -> &str {
-    match invocation {
-        Invocation::WriteToFile(edit) => &edit.path,
-        Invocation::ApplyDiff(edit) => &edit.path,
-        Invocation::SearchAndReplace(edit) => &edit.path,
-        Invocation::InsertContent(edit) => &edit.path,
-        _ => "",
-    }
-}
-
 /// To an edit of a file that the task may not have read. One text for all cases: whether the file is
 /// there, or holds what the edit looks for, would tell what reading it tells, without asking.
-pub(super) fn unread_refusal(name: &str) -> Refusal {
+pub(crate) fn unread_refusal(name: &str) -> Refusal {
     let text = format!(
         "{name} can't be edited before you have read it, and reading it needs the user's permission: call read_file \
          first."
     );
-    Refusal::mistake("content", text)
-}
-
-/// To an edit that looks for a mask, which is in no file.
-fn of_masked(searched: &str, refusal: Refusal) -> Refusal {
-    if !redaction::holds_mask(searched) {
-        return refusal;
-    }
-    let reason = format!(
-        "{}\nA mask such as [masked: …] stands for a secret that you are not shown; the file itself holds the secret. \
-         Search for other lines.",
-        refusal.reason
-    );
-    Refusal { reason, ..refusal }
-}
-
-/// To an edit that leaves text out and says so in a comment: the file would lose it.
-fn omission_refusal(left_out: &Omission) -> Refusal {
-    let text = format!(
-        "Line {} of the new text, `{}`, stands for text that you left out, and the file would lose it. Write all of it, or \
-         change only the lines that change. If the file is to have this very line, add it with insert_content.",
-        left_out.line,
-        render::one_line(&left_out.text, TITLE),
-    );
-    Refusal::mistake("content", text)
-}
-
-/// What the model should know about blocks that did not fit exactly, or not at all.
-fn block_notice(applied: &blocks::Applied) -> Option<String> {
-    let mut lines: Vec<String> = applied.applied.iter().filter_map(blocks::AppliedBlock::notice).collect();
-    if !applied.failed.is_empty() {
-        lines.push(format!("{} blocks were NOT applied; the others were:", applied.failed.len()));
-        lines.extend(applied.failed.iter().map(ToString::to_string));
-    }
-    (!lines.is_empty()).then(|| lines.join("\n"))
+    Refusal::mistake(RefusalRule::Content, text)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Whether the task has bound a valid intent, where the workspace has intents.
 
 use super::check::{Access, CheckContext, Finding, Hook};
-use super::gate::{PolicyContext, Refusal, ToolCallContext};
+use super::gate::{Gate, PolicyContext, Refusal, ToolCallContext};
 use super::protected;
+use super::rule::RefusalRule;
 use crate::intent_store::{Binding, IntentRefusal, Intents};
-use roo_catalog::ToolName;
+use roo_catalog::ToolId;
 use roo_formats::config::RequireIntent;
 use roo_formats::intents::{Enforced, Intent, IntentFile};
 use roo_workspace::Protection;
@@ -31,12 +32,18 @@ impl Hook for Bound {
 pub(super) fn check_every_tool(
     policy_context: &PolicyContext,
     subject: ToolCallContext<'_>,
-    tool: ToolName,
+    tool: &ToolId,
 ) -> Result<(), Refusal> {
-    if policy_context.settings.intents.require != RequireIntent::All || tool.precedes_intent() {
+    let precedes = tool.built_in().is_some_and(|tool| tool.spec().precedes_intent);
+    if policy_context.settings.intents.require != RequireIntent::All || precedes {
         return Ok(());
     }
     grant(policy_context, subject).map(drop).map_err(|refusal| refuse(&refusal, subject.intent))
+}
+
+/// Refuses a call of which nobody knows what it changes, where there are intents and the task has bound none.
+pub(crate) fn require(gate: &Gate, subject: ToolCallContext<'_>) -> Result<(), Refusal> {
+    grant(gate.policy_context(), subject).map(drop).map_err(|refusal| refuse(&refusal, subject.intent))
 }
 
 /// What a task may change: what all of these cover. The first is the one that it has bound itself.
@@ -100,10 +107,10 @@ fn current(
 }
 
 /// A refusal with its machine fields.
-pub(super) fn refuse(refusal: &IntentRefusal, intent: Option<&Binding>) -> Refusal {
+pub(crate) fn refuse(refusal: &IntentRefusal, intent: Option<&Binding>) -> Refusal {
     let detail = serde_json::json!({
         "code": refusal.code(),
         "intentId": intent.map(|intent| &intent.id),
     });
-    Refusal::mistake("intent", refusal).detailed(detail)
+    Refusal::mistake(RefusalRule::Intent, refusal).detailed(detail)
 }

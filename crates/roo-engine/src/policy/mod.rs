@@ -1,7 +1,7 @@
 //! The gate: where every tool call gets its verdict before any effect.
 //!
 //! [`Gate::judge`] runs the checks in their fixed order and ends in a [`GateOutcome`]; a [`Permit`] is
-//! made here and nowhere else. What a call leads to is looked at by the checks of `hook.rs`, in their
+//! made here and nowhere else. What a call leads to is looked at by the checks of `check.rs`, in their
 //! order; to add one is a file here and a line in that list.
 
 mod action;
@@ -11,6 +11,7 @@ pub mod command;
 mod command_place;
 mod confined_commands;
 mod delegation;
+mod edit;
 mod escaped;
 mod execute;
 mod external_paths;
@@ -19,13 +20,13 @@ mod git;
 mod hook_sandbox;
 mod in_flight;
 mod intent;
-mod intent_tools;
 mod patch;
 mod plan;
 pub mod post;
 mod protected;
 mod readable;
 mod remote;
+mod rule;
 mod scope;
 mod server_files;
 mod standing;
@@ -37,13 +38,20 @@ mod user_hooks;
 mod withheld_paths;
 
 pub use self::trace::Recorder;
-pub use action::{Action, Native, Permit, Proposal, ProposedPatch, ReadTarget};
+pub use action::{Action, Execute, Native, Permit, Permitted, Proposal, ProposedPatch};
 pub use bounds::{Bounds, Captured, CommandScope, Confined, GitUse, Held, Staging, Watch};
+pub(crate) use check::Access;
 pub use command::{is_context_command, is_urid_recipe};
+pub(crate) use delegation::{named as named_mode, rights as rights_of_mode};
+pub(crate) use edit::{Edit, FileBefore, of_masked, shown as shown_edit};
 pub use escaped::decode_command;
+pub(crate) use gate::{CallAssessment, Checked, Reason, Refusal, TITLE, Tool, own_command};
 pub use gate::{Gate, GateOutcome, Offers, PolicyContext, PolicyDecision, Preview, ToolCallContext};
 pub use git::{GitGuard, GitOutcome, Signing, SigningMethod, WithheldGitChange};
 pub use in_flight::{Turn, UnderWay};
+pub(crate) use intent::{refuse as refuse_intent, require as require_intent};
+pub(crate) use patch::shown as shown_patch;
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedPatch, PlannedWrite};
+pub use rule::RefusalRule;
 pub use task_network::TaskNetwork;
 pub use user_hooks::{HookMessages, UserHooksHere, real_path, stopped};

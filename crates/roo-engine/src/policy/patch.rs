@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::action::{Action, ProposedPatch};
+use super::action::ProposedPatch;
 use super::check::Access;
 use super::escaped;
 use super::gate::{CallAssessment, Gate, Refusal, TITLE, ToolCallContext, unread_refusal};
 use super::plan::{Plan, PlannedFile, PlannedPatch};
+use super::rule::RefusalRule;
 use super::{protected, remote};
 use roo_catalog::{ApplyPatch, ToolName};
 use roo_formats::modes;
@@ -49,12 +50,12 @@ fn wrong(path: &str, line: usize, problem: impl std::fmt::Display) -> Refusal {
     let text = format!(
         "The patch was not applied, no file has changed. {path} (line {line} of the patch): {problem}"
     );
-    Refusal::mistake("content", text)
+    Refusal::mistake(RefusalRule::Content, text)
 }
 
 impl Gate {
     /// Judges a patch.
-    pub(super) async fn patch(
+    pub(crate) async fn patch(
         &self,
         subject: ToolCallContext<'_>,
         call: &ApplyPatch,
@@ -72,7 +73,7 @@ impl Gate {
                     place.relative(),
                     is_first.then_some(task_directory.as_str()),
                 )
-                .map_err(|error| Refusal::mistake("mode", error))?;
+                .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
             let reason = self.examine(subject, place, access)?;
             must_ask = must_ask.or(reason);
             match protected::of_place(self.policy_context(), subject, place) {
@@ -112,12 +113,12 @@ impl Gate {
             standing: (!granted).then_some(RuleSubject::Edits),
             alternative: None,
             plan: Plan::WriteAll(PlannedPatch { files }),
-            action: Some(Action::WriteAll(proposed)),
+            action: Some(Box::new(proposed)),
         })
     }
 
     /// What a patch would make of its files as they are now.
-    pub(super) async fn propose_patch(
+    pub(crate) async fn propose_patch(
         &self,
         call: &ApplyPatch,
         seen: &BTreeMap<String, Digest>,
@@ -128,13 +129,14 @@ impl Gate {
     /// Finds out where the paths of a patch lead. No place may be meant twice, and none may be needed as a
     /// directory by another.
     fn place(&self, call: &ApplyPatch) -> Result<Vec<Placed>, Refusal> {
-        let patch = patch::parse(&call.patch).map_err(|error| Refusal::mistake("content", error))?;
+        let patch =
+            patch::parse(&call.patch).map_err(|error| Refusal::mistake(RefusalRule::Content, error))?;
         let count = patch.files.len();
         if count > MOST_FILES {
             let text = format!(
                 "The patch changes {count} files, and at most {MOST_FILES} go at once: make several."
             );
-            return Err(Refusal::mistake("content", text));
+            return Err(Refusal::mistake(RefusalRule::Content, text));
         }
         let mut placed: Vec<Placed> = Vec::new();
         for patch in patch.files {
@@ -250,7 +252,7 @@ impl Gate {
             Err(ReadError::NotFound { .. }) => Ok(None),
             _ if unread => Err(unread_refusal(&name)),
             Ok(file) => Ok(Some((file.text, file.digest))),
-            Err(error) => Err(Refusal::mistake("content", error)),
+            Err(error) => Err(Refusal::mistake(RefusalRule::Content, error)),
         }
     }
 
@@ -319,7 +321,7 @@ fn title(edits: &[FileEdit]) -> String {
 }
 
 /// What a patch changes, for who is asked about it.
-pub(super) fn shown(proposed: &ProposedPatch) -> String {
+pub(crate) fn shown(proposed: &ProposedPatch) -> String {
     let diffs = proposed.edits.iter().map(|edit| match edit {
         FileEdit::Create { file, text } if text.is_empty() => {
             format!("--- /dev/null\n+++ b/{}\n", file.display())

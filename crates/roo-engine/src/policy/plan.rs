@@ -130,7 +130,7 @@ impl ModeChange {
         let (name, profile) = settings.profile_of(&mode.slug);
         Self {
             mode: Some((mode.slug.clone(), mode.emoji.clone())),
-            profile: profile.map(|profile| (name.to_owned(), profile.tool_protocol)),
+            profile: profile.map(|profile| (name.to_owned(), profile.tool_protocol())),
         }
     }
 }

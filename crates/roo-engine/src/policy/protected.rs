@@ -2,6 +2,7 @@
 
 use super::check::{CheckContext, Finding, Hook};
 use super::gate::{PolicyContext, Reason, Refusal, ToolCallContext};
+use super::rule::RefusalRule;
 use roo_workspace::{Location, ProtectedBy, Protection, Resolved, protection};
 
 pub(super) struct Protected;
@@ -18,7 +19,7 @@ impl Hook for Protected {
             let text = format!(
                 "{name} is kept by the server and can't be edited by tools. Ask the user to change it."
             );
-            return Finding::Deny(Refusal::forbidden("protected", text));
+            return Finding::Deny(Refusal::forbidden(RefusalRule::Protected, text));
         }
         match of(scene) {
             Protection::Denied => {
@@ -26,7 +27,7 @@ impl Hook for Protected {
                     "{name} is kept by the server and can't be edited by tools. An intent's scope changes by \
                      request_scope_expansion."
                 );
-                Finding::Deny(Refusal::forbidden("protected", text))
+                Finding::Deny(Refusal::forbidden(RefusalRule::Protected, text))
             }
             Protection::Tier1 { by } => Finding::Ask(Reason {
                 rule: "protected",

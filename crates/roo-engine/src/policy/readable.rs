@@ -1,7 +1,14 @@
 //! Whether a place may be looked at: one answer for every tool that reads or writes.
 
+use serde_json::json;
+
+use super::action::Action;
 use super::check::{Access, CheckContext, Finding, Hook};
-use super::gate::{Reason, Refusal};
+use super::gate::{CallAssessment, Gate, Reason, Refusal, TITLE, ToolCallContext};
+use super::plan::Plan;
+use super::rule::RefusalRule;
+use roo_protocol::rule::RuleSubject;
+use roo_text::render;
 use roo_workspace::{ReadAccess, Resolved};
 
 pub(super) struct Readable;
@@ -17,7 +24,7 @@ impl Hook for Readable {
             ReadAccess::Ignored => {
                 let reason = scene.policy_context.workspace.ignore_reason(place);
                 let text = format!("{} is ignored. {reason}", place.display());
-                return Finding::Deny(Refusal::forbidden("rooignore", text));
+                return Finding::Deny(Refusal::forbidden(RefusalRule::Rooignore, text));
             }
             ReadAccess::Secret => return ask("secret", format!("{} may hold secrets", place.display())),
             ReadAccess::Outside => {
@@ -30,6 +37,33 @@ impl Hook for Readable {
             return ask("outside", format!("{} is outside of the workspace", place.display()));
         }
         odd_name(place).map_or(Finding::Pass, Finding::Ask)
+    }
+}
+
+impl Gate {
+    /// Judges a look at what is below a directory.
+    pub(crate) fn look<A: Action>(
+        &self,
+        subject: ToolCallContext<'_>,
+        title: &'static str,
+        directory: Resolved,
+        what: String,
+        action: impl FnOnce(Resolved) -> A,
+    ) -> Result<CallAssessment, Refusal> {
+        let must_ask = self.examine(subject, &directory, Access::Look)?;
+        let subject = directory.display();
+        Ok(CallAssessment {
+            identity: json!({ "tool": title, "path": subject, "what": what }),
+            title: format!("{title} {}", render::one_line(&subject, TITLE)),
+            subject: render::visible(&subject).into_owned(),
+            action: Some(Box::new(action(directory))),
+            must_ask,
+            undecided: None,
+            allowed_by: self.read_rule(),
+            standing: Some(RuleSubject::Reads),
+            alternative: None,
+            plan: Plan::Nothing,
+        })
     }
 }
 

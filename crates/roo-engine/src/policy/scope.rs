@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::check::{Access, CheckContext, Finding, Hook};
 use super::gate::Refusal;
+use super::rule::RefusalRule;
 use super::{intent, protected};
 use roo_formats::intents::{Covered, Enforced};
 use roo_workspace::{Location, ProtectedBy, Protection};
@@ -46,7 +47,7 @@ impl Hook for Owned {
                 "canonical": scene.place.absolute(),
                 "matchedRule": rule,
             });
-            return Finding::Deny(Refusal::mistake("scope", text).detailed(detail));
+            return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
         }
         if let Some(intent) = grant.enforces(Enforced::NoDelete)
             && scene.access == Access::Remove
@@ -57,7 +58,7 @@ impl Hook for Owned {
                 scene.place.display()
             );
             let detail = json!({ "code": "CONSTRAINT", "intentId": intent.id, "constraint": "no_delete" });
-            return Finding::Deny(Refusal::mistake("scope", text).detailed(detail));
+            return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
         }
         if let Some(intent) = grant.enforces(Enforced::NoNewFiles)
             && !scene.place.is_file()
@@ -68,7 +69,7 @@ impl Hook for Owned {
                 scene.place.display()
             );
             let detail = json!({ "code": "CONSTRAINT", "intentId": intent.id, "constraint": "no_new_files" });
-            return Finding::Deny(Refusal::mistake("scope", text).detailed(detail));
+            return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
         }
         Finding::Pass
     }

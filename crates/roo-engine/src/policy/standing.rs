@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::command;
 use super::gate::{CallAssessment, PolicyContext, Refusal, ToolCallContext};
+use super::rule::RefusalRule;
 use roo_formats::config::{Settings, VariablePattern};
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 
@@ -18,11 +19,11 @@ pub(super) fn apply(policy_context: &PolicyContext, judged: &mut CallAssessment)
         return Ok(());
     };
     // What can't be read grants nothing; what was refused must not run either.
-    let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden("rules", error))?;
+    let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?;
     let of = |verdict| rules.iter().find(|rule| rule.verdict == verdict && rule.subject == *subject);
     if let Some(rule) = of(RuleVerdict::Deny) {
         let text = format!("The user has refused {} for good. Find another way or ask.", subject.text());
-        return Err(Refusal::forbidden("rules", text)
+        return Err(Refusal::forbidden(RefusalRule::Rules, text)
             .detailed(serde_json::json!({ "code": "STANDING_RULE", "ruleId": rule.rule_id })));
     }
     if judged.allowed_by.is_none()
@@ -36,7 +37,7 @@ pub(super) fn apply(policy_context: &PolicyContext, judged: &mut CallAssessment)
 /// The command rules: those of the settings, and those that the user has made since.
 pub(super) fn commands(policy_context: &PolicyContext) -> Result<roo_formats::config::Execute, Refusal> {
     let mut rules = policy_context.settings.auto_approve.execute.clone();
-    for rule in policy_context.rules.list().map_err(|error| Refusal::forbidden("rules", error))? {
+    for rule in policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))? {
         match (rule.verdict, rule.subject) {
             (RuleVerdict::Allow, RuleSubject::Commands { commands }) => rules.allow.extend(commands),
             (RuleVerdict::Deny, RuleSubject::Commands { commands }) => rules.deny.extend(commands),
@@ -62,7 +63,9 @@ impl SandboxGrants {
     /// Reads them from the standing rules.
     pub(super) fn of(policy_context: &PolicyContext) -> Result<Self, Refusal> {
         let mut grants = Self::default();
-        for rule in policy_context.rules.list().map_err(|error| Refusal::forbidden("rules", error))? {
+        for rule in
+            policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?
+        {
             match (rule.subject, rule.verdict) {
                 (RuleSubject::SandboxAccess(access), RuleVerdict::Allow) => grants.allowed.extend(&access),
                 (RuleSubject::SandboxAccess(access), RuleVerdict::Deny) => grants.denied.extend(&access),

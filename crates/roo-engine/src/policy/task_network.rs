@@ -67,16 +67,24 @@ impl NetworkRules {
         Ok(Self { rules, shown, key, forwarded, is_wanted: wanted, is_narrowed: true })
     }
 
-    /// Adds hosts that the user has granted, where intents don't narrow them. A name counts for public addresses alone.
+    /// Adds hosts that the user has granted to all commands, where intents don't narrow them. A name counts for public
+    /// addresses alone. Commands that run already reach them as well.
     ///
     /// # Errors
     /// What is no host.
     pub(super) fn with_granted(mut self, hosts: &[String]) -> Result<Self, String> {
-        let patterns = hosts.iter().map(|host| host.parse()).collect::<Result<Vec<HostPattern>, _>>();
-        let patterns = patterns.map_err(|error| format!("a standing rule names {error}"))?;
-        if !patterns.is_empty() {
+        self.rules = self.rules.allow_public(&granted(hosts)?);
+        Ok(self)
+    }
+
+    /// Adds hosts that the user has granted to this command alone, which gives it a network of its own.
+    ///
+    /// # Errors
+    /// What is no host.
+    pub(super) fn with_own(mut self, hosts: &[String]) -> Result<Self, String> {
+        if !hosts.is_empty() {
             self.key.push_str(&format!(" {hosts:?}"));
-            self.rules = self.rules.allow_public(&patterns);
+            self.rules = self.rules.allow_public(&granted(hosts)?);
         }
         Ok(self)
     }
@@ -95,6 +103,11 @@ impl NetworkRules {
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
+}
+
+fn granted(hosts: &[String]) -> Result<Vec<HostPattern>, String> {
+    let patterns = hosts.iter().map(|host| host.parse()).collect::<Result<_, _>>();
+    patterns.map_err(|error| format!("a standing rule names {error}"))
 }
 
 fn parse<'a>(texts: impl IntoIterator<Item = &'a String>, place: &str) -> Result<HostRules, String> {
@@ -126,8 +139,8 @@ pub(super) struct TaskNetworks {
 }
 
 impl TaskNetworks {
-    /// The network for a command of a task. Waits for a helper, so not for a thread of the runtime; within one,
-    /// since a proxy is served there.
+    /// The network for a command of a task, whose commands reach these hosts from now on. Waits for a helper, so not for
+    /// a thread of the runtime; within one, since a proxy is served there.
     ///
     /// # Errors
     /// When it can't be made, or the user's own proxy is of a kind that can't be used.
@@ -144,14 +157,12 @@ impl TaskNetworks {
         let slot = self.slot(task, rules);
         // Only who shares this network waits until it is made.
         let mut network = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*network {
-            Some(network) => Ok(Arc::clone(network)),
-            None => {
-                let made = Arc::new(TaskNetwork::make(sandbox, rules)?);
-                *network = Some(Arc::clone(&made));
-                Ok(made)
-            }
+        if let Some(network) = network.as_ref().filter(|network| network.reach(rules)) {
+            return Ok(Arc::clone(network));
         }
+        let made = Arc::new(TaskNetwork::make(sandbox, rules)?);
+        *network = Some(Arc::clone(&made));
+        Ok(made)
     }
 
     /// The place of a task's network, which is used last from now on.
@@ -187,10 +198,16 @@ fn is_idle(slot: &Arc<Slot>) -> bool {
 pub struct TaskNetwork {
     /// What the commands join.
     pub loopback: PrivateNetwork,
-    /// Where the proxy listens; none where no host may be reached.
-    pub proxy_port: Option<u16>,
-    refused: Mutex<Option<mpsc::UnboundedReceiver<EgressDecision>>>,
+    proxy: Option<Proxy>,
     _served: DropGuard,
+}
+
+/// What lets commands reach hosts, and notes which it refused.
+#[derive(Debug)]
+struct Proxy {
+    port: u16,
+    rules: watch::Sender<Arc<HostRules>>,
+    refused: Mutex<mpsc::UnboundedReceiver<EgressDecision>>,
 }
 
 /// Forwards connections to a port of this machine's loopback, until it is dropped.
@@ -219,23 +236,29 @@ impl TaskNetwork {
         let loopback = sandbox.private_network(&rules.forwarded)?;
         let served = CancellationToken::new();
         let runtime = tokio::runtime::Handle::current();
-        let (mut proxy_port, mut refused) = (None, None);
         let mut listeners = loopback.listeners()?.into_iter();
-        if let Some(listener) = listeners.next().filter(|_| !rules.is_empty()) {
-            let upstream = UpstreamProxies::from_environment().map_err(io::Error::other)?;
-            proxy_port = Some(listener.local_addr()?.port());
-            let (report, decisions) = mpsc::unbounded_channel();
-            // Nothing changes the rules: dropping the sender leaves them as they are.
-            let (_, watched) = watch::channel(Arc::new(rules.rules.clone()));
-            let egress = Egress::new(watched, report).with_upstream(upstream);
-            let ended = served.clone();
-            runtime.spawn(async move {
-                if let Err(error) = egress.serve(listener, ended).await {
-                    tracing::warn!(%error, "the proxy of a task's commands has ended");
-                }
-            });
-            refused = Some(decisions);
-        }
+        let upstream = match UpstreamProxies::from_environment() {
+            Ok(upstream) => Some(upstream),
+            // Where no host may be reached it is not needed.
+            Err(_) if rules.is_empty() => None,
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        let proxy = match listeners.next().zip(upstream) {
+            Some((listener, upstream)) => {
+                let port = listener.local_addr()?.port();
+                let (report, decisions) = mpsc::unbounded_channel();
+                let (rules, watched) = watch::channel(Arc::new(rules.rules.clone()));
+                let egress = Egress::new(watched, report).with_upstream(upstream);
+                let ended = served.clone();
+                runtime.spawn(async move {
+                    if let Err(error) = egress.serve(listener, ended).await {
+                        tracing::warn!(%error, "the proxy of a task's commands has ended");
+                    }
+                });
+                Some(Proxy { port, rules, refused: Mutex::new(decisions) })
+            }
+            None => None,
+        };
         for (listener, port) in listeners.zip(rules.forwarded.iter().copied()) {
             let ended = served.clone();
             runtime.spawn(async move {
@@ -244,14 +267,31 @@ impl TaskNetwork {
                 }
             });
         }
-        Ok(Self { loopback, proxy_port, refused: Mutex::new(refused), _served: served.drop_guard() })
+        Ok(Self { loopback, proxy, _served: served.drop_guard() })
+    }
+
+    /// Lets the commands reach what these rules allow, and nothing else. Reports whether that can be done.
+    fn reach(&self, rules: &NetworkRules) -> bool {
+        match &self.proxy {
+            Some(proxy) => {
+                proxy.rules.send_replace(Arc::new(rules.rules.clone()));
+                true
+            }
+            None => rules.is_empty(),
+        }
+    }
+
+    /// Where the proxy listens that reaches hosts for the commands; none where the user's own proxy can't be used and no
+    /// host may be reached.
+    pub fn proxy_port(&self) -> Option<u16> {
+        self.proxy.as_ref().map(|proxy| proxy.port)
     }
 
     /// What was refused since the last look.
     pub fn refused(&self) -> Vec<EgressDecision> {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(decisions) = refused.as_mut() else { return vec![] };
-        let decisions = std::iter::from_fn(|| decisions.try_recv().ok());
+        let Some(proxy) = &self.proxy else { return vec![] };
+        let mut refused = proxy.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let decisions = std::iter::from_fn(|| refused.try_recv().ok());
         decisions.filter(|decision| decision.verdict == Verdict::Refused).collect()
     }
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::check::{Access, CheckContext, Finding, Hook};
 use super::gate::Refusal;
 use super::post::{Deed, PostHook};
+use super::rule::RefusalRule;
 use crate::intent_store::{Binding, Intents, Orchestration};
 use roo_durable::reserve::Reserve;
 use roo_formats::intents::Recent;
@@ -187,7 +188,7 @@ impl Hook for Traceable {
             Ok(()) => Finding::Pass,
             Err(error) => {
                 let text = format!("Nothing can be changed now: {error}. Ask the user to see to it.");
-                Finding::Deny(Refusal::forbidden("trace", text))
+                Finding::Deny(Refusal::forbidden(RefusalRule::Trace, text))
             }
         }
     }

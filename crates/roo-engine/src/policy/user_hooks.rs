@@ -7,16 +7,13 @@
 use serde_json::{Map, Value};
 
 use super::gate::{Gate, Reason, Refusal};
+use super::rule::RefusalRule;
 use crate::hooks::{CONTINUATIONS, EventName, HookContext, Outcome, Source, ToolUse, UserHooks, Verdict};
-use roo_catalog::{Invocation, ToolCall};
+use roo_catalog::{Invocation, ServerTool, ToolCall};
 use roo_workspace::{Purpose, Workspace};
 
-/// The rule by which a hook decides.
-pub(super) const RULE: &str = "hook";
-/// The rule by which a hook ends the task.
-const STOP: &str = "hook.stop";
-/// The rule by which a hook keeps the task from ending.
-const CONTINUE: &str = "hook.continue";
+/// The rule by which a hook allows or asks.
+pub(super) const RULE: &str = RefusalRule::Hook.as_str();
 
 /// The user hooks that count, and the scene in which they are asked.
 #[derive(Clone, Copy)]
@@ -115,12 +112,14 @@ impl Gate {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(self.workspace(), path);
-        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let server_tool = self.server_tool(&call.name);
+        let server_tool = server_tool.as_deref().map(ServerTool::name);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let judged = here.hooks.pre_tool(&tool, &here.scene).await;
         let outcome = &judged.outcome;
         messages.hear(outcome);
         if let Some(reason) = &messages.stop {
-            return Err(Refusal::forbidden(STOP, reason));
+            return Err(Refusal::forbidden(RefusalRule::HookStop, reason));
         }
         let said = match outcome.verdict {
             Some(Verdict::Deny) => return Err(refusal(outcome)),
@@ -150,11 +149,13 @@ impl Gate {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(self.workspace(), path);
-        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let server_tool = self.server_tool(&call.name);
+        let server_tool = server_tool.as_deref().map(ServerTool::name);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let judged = here.hooks.permission_request(&tool, &here.scene).await;
         messages.hear(&judged.outcome);
         if let Some(reason) = &messages.stop {
-            return Err(Refusal::forbidden(STOP, reason));
+            return Err(Refusal::forbidden(RefusalRule::HookStop, reason));
         }
         match judged.outcome.verdict {
             Some(Verdict::Deny) => Err(refusal(&judged.outcome)),
@@ -203,24 +204,26 @@ impl Gate {
             reason if reason.is_empty() => "A hook wants you to go on.".to_owned(),
             reason => format!("The task is not done yet, as a hook says: {reason}"),
         };
-        Err(Refusal::forbidden(CONTINUE, text))
+        Err(Refusal::forbidden(RefusalRule::HookContinue, text))
     }
 
     /// Tells the hooks of a refusal that no user gave. Whether the model may try again.
     pub(super) async fn after_refusal(
         &self,
         call: &ToolCall,
-        (rule, reason): (&str, &str),
+        (rule, reason): (RefusalRule, &str),
         here: UserHooksHere<'_>,
         messages: &mut HookMessages,
     ) -> bool {
-        let by_hook = [RULE, STOP, CONTINUE].contains(&rule);
+        let by_hook = matches!(rule, RefusalRule::Hook | RefusalRule::HookStop | RefusalRule::HookContinue);
         if by_hook || !here.hooks.has(EventName::PermissionDenied) {
             return false;
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(self.workspace(), path);
-        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let server_tool = self.server_tool(&call.name);
+        let server_tool = server_tool.as_deref().map(ServerTool::name);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let outcome = here.hooks.permission_denied(&tool, reason, &here.scene).await;
         messages.hear(&outcome);
         outcome.retry
@@ -240,5 +243,5 @@ fn refusal(outcome: &Outcome) -> Refusal {
         reason if reason.is_empty() => "A hook refused this call.".to_owned(),
         reason => format!("A hook refused this call: {reason}"),
     };
-    Refusal::forbidden(RULE, text)
+    Refusal::forbidden(RefusalRule::Hook, text)
 }

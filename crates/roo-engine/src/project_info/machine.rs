@@ -14,7 +14,7 @@ const PROGRAMS: &[&str] = &[
     "podman", "git", "gh", "rg", "jq", "curl", "tree",
 ];
 
-/// Where systems describe themselves; os-release(5).
+/// Files in which systems describe themselves; os-release(5).
 const RELEASE: &[&str] = &["/etc/os-release", "/usr/lib/os-release"];
 
 /// Operating system, processors, shell.

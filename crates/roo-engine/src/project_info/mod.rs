@@ -1,5 +1,5 @@
-//! What a task should know before it begins: the files of the workspace, the
-//! machine, and what the project can run.
+//! Facts that a task should know before it begins: the files of the workspace, the machine, and what the project can
+//! run.
 //!
 //! Everything is looked at and nothing is run, so that it costs little and works where no program is
 //! installed. A part that can't be had says why and takes nothing from the others.
@@ -17,14 +17,14 @@ use roo_workspace::{Purpose, Workspace};
 /// The most workspace folders that are described.
 const FOLDERS: usize = 8;
 
-/// How much is told of the files.
+/// Limits of the list of files.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Files and directories of one workspace folder.
     pub entries: usize,
     /// Levels of directories.
     pub depth: usize,
-    /// When the look at files ends, finished or not.
+    /// Time limit for looking at files.
     pub time: Duration,
 }
 
@@ -65,7 +65,7 @@ fn describe(workspace: &Workspace, limits: Limits) -> String {
     text.push_str("\n\n## What the project can run\n\n");
     let found: Vec<String> = folders.iter().flat_map(|folder| scripts::of(workspace, folder)).collect();
     match found.is_empty() {
-        true => text.push_str(&format!("Nothing found: there is no {}.", scripts::MANIFESTS.join(", no "))),
+        true => text.push_str(&format!("None found: there is no {}.", scripts::MANIFESTS.join(", no "))),
         false => text.push_str(&list(found)),
     }
     text.push('\n');

@@ -1,4 +1,4 @@
-//! What a project can run, by the names in its manifests. Values are not shown, and nothing is run.
+//! Scripts of a project, by the names in its manifests. Values are not shown, and nothing is run.
 
 use roo_text::render::{cut, exact_line};
 use roo_workspace::{Contents, Purpose, ReadAccess, ReadError, Workspace};
@@ -16,7 +16,7 @@ const NAMES: usize = 60;
 const NAME: usize = 100;
 
 /// Names of one kind, such as targets.
-type Kind = (&'static str, Vec<String>);
+type ScriptKind = (&'static str, Vec<String>);
 
 /// One line for each kind of names in each manifest of a folder, and for each that can't be read.
 pub(super) fn of(workspace: &Workspace, folder: &str) -> Vec<String> {
@@ -52,7 +52,7 @@ fn text(workspace: &Workspace, path: &str) -> Result<Option<String>, String> {
     match workspace.read_access(&file) {
         ReadAccess::Free => {}
         ReadAccess::Ignored => return Ok(None),
-        ReadAccess::Secret | ReadAccess::Outside => return Err("it leads out of the workspace".to_owned()),
+        ReadAccess::Secret | ReadAccess::Outside => return Err("it points outside the workspace".to_owned()),
     }
     if let Some(document) = workspace.documents().at(file.absolute()) {
         return Ok(Some(document.text.to_string()));
@@ -73,7 +73,7 @@ fn joined(names: &[String]) -> String {
     shown.join(", ")
 }
 
-fn kinds(manifest: &str, text: &str) -> Result<Vec<Kind>, String> {
+fn kinds(manifest: &str, text: &str) -> Result<Vec<ScriptKind>, String> {
     match manifest {
         "package.json" => package_json(text),
         "Cargo.toml" => cargo(text),
@@ -82,13 +82,13 @@ fn kinds(manifest: &str, text: &str) -> Result<Vec<Kind>, String> {
     }
 }
 
-fn package_json(text: &str) -> Result<Vec<Kind>, String> {
+fn package_json(text: &str) -> Result<Vec<ScriptKind>, String> {
     let package: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let scripts = package.get("scripts").and_then(serde_json::Value::as_object);
     Ok(vec![("scripts", scripts.into_iter().flat_map(|scripts| scripts.keys().cloned()).collect())])
 }
 
-fn cargo(text: &str) -> Result<Vec<Kind>, String> {
+fn cargo(text: &str) -> Result<Vec<ScriptKind>, String> {
     let manifest = toml(text)?;
     let name = |of: &toml::Value| of.get("name").and_then(toml::Value::as_str).map(str::to_owned);
     let binaries = manifest.get("bin").and_then(toml::Value::as_array).into_iter().flatten();
@@ -101,7 +101,7 @@ fn cargo(text: &str) -> Result<Vec<Kind>, String> {
     ])
 }
 
-fn pyproject(text: &str) -> Result<Vec<Kind>, String> {
+fn pyproject(text: &str) -> Result<Vec<ScriptKind>, String> {
     let manifest = toml(text)?;
     let tables =
         [["project", "scripts"].as_slice(), &["project", "gui-scripts"], &["tool", "poetry", "scripts"]];

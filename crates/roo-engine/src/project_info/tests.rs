@@ -137,7 +137,7 @@ async fn a_part_that_is_missing_says_why() {
     for part in [
         "- package.json can't be read: EOF",
         "- pyproject.toml can't be read: it is not text",
-        "- Makefile can't be read: it leads out of the workspace",
+        "- Makefile can't be read: it points outside the workspace",
     ] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }

@@ -1,16 +1,47 @@
-//! Commits a proposed patch: several files, all or none.
+//! `apply_patch`: several files, all or none.
 
+use std::collections::BTreeMap;
+
+use futures_util::future::BoxFuture;
 use quick_xml::escape::partial_escape;
 
 use super::{AppliedEdit, Outcome, ToolContext};
-use crate::policy::ProposedPatch;
+use crate::policy::{
+    Action, Checked, Gate, Permitted, Preview, ProposedPatch, Refusal, Tool, ToolCallContext, shown_patch,
+};
+use roo_catalog::ApplyPatch;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{Changed, FileEdit, Reviewed, WriteError};
 
+impl Tool for ApplyPatch {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        gate.patch(subject, &self).await.map(Checked::from)
+    }
+
+    async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
+        let proposed = gate.propose_patch(&self, seen).await.ok()?;
+        Some(proposed.edits.into_iter().map(Preview::from).collect())
+    }
+}
+
+impl Action for ProposedPatch {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(run(*self, context))
+    }
+
+    fn texts(&self) -> Vec<(String, String)> {
+        self.edits.iter().flat_map(FileEdit::texts).collect()
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(shown_patch(self))
+    }
+}
+
 /// Changes the files, if each still holds the text that the patch was made for.
-pub async fn run(proposed: ProposedPatch, context: &ToolContext) -> Outcome {
+async fn run(proposed: ProposedPatch, context: &ToolContext) -> Outcome {
     let ProposedPatch { edits, notice } = proposed;
     let count = edits.len();
     let label = match edits.as_slice() {

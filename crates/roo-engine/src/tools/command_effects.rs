@@ -100,9 +100,9 @@ pub(super) enum Ended {
 }
 
 impl Before {
-    /// Where its proxy listens; none where it reaches no host.
+    /// Where its proxy listens; none where it has none.
     pub(super) fn proxy_port(&self) -> Option<u16> {
-        self.network.as_ref()?.proxy_port
+        self.network.as_ref()?.proxy_port()
     }
 
     /// Adds what git has to know of who signs for it.

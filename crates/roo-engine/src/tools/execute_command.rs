@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -14,8 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::background::{RunningCommand, StopReason};
 use super::command_effects::{self, Aftermath, Before};
 use super::withheld::{self, Ended, Explanation};
-use super::{ChangesUnknown, Outcome, ToolContext};
-use crate::policy::{Confined, Watch};
+use super::{ChangesUnknown, Outcome, ToolContext, context_command};
+use crate::policy::{
+    Action, Checked, Confined, Execute, Gate, Permitted, Refusal, Tool, ToolCallContext, Watch,
+};
+use roo_catalog::ExecuteCommand;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_sandbox::egress::proxy_environment;
@@ -41,9 +45,36 @@ pub struct Bounds {
     pub watch: Option<Box<Watch>>,
 }
 
+impl Tool for ExecuteCommand {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        if let Some(native) = gate.native(&self, subject.urid) {
+            return Ok(Checked::Free {
+                rule: "native",
+                reason: "the server answers it itself; nothing is run",
+                action: Some(Box::new(native)),
+            });
+        }
+        gate.execute(subject, self).await.map(Checked::from)
+    }
+}
+
+impl Action for Execute {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        let Self { command, parts, directory, timeout, confined, watch } = *self;
+        let bounds = Bounds { confined, watch };
+        Box::pin(async move {
+            if parts.is_empty() {
+                run(command, directory, timeout, bounds, context).await
+            } else {
+                context_command::run(&command, &parts, directory, timeout, bounds, context).await
+            }
+        })
+    }
+}
+
 /// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited. `timeout` is how long the
 /// model wants to wait for its end.
-pub async fn run(
+pub(super) async fn run(
     command: String,
     directory: Resolved,
     timeout: Option<Duration>,
@@ -358,6 +389,7 @@ impl Run {
             violations,
             withheld: explanation.grantable,
             fault,
+            exit_code,
             ..Outcome::new(status, text, summary)
         }
     }
@@ -514,7 +546,7 @@ mod tests {
 
     use super::*;
     use crate::tools::fixture::Fixture;
-    use crate::tools::{BackgroundCommands, read_command_output};
+    use crate::tools::{BackgroundCommands, read_command_output, stop_command};
     use roo_protocol::ids::CommandId;
 
     async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
@@ -739,7 +771,7 @@ mod tests {
         let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
         assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Ok, "stopped"));
         fixture.context.background.remove(&running.id);
-        let gone = read_command_output::stop(running.id.clone(), &fixture.context).await;
+        let gone = stop_command::stop(running.id.clone(), &fixture.context).await;
         assert_eq!(gone.status, ToolStatus::Failed);
         assert!(gone.text.ends_with("No command runs in the background."), "{}", gone.text);
     }

@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
+
 use super::{Outcome, ToolContext};
+use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use roo_catalog::ListFiles;
 use roo_protocol::event::ToolStatus;
 use roo_text::render::exact_line;
-use roo_workspace::{Found, FoundKind, Resolved, Walk};
+use roo_workspace::{Found, FoundKind, Purpose, Resolved, Walk};
 
 /// The most entries of a list. Directories of the first level come in addition.
 const LIMIT: usize = 200;
@@ -17,8 +21,33 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const LEFT_OUT: &[&str] =
     &["__pycache__", "dist", "node_modules", "out", "Pods", "target", "tmp", "vendor", "venv"];
 
+/// Lists a directory.
+#[derive(Debug)]
+struct List {
+    directory: Resolved,
+    /// Whether to go into directories.
+    recursive: bool,
+}
+
+impl Tool for ListFiles {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let directory = gate.resolve(&self.path, Purpose::List)?;
+        let what = self.recursive.to_string();
+        Ok(Checked::from(gate.look(subject, "List", directory, what, |directory| List {
+            directory,
+            recursive: self.recursive,
+        })?))
+    }
+}
+
+impl Action for List {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(run(self.directory, self.recursive, context))
+    }
+}
+
 /// Lists a directory, with what is below when `recursive`.
-pub async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Outcome {
+async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Outcome {
     let shown = directory.display();
     if recursive && is_too_broad(&directory) {
         let text =

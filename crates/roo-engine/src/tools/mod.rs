@@ -1,24 +1,36 @@
-//! The tools that act on the world: one file each, and [`run`], which consumes the gate's permit.
+//! What the tools do: one file each, with how its calls are judged and what a permitted one does. To add one: a file
+//! here, and its line below. What models read of it is in `roo_catalog`.
 //!
 //! Tools that only steer the conversation (questions, to-do list, completion) are transitions of
-//! the task in [`crate::engine`] and have no file here.
+//! the task in [`crate::engine`].
 
+mod apply_diff;
 mod apply_patch;
 mod background;
 mod command_effects;
 mod context_command;
+mod conversation;
+mod edit;
 mod execute_command;
+mod fetch_instructions;
 #[cfg(test)]
 mod fixture;
-mod intent;
+mod insert_content;
 mod list_files;
 mod native;
+mod new_task;
 mod read_command_output;
 mod read_file;
+mod request_scope_expansion;
+mod search_and_replace;
 mod search_files;
-mod skill;
+mod select_active_intent;
+pub(crate) mod skill;
+mod stop_command;
+mod switch_mode;
+mod use_mcp_tool;
 mod withheld;
-mod write;
+mod write_to_file;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +40,6 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::intent_store::{Binding, Orchestration};
-use crate::policy::{Action, Permit};
 use roo_formats::intents::Recent;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, Digest};
@@ -102,37 +113,6 @@ pub struct CommandLimits {
 /// What was done for an intent of this id, the newest last.
 pub type RecentOf = Arc<dyn Fn(&str) -> Vec<Recent> + Send + Sync>;
 
-/// Runs the action that a permit allows. The permit is used up.
-pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
-    match permit.consume() {
-        Action::Read { files } => read_file::run(files, context).await,
-        Action::List { directory, recursive } => list_files::run(directory, recursive, context).await,
-        Action::Search { directory, regex, file_pattern } => {
-            search_files::run(directory, regex, file_pattern, context).await
-        }
-        Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
-        Action::Write(proposal) => write::run(proposal, context).await,
-        Action::WriteAll(proposed) => apply_patch::run(proposed, context).await,
-        Action::Execute { command, parts, directory, timeout, confined, watch } => {
-            let bounds = execute_command::Bounds { confined, watch };
-            if parts.is_empty() {
-                execute_command::run(command, directory, timeout, bounds, context).await
-            } else {
-                context_command::run(&command, &parts, directory, timeout, bounds, context).await
-            }
-        }
-        Action::ReadCommand { command, timeout } => {
-            read_command_output::read(command, timeout, context).await
-        }
-        Action::StopCommand(command) => read_command_output::stop(command, context).await,
-        Action::Native(native) => native::run(native, context).await,
-        Action::SelectIntent { intent, within, overlapping } => {
-            intent::select(*intent, within, overlapping, context).await
-        }
-        Action::ExpandIntent { changes, after } => intent::expand(changes, *after, context).await,
-    }
-}
-
 /// What came of a tool call.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -167,6 +147,8 @@ pub struct Outcome {
     pub background: Option<(CommandId, String)>,
     /// What is not known of what a command changed; none where all is.
     pub fault: Option<ChangesUnknown>,
+    /// The exit code of the command that ran; none where none has ended by itself.
+    pub exit_code: Option<i32>,
 }
 
 /// The longest command in what the user is told of it, in characters.
@@ -201,6 +183,7 @@ impl Outcome {
             intent: None,
             background: None,
             fault: None,
+            exit_code: None,
         }
     }
 

@@ -1,12 +1,20 @@
 //! Commands that the server answers itself. Nothing is run.
 
+use futures_util::future::BoxFuture;
+
 use super::{Outcome, ToolContext};
-use crate::policy::Native;
+use crate::policy::{Action, Native, Permitted};
 use crate::project_info::{Limits, system_context};
 use roo_protocol::event::ToolStatus;
 
+impl Action for Native {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(run(*self, context))
+    }
+}
+
 /// Answers a command.
-pub async fn run(native: Native, context: &ToolContext) -> Outcome {
+async fn run(native: Native, context: &ToolContext) -> Outcome {
     match native {
         Native::SystemContext => {
             let gather = system_context(&context.workspace, Limits::default());

@@ -1,10 +1,14 @@
-//! `read_command_output` and `stop_command`: how a model looks after its commands in the background.
+//! `read_command_output`: what a command in the background has printed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::background::{RunningCommand, StopReason};
+use futures_util::future::BoxFuture;
+
+use super::background::RunningCommand;
 use super::{Outcome, ToolContext, execute_command};
+use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext, own_command};
+use roo_catalog::ReadCommandOutput;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::CommandId;
 use roo_text::render::one_line;
@@ -16,8 +20,30 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// What a model is told of a command whose end it reads in the next message.
 const HAS_ENDED: &str = "has ended. How, and what it printed last, you are told with this result.";
 
+/// Reads the new output of a command in the background.
+#[derive(Debug)]
+struct ReadOutput {
+    /// The command; none to list all.
+    command: Option<CommandId>,
+    /// How long its end is waited for.
+    timeout: Duration,
+}
+
+impl Tool for ReadCommandOutput {
+    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let timeout = Duration::from_secs(self.timeout);
+        Ok(own_command(ReadOutput { command: self.command, timeout }))
+    }
+}
+
+impl Action for ReadOutput {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(read(self.command, self.timeout, context))
+    }
+}
+
 /// Lists the commands in the background, or reads what one of them has printed.
-pub async fn read(command: Option<CommandId>, timeout: Duration, context: &ToolContext) -> Outcome {
+pub(super) async fn read(command: Option<CommandId>, timeout: Duration, context: &ToolContext) -> Outcome {
     let Some(id) = command else { return list(context) };
     let command = match find(&id, context) {
         Ok(command) => command,
@@ -34,25 +60,11 @@ pub async fn read(command: Option<CommandId>, timeout: Duration, context: &ToolC
     Outcome::new(ToolStatus::Ok, text, format!("{id} still runs"))
 }
 
-/// Ends a command in the background, and waits for its end.
-pub async fn stop(id: CommandId, context: &ToolContext) -> Outcome {
-    let command = match find(&id, context) {
-        Ok(command) => command,
-        Err(unknown) => return *unknown,
-    };
-    command.stop(StopReason::Model);
-    tokio::select! {
-        biased;
-        () = command.ended() => ended(&id),
-        () = context.cancel.cancelled() => Outcome::interrupted("Cancelled."),
-    }
-}
-
-fn ended(id: &CommandId) -> Outcome {
+pub(super) fn ended(id: &CommandId) -> Outcome {
     Outcome::new(ToolStatus::Ok, format!("{id} {HAS_ENDED}"), format!("{id} has ended"))
 }
 
-fn find(id: &CommandId, context: &ToolContext) -> Result<Arc<RunningCommand>, Box<Outcome>> {
+pub(super) fn find(id: &CommandId, context: &ToolContext) -> Result<Arc<RunningCommand>, Box<Outcome>> {
     context.background.get(id).ok_or_else(|| {
         let others = list(context).text;
         let text =

@@ -1,17 +1,88 @@
 //! `read_file`: numbered lines of files, as `<files>` with one `<file>` each.
 
+use futures_util::future::BoxFuture;
 use quick_xml::escape::partial_escape;
+use serde_json::json;
 
 use super::{Outcome, ToolContext};
-use crate::policy::ReadTarget;
+use crate::policy::{
+    Access, Action, CallAssessment, Checked, Gate, Permitted, Plan, Refusal, TITLE, Tool, ToolCallContext,
+};
+use roo_catalog::ReadFile;
 use roo_protocol::event::ToolStatus;
-use roo_workspace::{IMAGES_BYTES, ReadError, Reading};
+use roo_protocol::rule::RuleSubject;
+use roo_text::lines::LineRange;
+use roo_text::render;
+use roo_workspace::{IMAGES_BYTES, Purpose, ReadError, Reading, Resolved};
 
 /// The most text of one result, in bytes.
 const RESULT_BYTES: usize = 256 << 10;
 
+/// One file to read.
+#[derive(Debug)]
+struct ReadTarget {
+    /// The file, or why it can't be read; one unreadable file doesn't hide the others.
+    path: Result<Resolved, String>,
+    /// As the model wrote it.
+    named: String,
+    /// The ranges; the whole file when empty.
+    ranges: Vec<LineRange>,
+}
+
+/// Reads files.
+#[derive(Debug)]
+struct Read {
+    /// In the order asked for.
+    files: Vec<ReadTarget>,
+}
+
+impl Tool for ReadFile {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let single = self.files.len() == 1;
+        let mut files = Vec::new();
+        let mut must_ask = None;
+        let mut names = Vec::new();
+        for file in self.files {
+            let checked = gate.resolve(&file.path, Purpose::Read).and_then(|path| {
+                let reason = gate.examine(subject, &path, Access::Look)?;
+                Ok((path, reason))
+            });
+            // One unreadable file must not hide the others.
+            let path = match checked {
+                Err(refusal) if single => return Err(refusal),
+                Err(refusal) => Err(refusal.into_reason()),
+                Ok((path, reason)) => {
+                    names.push(path.display());
+                    must_ask = must_ask.or(reason);
+                    Ok(path)
+                }
+            };
+            files.push(ReadTarget { path, named: file.path, ranges: file.ranges });
+        }
+        let shown = names.join("\n");
+        Ok(Checked::from(CallAssessment {
+            identity: json!({ "tool": "read_file", "paths": names }),
+            action: Some(Box::new(Read { files })),
+            title: format!("Read {}", render::one_line(&names.join(", "), TITLE)),
+            subject: render::visible(&shown).into_owned(),
+            must_ask,
+            undecided: None,
+            allowed_by: gate.read_rule(),
+            standing: Some(RuleSubject::Reads),
+            alternative: None,
+            plan: Plan::Nothing,
+        }))
+    }
+}
+
+impl Action for Read {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(run(self.files, context))
+    }
+}
+
 /// Reads files in the order asked for; one that can't be read doesn't hide the others.
-pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
+async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
     let mask = context.mask();
     let mask = |text: &str| mask.masked(text);
     let mut result = Reading::new(RESULT_BYTES, IMAGES_BYTES, &mask);
@@ -133,7 +204,7 @@ mod tests {
         let outcome = run(both, &fixture.context).await;
         assert!(outcome.text.len() < RESULT_BYTES + 1000);
         assert!(outcome.text.contains("Lines 1-130 of 300 are shown. To go on, read the line_range 131-300"));
-        assert!(outcome.text.contains("Nothing of it is shown, for this result is full."));
+        assert!(outcome.text.contains("Nothing of it is shown, because this result is full."));
     }
 
     #[tokio::test]

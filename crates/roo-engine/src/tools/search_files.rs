@@ -1,10 +1,13 @@
 //! `search_files`: lines that match a regular expression, with a line around each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
+use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
+use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Bytes;
@@ -12,11 +15,13 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, ToolContext};
+use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use roo_catalog::SearchFiles;
 use roo_protocol::event::ToolStatus;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_text::render::cut;
 use roo_workspace::{
-    EDIT_LIMIT, Found, FoundKind, ReadAccess, ReadError, Resolved, Walk, Workspace, read_disk,
+    EDIT_LIMIT, FileReader, FoundKind, Purpose, ReadAccess, ReadError, Resolved, Walk, Workspace,
 };
 
 /// The most matching lines of a result.
@@ -31,9 +36,37 @@ const RESULT_BYTES: usize = 256 << 10;
 /// The largest compiled expression, in bytes.
 const EXPRESSION_BYTES: usize = 10 << 20;
 
+/// Searches below a directory.
+#[derive(Debug)]
+struct Search {
+    directory: Resolved,
+    /// Rust regex syntax.
+    regex: String,
+    /// A glob on file names.
+    file_pattern: Option<String>,
+}
+
+impl Tool for SearchFiles {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let directory = gate.resolve(&self.path, Purpose::List)?;
+        let what = format!("{} {:?}", self.regex, self.file_pattern);
+        Ok(Checked::from(gate.look(subject, "Search", directory, what, |directory| Search {
+            directory,
+            regex: self.regex,
+            file_pattern: self.file_pattern,
+        })?))
+    }
+}
+
+impl Action for Search {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(run(self.directory, self.regex, self.file_pattern, context))
+    }
+}
+
 /// Searches the files below a directory: unsaved text where an editor has it open, else the disk.
 /// Ignored files, likely secrets, binary files and those over [`EDIT_LIMIT`] are left out.
-pub async fn run(
+async fn run(
     directory: Resolved,
     regex: String,
     file_pattern: Option<String>,
@@ -93,6 +126,31 @@ impl FilePattern {
     }
 }
 
+/// Files that one worker searches at once.
+const BATCH: usize = 64;
+
+/// How many batches may be under way, which bounds what is kept of their results.
+const AHEAD: usize = 32;
+
+/// The most threads of one search.
+const WORKERS: usize = 8;
+
+/// What is searched for, and where.
+struct FileSearch<'a> {
+    workspace: &'a Workspace,
+    directory: &'a Resolved,
+    matcher: &'a RegexMatcher,
+    mask: &'a TextMask,
+    /// Files that an editor has open, by real path.
+    open: HashSet<PathBuf>,
+    cancel: &'a CancellationToken,
+    /// Set when nothing more is needed.
+    is_over: AtomicBool,
+}
+
+/// A number of files in the order of the walk, by their paths below the directory.
+type Batch = (usize, Vec<String>);
+
 /// None when it was cancelled.
 fn search(
     workspace: &Workspace,
@@ -102,64 +160,150 @@ fn search(
     mask: &TextMask,
     cancel: &CancellationToken,
 ) -> Option<Results> {
-    let mut searcher = SearcherBuilder::new()
-        .before_context(1)
-        .after_context(1)
-        .binary_detection(BinaryDetection::quit(0))
-        .build();
-    let open: HashSet<PathBuf> =
-        workspace.documents().with_files().into_iter().map(|(path, _)| path).collect();
-    let mut results = Results::default();
+    let open = workspace.documents().with_files().into_iter().map(|(path, _)| path).collect();
+    let search =
+        FileSearch { workspace, directory, matcher, mask, open, cancel, is_over: AtomicBool::new(false) };
     let walk = Walk { recursive: true, leave_out: |name| name == ".git" };
-    for Found { path, .. } in walk.below(directory, workspace.rules(directory)).filter(|found| {
-        found.kind == FoundKind::File
-            && found.access == ReadAccess::Free
-            && pattern.is_none_or(|pattern| pattern.fits(&found.path))
-    }) {
-        if cancel.is_cancelled() {
-            return None;
+    let mut paths = walk
+        .below(directory, workspace.rules(directory))
+        .filter(|found| {
+            found.kind == FoundKind::File
+                && found.access == ReadAccess::Free
+                && pattern.is_none_or(|pattern| pattern.fits(&found.path))
+        })
+        .map(|found| found.path);
+    let mut batches = (0..).map_while(|number| {
+        let batch: Vec<String> = paths.by_ref().take_while(|_| !cancel.is_cancelled()).take(BATCH).collect();
+        (!batch.is_empty()).then_some((number, batch))
+    });
+    let workers = std::thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS);
+    let results = std::thread::scope(|scope| {
+        let (to_search, batches_to_search) = mpsc::sync_channel::<Batch>(AHEAD);
+        let (report, searched) = mpsc::channel();
+        let batches_to_search = Arc::new(Mutex::new(batches_to_search));
+        for _ in 0..workers {
+            let (search, report, batches) = (&search, report.clone(), Arc::clone(&batches_to_search));
+            scope.spawn(move || search.work(&batches, &report));
         }
-        let file = directory.below(&path);
-        // By its other names too.
-        if matches!(workspace.read_access(&file), ReadAccess::Ignored | ReadAccess::Secret) {
-            continue;
+        drop(report);
+        let results = search.merged(&mut batches, to_search, &searched);
+        search.is_over.store(true, Ordering::Relaxed);
+        results
+    });
+    (!cancel.is_cancelled()).then_some(results)
+}
+
+impl FileSearch<'_> {
+    /// Hands out the batches and puts together what is found in them, in the order of the walk, until there is more than
+    /// is shown.
+    fn merged(
+        &self,
+        batches: &mut impl Iterator<Item = Batch>,
+        to_search: mpsc::SyncSender<Batch>,
+        searched: &mpsc::Receiver<(usize, Vec<FileFindings>)>,
+    ) -> Results {
+        let mut results = Results::default();
+        let mut to_search = Some(to_search);
+        // Of batches whose turn has not come.
+        let mut early: HashMap<usize, Vec<FileFindings>> = HashMap::new();
+        let (mut sent, mut next) = (0, 0);
+        loop {
+            while let Some(sender) = to_search.as_ref().filter(|_| sent < next + AHEAD) {
+                let batch = batches.next();
+                match batch.is_some_and(|batch| sender.send(batch).is_ok()) {
+                    true => sent += 1,
+                    // Without a sender the workers end.
+                    false => to_search = None,
+                }
+            }
+            if next == sent {
+                return results;
+            }
+            let Ok((number, found)) = searched.recv() else { return results };
+            early.insert(number, found);
+            while let Some(found) = early.remove(&next) {
+                next += 1;
+                for file in found {
+                    results.add(file);
+                    if results.more {
+                        return results;
+                    }
+                }
+            }
         }
-        let buffer = match open.contains(file.absolute()) {
-            true => workspace.documents().at(file.absolute()),
+    }
+
+    /// Searches batches until there are no more.
+    fn work(
+        &self,
+        batches: &Mutex<mpsc::Receiver<Batch>>,
+        report: &mpsc::Sender<(usize, Vec<FileFindings>)>,
+    ) {
+        let mut searcher = SearcherBuilder::new()
+            .before_context(1)
+            .after_context(1)
+            .binary_detection(BinaryDetection::quit(0))
+            .build();
+        let matcher = self.matcher.clone();
+        let mut reader = self.workspace.file_reader(self.directory);
+        loop {
+            let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok((number, paths)) = next else { return };
+            let mut found = Vec::new();
+            for path in paths {
+                if self.cancel.is_cancelled() || self.is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                found.extend(self.find(&path, &mut reader, &mut searcher, &matcher));
+            }
+            if report.send((number, found)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What is found in a file; none where there is nothing to tell.
+    fn find(
+        &self,
+        path: &str,
+        reader: &mut FileReader<'_>,
+        searcher: &mut Searcher,
+        matcher: &RegexMatcher,
+    ) -> Option<FileFindings> {
+        let file = self.directory.below(path);
+        let mut found = FileFindings::default();
+        let buffer = match self.open.contains(file.absolute()) {
+            true => self.workspace.documents().at(file.absolute()),
             false => None,
         };
         let bytes = match buffer {
+            // By its other names too.
+            Some(_) if self.workspace.read_access(&file) != ReadAccess::Free => return None,
             Some(document) => document.text.as_bytes().to_vec(),
-            None => match read_disk(&file, EDIT_LIMIT) {
-                Ok(bytes) => bytes,
-                // What is too large or no file is never searched, and what is gone has no matches.
-                Err(error) => {
-                    results.unread += usize::from(matches!(error, ReadError::Io { .. }));
-                    continue;
+            None => match reader.read(&file, EDIT_LIMIT) {
+                Ok(bytes) => bytes?,
+                Err(ReadError::Io { .. }) => {
+                    found.is_unread = true;
+                    return Some(found);
                 }
+                // What is too large or no file is never searched, and what is gone has no matches.
+                Err(_) => return None,
             },
         };
         let mut bytes = without_carriage_returns(bytes);
-        if !is_found(&mut searcher, matcher, &bytes) {
-            continue;
+        if !is_found(searcher, matcher, &bytes) {
+            return None;
         }
         // What is masked isn't found either: else a search could spell it out.
-        if let Some(masked) = mask.masked(&String::from_utf8_lossy(&bytes)) {
+        if let Some(masked) = self.mask.masked(&String::from_utf8_lossy(&bytes)) {
             bytes = masked.into_bytes();
-            results.masked += 1;
-        }
-        let mut lines = FileLines { results: &mut results, path: file.display(), begun: false };
-        let searched = searcher.search_slice(matcher, &bytes, &mut lines);
-        let begun = lines.begun;
-        if begun {
-            results.text.push_str("----\n");
+            found.is_masked = true;
         }
         // The sink never fails, and a slice is read without I/O.
-        if searched.is_err() || results.more {
-            break;
-        }
+        let _ = searcher.search_slice(matcher, &bytes, &mut found);
+        found.path = file.display();
+        Some(found)
     }
-    Some(results)
 }
 
 /// Whether anything matches at all.
@@ -197,6 +341,31 @@ struct Results {
 }
 
 impl Results {
+    /// Adds what was found in the next file, as far as it is shown.
+    fn add(&mut self, file: FileFindings) {
+        self.unread += usize::from(file.is_unread);
+        self.masked += usize::from(file.is_masked);
+        if file.pieces.is_empty() {
+            return;
+        }
+        self.text.push_str(&format!("# {}\n", file.path));
+        for piece in file.pieces {
+            match piece {
+                Piece::Match(_) if self.count == RESULTS || self.text.len() > RESULT_BYTES => {
+                    self.more = true;
+                    break;
+                }
+                Piece::Match(line) => {
+                    self.count += 1;
+                    self.text.push_str(&line);
+                }
+                Piece::Context(line) => self.text.push_str(&line),
+                Piece::Break => self.text.push_str("----\n"),
+            }
+        }
+        self.text.push_str("----\n");
+    }
+
     fn into_text(self) -> String {
         let unread = match self.unread {
             0 => String::new(),
@@ -224,46 +393,59 @@ impl Results {
     }
 }
 
-/// Receives the lines of one file.
-struct FileLines<'a> {
-    results: &'a mut Results,
+/// What was found in one file.
+#[derive(Default)]
+struct FileFindings {
     path: String,
-    begun: bool,
+    pieces: Vec<Piece>,
+    /// How many of the pieces are matches, and their text in bytes.
+    matches: usize,
+    bytes: usize,
+    /// Whether it could not be read.
+    is_unread: bool,
+    /// Whether it had something that looks like a secret.
+    is_masked: bool,
 }
 
-impl FileLines<'_> {
-    fn push(&mut self, number: Option<u64>, line: &[u8]) {
-        if !self.begun {
-            self.begun = true;
-            self.results.text.push_str(&format!("# {}\n", self.path));
-        }
+/// A piece of what is shown of a file.
+enum Piece {
+    /// A line that matches.
+    Match(String),
+    /// A line beside one.
+    Context(String),
+    /// Lines are left out here.
+    Break,
+}
+
+impl FileFindings {
+    fn line(&mut self, number: Option<u64>, line: &[u8]) -> String {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches(['\n', '\r']);
-        let number = number.unwrap_or_default();
-        self.results.text.push_str(&format!("{number:>3} | {}\n", cut(line, LINE_CHARACTERS)));
+        let text = format!("{:>3} | {}\n", number.unwrap_or_default(), cut(line, LINE_CHARACTERS));
+        self.bytes += text.len();
+        text
     }
 }
 
-impl Sink for FileLines<'_> {
+impl Sink for FileFindings {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if self.results.count == RESULTS || self.results.text.len() > RESULT_BYTES {
-            self.results.more = true;
-            return Ok(false);
-        }
-        self.results.count += 1;
-        self.push(found.line_number(), found.bytes());
-        Ok(true)
+        let line = self.line(found.line_number(), found.bytes());
+        self.pieces.push(Piece::Match(line));
+        self.matches += 1;
+        // One more than is shown, to know that there is more.
+        Ok(self.matches <= RESULTS && self.bytes <= RESULT_BYTES)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        self.push(context.line_number(), context.bytes());
+        let line = self.line(context.line_number(), context.bytes());
+        self.pieces.push(Piece::Context(line));
         Ok(true)
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        self.results.text.push_str("----\n");
+        self.pieces.push(Piece::Break);
         Ok(true)
     }
 }
@@ -299,6 +481,22 @@ mod tests {
              # z.md\n  1 | hit\n  2 | hit\n----\n"
         );
         assert_eq!(found(&fixture, "absent").await, "No results found.");
+    }
+
+    #[tokio::test]
+    async fn many_files_are_searched_in_the_order_of_their_names() {
+        let files: Vec<(String, &str)> = (0..3 * BATCH * AHEAD / 20)
+            .map(|number| (format!("d{}/f{number}", number % 7), if number % 2 == 0 { "hit" } else { "" }))
+            .collect();
+        let fixture = Fixture::new(&files.iter().map(|(name, text)| (&**name, *text)).collect::<Vec<_>>());
+        let text = found(&fixture, "hit").await;
+        let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+        let mut expected: Vec<(usize, usize)> =
+            (0..files.len()).step_by(2).map(|number| (number % 7, number)).collect();
+        expected.sort_unstable();
+        let expected: Vec<String> =
+            expected.iter().map(|(directory, file)| format!("d{directory}/f{file}")).collect();
+        assert_eq!(shown, expected);
     }
 
     #[tokio::test]

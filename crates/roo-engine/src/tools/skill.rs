@@ -1,11 +1,51 @@
 //! `skill`: the instructions of a skill, read when the model asks for them.
 
-use super::Outcome;
+use futures_util::future::BoxFuture;
+
+use super::{Outcome, ToolContext};
 use crate::customization::{Skill, read_body};
+use crate::policy::{Action, Checked, Gate, Permitted, Refusal, RefusalRule, Tool, ToolCallContext};
 use roo_protocol::event::ToolStatus;
 
+/// Loads the instructions of a skill.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// The skill.
+    pub(crate) skill: Skill,
+    /// What it is to be used on.
+    pub(crate) arguments: Option<String>,
+}
+
+impl Tool for roo_catalog::Skill {
+    /// A skill is what the user put there for models to read, so nobody is asked.
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let mode = subject.mode;
+        let skills = gate.policy_context().customization.skills();
+        let Some(skill) = skills.find(&self.name, &mode.slug) else {
+            let known: Vec<&str> =
+                skills.of_mode(&mode.slug).iter().map(|skill| skill.name.as_str()).collect();
+            let text = match known.as_slice() {
+                [] => "There are no skills here.".to_owned(),
+                known => format!("There is no skill '{}'. The skills are {}.", self.name, known.join(", ")),
+            };
+            return Err(Refusal::mistake(RefusalRule::Skill, text));
+        };
+        Ok(Checked::Free {
+            rule: "skill",
+            reason: "it only loads instructions that were put there for models",
+            action: Some(Box::new(Load { skill: skill.clone(), arguments: self.arguments })),
+        })
+    }
+}
+
+impl Action for Load {
+    fn run<'a>(self: Box<Self>, _: Permitted, _: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(run(self.skill, self.arguments))
+    }
+}
+
 /// Loads a skill.
-pub async fn run(skill: Skill, arguments: Option<String>) -> Outcome {
+async fn run(skill: Skill, arguments: Option<String>) -> Outcome {
     let work = move || {
         let summary = format!("Loaded the skill {}", skill.name);
         read_body(&skill).map(|body| (skill.result(arguments.as_deref(), &body), summary))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::policy::{GitUse, Signing, SigningMethod};
 use roo_protocol::rule::SandboxAccess;
-use roo_sandbox::egress::{EgressDecision, Reason};
+use roo_sandbox::egress::{EgressDecision, HostPattern, Preset, Reason};
 use roo_sandbox::exec::sandbox::{Confinement, Network, credentials, personal};
 use roo_text::render::exact_line;
 use roo_workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
@@ -407,19 +407,28 @@ impl Findings<'_> {
         self.names.push("signing".to_owned());
     }
 
-    /// A host is offered by its name, never one that is closed for what it leads to.
+    /// A host is offered by its name, never one that is closed for what it leads to. The hosts of a package manager are
+    /// offered together: it needs the others next.
     fn host(&mut self, refused: &EgressDecision, may_be_granted: bool) {
         let shown = exact_line(&format!("{}:{}", refused.host, refused.port));
         let is_offered = may_be_granted && refused.reason == Reason::NoRule;
-        let patterns: Vec<String> =
-            refused.grant().iter().filter(|_| is_offered).map(ToString::to_string).collect();
-        let is_declined = patterns.iter().any(|pattern| self.declined.hosts.contains(pattern));
+        let exact = refused.grant();
+        let has_declined = |pattern: &HostPattern| self.declined.hosts.contains(&pattern.to_string());
+        let is_declined = is_offered && exact.iter().any(has_declined);
+        let preset = exact.first().and_then(Preset::with_host);
+        let offered = preset.map_or(exact.as_slice(), |preset| preset.hosts.as_slice());
+        let offered = offered.iter().filter(|pattern| is_offered && !is_declined && !has_declined(pattern));
+        let offered: Vec<String> = offered.map(ToString::to_string).collect();
         self.lines.push(match is_declined {
             true => format!("{shown} can't be reached: the user has refused that"),
             false => format!("{shown} can't be reached: {} (setting sandbox.network)", refused.reason),
         });
         self.names.push(shown);
-        self.grantable.hosts.extend(patterns.into_iter().filter(|_| !is_declined));
+        for host in offered {
+            if !self.grantable.hosts.contains(&host) {
+                self.grantable.hosts.push(host);
+            }
+        }
     }
 
     /// A socket is offered by its path, but not one among what commands must not see.
@@ -457,8 +466,8 @@ impl Findings<'_> {
             text.push_str(&format!("\n- and {more} more"));
         }
         text.push_str("\nThat is the user's to decide: don't try to get around it.");
-        let SandboxAccess { readable, writable, .. } = &self.grantable;
-        if !(readable.is_empty() && writable.is_empty()) {
+        // What signs is offered with the next command that makes a commit, whatever that is.
+        if !(SandboxAccess { signing_keys: vec![], ..self.grantable.clone() }).is_empty() {
             text.push_str(
                 " If the task needs it, make exactly this call once more, and the user is asked to grant it.",
             );
@@ -615,7 +624,7 @@ mod tests {
             SandboxAccess { hosts: vec!["registry.example.com:443".into()], ..SandboxAccess::default() };
         assert_eq!(offered.grantable, access);
         assert!(
-            offered.text.contains("- registry.example.com:443 can't be reached: no rule names this host (setting sandbox.network)\n- metadata"),
+            offered.text.contains("- registry.example.com:443 can't be reached: no rule matches this host (setting sandbox.network)\n- metadata"),
             "{}",
             offered.text
         );
@@ -624,6 +633,23 @@ mod tests {
         let declined = explained(true, &access);
         assert_eq!(declined.grantable, SandboxAccess::default());
         assert!(declined.text.contains("registry.example.com:443 can't be reached: the user has refused"));
+    }
+
+    #[test]
+    fn the_hosts_of_a_package_manager_are_offered_together() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let hosts = [refused("index.crates.io", Reason::NoRule), refused("static.crates.io", Reason::NoRule)];
+        let offered = |declined: &SandboxAccess| {
+            let ended = Ended { refused_hosts: &hosts, declined, ..ended(&confinement) };
+            explain(&ended, &case.fixture.context.workspace, Some(&case.home)).grantable.hosts
+        };
+        let cargo =
+            ["index.crates.io:443", "static.crates.io:443", "crates.io:443", "static.rust-lang.org:443"];
+        assert_eq!(offered(&SandboxAccess::default()), cargo);
+        let declined =
+            SandboxAccess { hosts: vec!["static.crates.io:443".into()], ..SandboxAccess::default() };
+        assert_eq!(offered(&declined), [cargo[0], cargo[2], cargo[3]]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where the user's files live, by the XDG base directory specification.
+//! Directories of the user's files, by the XDG base directory specification.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 /// The directories of one user. A value, so that tests and the command line can put them anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directories {
-    /// What the user writes: `config.yaml`, `custom-modes.yaml`.
+    /// Directory of the files that the user writes: `config.yaml`, `custom-modes.yaml`.
     pub config: PathBuf,
-    /// What the server keeps: logs and blobs.
+    /// Directory of the files that the server keeps: logs and blobs.
     pub state: PathBuf,
     /// The user's home, for what several programs read: `.roo`, `.agents`. None when it is not known.
     pub home: Option<PathBuf>,
@@ -17,10 +17,10 @@ pub struct Directories {
 /// Nothing says where the user's files live.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "There is no place for the user's {purpose}: neither {variable} nor HOME is an absolute path. Set one of them."
+    "No directory for the user's {purpose}: neither {variable} nor HOME is an absolute path. Set one of them."
 )]
 pub struct NoHome {
-    /// What the directory is for.
+    /// Purpose of the directory, for messages.
     pub purpose: &'static str,
     /// The variable that names it.
     pub variable: &'static str,
@@ -47,7 +47,7 @@ impl Directories {
         })
     }
 
-    /// What a workspace folder holds besides a project, if it does: all of the user's home directory, or of the
+    /// Returns what a workspace folder holds besides a project, if it does: all of the user's home directory, or of the
     /// machine. Both paths are real.
     pub fn too_wide(&self, folder: &Path) -> Option<&'static str> {
         let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
@@ -108,7 +108,7 @@ mod tests {
         let error = find(&[("XDG_CONFIG_HOME", "/c")]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "There is no place for the user's logs: neither XDG_STATE_HOME nor HOME is an absolute path. \
+            "No directory for the user's logs: neither XDG_STATE_HOME nor HOME is an absolute path. \
              Set one of them."
         );
     }

@@ -1,14 +1,14 @@
-//! How deep YAML nests brackets, in one pass and before the library reads it: the library's own limit comes
-//! after a scan that takes quadratic time on deep brackets.
+//! Limit on the nesting of brackets in YAML, checked in one pass before the library reads it: the library's own limit
+//! comes after a scan that takes quadratic time on deep brackets.
 
 use super::yaml::Position;
 
-/// How deep brackets may nest.
+/// Maximum nesting of brackets.
 pub(super) const LIMIT: usize = 128;
 
-/// What a scanner is in between brackets, where indentation has no meaning.
+/// State of the scanner between brackets, where indentation has no meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ScannerState {
     /// Something may begin.
     Start,
     /// Behind a `-` that begins something.
@@ -33,7 +33,7 @@ enum State {
     Verbatim,
 }
 
-/// Where brackets nest deeper than [`LIMIT`]; none when they nowhere do.
+/// Returns the position at which brackets are nested deeper than [`LIMIT`], if they are.
 ///
 /// Which bracket opens something and which is but text depends on all that stands before it. So every
 /// opening bracket counts as one that might, all of them are followed at once, and of those in the same
@@ -48,9 +48,9 @@ fn deeper_than(limit: usize, text: &str) -> Option<Position> {
     }
     let (mut line, mut column) = (1, 1);
     // Each state at most once.
-    let (mut followed, mut next) = (Vec::<(State, usize)>::new(), Vec::<(State, usize)>::new());
+    let (mut followed, mut next) = (Vec::<(ScannerState, usize)>::new(), Vec::<(ScannerState, usize)>::new());
     for c in text.chars() {
-        let opened = matches!(c, '[' | '{').then_some((State::Start, 1));
+        let opened = matches!(c, '[' | '{').then_some((ScannerState::Start, 1));
         for (state, depth) in followed.drain(..).map(|(state, depth)| step(state, depth, c)).chain(opened) {
             match next.iter_mut().find(|(known, _)| *known == state) {
                 _ if depth == 0 => {}
@@ -65,60 +65,60 @@ fn deeper_than(limit: usize, text: &str) -> Option<Position> {
     None
 }
 
-/// What the scanner does with the next character.
-fn step(state: State, depth: usize, c: char) -> (State, usize) {
+/// Advances the scanner by one character.
+fn step(state: ScannerState, depth: usize, c: char) -> (ScannerState, usize) {
     let next = match state {
-        State::Start => return start(depth, c),
-        State::Plain => return plain(depth, c),
-        State::PlainBlank if c == '#' => State::Comment,
-        State::PlainBlank => return plain(depth, c),
-        State::Dash | State::PlainColon if is_blank(c) => State::Start,
-        State::Dash | State::PlainColon => return plain(depth, c),
-        State::Comment if is_break(c) => State::Start,
-        State::Comment => State::Comment,
-        State::Single if c == '\'' => State::SingleQuote,
-        State::Single => State::Single,
-        State::SingleQuote if c == '\'' => State::Single,
-        State::SingleQuote => return start(depth, c),
-        State::Double if c == '"' => State::Start,
-        State::Double if c == '\\' => State::Escape,
-        State::Double | State::Escape => State::Double,
-        State::Anchor if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') => State::Anchor,
-        State::Anchor => return start(depth, c),
-        State::TagStart if c == '<' => State::Verbatim,
-        State::TagStart | State::Tag if is_blank(c) || c == ',' => State::Start,
-        State::TagStart | State::Tag => State::Tag,
-        State::Verbatim if c == '>' => State::Start,
-        State::Verbatim => State::Verbatim,
+        ScannerState::Start => return start(depth, c),
+        ScannerState::Plain => return plain(depth, c),
+        ScannerState::PlainBlank if c == '#' => ScannerState::Comment,
+        ScannerState::PlainBlank => return plain(depth, c),
+        ScannerState::Dash | ScannerState::PlainColon if is_blank(c) => ScannerState::Start,
+        ScannerState::Dash | ScannerState::PlainColon => return plain(depth, c),
+        ScannerState::Comment if is_break(c) => ScannerState::Start,
+        ScannerState::Comment => ScannerState::Comment,
+        ScannerState::Single if c == '\'' => ScannerState::SingleQuote,
+        ScannerState::Single => ScannerState::Single,
+        ScannerState::SingleQuote if c == '\'' => ScannerState::Single,
+        ScannerState::SingleQuote => return start(depth, c),
+        ScannerState::Double if c == '"' => ScannerState::Start,
+        ScannerState::Double if c == '\\' => ScannerState::Escape,
+        ScannerState::Double | ScannerState::Escape => ScannerState::Double,
+        ScannerState::Anchor if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') => ScannerState::Anchor,
+        ScannerState::Anchor => return start(depth, c),
+        ScannerState::TagStart if c == '<' => ScannerState::Verbatim,
+        ScannerState::TagStart | ScannerState::Tag if is_blank(c) || c == ',' => ScannerState::Start,
+        ScannerState::TagStart | ScannerState::Tag => ScannerState::Tag,
+        ScannerState::Verbatim if c == '>' => ScannerState::Start,
+        ScannerState::Verbatim => ScannerState::Verbatim,
     };
     (next, depth)
 }
 
-/// Where something may begin.
-fn start(depth: usize, c: char) -> (State, usize) {
+/// Handles a character at a position where a value may begin.
+fn start(depth: usize, c: char) -> (ScannerState, usize) {
     let next = match c {
-        '[' | '{' => return (State::Start, depth + 1),
-        ']' | '}' => return (State::Start, depth - 1),
-        '#' => State::Comment,
-        '\'' => State::Single,
-        '"' => State::Double,
-        '&' | '*' => State::Anchor,
-        '!' => State::TagStart,
-        '-' => State::Dash,
-        ',' | ':' | '?' => State::Start,
-        _ if is_blank(c) => State::Start,
-        _ => State::Plain,
+        '[' | '{' => return (ScannerState::Start, depth + 1),
+        ']' | '}' => return (ScannerState::Start, depth - 1),
+        '#' => ScannerState::Comment,
+        '\'' => ScannerState::Single,
+        '"' => ScannerState::Double,
+        '&' | '*' => ScannerState::Anchor,
+        '!' => ScannerState::TagStart,
+        '-' => ScannerState::Dash,
+        ',' | ':' | '?' => ScannerState::Start,
+        _ if is_blank(c) => ScannerState::Start,
+        _ => ScannerState::Plain,
     };
     (next, depth)
 }
 
 /// In plain text.
-fn plain(depth: usize, c: char) -> (State, usize) {
+fn plain(depth: usize, c: char) -> (ScannerState, usize) {
     match c {
         '[' | '{' | ']' | '}' | ',' => start(depth, c),
-        ':' => (State::PlainColon, depth),
-        _ if is_blank(c) => (State::PlainBlank, depth),
-        _ => (State::Plain, depth),
+        ':' => (ScannerState::PlainColon, depth),
+        _ if is_blank(c) => (ScannerState::PlainBlank, depth),
+        _ => (ScannerState::Plain, depth),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where settings come from: each layer goes over those before it, the workspace only tightens.
+//! Layers of settings: each layer goes over those before it, the workspace only tightens.
 //!
 //! From weak to strong: built-in defaults, the user's `config.yaml`, the client's
 //! `initializationOptions`, command-line flags. These are the user's own. What a workspace says
@@ -23,7 +23,7 @@ const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"]
 /// Settings that a workspace can tighten.
 const TIGHTENED: [&str; 6] = ["autoApprove", "intents", "limits", "protected", "redactSecrets", "sandbox"];
 
-/// Where a setting came from.
+/// Source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The user's settings file.
@@ -47,7 +47,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What is wrong with one setting. Shown as `config.yaml:3:13: limits.requests: …`.
+/// Problem with one setting. Shown as `config.yaml:3:13: limits.requests: …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The layer.
@@ -56,7 +56,7 @@ pub struct Problem {
     pub position: Option<Position>,
     /// The key, such as `limits.requests`; empty when the layer as a whole is meant.
     pub path: String,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -81,7 +81,7 @@ pub struct Layer {
     origin: Origin,
     /// The text that the values were read from, for positions.
     text: Option<String>,
-    /// Whether the keys stand below `roo`.
+    /// True if the keys stand below `roo`.
     nested: bool,
     keys: Map<String, Value>,
 }
@@ -160,8 +160,8 @@ impl Layer {
         Ok(Some(layer))
     }
 
-    /// Where the layer says something of a setting, such as `limits.requests`: its origin, with the line in a
-    /// file. None when it leaves the setting to weaker layers.
+    /// Reports whether the layer sets a key, such as `limits.requests`: its origin, with the line in a file. None when
+    /// it leaves the setting to weaker layers.
     pub fn tells(&self, key: &str) -> Option<String> {
         let pattern: Vec<&str> = key.split('.').collect();
         let (path, value) = values_at(&self.keys, &pattern, &[]).into_iter().next()?;
@@ -235,7 +235,9 @@ impl Layer {
             given.retain(|(_, value)| !value.is_null() && Some(*value) != default);
             given
         });
-        let idle = idle.map(|(path, _)| self.problem(&path, "this setting has no effect yet".to_owned()));
+        let idle = idle.map(|(path, _)| {
+            self.problem(&path, "this setting is not supported yet and has no effect".to_owned())
+        });
         unknown.chain(idle).collect()
     }
 }
@@ -459,7 +461,7 @@ fn typed<T: DeserializeOwned>(value: Value) -> Result<T, (Vec<Step>, String)> {
     })
 }
 
-/// What is wrong with a value, without the value: who puts a key in the wrong place must not find it in
+/// Describes a problem with a value without repeating the value: who puts a key in the wrong place must not find it in
 /// messages and logs.
 fn without_value(message: &str) -> String {
     let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
@@ -470,8 +472,8 @@ fn without_value(message: &str) -> String {
 /// Rust's names of types mean nothing to who writes settings.
 fn plain(message: &str) -> String {
     let names = [
-        ("expected u32", "expected a whole number from 0"),
-        ("expected u64", "expected a whole number from 0"),
+        ("expected u32", "expected a whole number of 0 or more"),
+        ("expected u64", "expected a whole number of 0 or more"),
         ("expected f64", "expected a number"),
         ("expected a sequence", "expected a list"),
         ("invalid type: sequence", "invalid type: list"),
@@ -576,7 +578,7 @@ redactSecrets: false
         let unknown = |problem: &Problem| problem.message.contains("unknown key");
         assert!(!loaded.warnings.iter().any(unknown), "{:?}", loaded.warnings);
         let profile = &loaded.settings.profiles["main"];
-        assert_eq!(profile.tool_protocol, ToolProtocol::Xml);
+        assert_eq!(profile.tool_protocol(), ToolProtocol::Xml);
         assert_eq!((profile.timeouts.first_byte_sec, profile.timeouts.idle_sec), (5, 120));
         assert_eq!(profile.price_per_million.unwrap().cache_write, 3.75);
         assert_eq!(loaded.settings.intents.require, RequireIntent::All);
@@ -592,7 +594,7 @@ redactSecrets: false
         let error = load([yaml("mode: code\nlimits:\n  requests: many\n")]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "/c/config.yaml:3:13: limits.requests: invalid type: string \"many\", expected a whole number from 0"
+            "/c/config.yaml:3:13: limits.requests: invalid type: string \"many\", expected a whole number of 0 or more"
         );
         let error = load([options(json!({ "roo": { "autoApprove": { "execute": { "allow": ["rm"] } } } }))]);
         assert_eq!(
@@ -619,7 +621,7 @@ redactSecrets: false
             ),
             (
                 "profiles: {x: {provider: openai, maxTokens: sk-1}}\n",
-                "profiles.x.maxTokens: invalid type: string, expected a whole number from 0",
+                "profiles.x.maxTokens: invalid type: string, expected a whole number of 0 or more",
             ),
             (
                 "profiles: {x: {provider: openai, apiKeyEnv: 123456}}\n",
@@ -627,7 +629,8 @@ redactSecrets: false
             ),
             (
                 "profiles: {x: {provider: sk-1}}\n",
-                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `scripted`",
+                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `openai-responses`, \
+                 `gemini`, `openrouter`, `ollama`, `lm-studio`, `llama-cpp`, `vllm`, `litellm`, `scripted`",
             ),
         ] {
             let told = load([yaml(text)]).unwrap_err().to_string();
@@ -655,14 +658,14 @@ redactSecrets: false
         // It would allow every command.
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], []]}}\n")]).unwrap_err();
         assert_eq!(error.path, "autoApprove.execute.allow");
-        assert_eq!(error.message, "entry 2 names no program");
+        assert_eq!(error.message, "entry 2 doesn't name a program");
     }
 
     #[test]
     fn a_star_denies_every_command_and_allows_none() {
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], ['*']]}}\n")]).unwrap_err();
         assert_eq!(error.path, "autoApprove.execute.allow");
-        assert!(error.message.contains("entry 2 is meant for every command"), "{error}");
+        assert!(error.message.contains("entry 2 would match every command"), "{error}");
         assert!(load([yaml("autoApprove: {execute: {deny: [['*']]}}\n")]).is_ok());
     }
 
@@ -730,7 +733,7 @@ redactSecrets: false
     #[test]
     fn a_broken_file_is_an_error_with_place() {
         let error = Layer::from_yaml(Path::new("/c/config.yaml"), "mode: ask\nmode: code\n").unwrap_err();
-        assert_eq!(error.to_string(), "/c/config.yaml:2:1: the key 'mode' is there twice; keep one");
+        assert_eq!(error.to_string(), "/c/config.yaml:2:1: duplicate key 'mode'; keep one");
         let error = Layer::from_yaml(Path::new("/c/config.yaml"), "- mode\n").unwrap_err();
         assert_eq!(error.to_string(), "/c/config.yaml:1:1: expected settings as `key: value`");
     }
@@ -761,7 +764,7 @@ redactSecrets: false
         )])
         .unwrap();
         let warnings: Vec<String> = loaded.warnings.iter().map(Problem::to_string).collect();
-        let text = "this setting has no effect yet";
+        let text = "this setting is not supported yet and has no effect";
         assert_eq!(
             warnings,
             [
@@ -873,9 +876,12 @@ redactSecrets: false
     #[test]
     fn protected_names_are_patterns() {
         let error = load([yaml("protected: [infra/, 'a{']\n")]).unwrap_err().to_string();
-        assert!(error.starts_with("/c/config.yaml:1:12: protected: entry 2 is no pattern: "), "{error}");
+        assert!(
+            error.starts_with("/c/config.yaml:1:12: protected: entry 2 is not a valid pattern: "),
+            "{error}"
+        );
         let error = load([yaml("protected: [' ']\n")]).unwrap_err().to_string();
-        assert!(error.ends_with("protected: entry 1 is no pattern"), "{error}");
+        assert!(error.ends_with("protected: entry 1 is not a pattern"), "{error}");
     }
 
     #[test]

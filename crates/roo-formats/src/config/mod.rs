@@ -4,16 +4,21 @@
 //! `roo_model::providers`; what a limit or an approval rule leads to is decided where it is asked.
 
 mod directories;
+pub mod edit;
 mod flow_depth;
 mod layers;
+mod model_catalogue;
 mod profile;
+mod provider;
 mod settings;
 mod variables;
 pub mod yaml;
 
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
-pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts, ToolChoice};
+pub use model_catalogue::CatalogueModel;
+pub use profile::{Headers, Price, Profile, Reasoning, Timeouts, ToolChoice};
+pub use provider::{PROVIDERS, Provider, ProviderSpec, WireFormat};
 pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, ExecuteMode, IntentSettings, Limits, ModeSettings, RequireIntent,
     RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,

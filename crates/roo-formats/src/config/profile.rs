@@ -7,24 +7,30 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::model_catalogue::CatalogueModel;
+use super::provider::{Provider, WireFormat};
 use super::settings::{amount, optional_argv};
-use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
+use roo_catalog::{Group, TOOLS, ToolId, ToolName, ToolProtocol};
 use roo_protocol::task::Usage;
 
 /// One named way to reach a model. What is left out is the provider's own default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
-    /// The wire format.
+    /// Who serves the model.
     pub provider: Provider,
-    /// The endpoint: for `anthropic` the host's root, for `openai` up to and with `/v1`.
+    /// What requests look like, where it is not what the provider usually speaks: a gateway may speak several.
+    #[serde(default)]
+    pub wire_format: Option<WireFormat>,
+    /// The endpoint. Anthropic's Messages take the host's root, the others take everything up to and with the version,
+    /// such as `/v1`.
     #[serde(default)]
     pub base_url: Option<String>,
     /// The model's name at the endpoint.
     #[serde(default)]
     pub model: Option<String>,
     /// The environment variable that holds the key. Without it and without a command, the provider's
-    /// usual variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`), for the provider's own endpoint only.
+    /// usual variable (such as `ANTHROPIC_API_KEY`), for the provider's own endpoint only.
     #[serde(default)]
     pub api_key_env: Option<String>,
     /// A command (argv, no shell, at most 10 s) that prints the key. Wins over the environment.
@@ -33,9 +39,9 @@ pub struct Profile {
     /// Further HTTP headers; they win over our own.
     #[serde(default)]
     pub headers: Headers,
-    /// How the model is asked to call tools.
+    /// How the model is asked to call tools. When left out, natively, unless the catalogue knows that it can't.
     #[serde(default)]
-    pub tool_protocol: ToolProtocol,
+    pub tool_protocol: Option<ToolProtocol>,
     /// Tools that this model gets besides, where its mode has their group: `apply_patch`. When left out, the
     /// models of the GPT-5 and Codex families get it, and a script.
     #[serde(default)]
@@ -44,7 +50,7 @@ pub struct Profile {
     /// and what steers the conversation.
     #[serde(default)]
     pub excluded_tools: Vec<String>,
-    /// How many tokens a request and its answer may have together.
+    /// How many tokens a request and its answer may have together. When left out, what the catalogue knows.
     #[serde(default)]
     pub context_window: Option<u64>,
     /// How many tokens an answer may have.
@@ -56,7 +62,8 @@ pub struct Profile {
     /// Sampling temperature.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// Prices in US dollars for a million tokens; without them costs count as unknown.
+    /// Prices in US dollars for a million tokens. When left out, those that the catalogue knows for the provider's own
+    /// endpoint; otherwise costs count as unknown.
     #[serde(default)]
     pub price_per_million: Option<Price>,
     /// How long the endpoint may be silent.
@@ -68,20 +75,82 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// A provider with everything that follows from it, and no model yet.
+    pub fn new(provider: Provider) -> Self {
+        Self {
+            provider,
+            wire_format: None,
+            base_url: None,
+            model: None,
+            api_key_env: None,
+            api_key_command: None,
+            headers: Headers::default(),
+            tool_protocol: None,
+            included_tools: None,
+            excluded_tools: Vec::new(),
+            context_window: None,
+            max_tokens: None,
+            reasoning: None,
+            temperature: None,
+            price_per_million: None,
+            timeouts: Timeouts::default(),
+            script: None,
+        }
+    }
+
+    /// What its requests look like.
+    pub fn wire_format(&self) -> WireFormat {
+        self.wire_format.unwrap_or(self.provider.spec().wire_format)
+    }
+
+    /// What the catalogue knows of its model.
+    pub fn known(&self) -> Option<&'static CatalogueModel> {
+        CatalogueModel::find(self.provider, self.model.as_deref()?.trim())
+    }
+
+    /// How the model is asked to call tools.
+    pub fn tool_protocol(&self) -> ToolProtocol {
+        let known = || self.known().filter(|model| !model.native_tools).map(|_| ToolProtocol::Xml);
+        self.tool_protocol.or_else(known).unwrap_or_default()
+    }
+
+    /// How many tokens a request and its answer may have together, where that is known.
+    pub fn context_window(&self) -> Option<u64> {
+        self.context_window.or_else(|| Some(self.known()?.window))
+    }
+
+    /// What tokens cost, where that is known. Another endpoint than the provider's own has prices of its own.
+    pub fn prices(&self) -> Option<Price> {
+        let known = || match self.provider.spec().free {
+            true => Some(Price::default()),
+            false => self.known().map(|model| model.price),
+        };
+        self.price_per_million.or_else(|| self.base_url.is_none().then(known)?)
+    }
+
+    /// Whether the model is played from a file.
+    pub fn plays_script(&self) -> bool {
+        self.wire_format() == WireFormat::Script
+    }
+
     /// Which tools its model gets.
     pub fn tools(&self) -> ToolChoice {
-        let named = |names: &[String]| names.iter().filter_map(|name| ToolName::parse(name)).collect();
+        let named = |names: &[String]| names.iter().filter_map(|name| ToolId::of_call(name)).collect();
         let included = match &self.included_tools {
             Some(names) => named(names),
             // A script calls what it calls.
-            None if self.provider == Provider::Scripted => return ToolChoice::all(),
-            None if self.model.as_deref().is_some_and(patches) => BTreeSet::from([ToolName::ApplyPatch]),
+            None if self.plays_script() => return ToolChoice::all(),
+            None if self.model.as_deref().is_some_and(patches) => {
+                BTreeSet::from([ToolId::from(ToolName::ApplyPatch)])
+            }
             None => BTreeSet::new(),
         };
-        let mut excluded: BTreeSet<ToolName> = named(&self.excluded_tools);
+        let mut excluded: BTreeSet<ToolId> = named(&self.excluded_tools);
         excluded.retain(|tool| {
-            matches!(tool.spec().group, Group::Read | Group::Edit | Group::Command)
-                && *tool != ToolName::WriteToFile
+            tool.built_in().map(ToolName::spec).is_none_or(|spec| {
+                matches!(spec.group, Group::Read | Group::Edit | Group::Command | Group::Mcp)
+                    && !spec.is_in_every_mode
+            })
         });
         ToolChoice { included, excluded }
     }
@@ -97,44 +166,23 @@ fn patches(model: &str) -> bool {
 /// Which of its mode's tools a model gets. Names of tools that don't exist here change nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChoice {
-    included: BTreeSet<ToolName>,
-    excluded: BTreeSet<ToolName>,
+    included: BTreeSet<ToolId>,
+    excluded: BTreeSet<ToolId>,
 }
 
 impl ToolChoice {
     /// What every model gets, and the opt-in tools as well.
     pub fn all() -> Self {
-        let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in()).map(|spec| spec.name);
+        let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in).map(|spec| spec.name.into());
         Self { included: opt_in.collect(), excluded: BTreeSet::new() }
     }
 
     /// Whether the model gets the tool, if its mode has it.
-    pub fn has(&self, tool: ToolName) -> bool {
-        let included = !tool.spec().is_opt_in() || self.included.contains(&tool);
+    pub fn has(&self, tool: impl Into<ToolId>) -> bool {
+        let tool = tool.into();
+        let is_opt_in = tool.built_in().is_some_and(|tool| tool.spec().is_opt_in);
+        let included = !is_opt_in || self.included.contains(&tool);
         included && !self.excluded.contains(&tool)
-    }
-}
-
-/// A wire format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    /// Anthropic's Messages.
-    Anthropic,
-    /// OpenAI's Chat Completions, as many servers speak it.
-    OpenAi,
-    /// A model played from a script, without a network.
-    Scripted,
-}
-
-impl Provider {
-    /// Its name in the settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Scripted => "scripted",
-        }
     }
 }
 
@@ -246,6 +294,29 @@ mod tests {
         assert!(named(&["apply_patch", "edit_file"]));
         assert!(!named(&[]), "what the profile says counts");
         assert!(!ToolChoice::default().has(ToolName::ApplyPatch));
+    }
+
+    #[test]
+    fn what_the_catalogue_knows_counts_where_the_profile_says_nothing() {
+        let profile = |value| serde_json::from_value::<Profile>(value).unwrap();
+        let named = profile(serde_json::json!({ "provider": "anthropic", "model": "claude-sonnet-4-5" }));
+        assert_eq!(named.prices().unwrap().output, 15.0);
+        assert_eq!((named.context_window(), named.tool_protocol()), (Some(200_000), ToolProtocol::Native));
+        let own = profile(serde_json::json!({
+            "provider": "anthropic", "model": "claude-sonnet-4-5", "contextWindow": 1_000_000,
+            "pricePerMillion": { "input": 6 }, "toolProtocol": "xml",
+        }));
+        assert_eq!(own.prices().unwrap(), Price { input: 6.0, ..Price::default() });
+        assert_eq!((own.context_window(), own.tool_protocol()), (Some(1_000_000), ToolProtocol::Xml));
+        let elsewhere = profile(serde_json::json!({
+            "provider": "anthropic", "model": "claude-sonnet-4-5", "baseUrl": "https://models.example",
+        }));
+        assert_eq!(elsewhere.prices(), None);
+        assert_eq!(elsewhere.context_window(), Some(200_000));
+        let local = profile(serde_json::json!({ "provider": "ollama", "model": "qwen3" }));
+        assert_eq!((local.prices(), local.context_window()), (Some(Price::default()), None));
+        let unknown = profile(serde_json::json!({ "provider": "openai", "model": "gpt-0" }));
+        assert_eq!((unknown.prices(), unknown.context_window()), (None, None));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use roo_text::name_patterns::NamePatterns;
 pub struct Settings {
     /// The version of `roo/*` that the client speaks. Without it the client gets plain LSP.
     pub protocol_version: Option<u32>,
-    /// Whether the client answers `roo/document/save`.
+    /// True if the client answers `roo/document/save`.
     pub document_save: bool,
     /// The slug of a new request's mode.
     pub mode: String,
@@ -26,21 +26,21 @@ pub struct Settings {
     pub profiles: BTreeMap<String, Profile>,
     /// Settings of single modes, by slug.
     pub modes: BTreeMap<String, ModeSettings>,
-    /// What may run without asking.
+    /// Actions that may run without asking.
     pub auto_approve: AutoApprove,
     /// Paths that agents change only when asked, besides those that are protected anyway: patterns as in
     /// `.gitignore`, relative to each workspace folder.
     #[serde(deserialize_with = "patterns")]
     pub protected: Vec<String>,
-    /// When a task needs a declared intent.
+    /// Rules for when a task needs a declared intent.
     pub intents: IntentSettings,
-    /// Where a request stops and asks.
+    /// Limits at which a request stops and asks.
     pub limits: Limits,
-    /// What bounds commands.
+    /// Bounds of commands.
     pub sandbox: SandboxSettings,
     /// Mask keys, tokens and passwords in what commands print and agents read, before models, clients and logs get it.
     pub redact_secrets: bool,
-    /// What a task is told about the project and the machine before it begins.
+    /// Facts about the project and the machine that a task is told before it begins.
     pub system_context: SystemContext,
 }
 
@@ -83,7 +83,7 @@ pub struct ModeSettings {
     pub can_delegate_to: Vec<String>,
 }
 
-/// What may run without asking.
+/// Actions that may run without asking.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AutoApprove {
@@ -148,7 +148,7 @@ impl ExecuteMode {
     }
 }
 
-/// When a task needs a declared intent.
+/// Rules for when a task needs a declared intent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IntentSettings {
@@ -167,16 +167,16 @@ pub enum RequireIntent {
     All,
 }
 
-/// What bounds commands.
+/// Bounds of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxSettings {
-    /// How strong the sandbox must be.
+    /// Minimum strength of the sandbox.
     pub level: SandboxLevel,
-    /// What commands may write besides what their task may change, such as a repository's `.git` or a cache.
-    /// Absolute paths.
+    /// Paths that commands may write besides those that their task may change, such as a repository's `.git` or a
+    /// cache. Absolute paths.
     pub writable: Vec<PathBuf>,
-    /// What commands may read although it is likely to hold secrets. Absolute paths.
+    /// Paths that commands may read although they are likely to hold secrets. Absolute paths.
     pub readable: Vec<PathBuf>,
     /// Unix sockets of other programs that commands may connect to, such as `/run/postgresql/.s.PGSQL.5432`. What is behind
     /// one acts outside of the sandbox for them: by that of a container engine, commands can do all that it can. Absolute paths.
@@ -193,7 +193,7 @@ pub struct SandboxSettings {
     pub env: Vec<VariablePattern>,
 }
 
-/// How strong the sandbox must be, from lax to strict. A level that the machine lacks means that no command runs.
+/// Minimum strength of the sandbox, from lax to strict. A level that the machine lacks means that no command runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum SandboxLevel {
     /// No sandbox: a command that is allowed can do what its user can.
@@ -217,7 +217,7 @@ pub enum SandboxLevel {
 /// The command by which a request learns about the project and the machine, in the workflow of the modes.
 pub const CONTEXT_COMMAND: &str = "pwd && tree --gitignore && npx -y envinfo --markdown && npm run";
 
-/// What a task is told about the project and the machine before it begins.
+/// Facts about the project and the machine that a task is told before it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SystemContext {
@@ -244,7 +244,7 @@ pub enum RunContext {
     Shell,
 }
 
-/// Where a request stops and asks.
+/// Limits at which a request stops and asks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
@@ -255,7 +255,7 @@ pub struct Limits {
     pub cost_usd: f64,
     /// Mistakes in a row.
     pub mistakes: u32,
-    /// How deep tasks may delegate.
+    /// Maximum depth of delegation.
     pub depth: u32,
     /// Tasks of a request.
     pub branches: u32,
@@ -286,7 +286,7 @@ pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, 
     if amount.is_finite() && amount >= 0.0 {
         Ok(amount)
     } else {
-        Err(D::Error::custom(format!("expected an amount from 0, got {amount}")))
+        Err(D::Error::custom(format!("expected an amount of 0 or more, got {amount}")))
     }
 }
 
@@ -304,7 +304,7 @@ pub(super) fn optional_argv<'de, D: Deserializer<'de>>(
 fn prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
     let prefixes = Vec::<Vec<String>>::deserialize(deserializer)?;
     match prefixes.iter().position(|prefix| is_empty(prefix)) {
-        Some(index) => Err(D::Error::custom(format!("entry {} names no program", index + 1))),
+        Some(index) => Err(D::Error::custom(format!("entry {} doesn't name a program", index + 1))),
         None => Ok(prefixes),
     }
 }
@@ -315,12 +315,14 @@ fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D
     if let Some(index) =
         patterns.iter().position(|pattern| pattern.trim().is_empty() || pattern.contains('\n'))
     {
-        return Err(D::Error::custom(format!("entry {} is no pattern", index + 1)));
+        return Err(D::Error::custom(format!("entry {} is not a pattern", index + 1)));
     }
     match NamePatterns::parse(patterns.iter().map(String::as_str)) {
         Ok(_) => Ok(patterns),
         Err(errors) => {
-            let told = errors.iter().map(|error| format!("entry {} is no pattern: {error}", error.line + 1));
+            let told = errors
+                .iter()
+                .map(|error| format!("entry {} is not a valid pattern: {error}", error.line + 1));
             Err(D::Error::custom(told.collect::<Vec<_>>().join("; ")))
         }
     }
@@ -331,7 +333,7 @@ fn allowed_prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Ve
     let prefixes = prefixes(deserializer)?;
     match prefixes.iter().position(|prefix| prefix.first().is_some_and(|program| program == "*")) {
         Some(index) => Err(D::Error::custom(format!(
-            "entry {} is meant for every command, which no rule can allow; name programs, such as [cargo, test]",
+            "entry {} would match every command, which no rule may allow; name programs, such as [cargo, test]",
             index + 1
         ))),
         None => Ok(prefixes),

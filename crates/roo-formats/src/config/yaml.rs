@@ -12,7 +12,7 @@ use super::flow_depth;
 /// The most that a document may hold after its aliases are followed: bytes of text, and
 /// [`NODE_COST`] for each value. An alias may stand for much that is not in the file.
 const BUDGET: usize = 4 << 20;
-/// What a value costs besides its text.
+/// Cost of a value besides its text.
 const NODE_COST: usize = 16;
 
 /// A place in a text file; both count from 1.
@@ -35,7 +35,7 @@ pub enum Step {
     Name(String),
 }
 
-/// What is wrong with a text, and where.
+/// Problem with a text, and its position.
 pub type Fault = (Option<Position>, String);
 
 /// Reads one document. The YAML library itself would let the last of several equal keys win.
@@ -53,7 +53,7 @@ pub(crate) fn parse_json(text: &str) -> Result<Value, Fault> {
     read_json(text, Node(&Cell::new(BUDGET)))
 }
 
-/// Where the part at the end of `path` begins; none when there is no such part. Costs a walk over the text.
+/// Returns the position of the part at the end of `path`, if there is one. Costs a walk over the text.
 pub fn locate(text: &str, path: &[Step]) -> Option<Position> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // The library tells positions with its errors only, so the search ends in one.
@@ -65,7 +65,7 @@ fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Valu
         return read_json(text, seed);
     }
     if let Some(position) = flow_depth::too_deep(text) {
-        let message = format!("brackets nest deeper than {} levels", flow_depth::LIMIT);
+        let message = format!("brackets are nested deeper than {} levels", flow_depth::LIMIT);
         return Err((Some(position), message));
     }
     seed.deserialize(serde_yaml::Deserializer::from_str(text)).map_err(|error| {
@@ -82,14 +82,14 @@ fn read_json<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S:
     })
 }
 
-/// Whether a text is JSON with escapes that YAML refuses: characters beyond 16 bits as two halves.
+/// Returns whether a text is JSON with escapes that YAML refuses: characters beyond 16 bits as two halves.
 fn is_json_only(text: &str) -> bool {
     text.trim_start().starts_with('{')
         && text.contains("\\u")
         && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// What is wrong, in one line.
+/// Formats a problem on one line, without its position.
 fn without_place(error: &impl fmt::Display) -> String {
     error.to_string().split(" at line ").next().unwrap_or_default().to_owned()
 }
@@ -100,7 +100,7 @@ struct Node<'a>(&'a Cell<usize>);
 impl Node<'_> {
     fn spend<E: serde::de::Error>(&self, text: &str) -> Result<(), E> {
         let left = self.0.get().checked_sub(text.len().saturating_add(NODE_COST));
-        self.0.set(left.ok_or_else(|| E::custom("the document is too large once its aliases are followed"))?);
+        self.0.set(left.ok_or_else(|| E::custom("the document is too large once its aliases are expanded"))?);
         Ok(())
     }
 }
@@ -193,7 +193,7 @@ impl Visitor<'_> for NewKey<'_> {
 
     fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<String, E> {
         if self.0.contains_key(key) {
-            return Err(E::custom(format!("the key '{key}' is there twice; keep one")));
+            return Err(E::custom(format!("duplicate key '{key}'; keep one")));
         }
         Ok(key.to_owned())
     }
@@ -297,7 +297,7 @@ mod tests {
     fn a_key_that_is_there_twice_is_an_error_at_the_second() {
         let (position, message) = parse("limits:\n  requests: 1\n  depth: 2\n  requests: 3\n").unwrap_err();
         assert_eq!(position, at(4, 3));
-        assert!(message.ends_with("the key 'requests' is there twice; keep one"), "{message}");
+        assert!(message.ends_with("duplicate key 'requests'; keep one"), "{message}");
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(parse(text), Ok(serde_json::json!({ "a": "\u{1f680}", "b": 1 })));
         assert_eq!(locate(text, &[Step::Key("b".to_owned())]).map(|at| at.line), Some(3));
         let (position, message) = parse("{\"a\": \"\\ud83d\\ude80\",\n\"a\": 1}").unwrap_err();
-        assert_eq!((position.map(|at| at.line), message.contains("there twice")), (Some(2), true));
+        assert_eq!((position.map(|at| at.line), message.contains("duplicate key")), (Some(2), true));
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
         for (open, count) in [("[", 1_000_000), ("{a: ", 250_000), ("[ \"]\", ", 100_000)] {
             let text = format!("customModes: {}", open.repeat(count));
             let (position, message) = parse(&text).unwrap_err();
-            assert_eq!((position.map(|at| at.line), message.contains("nest deeper")), (Some(1), true));
+            assert_eq!((position.map(|at| at.line), message.contains("nested deeper")), (Some(1), true));
             assert_eq!(locate(&text, &[Step::Key("b".to_owned())]), position);
         }
         assert!(before.elapsed().as_secs() < 5, "{:?}", before.elapsed());

@@ -1,4 +1,4 @@
-//! What a task is told of the intent that it has bound.
+//! Context of the intent that a task has bound.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ const RECENT: usize = 20;
 /// A change that was made for an intent before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recent {
-    /// When, RFC 3339.
+    /// Time, RFC 3339.
     pub at: String,
     /// The file, or the command's tool.
     pub what: String,
-    /// How it ended, or what kind of change it was.
+    /// Outcome of the call, or kind of the change.
     pub outcome: String,
 }
 

@@ -9,12 +9,12 @@ use super::intent::{Status, is_intent_id};
 use super::scope::Scope;
 use crate::config::yaml::{self, Step};
 
-/// What is to be changed of one intent.
+/// Change to one intent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Where it stands.
+    /// New status.
     Status(Status),
-    /// What it is called.
+    /// New name.
     Name(String),
     /// One more entry of a list: `owned_scope`, `constraints`, `acceptance_criteria`, `requirements`.
     Add {
@@ -37,21 +37,21 @@ pub enum Change {
 pub struct NewIntent {
     /// Its id.
     pub id: String,
-    /// What it is called.
+    /// Display name.
     pub name: String,
     /// The patterns of its scope.
     pub owned_scope: Vec<String>,
-    /// What must hold.
+    /// Constraints, in words.
     pub constraints: Vec<String>,
-    /// When it is done.
+    /// Acceptance criteria.
     pub acceptance_criteria: Vec<String>,
 }
 
-/// Why the text can't be changed.
+/// Reasons why the text can't be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// The file can't be read.
-    #[error("the file of intents can't be read, so it is left alone: {0}")]
+    #[error("the intents file can't be read, so it was not changed: {0}")]
     File(String),
     /// No intent of that id.
     #[error("there is no intent '{0}'")]
@@ -60,7 +60,9 @@ pub enum EditError {
     #[error("{0}")]
     Invalid(String),
     /// The text is laid out so that the change can't be made without touching more.
-    #[error("the file is laid out so that `{key}` of {id} can't be changed alone; change it by hand")]
+    #[error(
+        "`{key}` of {id} can't be changed without changing other parts of the file; edit the file by hand"
+    )]
     Layout {
         /// The intent.
         id: String,
@@ -75,7 +77,7 @@ pub enum EditError {
 /// [`EditError`] when the intent is no good, its id is taken, or the file can't be read.
 pub fn create(text: &str, new: &NewIntent) -> Result<String, EditError> {
     if !is_intent_id(&new.id) {
-        let why = "an id is a letter, then at most 63 letters, digits, `.`, `_` or `-`";
+        let why = "an id starts with a letter, followed by at most 63 letters, digits, `.`, `_` or `-`";
         return Err(EditError::Invalid(why.to_owned()));
     }
     if let Err(bad) = Scope::parse(&new.owned_scope) {
@@ -89,7 +91,7 @@ pub fn create(text: &str, new: &NewIntent) -> Result<String, EditError> {
     let base = if empty { "active_intents:\n" } else { text };
     let (list, old) = read(base)?;
     if old.iter().any(|entry| entry.get("id").and_then(Value::as_str) == Some(&new.id)) {
-        return Err(EditError::Invalid(format!("there is an intent {} already", new.id)));
+        return Err(EditError::Invalid(format!("the intent {} already exists", new.id)));
     }
     let layout = || EditError::Layout { id: new.id.clone(), key: list.to_owned() };
     let lines: Vec<&str> = base.split_inclusive('\n').collect();
@@ -246,7 +248,7 @@ fn byte_at(text: &str, line: usize, column: usize) -> Option<usize> {
     Some(bom + begin + within)
 }
 
-/// Where a scalar that begins here ends, on its line.
+/// Returns the end of a scalar that begins here, on its line.
 fn scalar_end(text: &str, begin: usize) -> Option<usize> {
     let rest = &text[begin..];
     let line = rest.lines().next().unwrap_or_default();

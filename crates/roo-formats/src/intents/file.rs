@@ -19,7 +19,7 @@ use roo_text::misspelling;
 pub const FILE_LIMIT: usize = 256 << 10;
 /// The most intents.
 const MOST: usize = 1000;
-/// How deep the file may nest.
+/// Maximum nesting of the file.
 const DEPTH: usize = 16;
 /// The longest text of an intent, in bytes.
 const LONGEST: usize = 4096;
@@ -48,15 +48,15 @@ const BOUNDING: [&str; 4] = ["owned_scope", "constraints", "enforce", "parent"];
 /// The longest key that may be a misspelt one, in bytes.
 const LONGEST_SLIP: usize = 32;
 
-/// What is wrong with the file or with a part of it.
+/// Problem with the file or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct IntentProblem {
-    /// Where; none where that is not known.
+    /// Position, if known.
     pub position: Option<Position>,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -65,7 +65,7 @@ pub struct IntentProblem {
 pub struct Invalid {
     /// Its id, where it has one.
     pub id: Option<String>,
-    /// Why, in a sentence.
+    /// Reason, in a sentence.
     pub why: String,
 }
 
@@ -87,7 +87,7 @@ impl IntentFile {
     /// A text that is too large, no plain YAML, or has no list of intents.
     pub fn parse(text: &str) -> Result<Self, IntentProblem> {
         let (list, entries) = entries(text)?;
-        let mut reader = Reader { text, list, file: Self::default(), untold: 0 };
+        let mut reader = IntentReader { text, list, file: Self::default(), untold: 0 };
         for (index, entry) in entries.iter().enumerate() {
             reader.entry(index, entry);
         }
@@ -100,7 +100,7 @@ impl IntentFile {
         self.intents.iter().find(|intent| intent.id == id)
     }
 
-    /// Why the intent of this id can't be used.
+    /// Returns the reason why the intent of this id can't be used.
     pub fn why_invalid(&self, id: &str) -> Option<&str> {
         self.invalid.iter().find(|invalid| invalid.id.as_deref() == Some(id)).map(|it| it.why.as_str())
     }
@@ -129,12 +129,12 @@ pub(super) fn entries(text: &str) -> Result<(&'static str, Vec<Value>), IntentPr
         return Err(whole(None, format!("the file has more than {FILE_LIMIT} bytes")));
     }
     if let Some((position, what)) = beyond_plain(text) {
-        let message = format!("{what} is not taken here: write the value itself, or put it into quotes");
+        let message = format!("{what} is not supported here: write the value itself, or put it in quotes");
         return Err(whole(Some(position), message));
     }
     let value = yaml::parse(text).map_err(|(position, message)| whole(position, message))?;
     if deeper_than(&value, DEPTH) {
-        return Err(whole(None, format!("it nests deeper than {DEPTH} levels")));
+        return Err(whole(None, format!("it is nested deeper than {DEPTH} levels")));
     }
     let missing = || whole(None, "expected `active_intents:` with a list of intents".to_owned());
     let Value::Object(mut root) = value else {
@@ -235,14 +235,14 @@ fn nearly(name: &str, entry: &Map<String, Value>) -> Option<&'static str> {
     )
 }
 
-struct Reader<'a> {
+struct IntentReader<'a> {
     text: &'a str,
     list: &'static str,
     file: IntentFile,
     untold: usize,
 }
 
-impl Reader<'_> {
+impl IntentReader<'_> {
     fn problem(&mut self, severity: Severity, path: &[Step], message: String) {
         if self.file.problems.len() >= PROBLEMS {
             self.untold += 1;
@@ -287,7 +287,7 @@ impl Reader<'_> {
 
         for name in entry.keys() {
             let Some(meant) = nearly(name, entry) else { continue };
-            let message = format!("`{name}` means nothing here; did you mean `{meant}`?");
+            let message = format!("unknown key `{name}`, ignored; did you mean `{meant}`?");
             let key = Step::Name(name.clone());
             if BOUNDING.contains(&meant) {
                 error(self, &[key], message);
@@ -303,7 +303,7 @@ impl Reader<'_> {
                     None
                 }
                 Some(_) => {
-                    error(reader, &[key(name)], format!("`{name}` must be a text; put it into quotes"));
+                    error(reader, &[key(name)], format!("`{name}` must be a string; put it in quotes"));
                     None
                 }
                 None if required => {
@@ -328,14 +328,14 @@ impl Reader<'_> {
                             None => error(
                                 reader,
                                 &[key(name), Step::Index(at)],
-                                format!("`{name}` must be a list of texts, each at most {LONGEST} bytes"),
+                                format!("`{name}` must be a list of strings, each at most {LONGEST} bytes"),
                             ),
                         }
                     }
                     texts
                 }
                 Some(_) => {
-                    error(reader, &[key(name)], format!("`{name}` must be a list of texts"));
+                    error(reader, &[key(name)], format!("`{name}` must be a list of strings"));
                     vec![]
                 }
             }
@@ -354,12 +354,13 @@ impl Reader<'_> {
                 error(
                     self,
                     &[key("id")],
-                    "an id is a letter, then at most 63 letters, digits, `.`, `_` or `-`".to_owned(),
+                    "an id starts with a letter, followed by at most 63 letters, digits, `.`, `_` or `-`"
+                        .to_owned(),
                 );
             } else if self.file.intents.iter().any(|known| known.id == *id)
                 || self.file.invalid.iter().any(|known| known.id.as_deref() == Some(id))
             {
-                error(self, &[key("id")], format!("the id {id} is there twice; keep one"));
+                error(self, &[key("id")], format!("duplicate id {id}; keep one"));
             }
         }
         if let Some(parent) = &parent
@@ -371,7 +372,11 @@ impl Reader<'_> {
             let status = Status::parse(&word);
             if status.is_none() {
                 let known = Status::ALL.map(Status::as_str).join(", ");
-                error(self, &[key("status")], format!("there is no status '{word}'; there are {known}"));
+                error(
+                    self,
+                    &[key("status")],
+                    format!("there is no status '{word}'; the statuses are {known}"),
+                );
             }
             status
         });
@@ -381,7 +386,8 @@ impl Reader<'_> {
                 Some(enforced) => enforce.push(enforced),
                 None => {
                     let known = Enforced::ALL.map(Enforced::as_str).join(" and ");
-                    let message = format!("'{word}' can't be checked; what can is {known}");
+                    let message =
+                        format!("'{word}' is not a constraint that can be checked; those are {known}");
                     error(self, &[key("enforce"), Step::Index(at)], message);
                 }
             }
@@ -423,7 +429,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What only shows when all intents are known.
+    /// Checks what depends on all intents together.
     fn check_together(&mut self) {
         let intents = std::mem::take(&mut self.file.intents);
         // Only now are places known by index: an invalid intent has one too.
@@ -439,7 +445,7 @@ impl Reader<'_> {
                     None => found.push((
                         Severity::Error,
                         vec![Step::Index(at), key("parent")],
-                        format!("there is no intent {parent} that can be used; nothing is granted"),
+                        format!("there is no valid intent {parent}, so nothing is granted"),
                     )),
                     Some(parent) => {
                         let beyond = intent.scope.wider_than(&parent.scope);
@@ -554,9 +560,9 @@ active_intents:
                 "active_intents:\n  - id: 1\n    name: a\n    status: FINE\n    owned_scope: [../**, '[']\n"
             ),
             [
-                "2:9 `id` must be a text; put it into quotes",
-                "4:13 there is no status 'FINE'; there are PENDING, IN_PROGRESS, BLOCKED, COMPLETED, ABANDONED",
-                "5:19 the pattern `../**` can't be used: `..` has no place in it",
+                "2:9 `id` must be a string; put it in quotes",
+                "4:13 there is no status 'FINE'; the statuses are PENDING, IN_PROGRESS, BLOCKED, COMPLETED, ABANDONED",
+                "5:19 the pattern `../**` can't be used: it must not contain `..`",
                 "5:26 the pattern `[` can't be used: unclosed character class; missing ']'",
             ]
         );
@@ -587,7 +593,7 @@ active_intents:
             ("owned-scop", "owned_scope"),
             ("parnet", "parent"),
         ] {
-            let expected = format!("18:5 `{key}` means nothing here; did you mean `{meant}`?");
+            let expected = format!("18:5 unknown key `{key}`, ignored; did you mean `{meant}`?");
             assert_eq!(with(key), [expected], "{key}");
         }
         let file = parse(&EXAMPLE.replace("enforce:", "enforc:"));
@@ -607,7 +613,7 @@ active_intents:
         {
             let [problem] = &with(key)[..] else { panic!("{key}") };
             assert_eq!(problem.severity, Severity::Warning);
-            assert_eq!(told(problem), format!("18:5 `{key}` means nothing here; did you mean `{meant}`?"));
+            assert_eq!(told(problem), format!("18:5 unknown key `{key}`, ignored; did you mean `{meant}`?"));
         }
         for key in [
             "foo",
@@ -670,7 +676,7 @@ active_intents:
         assert_eq!(messages(&child), Vec::<String>::new());
         let out = child.replace("src/auth/a.ts", "docs");
         assert!(messages(&out)[0].contains("not within INT-001"), "{:?}", messages(&out));
-        assert!(messages(&child.replace("parent: INT-001", "parent: X"))[0].contains("no intent X"));
+        assert!(messages(&child.replace("parent: INT-001", "parent: X"))[0].contains("no valid intent X"));
     }
 
     proptest::proptest! {

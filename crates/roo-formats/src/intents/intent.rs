@@ -14,19 +14,19 @@ const LONGEST_ID: usize = 64;
 pub struct Intent {
     /// Its id, as `INT-001`.
     pub id: String,
-    /// What it is called.
+    /// Display name.
     pub name: String,
-    /// Where it stands.
+    /// Status.
     pub status: Status,
     /// The patterns of its scope, as written.
     pub owned_scope: Vec<String>,
     /// The scope.
     pub scope: Scope,
-    /// What must hold, in words.
+    /// Constraints, in words.
     pub constraints: Vec<String>,
-    /// What is checked by the gate, not only said.
+    /// Constraints that the gate checks.
     pub enforce: Vec<Enforced>,
-    /// When it is done, in words.
+    /// Acceptance criteria, in words.
     pub acceptance_criteria: Vec<String>,
     /// The requirements that it serves.
     pub requirements: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Intent {
     pub related_files: Vec<String>,
 }
 
-/// Where an intent stands.
+/// Status of an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// Nobody works on it yet.
@@ -82,12 +82,12 @@ impl Status {
         }
     }
 
-    /// Whether a task may work on it.
+    /// Returns whether a task may work on it.
     pub fn is_selectable(self) -> bool {
         matches!(self, Self::Pending | Self::InProgress)
     }
 
-    /// Whether it may become `next`.
+    /// Returns whether it may become `next`.
     pub fn may_become(self, next: Self) -> bool {
         use Status::{Abandoned, Blocked, Completed, InProgress, Pending};
         self == next
@@ -133,7 +133,7 @@ impl Enforced {
 }
 
 impl Intent {
-    /// What governs: all that says what may be done, without where it stands. A binding holds as long
+    /// Returns the part that governs: all that says what may be done, without where it stands. A binding holds as long
     /// as this stays. Keys are sorted, so that equal intents are equal texts.
     pub fn governing(&self) -> Value {
         json!({
@@ -154,7 +154,7 @@ impl Intent {
         Digest::of(self.governing().to_string())
     }
 
-    /// What it allows that `known` did not, in words; empty when it only tightens.
+    /// Describes what it allows that `known` did not; empty when it only tightens.
     pub fn loosens(&self, known: &Self) -> Vec<String> {
         let mut loosened: Vec<String> =
             self.scope.beyond(&known.scope).into_iter().map(|pattern| format!("scope: {pattern}")).collect();
@@ -176,7 +176,7 @@ impl Intent {
     }
 }
 
-/// Whether a text may be an intent's id: a letter, then letters, digits, dots, underscores and hyphens.
+/// Returns whether a text may be an intent's id: a letter, then letters, digits, dots, underscores and hyphens.
 pub fn is_intent_id(text: &str) -> bool {
     text.len() <= LONGEST_ID
         && text.starts_with(|c: char| c.is_ascii_alphabetic())

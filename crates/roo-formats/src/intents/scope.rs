@@ -1,4 +1,4 @@
-//! What an intent owns: globs over paths relative to a root, `/` separated.
+//! Scope of an intent: globs over paths relative to a root, `/` separated.
 //!
 //! `*` stays within a name, `**` goes over names, and neither matches a name that begins with a dot
 //! unless the pattern's own name does. `src/**` covers what is below `src`, not `src` itself; a pattern
@@ -15,7 +15,7 @@ use roo_text::render::is_invisible;
 const LONGEST: usize = 1024;
 /// The most patterns of a scope, alternatives in braces counted one by one.
 const MOST: usize = 1000;
-/// What matches any names, none included.
+/// Pattern that matches any number of names, including none.
 const ANY_DEPTH: &str = "**";
 
 /// The files that an intent owns.
@@ -25,7 +25,7 @@ pub struct Scope {
     excluded: Vec<Pattern>,
 }
 
-/// What a scope says of a path.
+/// Answer of a scope for a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Covered {
     /// It is owned, by this pattern.
@@ -44,16 +44,16 @@ pub struct BadPattern {
     pub index: Option<usize>,
     /// As written.
     pub pattern: String,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub why: String,
 }
 
-/// Where a pattern begins: as far as it names places literally.
+/// Literal beginning of a pattern: as far as it names places literally.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
     /// Relative to the root; empty for the root itself.
     pub path: String,
-    /// Whether the pattern is nothing but this path.
+    /// True if the pattern is nothing but this path.
     pub whole: bool,
 }
 
@@ -62,7 +62,7 @@ struct Pattern {
     /// As written, without the `!`.
     text: String,
     names: Vec<Name>,
-    /// Whether it has no wildcard, so that what is below is covered too.
+    /// True if it has no wildcard, so that what is below is covered too.
     literal: bool,
 }
 
@@ -93,7 +93,7 @@ impl Name {
     }
 }
 
-/// Whether a leading dot is a character like any other.
+/// Treatment of a leading dot by wildcards.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dots {
     Plain,
@@ -128,7 +128,7 @@ impl Scope {
         }
         let whole = |why: &str| BadPattern { index: None, pattern: String::new(), why: why.to_owned() };
         if bad.is_empty() && scope.granted.is_empty() {
-            bad.push(whole("it must grant something; a list of exclusions alone grants nothing"));
+            bad.push(whole("it grants nothing: add at least one pattern that doesn't start with `!`"));
         }
         if scope.granted.len() + scope.excluded.len() > MOST {
             bad.push(whole("it has more than 1000 patterns; name directories instead of files"));
@@ -136,7 +136,7 @@ impl Scope {
         if bad.is_empty() { Ok(scope) } else { Err(bad) }
     }
 
-    /// What it says of a path relative to the root, as it is on disk.
+    /// Returns the scope's answer for a path relative to the root, as it is on disk.
     pub fn covers(&self, relative: &str) -> Covered {
         let names: Vec<&str> = relative.split('/').collect();
         if relative.is_empty() || names.iter().any(|name| matches!(*name, "" | "." | "..")) {
@@ -189,7 +189,7 @@ impl Scope {
         beyond
     }
 
-    /// Where what it grants lies; a place within another is left out.
+    /// Returns the directories and files below which it grants anything; one within another is left out.
     pub fn prefixes(&self) -> Vec<Prefix> {
         let mut prefixes: Vec<Prefix> = self.granted.iter().map(Pattern::prefix).collect();
         prefixes.sort();
@@ -221,13 +221,13 @@ impl Pattern {
             return Err(format!("it has more than {LONGEST} bytes"));
         }
         if text.starts_with('/') {
-            return Err("patterns are relative to the workspace folder; leave the first `/` out".to_owned());
+            return Err("patterns are relative to the workspace folder; remove the leading `/`".to_owned());
         }
         if text.contains('\\') {
             return Err("it has a backslash; `/` separates names".to_owned());
         }
         if text.chars().any(|c| c.is_control() || is_invisible(c)) {
-            return Err("it has characters that can't be seen".to_owned());
+            return Err("it contains invisible characters".to_owned());
         }
         let folded = if excludes { fold(text) } else { text.to_owned() };
         alternatives(&folded)?.iter().map(|alternative| Self::one(text, alternative)).collect()
@@ -238,7 +238,7 @@ impl Pattern {
         for name in alternative.strip_suffix('/').unwrap_or(alternative).split('/') {
             names.push(match name {
                 "" => return Err("it has an empty name between two `/`".to_owned()),
-                "." | ".." => return Err(format!("`{name}` has no place in it")),
+                "." | ".." => return Err(format!("it must not contain `{name}`")),
                 ANY_DEPTH => Name::AnyDepth,
                 name if name.contains(ANY_DEPTH) => {
                     return Err("`**` must be a whole name, as in `src/**/*.rs`".to_owned());
@@ -341,7 +341,7 @@ fn alternatives(text: &str) -> Result<Vec<String>, String> {
             done.push(text);
             continue;
         };
-        let unbalanced = || "a brace has no partner".to_owned();
+        let unbalanced = || "a brace is not closed or not opened".to_owned();
         if text[begin..].starts_with('}') {
             return Err(unbalanced());
         }
@@ -364,7 +364,7 @@ fn alternatives(text: &str) -> Result<Vec<String>, String> {
         }
         let end = end.ok_or_else(unbalanced)?;
         if done.len() + open.len() + parts.len() > MOST {
-            return Err("its braces stand for more than 1000 patterns".to_owned());
+            return Err("its braces expand to more than 1000 patterns".to_owned());
         }
         // The first alternative is looked at first.
         open.extend(parts.iter().rev().map(|part| format!("{}{part}{}", &text[..begin], &text[end..])));
@@ -372,7 +372,7 @@ fn alternatives(text: &str) -> Result<Vec<String>, String> {
     Ok(done)
 }
 
-/// Whether some path may be covered by both.
+/// Returns whether some path may be covered by both.
 fn meet(one: &Pattern, another: &Pattern) -> bool {
     // What looks like the name of a file is taken for one: this only tells people.
     one.reach().iter().any(|one| another.reach().iter().any(|another| sequences_meet(one, another)))
@@ -411,7 +411,7 @@ fn names_meet(one: &Name, another: &Name) -> bool {
     }
 }
 
-/// Whether `known` surely covers all that `pattern` covers.
+/// Returns whether `known` surely covers all that `pattern` covers.
 fn takes_in(known: &Pattern, pattern: &Pattern) -> bool {
     known.text == pattern.text
         || pattern
@@ -583,7 +583,7 @@ mod tests {
             }
         }
 
-        /// What is said to be no wider, never covers more.
+        /// A scope that is said to be no wider never covers more.
         #[test]
         fn what_is_taken_in_covers_no_more(one in names("[ab*]{1,2}|\\*\\*"), other in names("[ab*]{1,2}|\\*\\*"), path in names("[ab]{1,2}|\\.a")) {
             let (one, other, path) = (one.join("/"), other.join("/"), path.join("/"));

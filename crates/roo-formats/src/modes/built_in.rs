@@ -12,7 +12,7 @@ use roo_catalog::Group;
 pub const ENTRY: &str = "new-task";
 
 /// A built-in mode as it stands in the table.
-struct Entry {
+struct BuiltInMode {
     slug: &'static str,
     emoji: &'static str,
     name: &'static str,
@@ -28,7 +28,7 @@ struct Entry {
     instructions: &'static str,
 }
 
-impl Entry {
+impl BuiltInMode {
     fn mode(&self) -> Mode {
         Mode {
             slug: self.slug.to_owned(),
@@ -56,8 +56,8 @@ impl Entry {
 pub(super) static BUILT_IN: LazyLock<Vec<Arc<Mode>>> =
     LazyLock::new(|| TABLE.iter().map(|entry| Arc::new(entry.mode())).collect());
 
-static TABLE: [Entry; 6] = [
-    Entry {
+static TABLE: [BuiltInMode; 6] = [
+    BuiltInMode {
         slug: ENTRY,
         emoji: "🆕",
         name: "Task",
@@ -89,7 +89,7 @@ nothing.
 8. Complete when every point is met, with what was achieved. Otherwise end as failed: what is missing, why, \
 and what was done.",
     },
-    Entry {
+    BuiltInMode {
         slug: "orchestrator",
         emoji: "🪃",
         name: "Orchestrator",
@@ -120,7 +120,7 @@ subtask, then find another way or end as failed.
 8. Complete with one result put together from all of them: what was achieved, where, how it was checked, and \
 what is open.",
     },
-    Entry {
+    BuiltInMode {
         slug: "architect",
         emoji: "🏗️",
         name: "Architect",
@@ -145,7 +145,7 @@ how each step is checked. A Mermaid diagram where it says more than text. No est
 6. Check the design against the code once more: every file and name in it exists or is marked as new. Then \
 complete with the design, or with its gist and the path of the file that holds it.",
     },
-    Entry {
+    BuiltInMode {
         slug: "code",
         emoji: "💻",
         name: "Code",
@@ -171,7 +171,7 @@ and what you ruled out.
 6. Look at the whole change once more as a reviewer would. Then complete with what changed, in which files, \
 and how it was checked.",
     },
-    Entry {
+    BuiltInMode {
         slug: "debug",
         emoji: "🪲",
         name: "Debug",
@@ -197,7 +197,7 @@ put in for observation.
 6. Run the command of step 1 again, then the tests around it. Then complete with cause, proof, repair and the \
 output that shows it gone.",
     },
-    Entry {
+    BuiltInMode {
         slug: "ask",
         emoji: "❓",
         name: "Ask",

@@ -1,4 +1,4 @@
-//! What one mode tells another: the message of `new_task`, and the tree of who works for whom.
+//! Messages by which one mode delegates to another: the message of `new_task`, and the tree of who works for whom.
 //!
 //! The message is read line by line and written anew in one form, with the server's own tree: whatever
 //! history a model draws does not count. Whether the caller may delegate to the target, and whether the
@@ -27,7 +27,7 @@ const HERE: &str = "^ we are here";
 /// Stands above the list of context files.
 const FILES: &str = "Relevant context files";
 
-/// What a `new_task` message says.
+/// Content of a `new_task` message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delegation {
@@ -39,11 +39,11 @@ pub struct Delegation {
     /// The context files, each once, as `.roo/tasks/<URID>/…` relative to the first root. That they
     /// exist has not been looked at.
     pub context_files: Vec<String>,
-    /// What comes after; may be empty.
+    /// Text after the list of context files; may be empty.
     pub next_step: String,
 }
 
-/// What a message is held against.
+/// Expectations that a message is checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The mode to which it delegates.
@@ -93,7 +93,7 @@ pub struct Malformed {
     pub part: Part,
     /// The line of the message where it stands or should stand, from 1.
     pub line: usize,
-    /// What is wrong, and what is expected.
+    /// Problem, and what is expected.
     pub problem: String,
     example: String,
 }
@@ -140,14 +140,14 @@ fn example(expected: &Expected<'_>) -> String {
     render(&delegation, &expected.target.emoji, expected.urid, "")
 }
 
-/// What is wrong with which part, and where.
+/// Problem with a part of the message, and its line.
 type Wrong = (Part, usize, String);
 
 /// A line with its number, from 1.
-type Line<'a> = (usize, &'a str);
+type NumberedLine<'a> = (usize, &'a str);
 
 fn read(message: &str, expected: &Expected<'_>) -> Result<Delegation, Wrong> {
-    let lines: Vec<Line<'_>> = message
+    let lines: Vec<NumberedLine<'_>> = message
         .lines()
         .map(|line| line.trim_end_matches('\r'))
         .zip(1..)
@@ -209,8 +209,8 @@ fn read(message: &str, expected: &Expected<'_>) -> Result<Delegation, Wrong> {
 }
 
 /// Lines without the blank ones around them.
-fn trim<'l, 'a>(lines: &'l [Line<'a>]) -> &'l [Line<'a>] {
-    let full = |(_, line): &Line<'_>| !line.trim().is_empty();
+fn trim<'l, 'a>(lines: &'l [NumberedLine<'a>]) -> &'l [NumberedLine<'a>] {
+    let full = |(_, line): &NumberedLine<'_>| !line.trim().is_empty();
     match (lines.iter().position(full), lines.iter().rposition(full)) {
         (Some(first), Some(last)) => &lines[first..=last],
         _ => &[],
@@ -223,7 +223,7 @@ fn is_fence(line: &str) -> bool {
 }
 
 /// The lines inside a code fence around all of them.
-fn unwrap_fence<'l, 'a>(lines: &'l [Line<'a>]) -> &'l [Line<'a>] {
+fn unwrap_fence<'l, 'a>(lines: &'l [NumberedLine<'a>]) -> &'l [NumberedLine<'a>] {
     match lines {
         [(_, first), inner @ .., (_, last)] if is_fence(first) && is_fence(last) => trim(inner),
         _ => lines,
@@ -256,7 +256,7 @@ fn header_form(target: &Mode) -> String {
 /// Asks for the picture as emoji instead of text; often left out.
 const VARIATION_SELECTOR: char = '\u{fe0f}';
 
-/// What follows an emoji, whether or not line or emoji have variation selectors.
+/// Returns the text after an emoji, whether or not line or emoji have variation selectors.
 fn without_emoji<'a>(line: &'a str, emoji: &str) -> Option<&'a str> {
     let mut rest = line;
     for c in emoji.chars().filter(|&c| c != VARIATION_SELECTOR) {
@@ -265,7 +265,7 @@ fn without_emoji<'a>(line: &'a str, emoji: &str) -> Option<&'a str> {
     Some(rest.trim_start_matches(VARIATION_SELECTOR))
 }
 
-/// What stands around words for looks alone.
+/// Recognises characters that only decorate words.
 fn is_markup(c: char) -> bool {
     matches!(c, '*' | '`' | '#') || c.is_whitespace()
 }
@@ -284,8 +284,8 @@ fn urid_value(line: &str) -> Option<&str> {
 
 /// Lines without invocation trees, and how many lines are left before the first one. A blank line
 /// stands for each, so that nothing grows together that did not belong together.
-fn without_trees<'a>(lines: &[Line<'a>], emoji: &str) -> (Vec<Line<'a>>, Option<usize>) {
-    let (mut kept, mut first, mut fenced) = (Vec::<Line<'a>>::new(), None, false);
+fn without_trees<'a>(lines: &[NumberedLine<'a>], emoji: &str) -> (Vec<NumberedLine<'a>>, Option<usize>) {
+    let (mut kept, mut first, mut fenced) = (Vec::<NumberedLine<'a>>::new(), None, false);
     let mut rest = lines;
     while let Some((&line, after)) = rest.split_first() {
         let Some(length) = tree_length(rest, emoji) else {
@@ -311,8 +311,8 @@ fn without_trees<'a>(lines: &[Line<'a>], emoji: &str) -> (Vec<Line<'a>>, Option<
     (kept, first)
 }
 
-/// How many lines the invocation tree takes with which these lines begin.
-fn tree_length(lines: &[Line<'_>], emoji: &str) -> Option<usize> {
+/// Number of lines the invocation tree takes with which these lines begin.
+fn tree_length(lines: &[NumberedLine<'_>], emoji: &str) -> Option<usize> {
     let (_, root) = lines.first()?;
     let root = root.trim();
     let of_a_mode = without_emoji(root, emoji).is_some_and(|rest| rest.len() < root.len())
@@ -340,7 +340,7 @@ fn is_pictograph(c: char) -> bool {
 }
 
 /// Takes blank lines and captions of the tree away from the end of the lines above it.
-fn drop_label(lines: &mut Vec<Line<'_>>) {
+fn drop_label(lines: &mut Vec<NumberedLine<'_>>) {
     let is_label = |line: &str| {
         let line = after_words(line, "current ").unwrap_or(line);
         after_words(line, "invocation tree")
@@ -349,7 +349,7 @@ fn drop_label(lines: &mut Vec<Line<'_>>) {
     while lines.pop_if(|(_, line)| line.trim().is_empty() || is_label(line)).is_some() {}
 }
 
-/// Where the marker of the task directory stands.
+/// Position of the marker of the task directory.
 #[derive(Clone, Copy)]
 struct Marker {
     index: usize,
@@ -357,7 +357,7 @@ struct Marker {
 }
 
 /// The marker, which is the last line or nowhere.
-fn take_marker(lines: &[Line<'_>], expected: &Expected<'_>) -> Result<Option<Marker>, Wrong> {
+fn take_marker(lines: &[NumberedLine<'_>], expected: &Expected<'_>) -> Result<Option<Marker>, Wrong> {
     let markers = lines.iter().enumerate().filter_map(|(index, (at, line))| {
         let directory = line.trim_matches(is_markup).strip_prefix('@')?;
         let parts: Vec<&str> = parts(directory).collect();
@@ -387,13 +387,13 @@ struct Body {
     next_step: String,
 }
 
-/// Where a line of the body stands.
+/// Section of the body that a line belongs to.
 enum Section {
     Before,
     /// Below the line that opens the list, with the number of that line.
     List {
         head: usize,
-        /// What the line before it was.
+        /// Kind of the previous line.
         last: Last,
     },
     After,
@@ -409,7 +409,7 @@ enum Last {
 }
 
 /// Divides the lines between the URID and the marker. `tree` says where the first tree stood.
-fn body(lines: &[Line<'_>], tree: Option<usize>, expected: &Expected<'_>) -> Result<Body, Wrong> {
+fn body(lines: &[NumberedLine<'_>], tree: Option<usize>, expected: &Expected<'_>) -> Result<Body, Wrong> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let mut files = Vec::new();
     let mut section = Section::Before;
@@ -440,7 +440,7 @@ fn body(lines: &[Line<'_>], tree: Option<usize>, expected: &Expected<'_>) -> Res
                 }
             }
             Section::List { head, last } => match list_entry(entry, *last) {
-                Some(Entry::File(path)) => {
+                Some(ListEntry::File(path)) => {
                     *last = Last::Entry;
                     let path = inside(path, expected).map_err(|problem| (Part::ContextFiles, at, problem))?;
                     if !files.contains(&path) {
@@ -452,7 +452,7 @@ fn body(lines: &[Line<'_>], tree: Option<usize>, expected: &Expected<'_>) -> Res
                         return Err((Part::ContextFiles, at, problem));
                     }
                 }
-                Some(Entry::Nothing) => *last = Last::Entry,
+                Some(ListEntry::Nothing) => *last = Last::Entry,
                 None if *last == Last::Head => return Err(nothing(*head)),
                 None => {
                     section = Section::After;
@@ -470,11 +470,11 @@ fn body(lines: &[Line<'_>], tree: Option<usize>, expected: &Expected<'_>) -> Res
     Ok(Body { before: joined(&before), files, next_step: joined(&after) })
 }
 
-fn joined(lines: &[Line<'_>]) -> String {
+fn joined(lines: &[NumberedLine<'_>]) -> String {
     trim(lines).iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n")
 }
 
-/// What follows the words that open the list of files, where a line opens it.
+/// Returns the text after the words that open the list of files, if a line opens it.
 fn list_head(line: &str) -> Option<&str> {
     let rest = after_words(line, FILES)?.trim_start_matches(is_markup);
     let (colon, rest) = rest.strip_prefix(':').map_or((false, rest), |rest| (true, rest));
@@ -482,17 +482,17 @@ fn list_head(line: &str) -> Option<&str> {
     (rest.is_empty() || colon && list_entry(rest, Last::Head).is_some()).then_some(rest)
 }
 
-enum Entry<'a> {
+enum ListEntry<'a> {
     File(&'a str),
     /// The word "none".
     Nothing,
 }
 
 /// A line of the list of files, or nothing where the list is over.
-fn list_entry(line: &str, last: Last) -> Option<Entry<'_>> {
+fn list_entry(line: &str, last: Last) -> Option<ListEntry<'_>> {
     let line = without_bullet(line.trim());
     if last == Last::Head && line.trim_matches(|c: char| !c.is_alphanumeric()).eq_ignore_ascii_case("none") {
-        return Some(Entry::Nothing);
+        return Some(ListEntry::Nothing);
     }
     let path = match line.strip_prefix('`').and_then(|rest| rest.split_once('`')) {
         Some((path, _)) => path.trim(),
@@ -504,7 +504,7 @@ fn list_entry(line: &str, last: Last) -> Option<Entry<'_>> {
     let like_a_path = last != Last::Blank
         && !path.contains(char::is_whitespace)
         && (path.contains('/') || path.trim_end_matches(['.', '…']).contains('.'));
-    (own || like_a_path).then_some(Entry::File(path))
+    (own || like_a_path).then_some(ListEntry::File(path))
 }
 
 fn without_bullet(line: &str) -> &str {

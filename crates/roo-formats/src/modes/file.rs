@@ -23,7 +23,7 @@ pub const FILE_LIMIT: usize = 1 << 20;
 const MODES_LIMIT: usize = 200;
 /// The most problems of a file that are told one by one.
 const PROBLEMS_LIMIT: usize = 20;
-/// How much text may be walked over to find their places, in bytes: each is a walk from the beginning.
+/// Maximum length of text searched for positions, in bytes: each is a walk from the beginning.
 const WALK_LIMIT: usize = 1 << 20;
 /// The longest name, in characters.
 const NAME_LIMIT: usize = 100;
@@ -48,7 +48,7 @@ const FIELDS: &[&str] = &[
     "iconName",
 ];
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Something counts, but perhaps not as it was meant.
@@ -57,15 +57,15 @@ pub enum Severity {
     Error,
 }
 
-/// What is wrong with a mode file or with a part of it.
+/// Problem with a mode file or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModeFileProblem {
-    /// Where; none where that is not known.
+    /// Position, if known.
     pub position: Option<Position>,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -115,13 +115,13 @@ impl ParsedModes {
             ..ModeFileProblem::whole_file(message)
         })?;
         let mut reader =
-            Reader { text, source, problems: vec![], errors: 0, untold: 0, slugs: BTreeSet::new() };
+            ModeReader { text, source, problems: vec![], errors: 0, untold: 0, slugs: BTreeSet::new() };
         let modes = reader.file(&value)?;
         Ok(Self { modes, problems: reader.finish() })
     }
 }
 
-/// How much is wrong.
+/// Counts errors.
 fn errors(outcome: &Result<ParsedModes, ModeFileProblem>) -> usize {
     match outcome {
         Ok(parsed) => parsed.problems.iter().filter(|problem| problem.severity == Severity::Error).count(),
@@ -129,13 +129,13 @@ fn errors(outcome: &Result<ParsedModes, ModeFileProblem>) -> usize {
     }
 }
 
-/// Whether a text may be a mode's slug: ASCII letters, digits and hyphens. Such a text is also a plain
-/// part of a file name.
+/// Returns whether a text may be a mode's slug: ASCII letters, digits and hyphens. Such a text is also a plain part of
+/// a file name.
 pub fn is_slug(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Where the modes of these slugs stand in the text of a file. Each costs a walk over the text, see
+/// Returns the positions of the modes with these slugs in the text of a file. Each costs a walk over the text, see
 /// [`places_limit`].
 pub fn locate(text: &str, slugs: &[&str]) -> Vec<Option<Position>> {
     let value = yaml::parse(text).unwrap_or_default();
@@ -148,7 +148,7 @@ pub fn locate(text: &str, slugs: &[&str]) -> Vec<Option<Position>> {
     slugs.iter().map(place).collect()
 }
 
-/// How many places in a text may be looked for: the longer it is, the fewer.
+/// Maximum number of places in a text that are searched: the longer it is, the fewer.
 pub fn places_limit(text: &str) -> usize {
     (WALK_LIMIT / text.len().max(1)).clamp(1, PROBLEMS_LIMIT)
 }
@@ -175,7 +175,7 @@ fn plain_typing(text: &str) -> Cow<'_, str> {
 }
 
 /// Reads values and collects what is wrong with them.
-struct Reader<'a> {
+struct ModeReader<'a> {
     text: &'a str,
     source: Source,
     problems: Vec<ModeFileProblem>,
@@ -185,9 +185,9 @@ struct Reader<'a> {
     slugs: BTreeSet<String>,
 }
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
-impl Reader<'_> {
+impl ModeReader<'_> {
     fn file(&mut self, value: &Value) -> Result<Vec<Mode>, ModeFileProblem> {
         let Value::Object(file) = value else {
             if value.is_null() {
@@ -204,17 +204,16 @@ impl Reader<'_> {
                 return Err(ModeFileProblem { position, ..ModeFileProblem::whole_file(message) });
             }
             None => {
-                return Err(ModeFileProblem::whole_file(format!("`{LIST}` is missing: it lists the modes")));
+                return Err(ModeFileProblem::whole_file(format!(
+                    "`{LIST}` is missing; add it with a list of modes"
+                )));
             }
         };
         for name in file.keys().filter(|name| *name != LIST) {
-            self.warning(
-                &[Step::Name(name.clone())],
-                format!("`{}` means nothing and is ignored", exact_line(name)),
-            );
+            self.warning(&[Step::Name(name.clone())], format!("unknown key `{}`, ignored", exact_line(name)));
         }
         if entries.len() > MODES_LIMIT {
-            let message = format!("there are more than {MODES_LIMIT} modes; those from here on are left out");
+            let message = format!("there are more than {MODES_LIMIT} modes; the rest are ignored");
             self.error(&[key(LIST), Step::Index(MODES_LIMIT)], message);
         }
         let entries = entries.iter().enumerate().take(MODES_LIMIT);
@@ -255,7 +254,7 @@ impl Reader<'_> {
             self.error(&here, "expected a mode: `slug`, `name`, `roleDefinition`, `groups`".to_owned());
             return None;
         };
-        let mut entry = Entry { reader: self, index, object };
+        let mut entry = ModeEntry { reader: self, index, object };
         let slug = entry.slug();
         let name = entry.name();
         let role = entry.required("roleDefinition");
@@ -295,13 +294,13 @@ impl Reader<'_> {
 }
 
 /// One entry of the list.
-struct Entry<'a, 'b> {
-    reader: &'a mut Reader<'b>,
+struct ModeEntry<'a, 'b> {
+    reader: &'a mut ModeReader<'b>,
     index: usize,
-    object: &'a Object,
+    object: &'a JsonObject,
 }
 
-impl Entry<'_, '_> {
+impl ModeEntry<'_, '_> {
     fn path(&self, field: &str, rest: &[Step]) -> Vec<Step> {
         let start = [key(LIST), Step::Index(self.index), key(field)];
         start.into_iter().chain(rest.iter().cloned()).collect()
@@ -319,12 +318,12 @@ impl Entry<'_, '_> {
             self.error(
                 "slug",
                 &[],
-                format!("the slug '{slug}' may have letters a-z, digits and hyphens only"),
+                format!("the slug '{slug}' may contain only letters, digits and hyphens"),
             );
             return None;
         }
         if !self.reader.slugs.insert(slug.clone()) {
-            self.error("slug", &[], format!("the slug '{slug}' is there twice; the first mode counts"));
+            self.error("slug", &[], format!("duplicate slug '{slug}'; only the first mode is used"));
             return None;
         }
         Some(slug)
@@ -379,7 +378,7 @@ impl Entry<'_, '_> {
                 Some(format!("{emoji}{shown}").trim().to_owned())
             }
             _ => {
-                self.error(field, &[], format!("`{field}` must be a text; put it in quotes"));
+                self.error(field, &[], format!("`{field}` must be a string; put it in quotes"));
                 None
             }
         }
@@ -389,7 +388,7 @@ impl Entry<'_, '_> {
     fn shown<'t>(&mut self, path: &[Step], text: &'t str) -> Cow<'t, str> {
         let (shown, hidden) = without_hidden(text);
         if hidden.is_some() {
-            let message = "characters that can't be seen were left out; remove them".to_owned();
+            let message = "invisible characters were ignored; remove them".to_owned();
             self.reader.warning(path, message);
         }
         shown
@@ -401,7 +400,7 @@ impl Entry<'_, '_> {
             Some(Value::Array(entries)) => entries.as_slice(),
             None | Some(Value::Null) => {
                 let path = [key(LIST), Step::Index(self.index)];
-                self.reader.error(&path, "the mode lacks `groups`; `groups: []` gives it none".to_owned());
+                self.reader.error(&path, "the mode lacks `groups`; write `groups: []` for none".to_owned());
                 &[]
             }
             Some(_) => {
@@ -445,14 +444,15 @@ impl Entry<'_, '_> {
                 }
             };
             if !seen.insert(name) {
-                self.error("groups", &at, format!("the group '{name}' is there twice; keep one"));
+                self.error("groups", &at, format!("duplicate group '{name}'; keep one"));
                 continue;
             }
             let found = options.and_then(|options| self.restriction(&at, options));
             match group {
                 Some(Group::Edit) => restriction = found,
                 _ if found.is_some() => {
-                    let message = "fileRegex limits the group edit only; here it has no effect".to_owned();
+                    let message =
+                        "fileRegex applies only to the group edit; it has no effect here".to_owned();
                     let path = self.path("groups", &at);
                     self.reader.warning(&path, message);
                 }
@@ -464,30 +464,29 @@ impl Entry<'_, '_> {
     }
 
     /// The pattern of a group's options. One that can't be used is an error: it would let everything pass.
-    fn restriction(&mut self, at: &[Step], options: &Object) -> Option<FileRestriction> {
+    fn restriction(&mut self, at: &[Step], options: &JsonObject) -> Option<FileRestriction> {
         let field = |name: &str| [at, &[Step::Index(1), key(name)]].concat();
         for name in options.keys().filter(|name| !matches!(name.as_str(), "fileRegex" | "description")) {
             let path = self.path("groups", &[at, &[Step::Index(1), Step::Name(name.clone())]].concat());
-            self.reader.warning(&path, format!("`{}` means nothing and is ignored", exact_line(name)));
+            self.reader.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
         }
         let mut text = |name: &str| match options.get(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text.as_str()),
             Some(_) => {
-                self.error("groups", &field(name), format!("`{name}` must be a text; put it in quotes"));
+                self.error("groups", &field(name), format!("`{name}` must be a string; put it in quotes"));
                 None
             }
         };
         let description = text("description").map(str::trim).filter(|text| !text.is_empty());
         let pattern = text("fileRegex")?;
         if let (Cow::Owned(_), _) = without_hidden(pattern) {
-            let message =
-                "the pattern holds characters that can't be seen; write them as `\\u{…}`".to_owned();
+            let message = "the pattern contains invisible characters; write them as `\\u{…}`".to_owned();
             self.error("groups", &field("fileRegex"), message);
             return None;
         }
         let path = self.path("groups", &field("description"));
-        let description = self.shown(&path, description.unwrap_or("files that fit a pattern"));
+        let description = self.shown(&path, description.unwrap_or("files that match a pattern"));
         match FileRestriction::new(pattern, &description) {
             Ok(restriction) => Some(restriction),
             Err(error) => {
@@ -530,7 +529,7 @@ impl Entry<'_, '_> {
         let object = self.object;
         for name in object.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
             let path = [key(LIST), Step::Index(self.index), Step::Name(name.clone())];
-            self.reader.warning(&path, format!("`{}` means nothing and is ignored", exact_line(name)));
+            self.reader.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
         }
     }
 }
@@ -550,7 +549,7 @@ fn emoji_length(name: &str) -> usize {
     name.chars().take_while(|&c| is_pictograph(c)).map(char::len_utf8).sum()
 }
 
-/// Whether a character is a picture or a part of one: symbols, pictographs, joiner, presentation selector.
+/// Returns whether a character is a picture or a part of one: symbols, pictographs, joiner, presentation selector.
 fn is_pictograph(c: char) -> bool {
     matches!(c,
         '\u{a9}' | '\u{ae}' | '\u{200d}' | '\u{203c}' | '\u{2049}' | '\u{20e3}' | '\u{2122}' | '\u{2139}'

@@ -1,4 +1,4 @@
-//! What a mode is, and what it permits.
+//! Modes and their permissions.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -8,7 +8,7 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::built_in::{BUILT_IN, ENTRY};
 use crate::config::{ModeSettings, ToolChoice};
-use roo_catalog::{Group, TOOLS, ToolName};
+use roo_catalog::{Group, ServerToolName, TOOLS, ToolName};
 
 /// A specialised agent.
 #[derive(Clone, Debug)]
@@ -19,9 +19,9 @@ pub struct Mode {
     pub emoji: String,
     /// For people.
     pub name: String,
-    /// What it does, for people, in a few words.
+    /// Description for people, in a few words.
     pub description: Option<String>,
-    /// When to choose it, for whoever delegates.
+    /// Guidance for other modes on when to choose it.
     pub when_to_use: Option<String>,
     /// Who the model is in this mode.
     pub role: String,
@@ -31,19 +31,19 @@ pub struct Mode {
     pub file_restriction: Option<FileRestriction>,
     /// The slugs of the modes to which it may delegate.
     pub can_delegate_to: Vec<String>,
-    /// Whether it may delegate but once for each message of the user.
+    /// True if it may delegate but once for each message of the user.
     pub delegates_once: bool,
-    /// Whether the server gathers facts about the system before its first turn.
+    /// True if the server gathers facts about the system before its first turn.
     pub gathers_context: bool,
-    /// How it works, step by step; empty for a custom mode.
+    /// Step-by-step instructions; empty for a custom mode.
     pub instructions: String,
-    /// What its author adds to the prompt.
+    /// Additions of its author to the prompt.
     pub custom_instructions: Option<String>,
-    /// Where it comes from.
+    /// Source.
     pub source: Source,
 }
 
-/// Where a mode comes from, from weak to strong: of two modes with one slug the stronger counts.
+/// Source of a mode, from weak to strong: of two modes with one slug the stronger counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// The server itself.
@@ -68,7 +68,7 @@ impl Source {
 /// Which files a mode may change. The default lets none pass.
 #[derive(Clone, Debug, Default)]
 pub struct FileRestriction {
-    /// What it matches, for people.
+    /// Description of what it matches, for people.
     pub description: String,
     pattern: Option<Regex>,
 }
@@ -81,14 +81,14 @@ enum Edits<'a> {
     Any,
 }
 
-/// Why a pattern can't be used, in one line.
+/// Reason why a pattern can't be used, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PatternError(String);
 
 /// The largest compiled pattern, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
-/// How often a look-around or a back-reference may go back for one path. All else is linear.
+/// Maximum number of backtracking steps of a look-around or a back-reference for one path. All else is linear.
 const PATTERN_STEPS: usize = 100_000;
 
 impl FileRestriction {
@@ -112,7 +112,7 @@ impl FileRestriction {
         Ok(Self { description: description.to_owned(), pattern: Some(pattern) })
     }
 
-    /// Whether the file may be changed. A path on which the pattern goes back too often may not.
+    /// Returns whether the file may be changed. A path on which the pattern goes back too often may not.
     pub fn matches(&self, path: &str) -> bool {
         self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(path).unwrap_or(false))
     }
@@ -197,9 +197,9 @@ impl Modes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("There is no mode '{slug}'. The modes are {}.", known.join(", "))]
 pub struct UnknownMode {
-    /// What was asked for.
+    /// Requested slug.
     pub slug: String,
-    /// What there is.
+    /// Known slugs.
     pub known: Vec<String>,
 }
 
@@ -211,10 +211,18 @@ pub enum ModeRefusal {
     Tool {
         /// The mode's slug.
         mode: String,
-        /// What was called.
+        /// Called tool.
         tool: ToolName,
-        /// What it has.
+        /// Tools of the mode.
         tools: Vec<ToolName>,
+    },
+    /// The mode has no tools of servers.
+    #[error("The mode '{mode}' does not have the tools of servers, so {tool} can't be called.")]
+    ServerTool {
+        /// The mode's slug.
+        mode: String,
+        /// What was called.
+        tool: ServerToolName,
     },
     /// The mode's edits may not touch the file.
     #[error(
@@ -225,7 +233,7 @@ pub enum ModeRefusal {
     File {
         /// The mode's slug.
         mode: String,
-        /// What the pattern matches.
+        /// Description of what the pattern matches.
         description: String,
         /// The mode's pattern.
         pattern: String,
@@ -259,20 +267,23 @@ impl Mode {
 
     /// Its tools for a model, in the order of the catalogue.
     pub fn tools_with(&self, choice: &ToolChoice) -> Vec<ToolName> {
-        let own = TOOLS.iter().filter(|spec| spec.group != Group::Intents).map(|spec| spec.name);
+        let own = TOOLS
+            .iter()
+            .filter(|spec| !matches!(spec.group, Group::Intents | Group::Mcp))
+            .map(|spec| spec.name);
         own.filter(|&tool| self.has(tool) && choice.has(tool)).collect()
     }
 
-    /// Whether it has the tool. Every mode can write: its request's own directory is open to it.
+    /// Returns whether it has the tool. Every mode can write: its request's own directory is open to it.
     pub fn has(&self, tool: ToolName) -> bool {
         match tool.spec().group {
             Group::Always | Group::Intents => true,
             Group::Delegation => !self.can_delegate_to.is_empty(),
-            group => tool == ToolName::WriteToFile || self.groups.contains(&group),
+            group => tool.spec().is_in_every_mode || self.groups.contains(&group),
         }
     }
 
-    /// What it may do that another mode may not: tools, files, delegation. Empty when it only tightens.
+    /// Describes what it may do that another mode may not: tools, files, delegation. Empty when it only tightens.
     pub fn beyond(&self, other: &Mode) -> Vec<String> {
         let mut more: Vec<String> =
             self.tools().into_iter().filter(|&tool| !other.has(tool)).map(|tool| tool.to_string()).collect();
@@ -305,7 +316,7 @@ impl Mode {
         }
     }
 
-    /// Whether it may call the tool at all.
+    /// Returns whether it may call the tool at all.
     ///
     /// # Errors
     /// [`ModeRefusal::Tool`].
@@ -317,7 +328,19 @@ impl Mode {
         }
     }
 
-    /// Whether it may call the tool on this file. `path` is resolved and relative to its root, with
+    /// Returns whether it may call this tool of a server.
+    ///
+    /// # Errors
+    /// [`ModeRefusal::ServerTool`].
+    pub fn permits_server_tool(&self, tool: &ServerToolName) -> Result<(), ModeRefusal> {
+        if self.groups.contains(&Group::Mcp) {
+            Ok(())
+        } else {
+            Err(ModeRefusal::ServerTool { mode: self.slug.clone(), tool: tool.clone() })
+        }
+    }
+
+    /// Returns whether it may call the tool on this file. `path` is resolved and relative to its root, with
     /// `/` between its parts; `task_directory` is the request's own, see [`super::task_directory`], and
     /// none in a root that has none.
     ///
@@ -333,7 +356,7 @@ impl Mode {
         if tool.spec().group != Group::Edit {
             return Ok(());
         }
-        if tool == ToolName::WriteToFile && task_directory.is_some_and(|own| is_below(path, own)) {
+        if tool.spec().is_in_every_mode && task_directory.is_some_and(|own| is_below(path, own)) {
             return Ok(());
         }
         if !self.groups.contains(&Group::Edit) {
@@ -355,7 +378,7 @@ impl Mode {
     }
 }
 
-/// What a file pattern matches, where its author wrote "Documentation files only".
+/// Strips "only" from a description such as "Documentation files only".
 fn without_only(description: &str) -> &str {
     let only = " only";
     let start = description.len().saturating_sub(only.len());
@@ -365,7 +388,7 @@ fn without_only(description: &str) -> &str {
     }
 }
 
-/// Whether a path goes down from a directory: part by part, and never up again.
+/// Returns whether a path goes down from a directory: part by part, and never up again.
 fn is_below(path: &str, directory: &str) -> bool {
     Path::new(path).strip_prefix(directory).is_ok_and(|rest| {
         rest.components().next().is_some()
@@ -399,6 +422,7 @@ mod tests {
                     &["new-task", "code", "debug"]
                 }
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
+                ToolName::UseMcpTool => &["orchestrator", "architect", "code", "debug", "ask"],
                 _ => &all,
             };
             assert_eq!(who_has(spec.name), expected, "{}", spec.name);
@@ -412,7 +436,7 @@ mod tests {
             refusal.to_string(),
             "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
              list_files, search_files, ask_followup_question, update_todo_list, switch_mode, skill, \
-             attempt_completion, complete_with_failure."
+             fetch_instructions, attempt_completion, complete_with_failure."
         );
     }
 

@@ -19,7 +19,7 @@ pub fn urid(local: DateTime, random: Uuid) -> Urid {
     ))
 }
 
-/// Whether a text has the form of a request's id: `^\d{8}-\d{2}-\d{2}-[0-9a-f]{8}$`, ASCII alone.
+/// Returns whether a text has the form of a request's id: `^\d{8}-\d{2}-\d{2}-[0-9a-f]{8}$`, ASCII alone.
 pub fn is_urid(text: &str) -> bool {
     const FORM: &[u8] = b"dddddddd-dd-dd-xxxxxxxx";
     text.len() == FORM.len()

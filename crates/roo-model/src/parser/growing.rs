@@ -3,7 +3,7 @@
 
 use roo_text::work;
 
-/// What is cut from the ends.
+/// Trimmed characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     /// All white space.
@@ -17,7 +17,7 @@ pub(super) enum Ends {
 pub(super) struct Growing {
     ends: Ends,
     text: String,
-    /// Where the value begins in `text`; none while that is open.
+    /// Offset of the value in `text`; none while that is open.
     start: Option<usize>,
     /// Up to where `text` was shown or cut.
     shown: usize,
@@ -69,7 +69,7 @@ impl Growing {
         self.start
     }
 
-    /// Whether the text so far ends with one of these characters; nothing of its end is cut yet.
+    /// Returns whether the text so far ends with one of these characters; nothing of its end is cut yet.
     pub(super) fn ends_with(&self, characters: &[char]) -> bool {
         self.text.ends_with(characters)
     }

@@ -52,9 +52,9 @@ fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\r' | '\n')
 }
 
-/// How far the tag in hand is.
+/// Progress within the current tag.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+enum TagPart {
     Bracket,
     Slash,
     Name,
@@ -62,8 +62,8 @@ enum Part {
     Attributes,
 }
 
-enum Step {
-    Goes(Part),
+enum LexerStep {
+    Goes(TagPart),
     Ends,
     IsNone,
 }
@@ -71,14 +71,14 @@ enum Step {
 /// The state between two pieces.
 #[derive(Debug)]
 pub(super) struct Lexer {
-    /// What may be the beginning of a tag; empty when there is none in hand.
+    /// Possible beginning of a tag; empty when there is none.
     held: String,
-    part: Part,
+    part: TagPart,
 }
 
 impl Lexer {
     pub(super) fn new() -> Self {
-        Self { held: String::new(), part: Part::Bracket }
+        Self { held: String::new(), part: TagPart::Bracket }
     }
 
     pub(super) fn push(&mut self, text: &str, mut sink: impl FnMut(Token<'_>)) {
@@ -88,7 +88,7 @@ impl Lexer {
         }
     }
 
-    /// What may be the beginning of a tag.
+    /// Returns the possible beginning of a tag.
     pub(super) fn held(&self) -> &str {
         &self.held
     }
@@ -102,7 +102,7 @@ impl Lexer {
         let (data, rest) = match text.split_once('<') {
             Some((data, rest)) => {
                 self.held.push('<');
-                self.part = Part::Bracket;
+                self.part = TagPart::Bracket;
                 (data, rest)
             }
             None => (text, ""),
@@ -118,11 +118,11 @@ impl Lexer {
         for (at, character) in text.char_indices() {
             work::add(1);
             match self.step(character) {
-                Step::Goes(part) => {
+                LexerStep::Goes(part) => {
                     self.part = part;
                     self.held.push(character);
                 }
-                Step::Ends => {
+                LexerStep::Ends => {
                     self.held.push(character);
                     sink(match Tag::parse(&self.held) {
                         Some(tag) => Token::Tag(tag),
@@ -131,7 +131,7 @@ impl Lexer {
                     self.held.clear();
                     return text.get(at + character.len_utf8()..).unwrap_or_default();
                 }
-                Step::IsNone => {
+                LexerStep::IsNone => {
                     sink(Token::Data(&self.held));
                     self.held.clear();
                     return text.get(at..).unwrap_or_default();
@@ -141,18 +141,22 @@ impl Lexer {
         ""
     }
 
-    fn step(&self, character: char) -> Step {
+    fn step(&self, character: char) -> LexerStep {
         let is_letter = character.is_ascii_alphabetic() || character == '_';
         match (self.part, character) {
-            _ if self.held.len() >= MAX_TAG_BYTES => Step::IsNone,
-            (Part::Bracket, '/') => Step::Goes(Part::Slash),
-            (Part::Bracket | Part::Slash, _) if is_letter => Step::Goes(Part::Name),
-            (Part::Name, _) if is_letter || character.is_ascii_digit() => Step::Goes(Part::Name),
-            (Part::Name | Part::Blank | Part::Attributes, '>') => Step::Ends,
-            (Part::Name | Part::Blank, _) if is_blank(character) => Step::Goes(Part::Blank),
-            (Part::Blank, _) if is_letter && self.may_have_attributes() => Step::Goes(Part::Attributes),
-            (Part::Attributes, _) if !matches!(character, '<' | '\r' | '\n') => Step::Goes(Part::Attributes),
-            _ => Step::IsNone,
+            _ if self.held.len() >= MAX_TAG_BYTES => LexerStep::IsNone,
+            (TagPart::Bracket, '/') => LexerStep::Goes(TagPart::Slash),
+            (TagPart::Bracket | TagPart::Slash, _) if is_letter => LexerStep::Goes(TagPart::Name),
+            (TagPart::Name, _) if is_letter || character.is_ascii_digit() => LexerStep::Goes(TagPart::Name),
+            (TagPart::Name | TagPart::Blank | TagPart::Attributes, '>') => LexerStep::Ends,
+            (TagPart::Name | TagPart::Blank, _) if is_blank(character) => LexerStep::Goes(TagPart::Blank),
+            (TagPart::Blank, _) if is_letter && self.may_have_attributes() => {
+                LexerStep::Goes(TagPart::Attributes)
+            }
+            (TagPart::Attributes, _) if !matches!(character, '<' | '\r' | '\n') => {
+                LexerStep::Goes(TagPart::Attributes)
+            }
+            _ => LexerStep::IsNone,
         }
     }
 

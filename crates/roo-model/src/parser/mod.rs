@@ -61,7 +61,7 @@ pub enum Block {
     Text(String),
     /// Thinking, with the provider's block to be sent back.
     Thinking {
-        /// What may be shown; may be empty.
+        /// Text that may be shown; may be empty.
         text: String,
         /// The provider's own block.
         opaque: Option<Value>,
@@ -74,15 +74,15 @@ pub enum Block {
         name: String,
         /// The parameters; strings only for a call made in text.
         params: Map<String, Value>,
-        /// Whether it was made in text, within a code block, by a fence or by indentation: some models put calls
-        /// there, and all put there what they only quote.
+        /// True if it was made in text, within a code block, by a fence or by indentation: some models put calls there,
+        /// and all put there what they only quote.
         fenced: bool,
-        /// What is wrong with the call. Such a call is answered with an error and never run.
+        /// Problem with the call. Such a call is answered with an error and never run.
         problem: Option<String>,
     },
 }
 
-/// What one piece of the stream led to.
+/// Update from one piece of the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
     /// More text of the block that is open, to be shown at once.

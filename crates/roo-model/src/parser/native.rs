@@ -19,7 +19,7 @@ use roo_text::work;
 pub(super) struct NativeCalls {
     /// In the order in which they began. The first is the one that is shown.
     open: VecDeque<OpenCall>,
-    /// How many calls are gone from the front of `open`.
+    /// Number of calls gone from the front of `open`.
     gone: usize,
     /// By a provider's index, the number of the call that takes arguments.
     numbers: BTreeMap<u32, usize>,
@@ -32,7 +32,7 @@ struct OpenCall {
     name: String,
     arguments: String,
     reader: ArgumentReader,
-    /// What waits to be shown until the calls before it are closed.
+    /// Updates that wait until the calls before them are closed.
     waiting: Vec<Update>,
     ended: bool,
 }
@@ -142,7 +142,7 @@ impl OpenCall {
         }
         match serde_json::from_str(&self.arguments) {
             Ok(Value::Object(params)) => match serde_json::from_str(&self.arguments) {
-                Ok(Names(names)) if names.len() > params.len() => {
+                Ok(KeyNames(names)) if names.len() > params.len() => {
                     Err("a parameter comes twice; give each of them once".to_owned())
                 }
                 Ok(_) => Ok(params),
@@ -160,15 +160,15 @@ impl OpenCall {
 
 /// The names of an object, each as often as it stands there: of two values of one name, another reader might
 /// take the other one.
-struct Names(Vec<String>);
+struct KeyNames(Vec<String>);
 
-impl<'de> Deserialize<'de> for Names {
+impl<'de> Deserialize<'de> for KeyNames {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Self(vec![]))
     }
 }
 
-impl<'de> Visitor<'de> for Names {
+impl<'de> Visitor<'de> for KeyNames {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,9 +183,9 @@ impl<'de> Visitor<'de> for Names {
     }
 }
 
-/// Where in the arguments a reader is.
+/// Position of a reader in the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ArgumentPosition {
     #[default]
     Before,
     /// Before a key, or at the end.
@@ -210,7 +210,7 @@ enum Place {
     Lost,
 }
 
-/// How far an escape in a text is.
+/// Progress within an escape.
 #[derive(Clone, Copy, Debug, Default)]
 enum Escape {
     #[default]
@@ -225,7 +225,7 @@ enum Escape {
 /// Decodes the text values at the top of a JSON object while they stream. For showing only.
 #[derive(Debug, Default)]
 struct ArgumentReader {
-    place: Place,
+    place: ArgumentPosition,
     key: String,
     escape: Escape,
     /// The first half of a surrogate pair.
@@ -234,21 +234,27 @@ struct ArgumentReader {
 
 impl ArgumentReader {
     fn is_complete(&self) -> bool {
-        self.place == Place::After
+        self.place == ArgumentPosition::After
     }
 
     /// The parameter whose value is in hand.
     fn parameter(&self) -> Option<&str> {
-        matches!(self.place, Place::Value | Place::InText | Place::Nested { .. } | Place::Scalar)
-            .then_some(self.key.as_str())
+        matches!(
+            self.place,
+            ArgumentPosition::Value
+                | ArgumentPosition::InText
+                | ArgumentPosition::Nested { .. }
+                | ArgumentPosition::Scalar
+        )
+        .then_some(self.key.as_str())
     }
 
     fn push(&mut self, text: &str, mut sink: impl FnMut(&str, &str)) {
         let mut rest = text;
         while let Some(character) = rest.chars().next() {
             let taken = match self.place {
-                Place::Lost => return,
-                Place::InKey | Place::InText => self.text(rest, character, &mut sink),
+                ArgumentPosition::Lost => return,
+                ArgumentPosition::InKey | ArgumentPosition::InText => self.text(rest, character, &mut sink),
                 _ => {
                     self.place = self.next(character);
                     character.len_utf8()
@@ -259,22 +265,31 @@ impl ArgumentReader {
         }
     }
 
-    fn next(&mut self, character: char) -> Place {
+    fn next(&mut self, character: char) -> ArgumentPosition {
         match (self.place, character) {
-            (Place::Nested { depth, in_text, escaped }, _) => nested(depth, in_text, escaped, character),
-            (place, ' ' | '\t' | '\r' | '\n') => place,
-            (Place::Before, '{') => Place::Key,
-            (Place::Key, '"') => {
-                self.key.clear();
-                Place::InKey
+            (ArgumentPosition::Nested { depth, in_text, escaped }, _) => {
+                nested(depth, in_text, escaped, character)
             }
-            (Place::Colon, ':') => Place::Value,
-            (Place::Value, '"') => Place::InText,
-            (Place::Value, '{' | '[') => Place::Nested { depth: 1, in_text: false, escaped: false },
-            (Place::Comma | Place::Scalar, ',') => Place::Key,
-            (Place::Key | Place::Comma | Place::Scalar, '}') => Place::After,
-            (Place::Value | Place::Scalar, '-' | '+' | '.' | '0'..='9' | 'a'..='z' | 'E') => Place::Scalar,
-            _ => Place::Lost,
+            (place, ' ' | '\t' | '\r' | '\n') => place,
+            (ArgumentPosition::Before, '{') => ArgumentPosition::Key,
+            (ArgumentPosition::Key, '"') => {
+                self.key.clear();
+                ArgumentPosition::InKey
+            }
+            (ArgumentPosition::Colon, ':') => ArgumentPosition::Value,
+            (ArgumentPosition::Value, '"') => ArgumentPosition::InText,
+            (ArgumentPosition::Value, '{' | '[') => {
+                ArgumentPosition::Nested { depth: 1, in_text: false, escaped: false }
+            }
+            (ArgumentPosition::Comma | ArgumentPosition::Scalar, ',') => ArgumentPosition::Key,
+            (ArgumentPosition::Key | ArgumentPosition::Comma | ArgumentPosition::Scalar, '}') => {
+                ArgumentPosition::After
+            }
+            (
+                ArgumentPosition::Value | ArgumentPosition::Scalar,
+                '-' | '+' | '.' | '0'..='9' | 'a'..='z' | 'E',
+            ) => ArgumentPosition::Scalar,
+            _ => ArgumentPosition::Lost,
         }
     }
 
@@ -283,7 +298,11 @@ impl ArgumentReader {
         match (self.escape, first) {
             (Escape::None, '"') => {
                 self.lose_high(sink);
-                self.place = if self.place == Place::InKey { Place::Colon } else { Place::Comma };
+                self.place = if self.place == ArgumentPosition::InKey {
+                    ArgumentPosition::Colon
+                } else {
+                    ArgumentPosition::Comma
+                };
             }
             (Escape::None, '\\') => self.escape = Escape::Backslash,
             (Escape::None, _) => {
@@ -305,11 +324,11 @@ impl ArgumentReader {
                     'n' => self.show("\n", sink),
                     'r' => self.show("\r", sink),
                     't' => self.show("\t", sink),
-                    _ => self.place = Place::Lost,
+                    _ => self.place = ArgumentPosition::Lost,
                 }
             }
             (Escape::Hex { unit, digits }, _) => match first.to_digit(16) {
-                None => self.place = Place::Lost,
+                None => self.place = ArgumentPosition::Lost,
                 Some(digit) if digits < 3 => {
                     self.escape = Escape::Hex { unit: unit * 16 + digit, digits: digits + 1 };
                 }
@@ -348,7 +367,7 @@ impl ArgumentReader {
     }
 
     fn show(&mut self, decoded: &str, sink: &mut impl FnMut(&str, &str)) {
-        if self.place == Place::InKey {
+        if self.place == ArgumentPosition::InKey {
             self.key.push_str(decoded);
         } else {
             sink(&self.key, decoded);
@@ -356,14 +375,14 @@ impl ArgumentReader {
     }
 }
 
-fn nested(depth: usize, in_text: bool, escaped: bool, character: char) -> Place {
+fn nested(depth: usize, in_text: bool, escaped: bool, character: char) -> ArgumentPosition {
     match (in_text, character) {
-        (true, _) if escaped => Place::Nested { depth, in_text, escaped: false },
-        (true, '\\') => Place::Nested { depth, in_text, escaped: true },
-        (_, '"') => Place::Nested { depth, in_text: !in_text, escaped: false },
-        (false, '{' | '[') => Place::Nested { depth: depth + 1, in_text, escaped },
-        (false, '}' | ']') if depth == 1 => Place::Comma,
-        (false, '}' | ']') => Place::Nested { depth: depth - 1, in_text, escaped },
-        _ => Place::Nested { depth, in_text, escaped },
+        (true, _) if escaped => ArgumentPosition::Nested { depth, in_text, escaped: false },
+        (true, '\\') => ArgumentPosition::Nested { depth, in_text, escaped: true },
+        (_, '"') => ArgumentPosition::Nested { depth, in_text: !in_text, escaped: false },
+        (false, '{' | '[') => ArgumentPosition::Nested { depth: depth + 1, in_text, escaped },
+        (false, '}' | ']') if depth == 1 => ArgumentPosition::Comma,
+        (false, '}' | ']') => ArgumentPosition::Nested { depth: depth - 1, in_text, escaped },
+        _ => ArgumentPosition::Nested { depth, in_text, escaped },
     }
 }

@@ -93,7 +93,7 @@ impl SseReader {
         }
     }
 
-    /// Whether so many more bytes are within the limit.
+    /// Returns whether so many more bytes are within the limit.
     fn check(&mut self, more: usize) -> Result<(), Oversized> {
         let held = self.line.len()
             + self.event.as_ref().map_or(0, String::len)
@@ -140,7 +140,7 @@ impl SseReader {
     }
 }
 
-/// Where the first line ends.
+/// Returns the end of the first line.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     // Blocks without an early exit are compared as a whole; this is most of a stream.

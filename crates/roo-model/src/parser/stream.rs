@@ -21,7 +21,7 @@ pub struct StreamParser {
     in_code: Vec<Update>,
 }
 
-/// Why a call isn't run that an answer shows before it goes on, worded for the model.
+/// Reason why a call isn't run that an answer shows before it goes on, worded for the model.
 const EXAMPLE: &str = "it stands in a code block and more follows, so it is taken for an example. If you mean it, make it \
                        the end of your answer, outside of code blocks";
 

@@ -10,7 +10,7 @@ mod call_end;
 
 use serde_json::{Map, Value};
 
-use call_end::{Ended, Quotes};
+use call_end::{PresumedEnd, Quotes};
 
 use super::growing::{Ends, Growing};
 use super::lexer::{Lexer, Tag, Token};
@@ -18,7 +18,7 @@ use super::{Block, Update};
 use roo_catalog::{ToolName, is_verbatim};
 use roo_text::work;
 
-/// What tool tags in text mean.
+/// Meaning of tool tags in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Markup {
     /// Calls: tags are the protocol.
@@ -26,7 +26,7 @@ pub(super) enum Markup {
     /// Calls if no native call comes and all of them are complete: at line start and outside code
     /// fences. Known at the end of the answer only.
     Withheld,
-    /// What was withheld, read again as calls.
+    /// Withheld text, read again as calls.
     Again,
     /// Text.
     Text,
@@ -38,22 +38,22 @@ pub(super) struct Scanner {
     lexer: Lexer,
     markup: Markup,
     text: Text,
-    state: State,
+    state: ParserState,
     /// A call whose end is only presumed.
-    ended: Option<Box<Ended>>,
+    ended: Option<Box<PresumedEnd>>,
     /// All since the first such call, once another one has begun.
     held_back: Vec<Update>,
 }
 
 #[derive(Debug)]
-enum State {
+enum ParserState {
     Text,
     Thinking {
         /// The tag's name: `thinking` or `think`.
         name: &'static str,
         text: Growing,
     },
-    Call(Box<Call>),
+    Call(Box<OpenCall>),
     /// All text since the first call in it.
     Withheld(String),
 }
@@ -64,7 +64,7 @@ impl Scanner {
             lexer: Lexer::new(),
             markup,
             text: Text::new(),
-            state: State::Text,
+            state: ParserState::Text,
             ended: None,
             held_back: Vec::new(),
         }
@@ -85,7 +85,7 @@ impl Scanner {
             }
             let out = if held_back.is_empty() { &mut *out } else { &mut *held_back };
             if let (Some(call), Token::Tag(tag)) = (state.token(token, text, *markup, out), token) {
-                match Ended::new(call, tag, text) {
+                match PresumedEnd::new(call, tag, text) {
                     Ok(call) => *ended = Some(Box::new(call)),
                     Err(call) => call.close(None, out),
                 }
@@ -96,12 +96,12 @@ impl Scanner {
     /// Another block begins: closes the text or thinking in hand. A call goes on.
     pub(super) fn interrupt(&mut self, out: &mut Vec<Update>) {
         self.settle(true, out);
-        if matches!(self.state, State::Text | State::Thinking { .. }) {
+        if matches!(self.state, ParserState::Text | ParserState::Thinking { .. }) {
             let held = self.lexer.take_held();
             self.state.data(&held, &mut self.text, self.markup, out);
-            if let State::Thinking { text, .. } = &mut self.state {
+            if let ParserState::Thinking { text, .. } = &mut self.state {
                 close_thinking(text, out);
-                self.state = State::Text;
+                self.state = ParserState::Text;
             }
             self.text.close(self.markup, out);
         }
@@ -122,9 +122,9 @@ impl Scanner {
     pub(super) fn native_call(&mut self, out: &mut Vec<Update>) {
         if self.markup == Markup::Withheld {
             self.markup = Markup::Text;
-            if let State::Withheld(raw) = &self.state {
+            if let ParserState::Withheld(raw) = &self.state {
                 self.text.show(raw, out);
-                self.state = State::Text;
+                self.state = ParserState::Text;
             }
         }
         self.interrupt(out);
@@ -137,11 +137,11 @@ impl Scanner {
         }
         let held = self.lexer.take_held();
         let mut before = self.held_back;
-        if !matches!(self.state, State::Call(_)) {
+        if !matches!(self.state, ParserState::Call(_)) {
             out.append(&mut before);
         }
         match self.state {
-            State::Call(call) => {
+            ParserState::Call(call) => {
                 let mut last = Vec::new();
                 if complete {
                     // Where tags are a fallback only whole calls count.
@@ -155,7 +155,7 @@ impl Scanner {
                 out.append(&mut before);
                 out.append(&mut last);
             }
-            State::Withheld(raw) => {
+            ParserState::Withheld(raw) => {
                 let raw = raw + &held;
                 match withheld_calls(&raw).filter(|_| complete) {
                     Some(mut updates) => {
@@ -168,10 +168,10 @@ impl Scanner {
                     }
                 }
             }
-            State::Text if self.text.is_unfinished_wrapper(&held) => self.text.close(self.markup, out),
-            State::Text | State::Thinking { .. } => {
+            ParserState::Text if self.text.is_unfinished_wrapper(&held) => self.text.close(self.markup, out),
+            ParserState::Text | ParserState::Thinking { .. } => {
                 self.state.data(&held, &mut self.text, self.markup, out);
-                if let State::Thinking { mut text, .. } = self.state {
+                if let ParserState::Thinking { mut text, .. } = self.state {
                     close_thinking(&mut text, out);
                 }
                 self.text.close(self.markup, out);
@@ -201,7 +201,7 @@ fn close_thinking(text: &mut Growing, out: &mut Vec<Update>) {
     }
 }
 
-impl State {
+impl ParserState {
     fn data(&mut self, data: &str, text: &mut Text, markup: Markup, out: &mut Vec<Update>) {
         match self {
             Self::Text => text.data(data, markup, out),
@@ -221,7 +221,7 @@ impl State {
         text: &mut Text,
         markup: Markup,
         out: &mut Vec<Update>,
-    ) -> Option<Box<Call>> {
+    ) -> Option<Box<OpenCall>> {
         match token {
             Token::Data(data) => {
                 self.data(data, text, markup, out);
@@ -237,7 +237,7 @@ impl State {
         text: &mut Text,
         markup: Markup,
         out: &mut Vec<Update>,
-    ) -> Option<Box<Call>> {
+    ) -> Option<Box<OpenCall>> {
         match self {
             Self::Text => match text.tag(tag, markup, out) {
                 After::Text => {}
@@ -264,32 +264,32 @@ impl State {
     }
 }
 
-/// Where a tag in text leads.
+/// Continuation after a tag in text.
 enum After {
     Text,
     /// The tag is consumed.
-    Entered(State),
+    Entered(ParserState),
     /// An earlier tool tag counts because of this tag, which is the first of the call.
-    Confirmed(State),
+    Confirmed(ParserState),
 }
 
 /// The text between calls.
 #[derive(Debug)]
 struct Text {
     block: Growing,
-    line: Line,
+    line: LineStart,
     /// Columns of white space at the beginning of the line in hand.
     indent: usize,
     fence: Option<Fence>,
-    /// What is dropped when it leads to a call, and text otherwise.
+    /// Text that is dropped when it leads to a call, and shown otherwise.
     beginning: Option<Beginning>,
     /// The last call stood in a wrapper that is still open.
     wrapped: bool,
 }
 
-/// How the line in hand begins.
+/// Beginning of the current line.
 #[derive(Debug)]
-enum Line {
+enum LineStart {
     /// With nothing but white space so far.
     Blank,
     /// With what may be a fence; held back until that is known.
@@ -307,7 +307,7 @@ struct Fence {
     dropped: bool,
 }
 
-/// What may belong to a call: a fence, a wrapper, the tool's tag.
+/// Possible beginning of a call: a fence, a wrapper, the tool's tag.
 #[derive(Debug, Default)]
 struct Beginning {
     raw: String,
@@ -318,7 +318,7 @@ struct Beginning {
     head: Option<Head>,
 }
 
-/// How far code is indented that needs no fence, in columns.
+/// Indentation that makes code without a fence, in columns.
 const CODE_INDENT: usize = 4;
 
 /// A longer line is no fence. Bounds what is held back.
@@ -328,7 +328,7 @@ impl Text {
     fn new() -> Self {
         Self {
             block: Growing::new(Ends::Blank),
-            line: Line::Blank,
+            line: LineStart::Blank,
             indent: 0,
             fence: None,
             beginning: None,
@@ -355,7 +355,7 @@ impl Text {
                 continue;
             }
             let taken = match self.line {
-                Line::Blank if first.is_whitespace() => {
+                LineStart::Blank if first.is_whitespace() => {
                     self.indent = match first {
                         '\n' => 0,
                         '\t' => self.indent + CODE_INDENT,
@@ -363,23 +363,24 @@ impl Text {
                     };
                     first.len_utf8()
                 }
-                Line::Blank if matches!(first, '`' | '~') => {
-                    self.line = Line::Fence { raw: String::new(), marker: first, count: 0, in_info: false };
+                LineStart::Blank if matches!(first, '`' | '~') => {
+                    self.line =
+                        LineStart::Fence { raw: String::new(), marker: first, count: 0, in_info: false };
                     continue;
                 }
-                Line::Blank => {
-                    self.line = Line::Text;
+                LineStart::Blank => {
+                    self.line = LineStart::Text;
                     continue;
                 }
-                Line::Fence { .. } => {
+                LineStart::Fence { .. } => {
                     if self.hold_fence(first, markup, out) {
                         rest = rest.get(first.len_utf8()..).unwrap_or_default();
                     }
                     continue;
                 }
-                Line::Text => match rest.find('\n') {
+                LineStart::Text => match rest.find('\n') {
                     Some(end) => {
-                        (self.line, self.indent) = (Line::Blank, 0);
+                        (self.line, self.indent) = (LineStart::Blank, 0);
                         end + 1
                     }
                     None => rest.len(),
@@ -393,7 +394,7 @@ impl Text {
 
     /// Holds back one more character of what may be a fence; false when the line is none.
     fn hold_fence(&mut self, character: char, markup: Markup, out: &mut Vec<Update>) -> bool {
-        let Line::Fence { raw, marker, count, in_info } = &mut self.line else { return false };
+        let LineStart::Fence { raw, marker, count, in_info } = &mut self.line else { return false };
         work::add(1);
         *in_info |= character != *marker;
         // More backticks after a run of them: inline code.
@@ -412,14 +413,15 @@ impl Text {
 
     /// The line in hand is no fence.
     fn release_fence(&mut self, out: &mut Vec<Update>) {
-        if let Line::Fence { raw, .. } = std::mem::replace(&mut self.line, Line::Text) {
+        if let LineStart::Fence { raw, .. } = std::mem::replace(&mut self.line, LineStart::Text) {
             self.show(&raw, out);
         }
     }
 
     /// The line in hand is a fence, or text in one.
     fn end_fence_line(&mut self, markup: Markup, out: &mut Vec<Update>) {
-        let Line::Fence { raw, marker, count, .. } = std::mem::replace(&mut self.line, Line::Blank) else {
+        let LineStart::Fence { raw, marker, count, .. } = std::mem::replace(&mut self.line, LineStart::Blank)
+        else {
             return;
         };
         match self.fence {
@@ -444,12 +446,12 @@ impl Text {
         self.show(&raw, out);
     }
 
-    /// What may have belonged to a call is text.
+    /// Releases the possible beginning of a call as text.
     fn release(&mut self, out: &mut Vec<Update>) {
         let Some(Beginning { raw, fence, .. }) = self.beginning.take() else { return };
         self.fence = self.fence.or(fence);
         let last_line = raw.rsplit('\n').next().unwrap_or_default();
-        self.line = if last_line.trim().is_empty() { Line::Blank } else { Line::Text };
+        self.line = if last_line.trim().is_empty() { LineStart::Blank } else { LineStart::Text };
         self.show(&raw, out);
     }
 
@@ -463,10 +465,10 @@ impl Text {
         let fenced = self.fence.is_some_and(|fence| !fence.dropped);
         let at_line_start = match &self.beginning {
             Some(beginning) => beginning.at_line_start,
-            None => matches!(self.line, Line::Blank),
+            None => matches!(self.line, LineStart::Blank),
         };
         // Whatever begins like a fence is followed by its language, not by markup.
-        if fenced || matches!(self.line, Line::Fence { .. }) {
+        if fenced || matches!(self.line, LineStart::Fence { .. }) {
             return self.not_markup(tag, markup, out);
         }
         if at_line_start
@@ -475,7 +477,7 @@ impl Text {
             && let Some(name) = ["thinking", "think"].into_iter().find(|name| *name == tag.name)
         {
             self.close(markup, out);
-            return After::Entered(State::Thinking { name, text: Growing::new(Ends::Blank) });
+            return After::Entered(ParserState::Thinking { name, text: Growing::new(Ends::Blank) });
         }
         let counts = match markup {
             Markup::Calls => at_line_start || !self.block.ends_with(&['`', '"', '\'']),
@@ -514,20 +516,20 @@ impl Text {
         After::Text
     }
 
-    /// What was held back is the beginning of a call.
-    fn enter(&mut self, markup: Markup, out: &mut Vec<Update>) -> State {
+    /// Enters a call with the withheld beginning.
+    fn enter(&mut self, markup: Markup, out: &mut Vec<Update>) -> ParserState {
         let Some(Beginning { raw, fence, wrapper, head: Some(head), .. }) = self.beginning.take() else {
-            return State::Text;
+            return ParserState::Text;
         };
         if markup == Markup::Withheld {
-            return State::Withheld(raw);
+            return ParserState::Withheld(raw);
         }
         let indented = self.indent >= CODE_INDENT && !self.wrapped;
         self.close(markup, out);
         self.fence = self.fence.or(fence.map(|fence| Fence { dropped: true, ..fence }));
         self.wrapped |= wrapper;
         out.push(Update::CallBegun { name: head.name.clone() });
-        State::Call(Box::new(Call {
+        ParserState::Call(Box::new(OpenCall {
             head,
             params: Map::new(),
             parameter: None,
@@ -539,7 +541,7 @@ impl Text {
         }))
     }
 
-    /// Whether this is the unfinished end of a wrapper whose call is closed.
+    /// Returns whether this is the unfinished end of a wrapper whose call is closed.
     fn is_unfinished_wrapper(&self, held: &str) -> bool {
         let starts = |name: &str| held.strip_prefix("</").is_some_and(|start| name.starts_with(start));
         self.wrapped && self.beginning.is_none() && (starts("tool_call") || starts("function_calls"))
@@ -548,11 +550,11 @@ impl Text {
     /// The text is complete.
     fn close(&mut self, markup: Markup, out: &mut Vec<Update>) {
         match self.line {
-            Line::Fence { count, .. } if count >= 3 => self.end_fence_line(markup, out),
+            LineStart::Fence { count, .. } if count >= 3 => self.end_fence_line(markup, out),
             _ => self.release_fence(out),
         }
         self.release(out);
-        (self.line, self.indent) = (Line::Blank, 0);
+        (self.line, self.indent) = (LineStart::Blank, 0);
         let (text, rest) = self.block.finish();
         Update::text(&rest, out);
         if !text.is_empty() {
@@ -567,12 +569,12 @@ struct Head {
     tool: ToolName,
     /// As sent.
     name: String,
-    form: Form,
+    form: CallSyntax,
 }
 
-/// How a call is written.
+/// Syntax of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum CallSyntax {
     /// `<read_file>` with `<path>`.
     Tool,
     /// `<invoke name="read_file">` with `<parameter name="path">`, or with `<path>`.
@@ -583,24 +585,24 @@ impl Head {
     fn of(tag: Tag<'_>) -> Option<Self> {
         let (name, form) = match tag.name {
             _ if tag.closing => return None,
-            "invoke" => (tag.attribute?, Form::Invoke),
-            name => (name, Form::Tool),
+            "invoke" => (tag.attribute?, CallSyntax::Invoke),
+            name => (name, CallSyntax::Tool),
         };
         Some(Self { tool: ToolName::parse(name)?, name: name.to_owned(), form })
     }
 
     fn tag_name(&self) -> &str {
         match self.form {
-            Form::Tool => &self.name,
-            Form::Invoke => "invoke",
+            CallSyntax::Tool => &self.name,
+            CallSyntax::Invoke => "invoke",
         }
     }
 
     fn closes(&self, tag: Tag<'_>) -> bool {
         tag.closing
             && match self.form {
-                Form::Tool => ToolName::parse(tag.name) == Some(self.tool),
-                Form::Invoke => tag.name == "invoke",
+                CallSyntax::Tool => ToolName::parse(tag.name) == Some(self.tool),
+                CallSyntax::Invoke => tag.name == "invoke",
             }
     }
 
@@ -609,7 +611,7 @@ impl Head {
         let spec = self.tool.spec();
         match tag.name {
             _ if tag.closing => None,
-            "parameter" if self.form == Form::Invoke => tag.attribute,
+            "parameter" if self.form == CallSyntax::Invoke => tag.attribute,
             name => (spec.parameters.iter().any(|parameter| parameter.name == name)
                 || spec.legacy_parameters.contains(&name))
             .then_some(name),
@@ -619,18 +621,18 @@ impl Head {
 
 /// The call in hand.
 #[derive(Debug)]
-struct Call {
+struct OpenCall {
     head: Head,
     params: Map<String, Value>,
     parameter: Option<Parameter>,
-    /// Whether it stands in a code block.
+    /// True if it stands in a code block.
     fenced: bool,
     quotes: Quotes,
-    /// How many calls like this one its values open.
+    /// Number of calls like this one that its values open.
     quoted: usize,
-    /// Whether text stands between its tag and its first parameter.
+    /// True if text stands between its tag and its first parameter.
     loose: bool,
-    /// Whether a parameter follows one that may hold any text.
+    /// True if a parameter follows one that may hold any text.
     verbatim_before: bool,
 }
 
@@ -647,7 +649,7 @@ struct Parameter {
     doubtful: bool,
 }
 
-impl Call {
+impl OpenCall {
     fn data(&mut self, data: &str, out: &mut Vec<Update>) {
         self.quotes.data(data);
         match &mut self.parameter {
@@ -737,12 +739,12 @@ impl Call {
     }
 }
 
-impl Call {
-    /// Whether the tag closes a parameter of the tool, and if so, whether it is the last one of the call.
+impl OpenCall {
+    /// Returns whether the tag closes a parameter of the tool, and if so, whether it is the last one of the call.
     fn closes_parameter(&self, tag: Tag<'_>) -> Option<bool> {
         let last = self.parameter.as_ref().is_some_and(|parameter| parameter.tag_name == tag.name);
         let known = last
-            || tag.name == "parameter" && self.head.form == Form::Invoke
+            || tag.name == "parameter" && self.head.form == CallSyntax::Invoke
             || self.head.parameter(Tag { closing: false, ..tag }).is_some();
         (tag.closing && known).then_some(last)
     }

@@ -82,7 +82,7 @@ fn begun(tag: Tag<'_>) -> Option<Begun> {
     ToolName::parse(tool).is_none().then(|| Begun { tool: tool.to_owned(), tag: tag.name.to_owned() })
 }
 
-/// Whether the tag is a parameter rather than, say, an element of a list.
+/// Returns whether the tag is a parameter rather than, say, an element of a list.
 fn is_call(begun: &Begun, parameter: Tag<'_>) -> bool {
     let is_known = |name| TOOLS.iter().any(|tool| tool.parameters.iter().any(|known| known.name == name));
     begun.tag == "invoke" || begun.tool.contains('_') || is_known(parameter.name)

@@ -1,5 +1,4 @@
-//! How a model is asked to write a mode's prompt from the specification documents of a workspace, and
-//! what its answer must be like.
+//! Generation of a mode's prompt by a model from the specification documents of a workspace, with checks of its answer.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -23,7 +22,7 @@ pub struct Specification<'a> {
     pub text: &'a str,
 }
 
-/// What the model is sent.
+/// Request to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authoring {
     /// The system prompt.
@@ -84,7 +83,7 @@ pub fn authoring(
     Authoring { system, message }
 }
 
-/// Why a text can't be a mode's prompt.
+/// Reasons why a text can't be a mode's prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnfitPrompt {
     /// Nothing is there.
@@ -112,13 +111,13 @@ pub enum UnfitPrompt {
     Reference {
         /// 1-based.
         line: usize,
-        /// What was found.
+        /// Finding.
         text: String,
     },
 }
 
 impl UnfitPrompt {
-    /// What the model is told so that it can do better; none where asking again won't help.
+    /// Returns the correction for the model; none where asking again won't help.
     pub fn correction(&self) -> Option<String> {
         match self {
             Self::Empty | Self::TooLarge { .. } => None,
@@ -164,7 +163,7 @@ fn without_fence(text: &str) -> &str {
     }
 }
 
-/// Where a prompt sends its reader to a document for instructions: the 1-based line and the words.
+/// Finds where a prompt sends its reader to a document for instructions: the 1-based line and the words.
 ///
 /// Names of files are no such thing by themselves, examples are full of them.
 pub(super) fn outside_reference(prompt: &str) -> Option<(usize, &str)> {

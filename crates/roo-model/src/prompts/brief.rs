@@ -10,7 +10,7 @@ use roo_text::render::exact_line;
 /// The first message of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief<'a> {
-    /// What the user asked.
+    /// Prompt of the user.
     pub prompt: &'a str,
     /// The request's id.
     pub urid: &'a Urid,
@@ -58,7 +58,7 @@ pub fn brief(brief: &Brief<'_>) -> String {
 /// The first message of a branch that another mode opened.
 #[derive(Clone, Copy, Debug)]
 pub struct DelegatedBrief<'a> {
-    /// What the mode above wrote, with the server's own drawing of the tree.
+    /// Brief of the mode above, with the server's own drawing of the tree.
     pub message: &'a str,
     /// The request's id.
     pub urid: &'a Urid,
@@ -91,8 +91,7 @@ fn request(text: &mut String, urid: &Urid, task_directory: Option<&str>) {
     }
 }
 
-/// What the server found out about the system. It holds names of files and scripts, which are nobody's
-/// word.
+/// Formats the server's findings about the system. It holds names of files and scripts, which are nobody's word.
 pub fn system_context(text: &str) -> String {
     format!("<system_context>\n{}\n</system_context>", untrusted(text.trim()))
 }

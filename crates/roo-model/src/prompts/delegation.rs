@@ -14,7 +14,7 @@ const TREE_LINES: usize = 40;
 const NAME: usize = 60;
 const ADVICE: usize = 500;
 
-/// Where this mode stands among the others, and who gets its result.
+/// Describes this mode's place among the others, and who gets its result.
 pub(super) fn team(input: &SystemInput<'_>) -> String {
     let mut text = "## Your place in the team\n\n".to_owned();
     let called = input.modes.iter().any(|mode| mode.can_delegate_to.contains(&input.mode.slug));
@@ -33,7 +33,7 @@ pub(super) fn team(input: &SystemInput<'_>) -> String {
         Ok(entry) if path(input, entry).is_some() => entry,
         _ => input.mode,
     };
-    let mut tree = Tree { input, text: String::new(), lines: 0 };
+    let mut tree = TreeDrawing { input, text: String::new(), lines: 0 };
     tree.draw(root, "", "", &mut Vec::new());
     text.push_str(&tree.text);
     text.push_str(
@@ -48,13 +48,13 @@ pub(super) fn team(input: &SystemInput<'_>) -> String {
 }
 
 /// A hierarchy while it is drawn.
-struct Tree<'a> {
+struct TreeDrawing<'a> {
     input: &'a SystemInput<'a>,
     text: String,
     lines: usize,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> TreeDrawing<'a> {
     fn draw(&mut self, mode: &'a Mode, branch: &str, indent: &str, above: &mut Vec<&'a str>) {
         if self.lines >= TREE_LINES {
             return;
@@ -102,7 +102,7 @@ fn title(mode: &Mode) -> String {
     format!("{} {}", emoji(mode), one_line(&exact_line(&mode.name), NAME))
 }
 
-/// How the message of a delegation is built; none for a mode that delegates to nobody.
+/// Describes the message of a delegation; none for a mode that delegates to nobody.
 pub(super) fn message(input: &SystemInput<'_>) -> Option<String> {
     let first = *input.targets().first()?;
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! What is true at this moment: the tail of every request, never part of the conversation.
+//! Facts about the present moment: the tail of every request, never part of the conversation.
 
 use std::fmt::Write as _;
 
@@ -43,11 +43,11 @@ pub struct Environment<'a> {
     pub mode: &'a Mode,
     /// The model's name.
     pub model: &'a str,
-    /// What the request has cost so far, in US dollars; none when prices are unknown.
+    /// Cost of the request so far, in US dollars; none when prices are unknown.
     pub cost_usd: Option<f64>,
-    /// How many model requests are left; none when they are not limited.
+    /// Number of model requests left; none when they are not limited.
     pub requests_left: Option<u32>,
-    /// How much may still be spent, in US dollars; none when that is not limited or prices are unknown.
+    /// Remaining budget, in US dollars; none when it is not limited or prices are unknown.
     pub cost_left_usd: Option<f64>,
     /// The drawing of the request's branches, where there is more than one.
     pub invocation_tree: Option<&'a str>,
@@ -64,7 +64,7 @@ pub struct CommandStatus {
     pub id: CommandId,
     /// The command line.
     pub line: String,
-    /// How much it has printed that no task has read, in bytes.
+    /// Number of printed bytes that no task has read.
     pub unread: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct ActiveFile<'a> {
     pub visible: Option<LineRange>,
 }
 
-/// What language servers say of a file, counted.
+/// Diagnostics of a file, counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problems<'a> {
     /// Its path.
@@ -91,7 +91,7 @@ pub struct Problems<'a> {
 }
 
 impl<'a> Environment<'a> {
-    /// What is always known; everything else is empty.
+    /// Creates it with what is always known; everything else is empty.
     pub fn new(time: &'a Zoned, mode: &'a Mode, model: &'a str) -> Self {
         Self {
             open_files: &[],
@@ -200,7 +200,7 @@ fn command(CommandStatus { id, line, unread }: &CommandStatus) -> String {
     }
 }
 
-/// What a model is told of the end of a command in the background. `text` is what came of it.
+/// Describes the end of a background command for the model. `text` is what came of it.
 pub fn ended_command(id: &CommandId, line: &str, text: &str) -> String {
     format!("{id} has ended: {}\n{}", one_line(line, COMMAND_LINE), untrusted(text))
 }

@@ -1,5 +1,5 @@
-//! What the model reads besides the conversation: the system prompt, the first message, the
-//! environment details after every message, and the fixed answers of the server.
+//! Texts for the model besides the conversation: the system prompt, the first message, the environment details after
+//! every message, and the fixed answers of the server.
 //!
 //! Everything is a pure function of its input. The system prompt holds nothing that changes
 //! between the requests of a task, nor between tasks of one mode and workspace, so that a

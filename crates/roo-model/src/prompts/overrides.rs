@@ -6,7 +6,7 @@ use super::sections;
 use super::system::RuleText;
 use roo_text::render::exact_line;
 
-/// What the variables of an override stand for, and what is put around it.
+/// Values of an override's variables, and the text around it.
 #[derive(Clone, Copy, Debug)]
 pub struct OverrideInput<'a> {
     /// `{{workspace}}`: the absolute path of the first root.
@@ -21,7 +21,7 @@ pub struct OverrideInput<'a> {
     pub operating_system: &'a str,
     /// The mode's role; it stands before the text.
     pub role: &'a str,
-    /// What the mode's author adds; it stands behind the text.
+    /// Instructions of the mode's author; they follow the text.
     pub custom_instructions: Option<&'a str>,
     /// The rules of user and project; they stand last.
     pub rules: &'a [RuleText<'a>],

@@ -1,4 +1,4 @@
-//! What the server itself answers the model: fixed texts, each saying what to do next.
+//! Replies of the server itself to the model: fixed texts, each saying what to do next.
 
 mod delegation;
 
@@ -59,7 +59,7 @@ pub fn interrupted(effect: Effect) -> String {
         Effect::Write => {
             "The change may have been made or not. Read the file before you go on, and don't assume either."
         }
-        Effect::Execute => {
+        Effect::Execute | Effect::External => {
             "Its effects are unknown: it may have run in part or in full. Check what it did before you run \
              anything like it again."
         }
@@ -94,7 +94,7 @@ pub fn repeated(tool: &str, times: u32) -> String {
     )
 }
 
-/// What the user says after too many mistakes in a row.
+/// Relays the user's words after too many mistakes in a row.
 pub fn guidance(feedback: &str) -> String {
     match words(Some(feedback)) {
         Some(feedback) => {
@@ -156,7 +156,7 @@ pub fn patch_unknown(changed: &[&str], unchanged: &[&str], other: &[&str]) -> St
     text
 }
 
-/// What the user said, set off from what the server says.
+/// Formats the user's words, set off from the server's.
 fn words(feedback: Option<&str>) -> Option<String> {
     let feedback = feedback?.trim();
     (!feedback.is_empty()).then(|| format!("<feedback>\n{feedback}\n</feedback>"))

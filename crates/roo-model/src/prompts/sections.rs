@@ -12,7 +12,7 @@ const SKILL_DESCRIPTION: usize = 1000;
 /// The most intents that are listed.
 const INTENTS: usize = 50;
 
-/// How a mode works that says nothing of it: a custom one.
+/// Process of a mode that doesn't define one: a custom one.
 const PLAIN_PROCESS: &str = "\
 1. Read the task and make sure what done means, and what must stay as it is.
 2. Look at everything that it concerns before you act.
@@ -85,7 +85,7 @@ pub(super) fn intents(input: &SystemInput<'_>) -> Option<String> {
         true => "Before anything else, reading included",
     };
     let free: Vec<&str> =
-        input.tools.iter().filter(|tool| tool.precedes_intent()).map(|tool| tool.as_str()).collect();
+        input.tools.iter().filter(|tool| tool.spec().precedes_intent).map(|tool| tool.as_str()).collect();
     let until = match for_every_tool {
         false => String::new(),
         true => format!(" Until then every tool but {} is refused.", free.join(", ")),
@@ -258,7 +258,7 @@ pub(super) fn system_information(input: &SystemInput<'_>) -> String {
     text
 }
 
-/// What user and project add; none when they add nothing.
+/// Builds the additions of user and project; none when they add nothing.
 pub(super) fn custom_instructions(of_mode: Option<&str>, rules: &[RuleText<'_>]) -> Option<String> {
     let of_mode = of_mode.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
     let rules = rules.iter().filter(|rule| !rule.text.trim().is_empty());

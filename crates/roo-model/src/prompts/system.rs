@@ -1,11 +1,13 @@
 //! The system prompt of a task.
 
-use roo_catalog::{ToolName, ToolProtocol};
+use std::sync::Arc;
+
+use roo_catalog::{ServerTool, ToolName, ToolProtocol};
 use roo_formats::modes::{Mode, Modes};
 
 use super::{delegation, sections, tool_use};
 
-/// What a system prompt depends on. Nothing here changes while a task runs.
+/// Input of a system prompt. Nothing here changes while a task runs.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemInput<'a> {
     /// The mode.
@@ -18,11 +20,13 @@ pub struct SystemInput<'a> {
     /// not available. The tool for skills is available where there are skills, that for delegation
     /// where one of the mode's targets is among `modes`.
     pub tools: &'a [ToolName],
+    /// The tools of servers.
+    pub server_tools: &'a [Arc<ServerTool>],
     /// The skills of this mode.
     pub skills: &'a [SkillEntry<'a>],
     /// The workspace's intents; none where it has none.
     pub intents: Option<DeclaredIntents<'a>>,
-    /// How tools are called.
+    /// Tool protocol.
     pub protocol: ToolProtocol,
     /// The absolute paths of the workspace's roots; relative paths start at the first.
     pub roots: &'a [String],
@@ -39,16 +43,16 @@ pub struct SystemInput<'a> {
 pub struct DeclaredIntents<'a> {
     /// Those that may be selected, by id and name.
     pub active: &'a [(String, String)],
-    /// Whether every tool needs one, and not only those that change something.
+    /// True if every tool needs one, and not only those that change something.
     pub for_every_tool: bool,
 }
 
 /// A rule that the user or the project has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleText<'a> {
-    /// Where it comes from.
+    /// Source.
     pub heading: &'a str,
-    /// What it says.
+    /// Content.
     pub text: &'a str,
 }
 
@@ -57,7 +61,7 @@ pub struct RuleText<'a> {
 pub struct SkillEntry<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it is for.
+    /// Purpose.
     pub description: &'a str,
 }
 

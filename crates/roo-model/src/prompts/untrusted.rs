@@ -16,7 +16,7 @@ const TAGS: &[&str] = &[
     "hook_output",
 ];
 
-/// What follows the bracket in the head of a tool's result.
+/// Text after the bracket in the head of a tool's result.
 const RESULT: &str = "result:";
 
 /// The text with our own marks made harmless: tags that say who speaks begin with `&lt;`, and lines
@@ -59,7 +59,7 @@ fn plain(text: &str) -> impl Iterator<Item = char> + Clone + '_ {
     })
 }
 
-/// Whether this, behind a `<`, is one of our tags and not one whose name only begins alike.
+/// Returns whether this, behind a `<`, is one of our tags and not one whose name only begins alike.
 fn is_own_tag(behind: &str) -> bool {
     let mut name = plain(behind).skip_while(|c| c.is_whitespace()).peekable();
     if name.next_if_eq(&'/').is_some() {
@@ -72,7 +72,7 @@ fn is_own_tag(behind: &str) -> bool {
     })
 }
 
-/// Whether this, behind a `[`, goes on as the head of a tool's result does.
+/// Returns whether this, behind a `[`, goes on as the head of a tool's result does.
 fn is_result_head(behind: &str) -> bool {
     let line = behind.split(['\n', '\r']).next().unwrap_or_default();
     line.char_indices().filter(|(_, c)| matches!(c, ']' | '］')).any(|(at, c)| {

@@ -3,19 +3,19 @@
 //! Format: <https://docs.anthropic.com/en/api/messages> and `/en/docs/build-with-claude/streaming`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
-use futures_util::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::conversation::{self, AssistantPart, CallResult, Image, Message, UserMessage, UserPart};
-use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow};
-
-use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use super::conversation::{
+    self, AssistantPart, CallResult, Image, Message, ToolDeclaration, UserMessage, UserPart,
+};
+use super::http::{Fault, error_text, is_context_overflow};
+use super::http_format::{Decoder, HttpFormat, RequestOptions};
+use super::listed::ListedModel;
+use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
-use roo_catalog::{ToolProtocol, native_schema};
-use roo_formats::config::{Price, Profile, Reasoning};
+use roo_formats::config::{Price, Reasoning};
 use roo_protocol::task::Usage;
 
 /// The API demands a limit; every model of it allows this one.
@@ -23,51 +23,37 @@ const DEFAULT_MAX_TOKENS: u64 = 8192;
 /// The API refuses smaller thinking budgets.
 const SMALLEST_BUDGET: u64 = 1024;
 
-/// A model behind the Messages API.
-pub(super) struct Anthropic {
-    origin: String,
-    model: String,
-    endpoint: Arc<Endpoint>,
-    max_tokens: u64,
-    thinking_budget: Option<u64>,
-    temperature: Option<f64>,
-    prices: Price,
-}
+/// The Messages API.
+pub(super) struct Messages;
 
-impl Anthropic {
-    pub(super) fn new(profile: &Profile, origin: String, model: &str, endpoint: Endpoint) -> Self {
-        let max_tokens = profile.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
-        Self {
-            origin,
-            model: model.to_owned(),
-            endpoint: Arc::new(endpoint),
-            max_tokens,
-            thinking_budget: profile.reasoning.and_then(|reasoning| thinking_budget(reasoning, max_tokens)),
-            temperature: profile.temperature,
-            prices: profile.price_per_million.unwrap_or_default(),
-        }
+impl HttpFormat for Messages {
+    fn path(&self, _: &str) -> String {
+        "/v1/messages".to_owned()
     }
 
-    fn body(&self, request: &ModelRequest) -> Value {
-        let mut body = json!({ "model": self.model, "max_tokens": self.max_tokens, "stream": true });
-        if let Some(budget) = self.thinking_budget {
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("anthropic-version", "2023-06-01")]
+    }
+
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        ("x-api-key", key.to_owned())
+    }
+
+    fn body(&self, request: &ModelRequest, options: &RequestOptions) -> Value {
+        let max_tokens = options.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+        let mut body = json!({ "model": options.model, "max_tokens": max_tokens, "stream": true });
+        if options.adaptive_thinking {
+            if let Some(effort) = options.reasoning.and_then(effort) {
+                body["thinking"] = json!({ "type": "adaptive" });
+                body["output_config"] = json!({ "effort": effort });
+            }
+        } else if let Some(budget) = options.reasoning.and_then(|level| thinking_budget(level, max_tokens)) {
             body["thinking"] = json!({ "type": "enabled", "budget_tokens": budget });
-        } else if let Some(temperature) = self.temperature {
+        } else if let Some(temperature) = options.temperature {
             body["temperature"] = temperature.into();
         }
-        if request.protocol == ToolProtocol::Native && !request.tools.is_empty() {
-            let mut tools: Vec<Value> = request
-                .tools
-                .iter()
-                .map(|tool| {
-                    let spec = tool.spec();
-                    json!({
-                        "name": tool.as_str(),
-                        "description": spec.description,
-                        "input_schema": native_schema(spec),
-                    })
-                })
-                .collect();
+        let mut tools: Vec<Value> = conversation::declared_tools(request).into_iter().map(tool).collect();
+        if !tools.is_empty() {
             mark(&mut tools);
             body["tools"] = tools.into();
         }
@@ -76,18 +62,35 @@ impl Anthropic {
             mark(&mut system);
             body["system"] = system.into();
         }
-        body["messages"] = messages(request, &self.origin).into();
+        body["messages"] = messages(request, &options.origin).into();
         body
+    }
+
+    fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
+        Box::new(Stream::new(prices))
+    }
+
+    fn list_path(&self) -> (&'static str, Option<&'static str>) {
+        ("/v1/models", Some("limit=1000"))
+    }
+
+    fn listed(&self, document: &Value) -> Option<Vec<ListedModel>> {
+        Some(document["data"].as_array()?.iter().filter_map(ListedModel::of_anthropic).collect())
     }
 }
 
-impl Model for Anthropic {
-    fn origin(&self) -> &str {
-        &self.origin
-    }
+fn tool(tool: ToolDeclaration) -> Value {
+    json!({ "name": tool.name, "description": tool.description, "input_schema": tool.parameters })
+}
 
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {
-        self.endpoint.ask(&self.body(&request), Stream::new(self.prices))
+/// The level of effort for a model that decides itself how much to think. None leaves it at its own default.
+fn effort(reasoning: Reasoning) -> Option<&'static str> {
+    match reasoning {
+        Reasoning::None => None,
+        Reasoning::Minimal | Reasoning::Low => Some("low"),
+        Reasoning::Medium => Some("medium"),
+        Reasoning::High => Some("high"),
+        Reasoning::Xhigh => Some("xhigh"),
     }
 }
 

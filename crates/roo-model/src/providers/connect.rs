@@ -2,13 +2,29 @@
 
 use std::sync::Arc;
 
-use super::anthropic::Anthropic;
+use super::anthropic::Messages;
+use super::gemini::GenerateContent;
 use super::http::Endpoint;
+use super::http_format::{HttpFormat, HttpModel};
 use super::key::{Key, KeyCommand, Secret, is_usable};
-use super::openai::OpenAi;
+use super::key_store::KeyStore;
+use super::listed::ListedModel;
+use super::openai::ChatCompletions;
+use super::responses::Responses;
 use super::scripted::{Script, Scripted};
 use super::{Model, ModelError, ModelErrorKind};
-use roo_formats::config::{Profile, Provider};
+use roo_formats::config::{Profile, WireFormat};
+
+/// The code behind each wire format: the one place that lists them. None for a script.
+fn http_format(format: WireFormat) -> Option<&'static dyn HttpFormat> {
+    match format {
+        WireFormat::AnthropicMessages => Some(&Messages),
+        WireFormat::OpenAiChat => Some(&ChatCompletions),
+        WireFormat::OpenAiResponses => Some(&Responses),
+        WireFormat::Gemini => Some(&GenerateContent),
+        WireFormat::Script => None,
+    }
+}
 
 /// The model of a profile. Cheap, and without network: the HTTP client is made, and a key command is
 /// run, by the first request. Connections and the key live as long as the model, so keep it.
@@ -21,31 +37,71 @@ pub fn connect(
     profile: &Profile,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Model>, ModelError> {
-    let (root, variable) = match profile.provider {
-        Provider::Anthropic => ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
-        Provider::OpenAi => ("https://api.openai.com/v1", "OPENAI_API_KEY"),
-        Provider::Scripted => {
-            let path = profile.script.as_deref().ok_or_else(|| {
-                lacks("script", "set it to the YAML file with the turns that the model plays")
-            })?;
-            return Ok(Arc::new(Scripted::new(Script::read(path)?)));
-        }
+    let Some(format) = http_format(profile.wire_format()) else {
+        let path = profile
+            .script
+            .as_deref()
+            .ok_or_else(|| lacks("script", "set it to the YAML file with the turns that the model plays"))?;
+        return Ok(Arc::new(Scripted::new(Script::read(path)?)));
     };
     let model = profile.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
     let model = model.ok_or_else(|| lacks("model", "set it to the model's name at the endpoint"))?;
-    let mut endpoint = Endpoint::new(profile, root, model)?;
-    endpoint.set_key(key(profile, &endpoint, variable, environment)?);
-    let origin = format!("{}/{model}", profile.provider.as_str());
-    Ok(match profile.provider {
-        Provider::Anthropic => Arc::new(Anthropic::new(profile, origin, model, endpoint)),
-        _ => Arc::new(OpenAi::new(profile, origin, model, endpoint)),
-    })
+    let endpoint = endpoint(format, profile, model, environment)?;
+    Ok(Arc::new(HttpModel::new(format, profile, model, endpoint)))
+}
+
+/// The models that a profile's endpoint says it has, in its order. The profile needs no model for that.
+///
+/// # Errors
+/// What keeps a request from the endpoint, and an endpoint that has no such list.
+pub async fn list_models(
+    profile: &Profile,
+    environment: &(dyn Fn(&str) -> Option<String> + Sync),
+) -> Result<Vec<ListedModel>, ModelError> {
+    let Some(format) = http_format(profile.wire_format()) else { return Ok(Vec::new()) };
+    let endpoint = Arc::new(endpoint(format, profile, "", environment)?);
+    let document = Arc::clone(&endpoint).list().await?;
+    format.listed(&document).ok_or_else(|| endpoint.no_list())
+}
+
+/// Asks a profile's endpoint whether it takes the key. The profile needs no model for that.
+///
+/// # Errors
+/// As for [`list_models`]; [`ModelErrorKind::Unauthorized`] for a key that is refused.
+pub async fn check_key(
+    profile: &Profile,
+    environment: &(dyn Fn(&str) -> Option<String> + Sync),
+) -> Result<(), ModelError> {
+    let Some(format) = http_format(profile.wire_format()) else { return Ok(()) };
+    match profile.provider.spec().key_path {
+        None => list_models(profile, environment).await.map(drop),
+        Some(path) => {
+            let mut endpoint = endpoint(format, profile, "", environment)?;
+            endpoint.list_at(path);
+            Arc::new(endpoint).list().await.map(drop)
+        }
+    }
+}
+
+/// Whether there is a key for a profile's endpoint, or none is needed.
+pub fn has_key(profile: &Profile, environment: &dyn Fn(&str) -> Option<String>) -> bool {
+    http_format(profile.wire_format()).is_none_or(|format| endpoint(format, profile, "", environment).is_ok())
+}
+
+fn endpoint(
+    format: &'static dyn HttpFormat,
+    profile: &Profile,
+    model: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Endpoint, ModelError> {
+    let mut endpoint = Endpoint::new(format, profile, model)?;
+    endpoint.set_key(key(profile, &endpoint, environment)?);
+    Ok(endpoint)
 }
 
 fn key(
     profile: &Profile,
     endpoint: &Endpoint,
-    usual_variable: &str,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Key, ModelError> {
     if let Some(argv) = &profile.api_key_command {
@@ -56,10 +112,17 @@ fn key(
     // A usual key is never sent to an endpoint that its owner did not name it for.
     let variable = match &profile.api_key_env {
         Some(variable) => Some(variable.as_str()),
-        None => profile.base_url.is_none().then_some(usual_variable),
+        None => profile.provider.spec().key_variable.filter(|_| profile.base_url.is_none()),
     };
     let value = variable.and_then(environment);
-    match value.as_deref().map(str::trim).filter(|value| !value.is_empty()) {
+    let given = value.as_deref().map(str::trim).filter(|value| !value.is_empty());
+    if given.is_none()
+        && profile.api_key_env.is_none()
+        && let Some(secret) = KeyStore::of(environment).and_then(|store| store.read(profile))
+    {
+        return Ok(Key::Given(secret));
+    }
+    match given {
         Some(value) if is_usable(value) => Ok(Key::Given(Secret::new(value))),
         Some(_) => Err(ModelError::new(
             ModelErrorKind::Configuration,
@@ -74,16 +137,21 @@ fn key(
             Some(variable) => ModelError::new(
                 ModelErrorKind::Configuration,
                 format!(
-                    "No key for {}: the environment variable {}is not set. Set it, or name another \
+                    "No key for {}: the environment variable {}is not set. Set it, or {}name another \
                      one in the profile's `apiKeyEnv`, or a program that prints the key in `apiKeyCommand`.",
                     endpoint.shown(),
                     shown(variable)
                         .unwrap_or_else(|| "that the profile's `apiKeyEnv` is to name ".to_owned()),
+                    match profile.api_key_env {
+                        None => format!("run roo-lsp login {}, or ", profile.provider.as_str()),
+                        Some(_) => String::new(),
+                    },
                 ),
             ),
             None => lacks(
                 "apiKeyEnv",
-                "name the environment variable that holds the endpoint's key, or give `apiKeyCommand`",
+                "name the environment variable that holds the endpoint's key, or give `apiKeyCommand`, or run \
+                 roo-lsp login with --base-url",
             ),
         }),
     }

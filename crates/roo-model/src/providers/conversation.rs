@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{AssistantBlock, Item, ModelRequest, ToolResult};
-use roo_catalog::{ToolName, ToolProtocol, is_verbatim};
+use roo_catalog::{OfferedTool, ToolName, ToolProtocol, is_verbatim};
 use roo_protocol::event::ToolStatus;
 
 /// The longest identifier that every provider takes.
@@ -76,6 +76,27 @@ pub(super) enum AssistantPart<'a> {
         name: String,
         params: &'a Map<String, Value>,
     },
+}
+
+/// A tool as it is declared for native calls.
+pub(super) struct ToolDeclaration {
+    pub(super) name: String,
+    pub(super) description: String,
+    /// The JSON Schema of its parameters.
+    pub(super) parameters: Value,
+}
+
+/// The tools that a request declares; none in the XML protocol.
+pub(super) fn declared_tools(request: &ModelRequest) -> Vec<ToolDeclaration> {
+    if request.protocol != ToolProtocol::Native {
+        return Vec::new();
+    }
+    let declare = |tool: &OfferedTool| ToolDeclaration {
+        name: tool.name().to_string(),
+        description: tool.description().to_string(),
+        parameters: tool.schema(),
+    };
+    request.tools.iter().map(declare).collect()
 }
 
 /// Renders the conversation of a request. Thinking is kept where `origin` made it.

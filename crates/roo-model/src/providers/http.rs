@@ -1,6 +1,6 @@
 //! One request to a model endpoint: connection, deadlines, and what HTTP says when it fails.
 //!
-//! What the events of a stream mean is the business of a [`Decoder`], one per wire format.
+//! Paths, headers and the meaning of a stream's events are the business of an [`HttpFormat`].
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,19 +9,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
-};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
+use super::http_format::{Decoder, HttpFormat};
 use super::key::{Key, Secret};
 use super::{ModelError, ModelErrorKind, Output};
 use crate::parser::{SseEvent, SseReader};
-use roo_formats::config::{Profile, Provider};
+use roo_formats::config::Profile;
 use roo_text::render::one_line;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,6 +28,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// How long the end of a body may take once its content is known.
 const LONGEST_END: Duration = Duration::from_millis(100);
+/// How long an endpoint may take to list its models.
+const LIST_TIMEOUT: Duration = Duration::from_secs(20);
+/// How much of a list of models is read.
+const LIST_LIMIT: usize = 16 * 1024 * 1024;
 /// How much of an error's body is read.
 const ERROR_BODY_LIMIT: usize = 64 * 1024;
 /// How many characters of the provider's own words an error carries.
@@ -36,15 +39,6 @@ const ERROR_TEXT_LIMIT: usize = 500;
 /// How many characters an error has behind its URL: a redirect's target and a broken event are another's
 /// words too.
 const MESSAGE_LIMIT: usize = 1000;
-
-/// What the events of one answer mean.
-pub(super) trait Decoder: Send + Sync + 'static {
-    /// Decodes one event. [`Output::Finished`] ends the stream.
-    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault>;
-
-    /// The connection gives no more. Yields the rest and whether the answer is complete.
-    fn end(&mut self, outputs: &mut VecDeque<Output>) -> bool;
-}
 
 /// A failure whose endpoint is still to be named.
 #[derive(Debug)]
@@ -66,10 +60,13 @@ impl Fault {
 
 /// One URL, with everything that a request to it needs besides its body.
 pub(super) struct Endpoint {
+    base_url: Url,
     url: Url,
+    /// Where the endpoint lists its models.
+    list_url: Url,
     /// The URL without credentials and query, for messages.
     shown: String,
-    provider: Provider,
+    format: &'static dyn HttpFormat,
     model: String,
     headers: HeaderMap,
     /// The values of the user's own headers: they may be keys.
@@ -83,12 +80,14 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of a profile, or the one below `default_root`; without a key yet.
-    pub(super) fn new(profile: &Profile, default_root: &str, model: &str) -> Result<Self, ModelError> {
-        let path = match profile.provider {
-            Provider::Anthropic => "/v1/messages",
-            _ => "/chat/completions",
-        };
+    /// The endpoint of a profile, or its provider's own; without a key yet.
+    pub(super) fn new(
+        format: &'static dyn HttpFormat,
+        profile: &Profile,
+        model: &str,
+    ) -> Result<Self, ModelError> {
+        let default_root = profile.provider.spec().base_url;
+        let path = format.path(model);
         let root = profile.base_url.as_deref().unwrap_or(default_root).trim();
         let unusable = |problem: String| {
             ModelError::new(
@@ -98,21 +97,20 @@ impl Endpoint {
                 ),
             )
         };
-        let mut url = Url::parse(root).map_err(|error| unusable(format!("is not a URL ({error})")))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(unusable(format!("has the scheme {}", url.scheme())));
+        let base_url = Url::parse(root).map_err(|error| unusable(format!("is not a URL ({error})")))?;
+        if !matches!(base_url.scheme(), "http" | "https") {
+            return Err(unusable(format!("has the scheme {}", base_url.scheme())));
         }
-        let full_path = format!("{}{path}", url.path().trim_end_matches('/'));
-        url.set_path(&full_path);
-        let host = url.host_str().unwrap_or_default();
-        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-        let shown = format!("{}://{host}{port}{}", url.scheme(), url.path());
+        let (list_path, list_query) = format.list_path();
+        let list_url = below(&base_url, list_path, list_query);
+        let url = below(&base_url, &path, format.query());
+        let shown = shown(&url);
 
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if profile.provider == Provider::Anthropic {
-            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        for (name, value) in format.headers() {
+            headers.insert(*name, HeaderValue::from_static(value));
         }
         let mut header_secrets = Vec::new();
         for (name, value) in &profile.headers.0 {
@@ -131,9 +129,11 @@ impl Endpoint {
             header_secrets.push(Secret::new(value));
         }
         Ok(Self {
+            base_url,
             url,
+            list_url,
             shown,
-            provider: profile.provider,
+            format,
             model: model.to_owned(),
             headers,
             header_secrets,
@@ -143,6 +143,11 @@ impl Endpoint {
             client: OnceCell::new(),
             ending: Mutex::default(),
         })
+    }
+
+    /// Asks for another document than the list of models.
+    pub(super) fn list_at(&mut self, path: &str) {
+        self.list_url = below(&self.base_url, path, None);
     }
 
     pub(super) fn set_key(&mut self, key: Key) {
@@ -175,11 +180,10 @@ impl Endpoint {
     pub(super) fn ask(
         self: &Arc<Self>,
         body: &Value,
-        decoder: impl Decoder,
+        decoder: Box<dyn Decoder>,
     ) -> BoxStream<'static, Result<Output, ModelError>> {
         let exchange = Exchange {
-            endpoint: Arc::clone(self),
-            key: None,
+            connection: Connection { shown: self.shown.clone(), endpoint: Arc::clone(self), key: None },
             decoder,
             reader: SseReader::new(),
             outputs: VecDeque::new(),
@@ -190,6 +194,29 @@ impl Endpoint {
             exchange.next().await.map(|output| (output, exchange))
         })
         .boxed()
+    }
+
+    /// The document with the endpoint's models.
+    pub(super) async fn list(self: Arc<Self>) -> Result<Value, ModelError> {
+        let connection = Connection {
+            shown: shown(&self.list_url),
+            key: self.key.get().await?,
+            endpoint: Arc::clone(&self),
+        };
+        let answer = timeout(LIST_TIMEOUT, connection.list()).await;
+        answer.unwrap_or_else(|_| {
+            let text = format!("no list of models within {} s", LIST_TIMEOUT.as_secs());
+            Err(connection.error(Fault::new(ModelErrorKind::TimedOut, text)))
+        })
+    }
+
+    /// The endpoint answers, but not with a list of models.
+    pub(super) fn no_list(&self) -> ModelError {
+        let text = format!(
+            "{}: the answer is no list of models. Check `baseUrl` and `provider`.",
+            shown(&self.list_url)
+        );
+        ModelError::new(ModelErrorKind::Invalid, text)
     }
 
     async fn client(&self) -> Result<&Client, Fault> {
@@ -210,17 +237,31 @@ impl Endpoint {
     fn request_headers(&self, key: Option<&Secret>) -> HeaderMap {
         let mut headers = self.headers.clone();
         let Some(key) = key else { return headers };
-        let (name, value) = match self.provider {
-            Provider::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
-            _ => (AUTHORIZATION, format!("Bearer {}", key.expose())),
-        };
+        let (name, value) = self.format.key_header(key.expose());
         // A key is checked when it is read, so it is a valid header value.
-        if let (false, Ok(mut value)) = (headers.contains_key(&name), HeaderValue::try_from(value)) {
+        if let (false, Ok(mut value)) = (headers.contains_key(name), HeaderValue::try_from(value)) {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
         headers
     }
+}
+
+/// A URL without credentials and query.
+fn shown(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
+/// A path below a base URL, which may have a query of its own.
+fn below(base: &Url, path: &str, query: Option<&str>) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    if let Some(query) = query {
+        url.set_query(Some(&base.query().map_or(query.to_owned(), |own| format!("{own}&{query}"))));
+    }
+    url
 }
 
 fn build_client(loopback: bool, https: bool) -> Result<Client, Fault> {
@@ -257,16 +298,15 @@ enum Phase {
 }
 
 /// One request on its way. Dropping it closes the connection.
-struct Exchange<D> {
-    endpoint: Arc<Endpoint>,
-    key: Option<Secret>,
-    decoder: D,
+struct Exchange {
+    connection: Connection,
+    decoder: Box<dyn Decoder>,
     reader: SseReader,
     outputs: VecDeque<Output>,
     phase: Phase,
 }
 
-impl<D: Decoder> Exchange<D> {
+impl Exchange {
     async fn next(&mut self) -> Option<Result<Output, ModelError>> {
         loop {
             if let Some(output) = self.outputs.pop_front() {
@@ -285,16 +325,18 @@ impl<D: Decoder> Exchange<D> {
     /// Sends the request and waits for the first byte of the answer's body: some servers send their
     /// headers before they begin to work.
     async fn open(&mut self, body: String) -> Result<Phase, ModelError> {
-        let endpoint = Arc::clone(&self.endpoint);
-        self.key = endpoint.key.get().await?;
+        let endpoint = Arc::clone(&self.connection.endpoint);
+        self.connection.key = endpoint.key.get().await?;
         let ending = endpoint.ending().take();
         if let Some(ending) = ending {
             // It can't panic, and nobody aborts it.
             let _ = ending.await;
         }
         let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
-        let request =
-            client.post(endpoint.url.clone()).headers(endpoint.request_headers(self.key.as_ref())).body(body);
+        let request = client
+            .post(endpoint.url.clone())
+            .headers(endpoint.request_headers(self.connection.key.as_ref()))
+            .body(body);
         let begun = Instant::now();
         let silent = || {
             self.error(Fault::new(
@@ -311,13 +353,10 @@ impl<D: Decoder> Exchange<D> {
             Ok(Ok(response)) => response,
         };
         if response.status() != 200 {
-            if matches!(response.status().as_u16(), 401 | 403) {
-                endpoint.key.forget().await;
-            }
-            return Err(self.refusal(response).await);
+            return Err(self.connection.refusal(response).await);
         }
         if !may_be_a_stream(&response) {
-            return Err(self.not_a_stream(response).await);
+            return Err(self.connection.not_a_stream(response).await);
         }
         let left = endpoint.first_byte.saturating_sub(begun.elapsed());
         match timeout(left, response.chunk()).await {
@@ -327,7 +366,7 @@ impl<D: Decoder> Exchange<D> {
     }
 
     async fn read(&mut self, mut response: Box<Response>) -> Result<Phase, ModelError> {
-        let idle = self.endpoint.idle;
+        let idle = self.connection.endpoint.idle;
         match timeout(idle, response.chunk()).await {
             Ok(chunk) => self.take(response, chunk),
             Err(_) if self.decoder.end(&mut self.outputs) => Ok(Phase::Over),
@@ -353,7 +392,7 @@ impl<D: Decoder> Exchange<D> {
                     .map_err(|error| self.error(Fault::new(ModelErrorKind::Malformed, error.to_string())))?;
                 if finished {
                     // The answer needn't wait for the end of its body.
-                    *self.endpoint.ending() = Some(tokio::spawn(end(response)));
+                    *self.connection.endpoint.ending() = Some(tokio::spawn(end(response)));
                     return Ok(Phase::Over);
                 }
                 return Ok(Phase::Reading(response));
@@ -386,6 +425,41 @@ impl<D: Decoder> Exchange<D> {
         Ok(false)
     }
 
+    fn error(&self, fault: Fault) -> ModelError {
+        self.connection.error(fault)
+    }
+}
+
+/// An endpoint and the key that it is asked with.
+struct Connection {
+    /// What is asked, for messages.
+    shown: String,
+    endpoint: Arc<Endpoint>,
+    key: Option<Secret>,
+}
+
+impl Connection {
+    async fn list(&self) -> Result<Value, ModelError> {
+        let endpoint = &self.endpoint;
+        let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
+        let mut headers = endpoint.request_headers(self.key.as_ref());
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let request = client.get(endpoint.list_url.clone()).headers(headers);
+        let mut response = request.send().await.map_err(|error| self.error(transport_fault(error)))?;
+        if response.status() != 200 {
+            return Err(self.refusal(response).await);
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.error(transport_fault(error)))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > LIST_LIMIT {
+                let text = format!("the list of models is longer than {} MiB", LIST_LIMIT >> 20);
+                return Err(self.error(Fault::new(ModelErrorKind::Malformed, text)));
+            }
+        }
+        serde_json::from_slice(&bytes).map_err(|_| endpoint.no_list())
+    }
+
     /// The error of an answer whose status is not 200.
     async fn refusal(&self, mut response: Response) -> ModelError {
         let status = response.status().as_u16();
@@ -396,27 +470,40 @@ impl<D: Decoder> Exchange<D> {
             .and_then(|value| value.to_str().ok())
             .and_then(|value| retry_after(value, now));
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let location = location.map(str::to_owned);
+        let body = self.error_body(&mut response).await;
+        let said = error_text(&self.redact(&body));
+        let own_kind = serde_json::from_str(&body)
+            .ok()
+            .and_then(|body: Value| self.endpoint.format.error_kind(status, &body));
+        let kind = match kind_of_status(status, &said, wait) {
+            // A header that says how long to wait is as good as the body.
+            kind if kind.retry_after().is_some() => kind,
+            kind => own_kind.unwrap_or(kind),
+        };
         let remedy = match status {
             300..=399 => {
-                format!(" It redirects to {}: set `baseUrl` there.", location.unwrap_or("nowhere"))
+                format!(" It redirects to {}: set `baseUrl` there.", location.as_deref().unwrap_or("nowhere"))
             }
-            401 | 403 => " Check the profile's key.".to_owned(),
+            404 if self.endpoint.model.is_empty() => " Check `baseUrl` and `provider`.".to_owned(),
             404 => format!(" Check `baseUrl` and the model's name, {}.", self.endpoint.model),
+            _ if kind == ModelErrorKind::Unauthorized => " Check the profile's key.".to_owned(),
             _ => String::new(),
         };
-        let said = self.error_text(&mut response).await;
-        let kind = kind_of_status(status, &said, wait);
+        if kind == ModelErrorKind::Unauthorized {
+            self.endpoint.key.forget().await;
+        }
         self.error(Fault::new(kind, format!("status {status}: {said}{remedy}")))
     }
 
     /// The error of an answer with status 200 that is a page or a document.
     async fn not_a_stream(&self, mut response: Response) -> ModelError {
-        let said = self.error_text(&mut response).await;
+        let said = error_text(&self.redact(&self.error_body(&mut response).await));
         let text = format!("the answer is not an event stream: {said} Check `baseUrl`.");
         self.error(Fault::new(ModelErrorKind::Invalid, text))
     }
 
-    async fn error_text(&self, response: &mut Response) -> String {
+    async fn error_body(&self, response: &mut Response) -> String {
         let mut bytes = Vec::new();
         // What can be read is enough: the status has been told already.
         while let Ok(Ok(Some(chunk))) =
@@ -428,12 +515,12 @@ impl<D: Decoder> Exchange<D> {
                 break;
             }
         }
-        error_text(&self.redact(&String::from_utf8_lossy(&bytes)))
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn error(&self, fault: Fault) -> ModelError {
         let text = one_line(&self.redact(&fault.text), MESSAGE_LIMIT);
-        ModelError::new(fault.kind, format!("{}: {text}", self.endpoint.shown))
+        ModelError::new(fault.kind, format!("{}: {text}", self.shown))
     }
 
     /// Removes keys: some providers repeat what they were sent.

@@ -1,5 +1,5 @@
 //! Models: one trait, one file per wire format, and the scripted model that needs neither key nor
-//! network.
+//! network. Which providers there are is a table in `roo_formats::config`.
 //!
 //! A provider turns a neutral [`ModelRequest`] into bytes and a response's bytes into
 //! [`StreamEvent`]s. It knows nothing of tasks, and it never retries: whether a failed request is
@@ -8,12 +8,21 @@
 mod anthropic;
 mod connect;
 mod conversation;
+mod gemini;
 mod http;
+mod http_format;
 mod key;
+mod key_store;
+mod listed;
 mod openai;
+mod probe;
+mod responses;
 mod scripted;
 
-pub use connect::connect;
+pub use connect::{check_key, connect, has_key, list_models};
+pub use key_store::{KeyStore, StoreKeyError};
+pub use listed::{ListedModel, known_models, offered_models};
+pub use probe::{Probe, probe};
 pub use scripted::{Script, Scripted};
 
 use std::sync::Arc;
@@ -24,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::parser::StreamEvent;
-use roo_catalog::{ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{OfferedTool, ToolCall, ToolProtocol};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::ToolCallId;
 use roo_protocol::task::Usage;
@@ -110,8 +119,8 @@ pub struct ModelRequest {
     /// A last part that changes with every request (environment details). Not part of the
     /// conversation: it is sent as the last text of the last user message and forgotten.
     pub tail: Option<String>,
-    /// The tools of the mode, in the order of the table. Sent only in the native protocol.
-    pub tools: Arc<[ToolName]>,
+    /// The tools of the mode, in the order of the table, then those of servers. Sent only in the native protocol.
+    pub tools: Arc<[OfferedTool]>,
     /// How tools are called.
     pub protocol: ToolProtocol,
     /// The mode, for the scripted model.

@@ -6,96 +6,67 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use futures_util::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::conversation::{self, AssistantPart, Image, Message, UserMessage, UserPart};
-use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow, kind_of_status};
-
-use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use super::conversation::{self, AssistantPart, Image, Message, ToolDeclaration, UserMessage, UserPart};
+use super::http::{Fault, error_text, is_context_overflow, kind_of_status};
+use super::http_format::{Decoder, HttpFormat, RequestOptions};
+use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
-use roo_catalog::{ToolProtocol, native_schema};
-use roo_formats::config::{Price, Profile, Reasoning};
+use roo_formats::config::Price;
 use roo_protocol::task::Usage;
 
-/// A model behind a Chat Completions endpoint.
-pub(super) struct OpenAi {
-    origin: String,
-    model: String,
-    endpoint: Arc<Endpoint>,
-    max_tokens: Option<u64>,
-    reasoning: Option<Reasoning>,
-    temperature: Option<f64>,
-    prices: Price,
-}
+/// Chat Completions.
+pub(super) struct ChatCompletions;
 
-impl OpenAi {
-    pub(super) fn new(profile: &Profile, origin: String, model: &str, endpoint: Endpoint) -> Self {
-        Self {
-            origin,
-            model: model.to_owned(),
-            endpoint: Arc::new(endpoint),
-            max_tokens: profile.max_tokens,
-            reasoning: profile.reasoning,
-            temperature: profile.temperature,
-            prices: profile.price_per_million.unwrap_or_default(),
-        }
+impl HttpFormat for ChatCompletions {
+    fn path(&self, _: &str) -> String {
+        "/chat/completions".to_owned()
     }
 
-    fn body(&self, request: &ModelRequest) -> Value {
+    fn body(&self, request: &ModelRequest, options: &RequestOptions) -> Value {
         let mut body = json!({
-            "model": self.model,
+            "model": options.model,
             "stream": true,
             "stream_options": { "include_usage": true },
         });
-        let reasons = always_reasons(&self.model);
-        if let Some(limit) = self.max_tokens {
+        let reasons = always_reasons(&options.model);
+        if let Some(limit) = options.max_tokens {
             body[if reasons { "max_completion_tokens" } else { "max_tokens" }] = limit.into();
         }
-        if let (Some(temperature), false) = (self.temperature, reasons) {
+        if let (Some(temperature), false) = (options.temperature, reasons) {
             body["temperature"] = temperature.into();
         }
-        if let Some(reasoning) = self.reasoning {
+        if let Some(reasoning) = options.reasoning {
             body["reasoning_effort"] = json!(reasoning);
         }
-        if request.protocol == ToolProtocol::Native && !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
-                let spec = tool.spec();
-                json!({
-                    "type": "function",
-                    "function": {
-                        "name": tool.as_str(),
-                        "description": spec.description,
-                        "parameters": native_schema(spec),
-                    },
-                })
-            });
-            body["tools"] = tools.collect();
+        let tools: Vec<Value> = conversation::declared_tools(request).into_iter().map(tool).collect();
+        if !tools.is_empty() {
+            body["tools"] = tools.into();
             // Others refuse fields that they don't know.
-            if self.endpoint.host() == "api.openai.com" {
+            if options.host == "api.openai.com" {
                 body["parallel_tool_calls"] = true.into();
             }
         }
-        body["messages"] = messages(request, &self.origin).into();
+        body["messages"] = messages(request, &options.origin).into();
         body
+    }
+
+    fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
+        Box::new(Stream::new(prices))
     }
 }
 
-impl Model for OpenAi {
-    fn origin(&self) -> &str {
-        &self.origin
-    }
-
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {
-        self.endpoint.ask(&self.body(&request), Stream::new(self.prices))
-    }
+fn tool(tool: ToolDeclaration) -> Value {
+    let function =
+        json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters });
+    json!({ "type": "function", "function": function })
 }
 
 /// OpenAI's reasoning models take no temperature and count their limit differently.
-fn always_reasons(model: &str) -> bool {
+pub(super) fn always_reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let series = name.split('-').next().unwrap_or(name);
     name.starts_with("gpt-5")
@@ -509,7 +480,7 @@ fn merge_detail(details: &mut Vec<Value>, piece: Value) {
 }
 
 /// The failure that an `error` object within the stream tells of.
-fn stream_fault(error: &Value) -> Fault {
+pub(super) fn stream_fault(error: &Value) -> Fault {
     let said = error_text(&json!({ "error": error }).to_string());
     let code = &error["code"];
     let status =
@@ -523,7 +494,7 @@ fn stream_fault(error: &Value) -> Fault {
         (_, "invalid_api_key" | "insufficient_quota" | "authentication_error") => {
             ModelErrorKind::Unauthorized
         }
-        (_, "invalid_request_error") => ModelErrorKind::Invalid,
+        (_, "invalid_request_error" | "invalid_prompt") => ModelErrorKind::Invalid,
         _ => ModelErrorKind::Unavailable(None),
     };
     Fault::new(kind, format!("the endpoint broke off: {said}"))

@@ -45,7 +45,7 @@ use serde_json::{Map, Value};
 use super::conversation::tags;
 use super::{Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::parser::StreamEvent;
-use roo_catalog::{ToolName, ToolProtocol};
+use roo_catalog::{ToolId, ToolProtocol};
 use roo_durable::read_named;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
@@ -157,7 +157,7 @@ struct Call {
 
 fn known_tool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
-    match ToolName::parse(&name) {
+    match ToolId::of_call(&name) {
         Some(_) => Ok(name),
         None => Err(serde::de::Error::custom(format!("there is no tool named '{name}'"))),
     }

@@ -1,5 +1,5 @@
-//! What a staged command may change is brought to the workspace, one file at a time and only where nobody else
-//! has been since the command began. What does not get there is kept for the user.
+//! Commit of a staged command's changes to the workspace, one file at a time and only where nobody else has changed it
+//! since the command began. What does not get there is kept for the user.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -19,19 +19,19 @@ use super::difference::{Change, What};
 use super::files::{is_same_file, look, open_directory, open_file, open_root, parent, pending, set_mode};
 use super::record::{Fingerprint, Kind, State, is_fresh};
 use super::recording::{Recording, digest};
-use super::staged::{Piece, StagedChanges, Step, Withheld, kept_path};
+use super::staged::{CommitStep, Piece, StagedChanges, Withheld, kept_path};
 use super::staging::Stage;
 use super::store::Store;
 
-/// What the kernel notes on what it copies, and must not be taken along.
+/// Prefix of the kernel's attributes on copied files, which must not be taken along.
 const OVERLAY: &[u8] = b"user.overlay.";
 
-/// What became of the changes of a staged command.
+/// Outcome of committing the changes of a staged command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Landed {
-    /// What is in the workspace now.
+    /// Changes made in the workspace.
     pub committed: Vec<Change>,
-    /// What is not.
+    /// Changes withheld.
     pub withheld: Vec<WithheldChange>,
     /// A directory with what the command wrote and is not in the workspace, by the same paths.
     pub kept: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Landed {
 pub struct WithheldChange {
     /// The change.
     pub change: Change,
-    /// Why it did not.
+    /// Reason why it did not.
     pub why: Withheld,
 }
 
@@ -61,7 +61,7 @@ impl StagedChanges {
         // What is new comes first, from the outside in: if this ends halfway, nothing is lost that was only moved.
         // Then goes what is gone, from the inside out, then comes what takes a directory's place, and last are the
         // permissions of directories, which may forbid all that.
-        let late = |step: &Step| {
+        let late = |step: &CommitStep| {
             let is_directory =
                 |state: &Option<State>| state.as_ref().is_some_and(|state| state.kind == Kind::Directory);
             match step.change.what {
@@ -126,16 +126,16 @@ impl From<Errno> for Withheld {
 struct Commit<'a> {
     stage: &'a Stage,
     recording: &'a Recording,
-    /// Where things were that did not get where they were moved to.
+    /// Original paths of files that were not moved to their destination.
     withheld: HashSet<(usize, PathBuf)>,
     /// The directories that were made, with their permissions.
     made: Vec<(usize, PathBuf, u32)>,
 }
 
 impl Commit<'_> {
-    fn make(&mut self, step: &Step) -> Result<(), Withheld> {
+    fn make(&mut self, step: &CommitStep) -> Result<(), Withheld> {
         let change = &step.change;
-        let gone = || Withheld::Failed("what it belongs to is gone".to_owned());
+        let gone = || Withheld::Failed("the file it belongs to no longer exists".to_owned());
         let root = self.recording.roots.get(change.root).ok_or_else(gone)?;
         let layer = self.stage.layers().get(change.root).ok_or_else(gone)?;
         let bytes = change.path.as_os_str().as_bytes();
@@ -189,7 +189,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// How it is, if it is as it was when the command began.
+    /// Returns the fingerprint of a file that is as it was when the command began.
     fn as_it_was(&self, before: &State) -> Result<Fingerprint, Withheld> {
         let now = look(&self.directory, self.name)?.ok_or(Withheld::ChangedMeanwhile)?;
         if self.changed_meanwhile {
@@ -371,12 +371,12 @@ impl Target<'_> {
     }
 }
 
-/// What was made beside the place where it goes.
+/// Temporary file beside its destination.
 struct Brought {
     pending: Vec<u8>,
     from: OwnedFd,
     name: Vec<u8>,
-    /// Whether it is the file that the command wrote, as against a copy of it.
+    /// True if it is the file that the command wrote, as against a copy of it.
     is_moved: bool,
 }
 
@@ -419,7 +419,7 @@ fn forget_the_overlay(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What is kept for the user, of one command.
+/// Files of one command that are kept for the user.
 struct Kept<'a> {
     store: &'a Store,
     roots: usize,
@@ -428,18 +428,18 @@ struct Kept<'a> {
 
 impl Kept<'_> {
     /// Keeps what a command wrote; of a deletion and of what holds nothing there is nothing to keep.
-    fn keep(&mut self, stage: &Stage, step: &Step) {
+    fn keep(&mut self, stage: &Stage, step: &CommitStep) {
         let Some(piece) = &step.piece else { return };
         // Build output is made again sooner than looked at.
         if piece.print.kind == Kind::Special || step.same_content || step.is_quiet {
             return;
         }
         if let Err(error) = self.move_here(stage, step, piece) {
-            tracing::warn!(%error, path = %step.change.path.display(), "what a command wrote can't be kept");
+            tracing::warn!(%error, path = %step.change.path.display(), "the staged output of a command can't be saved");
         }
     }
 
-    fn move_here(&mut self, stage: &Stage, step: &Step, piece: &Piece) -> io::Result<()> {
+    fn move_here(&mut self, stage: &Stage, step: &CommitStep, piece: &Piece) -> io::Result<()> {
         let Some(layer) = stage.layers().get(step.change.root) else { return Ok(()) };
         let upper = open_root(&layer.upper)?;
         let (from, name) = parent(upper.as_fd(), step.change.path.as_os_str().as_bytes())?;

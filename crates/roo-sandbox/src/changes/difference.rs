@@ -1,11 +1,11 @@
-//! What is other than it was.
+//! Differences made by a command.
 
 use std::path::PathBuf;
 
 use super::Allowed;
 use super::record::State;
 
-/// What happened to a path.
+/// Kind of change of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It was not there.
@@ -23,21 +23,20 @@ pub struct Change {
     pub root: usize,
     /// Relative to the root.
     pub path: PathBuf,
-    /// What happened.
+    /// Kind of change.
     pub what: What,
-    /// Whether that was allowed; never [`Allowed::Scratch`].
+    /// Permission for the change; never [`Allowed::Scratch`].
     pub allowed: Allowed,
-    /// How it was; none when it was not there.
+    /// State before; none when it did not exist.
     pub before: Option<State>,
-    /// How it is; none when it is gone.
+    /// State after; none when it is gone.
     pub after: Option<State>,
-    /// Where it was before, if it is the same file at another place. The deletion there is a change of
-    /// its own.
+    /// Previous path, if it is the same file at another path. The deletion there is a change of its own.
     pub renamed_from: Option<PathBuf>,
 }
 
 impl Change {
-    /// Whether the command was not allowed to do this.
+    /// Returns whether the command was not allowed to do this.
     pub fn is_violation(&self) -> bool {
         matches!(self.allowed, Allowed::OutOfScope | Allowed::Protected)
     }
@@ -48,17 +47,17 @@ impl Change {
 pub struct Changes {
     /// By root and path.
     pub changes: Vec<Change>,
-    /// Why there may be more.
+    /// Reason why there may be more.
     pub unknown: Option<String>,
 }
 
 impl Changes {
-    /// What the command was not allowed to do.
+    /// Returns the changes that the command was not allowed to make.
     pub fn violations(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| change.is_violation())
     }
 
-    /// Whether all is known and allowed.
+    /// Returns whether all is known and allowed.
     pub fn is_clean(&self) -> bool {
         self.unknown.is_none() && self.violations().next().is_none()
     }

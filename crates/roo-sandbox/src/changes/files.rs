@@ -40,7 +40,7 @@ pub(super) fn parent<'a>(root: BorrowedFd<'_>, path: &'a [u8]) -> io::Result<(Ow
     Err(io::ErrorKind::InvalidInput.into())
 }
 
-/// What is there now; none when nothing is.
+/// Returns the fingerprint of the file there; none when nothing is.
 pub(super) fn look(directory: impl AsFd, name: &[u8]) -> io::Result<Option<Fingerprint>> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => Ok(Some(fingerprint(&found))),
@@ -91,7 +91,7 @@ pub(super) fn read_at_most(file: impl io::Read, limit: u64) -> io::Result<Option
     Ok((u64::try_from(bytes.len()).unwrap_or(u64::MAX) <= limit).then_some(bytes))
 }
 
-/// Where a link leads.
+/// Returns the target of a link.
 pub(super) fn target(directory: impl AsFd, name: &[u8]) -> io::Result<Vec<u8>> {
     Ok(readlinkat(directory, name, Vec::new())?.into_bytes())
 }
@@ -170,13 +170,13 @@ pub(super) fn pending() -> Vec<u8> {
     format!(".roo-lsp-{}", uuid::Uuid::new_v4()).into_bytes()
 }
 
-/// Whether a name is such a one, or one of a write that is under way (see `roo_workspace`).
+/// Returns whether a name is such a one, or one of a write that is under way (see `roo_workspace`).
 pub(super) fn is_pending(name: &[u8]) -> bool {
     let id = name.strip_prefix(b".roo-lsp-").map(|rest| rest.strip_suffix(b".tmp").unwrap_or(rest));
     id.is_some_and(|id| uuid::Uuid::try_parse_ascii(id).is_ok())
 }
 
-/// Whether what was moved is what was expected. A move changes the time that nobody can set.
+/// Returns whether what was moved is what was expected. A move changes the time that nobody can set.
 pub(super) fn is_same_file(moved: &Fingerprint, expected: &Fingerprint) -> bool {
     Fingerprint { changed: expected.changed, ..*moved } == *expected
 }

@@ -1,5 +1,5 @@
-//! What a command did to the files: what was touched while it ran, how it was and how it is, and the way back for what
-//! it was not allowed.
+//! Detection of a command's changes to files: what was touched while it ran, how it was and how it is, and the way back
+//! for what it was not allowed.
 //!
 //! A [`FileIndex`] knows the names below the roots and keeps itself current by the kernel's notifications, so that a
 //! command costs what it changes and not what there is. A [`Recording`] lasts as long as a command and compares when all
@@ -50,7 +50,7 @@ pub use staging::{Stage, StagingArea};
 pub use store::{Limits, Store};
 pub use tree::{Mark, Marker};
 
-/// What a command may do with a path.
+/// Permission of a command for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// Change it.
@@ -63,18 +63,18 @@ pub enum Allowed {
     Scratch,
 }
 
-/// Whether an undone change has to be possible, so that the content is kept.
+/// Requirement to keep content, so that a change can be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// What changes is told, without what it was but for what a supervisor has seen of it.
+    /// The change is reported, without earlier content except what a supervisor has seen.
     Nothing,
-    /// What it was can be brought back.
+    /// The earlier content can be restored.
     Content,
 }
 
 /// The rules that paths are judged by. Paths are relative to a root, which is named by its index.
 pub trait Scope {
-    /// What a command may do with a path.
+    /// Returns the permission of a command for a path.
     fn allowed(&self, root: usize, path: &Path) -> Allowed;
 
     /// The same for what is known to be something, or to be gone, wherever it is.
@@ -87,7 +87,7 @@ pub trait Scope {
         Allowed::InScope
     }
 
-    /// What is kept of a file before a command runs.
+    /// Returns what is kept of a file before a command runs.
     fn keep(&self, root: usize, path: &Path) -> Keep;
 
     /// The places, files or directories, below which [`Self::keep`] is asked; an empty path for the whole root.
@@ -96,13 +96,13 @@ pub trait Scope {
     }
 }
 
-/// Why there is no record or comparison.
+/// Reasons why there is no record or comparison.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangesError {
     /// More than can be judged.
     #[error("what the command wrote below {} is more than {most} names, or deeper than {deepest} directories", .root.display())]
     TooMany {
-        /// Where it was written.
+        /// Root that was written.
         root: PathBuf,
         /// The most names.
         most: usize,
@@ -112,11 +112,11 @@ pub enum ChangesError {
     /// The system refused.
     #[error("{} can't be {what}: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// Attempted operation.
         what: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why not.
+        /// Reason why not.
         source: std::io::Error,
     },
 }

@@ -1,13 +1,13 @@
-//! How a file was at one time: what tells it from another and from itself at another time.
+//! State of a file at one time: what tells it from another and from itself at another time.
 
 use std::time::{Duration, SystemTime};
 
 use roo_protocol::ids::Digest;
 
-/// How close two changes of a file may be so that its times don't tell them apart.
+/// Largest distance of two changes of a file that its times may not tell apart.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What something is.
+/// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -20,7 +20,7 @@ pub enum Kind {
     Special,
 }
 
-/// What tells a file from another and from itself at another time.
+/// Fingerprint that tells a file from another and from itself at another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint {
     pub kind: Kind,
@@ -41,10 +41,10 @@ impl Fingerprint {
     }
 }
 
-/// How something was, before or after.
+/// State of a file, before or after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// What it was.
+    /// Kind.
     pub kind: Kind,
     /// Its permissions, where they are known.
     pub mode: Option<u32>,
@@ -52,7 +52,7 @@ pub struct State {
     pub size: u64,
     /// Of a file's content, where it is known.
     pub digest: Option<Digest>,
-    /// Where a link led, where it is known.
+    /// Target of a link, if known.
     pub target: Option<Vec<u8>>,
     /// None where no more is known.
     pub(super) print: Option<Fingerprint>,
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// Whether a time is so recent that a later change could bear the same.
+/// Returns whether a time is so recent that a later change could bear the same.
 pub(super) fn is_fresh((seconds, nanoseconds): (i64, i64)) -> bool {
     let since = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let changed = Duration::new(

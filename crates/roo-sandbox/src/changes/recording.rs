@@ -1,4 +1,4 @@
-//! What a command changed: the paths that were touched while it ran, as they were and as they are.
+//! Recording of a command's changes: the paths that were touched while it ran, as they were and as they are.
 //!
 //! Which paths those are is known by the index of the roots. How they were is known by what was kept before the
 //! command began (what it must not change), and by what its supervisor kept before the first write to each
@@ -15,7 +15,7 @@ use super::difference::{Change, Changes, What};
 use super::files::{is_pending, look, open_below, open_file, parent, path, read_at_most, target};
 use super::record::{Fingerprint, Kind, State};
 use super::store::{Generation, Store};
-use super::tree::{Earlier, Marker, Touch, Tree};
+use super::tree::{Earlier, Marker, NameTree, Touch};
 use super::{Allowed, ChangesError, Keep, Scope};
 use crate::exec::sandbox::{BeforeImage, Journal, MovedDirectory};
 use roo_protocol::ids::Digest;
@@ -28,7 +28,7 @@ const LARGEST: u64 = 64 << 20;
 pub struct IndexedRoot {
     /// Absolute and real.
     pub path: PathBuf,
-    /// What its names mean. With another one everything is listed again.
+    /// Meaning of names. With another one everything is listed again.
     pub marker: Arc<dyn Marker>,
 }
 
@@ -36,28 +36,28 @@ pub struct IndexedRoot {
 #[derive(Default)]
 pub struct FileIndex {
     state: Mutex<Indexed>,
-    /// Whether everything is walked each time, as where the kernel can't tell of changes.
+    /// True if everything is walked each time, as where the kernel can't tell of changes.
     walks: bool,
 }
 
 #[derive(Default)]
 struct Indexed {
-    trees: Vec<Tree>,
+    trees: Vec<NameTree>,
     next: u64,
 }
 
 /// Places below the roots that mean something for every command. Paths are absolute, and outermost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarkedPlaces {
-    /// What may not be read.
+    /// Hidden paths.
     pub hidden: Vec<PathBuf>,
-    /// What steers agents, git or editors.
+    /// Paths that steer agents, git or editors.
     pub protected: Vec<PathBuf>,
     /// Directories of build output that git ignores.
     pub scratch: Vec<PathBuf>,
     /// Directories that can't be looked into.
     pub unreadable: Vec<PathBuf>,
-    /// Whether since the last look a file may have got a second name.
+    /// True if since the last look a file may have got a second name.
     pub links_changed: bool,
 }
 
@@ -134,19 +134,19 @@ impl FileIndex {
     /// All files, as they were at the last look.
     pub fn files(&self) -> Vec<PathBuf> {
         let state = self.state();
-        let files = |tree: &Tree| {
+        let files = |tree: &NameTree| {
             let files = tree.below(b"").into_iter().filter(|(_, kind)| *kind == Kind::File);
             files.map(|(relative, _)| tree.path.join(path(&relative))).collect::<Vec<_>>()
         };
         state.trees.iter().flat_map(files).collect()
     }
 
-    /// How many names it has.
+    /// Number of names it has.
     pub fn len(&self) -> usize {
-        self.state().trees.iter().map(Tree::len).sum()
+        self.state().trees.iter().map(NameTree::len).sum()
     }
 
-    /// Whether it has none.
+    /// Returns whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -162,7 +162,7 @@ impl Indexed {
             return Ok(());
         }
         let new = |root: &IndexedRoot| {
-            Tree::new(&root.path, Arc::clone(&root.marker), watch)
+            NameTree::new(&root.path, Arc::clone(&root.marker), watch)
                 .map_err(|source| failed("opened", &root.path, source))
         };
         self.trees = roots.iter().map(new).collect::<Result<_, _>>()?;
@@ -189,7 +189,7 @@ fn coarse_now() -> (i64, i64) {
 
 /// Keeps what is there below a directory and may have to be brought back, or the one file that is named.
 fn keep(
-    tree: &Tree,
+    tree: &NameTree,
     number: usize,
     prefix: &[u8],
     scope: &dyn Scope,
@@ -237,12 +237,12 @@ pub(super) struct RecordedRoot {
     pub handle: OwnedFd,
 }
 
-/// What is touched below some roots, from its beginning until it is dropped.
+/// Recording of the changes below some roots, from its beginning until it is dropped.
 pub struct Recording {
     index: Arc<FileIndex>,
     number: u64,
     pub(super) roots: Vec<RecordedRoot>,
-    /// What may have to be brought back, by root and path.
+    /// Files that may have to be restored, by root and path.
     pub(super) kept: HashMap<(usize, Vec<u8>), State>,
     since: (i64, i64),
     /// Keeps the contents that it needs.
@@ -264,9 +264,8 @@ impl Recording {
         trees.flat_map(|(number, tree)| tree.scratch.iter().map(move |found| (number, path(found)))).collect()
     }
 
-    /// What has changed up to now, but for what the `journal` is certain that somebody else did. It also says how things
-    /// were, as far as it goes. Reads the disk, so not for a thread of
-    /// the runtime.
+    /// Returns the changes so far, except those that the `journal` attributes to somebody else. It also says how things
+    /// were, as far as it goes. Reads the disk, so not for a thread of the runtime.
     pub fn changes(&self, scope: &dyn Scope, journal: &Journal) -> Changes {
         let mut found = Changes::default();
         let earlier = EarlierStates::new(self, journal);
@@ -294,7 +293,7 @@ impl Recording {
         found
     }
 
-    /// What was touched of one root up to now.
+    /// Returns the paths of one root touched so far.
     pub(super) fn touched(&self, number: usize) -> io::Result<TouchedPaths> {
         let mut state = self.index.state();
         let Some(tree) = state.trees.get_mut(number) else { return Err(io::ErrorKind::NotFound.into()) };
@@ -384,27 +383,27 @@ pub(super) struct RootNow<'a> {
 }
 
 impl RootNow<'_> {
-    fn tree<T>(&self, look: impl FnOnce(&Tree) -> T) -> Option<T> {
+    fn tree<T>(&self, look: impl FnOnce(&NameTree) -> T) -> Option<T> {
         self.index.state().trees.get(self.number).map(look)
     }
 
-    /// What is there, where anybody looks.
+    /// Returns the kind of the file there, where it is watched.
     pub(super) fn kind(&self, relative: &[u8]) -> Option<Kind> {
         self.tree(|tree| tree.kind(relative)).flatten()
     }
 
-    /// What is below a directory.
+    /// Returns the names below a directory.
     pub(super) fn below(&self, directory: &[u8]) -> Vec<Vec<u8>> {
         let below = self.tree(|tree| tree.below(directory)).unwrap_or_default();
         below.into_iter().map(|(path, _)| path).collect()
     }
 
-    /// Whether a directory is build output that git ignores.
+    /// Returns whether a directory is build output that git ignores.
     pub(super) fn is_scratch(&self, relative: &[u8]) -> bool {
         self.tree(|tree| tree.rules.is_scratch(relative)).unwrap_or_default()
     }
 
-    /// What has happened to a path since the command began.
+    /// Returns what has happened to a path since the command began.
     pub(super) fn touched(&self, relative: &[u8]) -> Option<Touch> {
         self.touched.get(relative).copied()
     }
@@ -417,7 +416,7 @@ pub(super) struct TouchedPaths {
     pub unreadable: Option<PathBuf>,
 }
 
-/// How something is.
+/// Returns the current state of a file.
 pub(super) fn now(directory: &OwnedFd, name: &[u8], print: Fingerprint) -> State {
     match print.kind {
         Kind::File => State::new(print, digest(directory, name, &print), None),
@@ -438,7 +437,7 @@ pub(super) fn digest(directory: &OwnedFd, name: &[u8], print: &Fingerprint) -> O
     read_at_most(file, LARGEST).ok()?.map(Digest::of)
 }
 
-/// Whether it is the same after all: touched, or written anew as it was.
+/// Returns whether it is the same after all: touched, or written anew as it was.
 fn is_same(before: &State, after: &State, touch: Touch) -> bool {
     if before.kind != after.kind || (before.mode.is_some() && before.mode != after.mode) {
         return false;
@@ -454,12 +453,12 @@ fn is_same(before: &State, after: &State, touch: Touch) -> bool {
     }
 }
 
-/// How things were before a command.
+/// States of files before a command.
 struct EarlierStates<'a> {
     recording: &'a Recording,
     journal: &'a Journal,
     images: HashMap<&'a Path, (&'a BeforeImage, Option<&'a BeforeImage>)>,
-    /// Where a directory may be that was moved.
+    /// Possible current paths of moved directories.
     moved: HashMap<&'a Path, Vec<&'a MovedDirectory>>,
 }
 
@@ -479,7 +478,7 @@ impl<'a> EarlierStates<'a> {
         Self { recording, journal, images, moved }
     }
 
-    /// Whether it is certain that somebody else made a change, and the command had no part in it.
+    /// Returns whether it is certain that somebody else made a change, and the command had no part in it.
     fn is_by_others(&self, path: &Path, print: Option<&Fingerprint>, is_created_directory: bool) -> bool {
         let file = print.map(|print| (print.device, print.inode));
         if !self.journal.has_left_alone(path, file) {
@@ -490,7 +489,7 @@ impl<'a> EarlierStates<'a> {
         !(is_repository && self.journal.has_touched_below(path))
     }
 
-    /// What somebody else made since the command began, as it was before the command touched it.
+    /// Returns the state of a file that somebody else made since the command began, before the command touched it.
     fn made_meanwhile(&self, path: &Path, print: Option<&Fingerprint>) -> Option<State> {
         if !self.journal.is_complete_at(path) {
             return None;
@@ -515,7 +514,7 @@ impl<'a> EarlierStates<'a> {
         Some(State::new(print_of(first, kind), content, first.target.clone()))
     }
 
-    /// What somebody else made since the command began, and the command took away.
+    /// Returns the files that somebody else made since the command began and the command removed.
     fn gone(&self, number: usize, known: &[(Vec<u8>, Touch)]) -> Vec<(Vec<u8>, Touch)> {
         let Some(root) = self.recording.roots.get(number) else { return Vec::new() };
         let known: HashSet<&[u8]> = known.iter().map(|(relative, _)| relative.as_slice()).collect();
@@ -553,7 +552,7 @@ impl<'a> EarlierStates<'a> {
         elsewhere.or(before.print.map(|print| State::new(print, None, None))).unwrap_or(unknown)
     }
 
-    /// What nobody has written and is where a directory above it was moved to.
+    /// Returns the state of an unwritten file below a directory that was moved.
     fn unchanged_elsewhere(&self, absolute: &Path) -> Option<State> {
         let (above, moved) =
             absolute.ancestors().skip(1).find_map(|above| Some((above, self.moved.get(above)?)))?;
@@ -565,7 +564,7 @@ impl<'a> EarlierStates<'a> {
         Some(now(&directory, &name, print))
     }
 
-    /// What is at a path below one of the roots.
+    /// Finds the file at a path below one of the roots.
     fn look(&self, place: &Path) -> Option<(OwnedFd, Vec<u8>, Fingerprint)> {
         let roots = &self.recording.roots;
         let (root, relative) =

@@ -24,30 +24,30 @@ use roo_protocol::ids::Digest;
 /// The largest file that is copied when it can't be moved out of the way, in bytes.
 const LARGEST_COPY: u64 = 64 << 20;
 
-/// Why something was left as it is.
+/// Reasons why something was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Somebody else changed it after the command.
     ChangedMeanwhile,
-    /// What it was has not been kept: too large, or more than there is room for.
+    /// The earlier content has not been kept: too large, or more than there is room for.
     NotKept,
     /// The system refused.
     Failed(String),
 }
 
-/// What came of undoing a change.
+/// Outcome of undoing a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
     /// It is as it was before the command.
     Restored {
-        /// Where what the command made of it is now, if it was kept.
+        /// Path of the command's version, if it was kept.
         moved: Option<PathBuf>,
     },
     /// It is as it is, and the user has to decide.
     Held {
-        /// Why.
+        /// Reason.
         why: Held,
-        /// Where the content from before the command is, if it was kept.
+        /// Path of the content from before the command, if it was kept.
         kept: Option<PathBuf>,
     },
 }
@@ -57,7 +57,7 @@ pub enum Settlement {
 pub struct Settled {
     /// The change.
     pub change: Change,
-    /// What came of it.
+    /// Outcome.
     pub settlement: Settlement,
 }
 
@@ -132,7 +132,7 @@ impl From<rustix::io::Errno> for Held {
     }
 }
 
-/// Where the file is that was at a path before.
+/// Current location of a file that was at another path.
 enum Elsewhere {
     InRoot(usize, Vec<u8>),
     Moved(PathBuf),

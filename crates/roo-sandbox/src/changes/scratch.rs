@@ -73,7 +73,7 @@ impl Rules {
         }
     }
 
-    /// Whether a directory is scratch.
+    /// Returns whether a directory is scratch.
     pub(crate) fn is_scratch(&self, directory: &[u8]) -> bool {
         let Ok(text) = std::str::from_utf8(directory) else { return false };
         let name = text.rsplit('/').next().unwrap_or(text);
@@ -81,7 +81,7 @@ impl Rules {
         is_named && self.ignores(text)
     }
 
-    /// Whether git ignores a directory: the innermost file that says something decides.
+    /// Returns whether git ignores a directory: the innermost file that says something decides.
     fn ignores(&self, directory: &str) -> bool {
         if self.files.is_empty() {
             return false;

@@ -1,6 +1,6 @@
-//! What a staged command changed, read from its upper directory: by the kernel's documentation of overlayfs
-//! a whiteout is a character device 0/0, and a directory that hides what was there bears the attribute
-//! `user.overlay.opaque` with the value `y`.
+//! Changes of a staged command, read from its upper directory: by the kernel's documentation of overlayfs a whiteout is
+//! a character device 0/0, and a directory that hides what was there bears the attribute `user.overlay.opaque` with the
+//! value `y`.
 //!
 //! A command can write neither through an overlay. If it could, it would say no more by them than that it
 //! deleted something, and each deletion is judged like any other change.
@@ -29,7 +29,7 @@ use roo_protocol::ids::Digest;
 /// The most that is read of an upper directory, in names. A command that writes more is told so.
 const MOST: usize = 400_000;
 
-/// How deep a directory may lie. Each is opened from the top, name by name.
+/// Maximum depth of a directory. Each is opened from the top, name by name.
 const DEEPEST: usize = 200;
 
 /// The largest file of which a digest is made, in bytes.
@@ -38,7 +38,7 @@ const LARGEST: u64 = 64 << 20;
 /// The largest file that is compared byte by byte with what it was, in bytes.
 const LARGEST_COMPARED: u64 = 1 << 30;
 
-/// Why a change does not reach the workspace.
+/// Reasons why a change does not reach the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withheld {
     /// The task may not change it, or its name is protected.
@@ -64,47 +64,47 @@ pub enum Withheld {
 pub(super) struct Piece {
     /// As it was before anybody looked into it.
     pub print: Fingerprint,
-    /// How many names it has.
+    /// Number of names it has.
     pub links: u64,
     /// Of a link.
     pub target: Option<Vec<u8>>,
     is_whiteout: bool,
-    /// Whether it hides what was below its path.
+    /// True if it hides what was below its path.
     hides: bool,
-    /// Whether it is or lies in a directory of build output that is new.
+    /// True if it is or lies in a directory of build output that is new.
     scratch: bool,
-    /// Whether nobody looked into it: build output that is withheld goes as a whole.
+    /// True if nobody looked into it: build output that is withheld goes as a whole.
     is_closed: bool,
 }
 
 /// A change with what has to be done for it.
-pub(super) struct Step {
+pub(super) struct CommitStep {
     pub change: Change,
     /// None for a deletion.
     pub piece: Option<Piece>,
-    /// Whether only its permissions changed.
+    /// True if only its permissions changed.
     pub same_content: bool,
-    /// Whether somebody else has changed what was there since the command began.
+    /// True if somebody else has changed what was there since the command began.
     pub changed_meanwhile: bool,
-    /// Why it is not to be made at all.
+    /// Reason why it is not to be made at all.
     pub withheld: Option<Withheld>,
-    /// Whether nobody wants to hear of it.
+    /// True if nobody wants to hear of it.
     pub is_quiet: bool,
 }
 
-impl Step {
+impl CommitStep {
     pub(super) fn goes_as_a_whole(&self) -> bool {
         self.piece.as_ref().is_some_and(|piece| piece.is_closed)
     }
 }
 
-/// What a staged command changed, judged.
+/// Changes of a staged command, with permissions.
 pub struct StagedChanges {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<CommitStep>,
 }
 
 impl StagedChanges {
-    /// What is to be brought to the workspace.
+    /// Returns the changes to be made in the workspace.
     pub fn wanted(&self) -> impl Iterator<Item = &Change> {
         self.steps.iter().filter(|step| step.withheld.is_none()).map(|step| &step.change)
     }
@@ -243,7 +243,7 @@ fn is_opaque(directory: &OwnedFd) -> io::Result<bool> {
     }
 }
 
-/// What the pieces of one root mean.
+/// Context for the entries of one root.
 struct Judging<'a> {
     number: usize,
     recording: &'a Recording,
@@ -261,7 +261,7 @@ struct Before {
 }
 
 impl Judging<'_> {
-    fn run(self, steps: &mut Vec<Step>) {
+    fn run(self, steps: &mut Vec<CommitStep>) {
         for (relative, piece) in &self.pieces {
             let before = self.before(relative);
             let was_directory = before.as_ref().is_some_and(|before| before.state.kind == Kind::Directory);
@@ -279,7 +279,7 @@ impl Judging<'_> {
         }
     }
 
-    /// What was at a path when the command began: what is there still where nobody has touched it since.
+    /// Returns the state of a path when the command began: what is there still where nobody has touched it since.
     fn before(&self, relative: &[u8]) -> Option<Before> {
         if let Some(touch) = self.now.touched(relative)
             && touch.content
@@ -297,13 +297,14 @@ impl Judging<'_> {
         Some(Before { state: recording::now(&directory, name, print), changed_meanwhile: false })
     }
 
-    fn deleted(&self, relative: &[u8], before: Before) -> Option<Step> {
+    fn deleted(&self, relative: &[u8], before: Before) -> Option<CommitStep> {
         let change = self.change(relative, What::Deleted, Some(before.state), None)?;
-        Some(Step { changed_meanwhile: before.changed_meanwhile, ..self.step(change, None, false) })
+        Some(CommitStep { changed_meanwhile: before.changed_meanwhile, ..self.step(change, None, false) })
     }
 
-    /// What came after the command began, and build output. What is there still is somebody else's.
-    fn deleted_unknown(&self, relative: &[u8]) -> Option<Step> {
+    /// Handles a deletion of what came after the command began, and of build output. What is there still is somebody
+    /// else's.
+    fn deleted_unknown(&self, relative: &[u8]) -> Option<CommitStep> {
         let (directory, name) = parent(self.root.handle.as_fd(), relative).ok()?;
         let found = look(directory, name).ok()??;
         if self.now.is_scratch(relative) {
@@ -315,7 +316,7 @@ impl Judging<'_> {
         Some(step)
     }
 
-    fn modified(&self, relative: &[u8], before: Before, piece: &Piece) -> Option<Step> {
+    fn modified(&self, relative: &[u8], before: Before, piece: &Piece) -> Option<CommitStep> {
         let Before { state: before, changed_meanwhile } = before;
         let after = self.state(relative, piece);
         let same_content = before.kind == after.kind
@@ -329,10 +330,10 @@ impl Judging<'_> {
             return None;
         }
         let change = self.change(relative, What::Modified, Some(before), Some(after))?;
-        Some(Step { changed_meanwhile, ..self.step(change, Some(piece.clone()), same_content) })
+        Some(CommitStep { changed_meanwhile, ..self.step(change, Some(piece.clone()), same_content) })
     }
 
-    fn created(&self, relative: &[u8], piece: &Piece) -> Option<Step> {
+    fn created(&self, relative: &[u8], piece: &Piece) -> Option<CommitStep> {
         let change = self.change(relative, What::Created, None, Some(self.state(relative, piece)));
         Some(self.step(change?, Some(piece.clone()), false))
     }
@@ -361,7 +362,7 @@ impl Judging<'_> {
         Some(Change { root: self.number, path: named, what, allowed, before, after, renamed_from: None })
     }
 
-    fn step(&self, change: Change, piece: Option<Piece>, same_content: bool) -> Step {
+    fn step(&self, change: Change, piece: Option<Piece>, same_content: bool) -> CommitStep {
         let withheld = match (&piece, change.allowed) {
             (_, Allowed::OutOfScope | Allowed::Protected) => Some(Withheld::NotAllowed),
             (Some(piece), allowed) => match piece.print.kind {
@@ -378,7 +379,7 @@ impl Judging<'_> {
             (None, _) => None,
         };
         let is_quiet = change.allowed == Allowed::Scratch;
-        Step { is_quiet, change, piece, same_content, withheld, changed_meanwhile: false }
+        CommitStep { is_quiet, change, piece, same_content, withheld, changed_meanwhile: false }
     }
 
     fn state(&self, relative: &[u8], piece: &Piece) -> State {
@@ -398,7 +399,7 @@ impl Judging<'_> {
         Ok(open_file(directory, name)?.0)
     }
 
-    /// Whether a file only looks changed: opened for writing, or written anew as it was.
+    /// Returns whether a file only looks changed: opened for writing, or written anew as it was.
     fn has_same_bytes(&self, relative: &[u8], before: &State, after: &State) -> bool {
         if let (Some(before), Some(after)) = (before.digest, after.digest) {
             return before == after;
@@ -414,7 +415,7 @@ impl Judging<'_> {
         compare().unwrap_or(false)
     }
 
-    /// Whether a link may lead somewhere else than to a place of the workspace that is nobody's but the task's.
+    /// Returns whether a link may lead somewhere else than to a place of the workspace that is nobody's but the task's.
     fn leads_out(&self, link: &Path, piece: &Piece) -> bool {
         let Some(target) = piece.target.as_deref().map(path) else { return true };
         let roots = || self.recording.roots.iter().enumerate();
@@ -450,7 +451,7 @@ impl Judging<'_> {
     }
 }
 
-/// Whether a file bore the bits already by which a program runs as its owner.
+/// Returns whether a file bore the bits already by which a program runs as its owner.
 fn has_same_bits(change: &Change) -> bool {
     let mode = |state: &Option<State>| state.as_ref().and_then(|state| state.mode).map(|mode| mode & 0o6000);
     mode(&change.before) == mode(&change.after)
@@ -484,7 +485,7 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Finds what was moved: an overlay shows a deletion and a new file with the same content. Where one half is
 /// withheld, the other is too, so that a file which was moved away is not gone.
-fn pair_moves(steps: &mut [Step]) {
+fn pair_moves(steps: &mut [CommitStep]) {
     let mut gone: HashMap<Digest, usize> = HashMap::new();
     for (index, step) in steps.iter().enumerate() {
         if let (What::Deleted, Some(before)) = (step.change.what, &step.change.before)
@@ -524,18 +525,18 @@ impl StagedChanges {
         self.steps.iter().filter(|step| !step.is_quiet).map(|step| &step.change)
     }
 
-    /// How many there are, with those that nobody wants to hear of.
+    /// Returns their number, including those that are not shown.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether nothing was changed.
+    /// Returns whether nothing was changed.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 }
 
-/// Where a path below a root lies in what is kept for the user.
+/// Returns the path in the user's kept files for a path below a root.
 pub(super) fn kept_path(roots: usize, change: &Change) -> PathBuf {
     if roots == 1 { change.path.clone() } else { Path::new(&change.root.to_string()).join(&change.path) }
 }

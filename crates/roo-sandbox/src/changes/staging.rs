@@ -1,4 +1,4 @@
-//! Where a staged command writes: private directories that live as long as the command and what is made of
+//! Directories for a staged command's writes: private directories that live as long as the command and what is made of
 //! its changes. Mounting them is [`crate::exec::sandbox`]'s.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -41,7 +41,7 @@ impl StagingArea {
         for (left, _lock) in area.abandoned()? {
             if let Err(error) = remove_tree(&left) {
                 // It is in nobody's way.
-                tracing::warn!(%error, directory = %left.display(), "what was staged can't be removed");
+                tracing::warn!(%error, directory = %left.display(), "staged files can't be removed");
             }
         }
         Ok(area)
@@ -56,7 +56,7 @@ impl StagingArea {
             if self.directory.starts_with(root.canonicalize()?) {
                 let (own, root) = (self.directory.display(), root.display());
                 return Err(io::Error::other(format!(
-                    "{own}, where it would be kept, lies in {root} itself"
+                    "{own}, which would hold the staged files, is inside {root} itself"
                 )));
             }
         }
@@ -91,7 +91,7 @@ impl StagingArea {
         Ok(file)
     }
 
-    /// What nobody lives in, locked for us.
+    /// Returns directories without a living owner, locked.
     fn abandoned(&self) -> io::Result<Vec<(PathBuf, Option<File>)>> {
         let _area = self.lock()?;
         let mut left = Vec::new();
@@ -153,7 +153,7 @@ impl Drop for Stage {
     fn drop(&mut self) {
         if let Err(error) = self.remove() {
             // The next start tries again.
-            tracing::warn!(%error, directory = %self.directory.display(), "what was staged can't be removed");
+            tracing::warn!(%error, directory = %self.directory.display(), "staged files can't be removed");
         }
     }
 }

@@ -17,16 +17,16 @@ use super::files::{open_file, read_at_most, remove_tree};
 use super::record::{Fingerprint, is_fresh};
 use roo_protocol::ids::Digest;
 
-/// How many fingerprints are remembered; after that it begins anew.
+/// Number of fingerprints remembered; after that it begins anew.
 const MOST_DIGESTS: usize = 1 << 20;
 
-/// How long what a command wrote, and was not to, is kept for the user.
+/// Time for which withheld writes of a command are kept for the user.
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// After this long nobody writes a content any more whose name is not its own yet.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where what is kept for the user is.
+/// Directory of files kept for the user.
 const MOVED: &str = "moved";
 
 /// The largest file that is copied when it can't be moved, in bytes.
@@ -37,7 +37,7 @@ const LARGEST_COPY: u64 = 64 << 20;
 pub struct PrivateFile(PathBuf);
 
 impl PrivateFile {
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -50,7 +50,7 @@ impl Drop for PrivateFile {
     }
 }
 
-/// How much is kept.
+/// Limits of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest file, in bytes.
@@ -70,13 +70,13 @@ impl Default for Limits {
 pub struct Store {
     directory: PathBuf,
     limits: Limits,
-    index: Mutex<Index>,
+    index: Mutex<ContentIndex>,
 }
 
 #[derive(Default)]
-struct Index {
+struct ContentIndex {
     digests: HashMap<Fingerprint, Digest>,
-    /// What is in the directory, with its size and when it was last needed.
+    /// Contents of the directory, with size and time of last use.
     kept: HashMap<Digest, (u64, u64)>,
     total: u64,
     generations: Vec<Weak<Generation>>,
@@ -95,7 +95,7 @@ impl Store {
     pub fn open(directory: impl Into<PathBuf>, limits: Limits) -> io::Result<Self> {
         let directory = directory.into();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory.join(MOVED))?;
-        let mut index = Index { next: 1, ..Index::default() };
+        let mut index = ContentIndex { next: 1, ..ContentIndex::default() };
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -136,16 +136,16 @@ impl Store {
         failed
     }
 
-    /// Where a store in this directory keeps what is the user's to look at.
+    /// Returns the directory in which a store keeps files for the user.
     pub fn moved_in(directory: &Path) -> PathBuf {
         directory.join(MOVED)
     }
 
-    fn index(&self) -> MutexGuard<'_, Index> {
+    fn index(&self) -> MutexGuard<'_, ContentIndex> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a content is.
+    /// Returns the path of a content.
     pub fn path(&self, digest: Digest) -> PathBuf {
         self.directory.join(digest.hex())
     }
@@ -263,7 +263,7 @@ impl Store {
     }
 
     /// Removes what nobody has needed for longest.
-    fn make_room(&self, index: &mut Index, size: u64) -> io::Result<()> {
+    fn make_room(&self, index: &mut ContentIndex, size: u64) -> io::Result<()> {
         if index.total + size <= self.limits.total {
             return Ok(());
         }
@@ -293,7 +293,7 @@ fn is_older(entry: &fs::DirEntry, age: Duration) -> bool {
     written.is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed > age))
 }
 
-/// When something was moved here, by its name.
+/// Returns the time at which something was moved here, by its name.
 fn moved_at(name: &OsStr) -> Option<SystemTime> {
     let id = Uuid::parse_str(name.to_str()?.get(..36)?).ok()?;
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();

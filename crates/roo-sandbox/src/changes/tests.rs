@@ -11,9 +11,9 @@ use super::*;
 use crate::exec::sandbox::Journal;
 
 /// `src/` is in scope, `.vscode`, `.roo` and git's own are protected, `scratch/` is nobody's.
-struct Rules;
+struct TestScope;
 
-impl Scope for Rules {
+impl Scope for TestScope {
     fn allowed(&self, _root: usize, path: &Path) -> Allowed {
         let first = path.iter().next().and_then(|name| name.to_str()).unwrap_or_default();
         match first {
@@ -34,7 +34,7 @@ impl Scope for Rules {
     }
 }
 
-impl Marker for Rules {
+impl Marker for TestScope {
     fn mark(&self, path: &Path, _: Kind) -> Mark {
         match self.allowed(0, path) {
             Allowed::Protected => Mark::Protected,
@@ -48,7 +48,7 @@ struct Fixture {
     directory: tempfile::TempDir,
     store: Store,
     index: Arc<FileIndex>,
-    marker: Arc<Rules>,
+    marker: Arc<TestScope>,
 }
 
 impl Fixture {
@@ -59,7 +59,7 @@ impl Fixture {
     fn with(limits: Limits) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path().join("kept"), limits).unwrap();
-        let (index, marker) = (Arc::default(), Arc::new(Rules));
+        let (index, marker) = (Arc::default(), Arc::new(TestScope));
         let fixture = Self { directory, store, index, marker };
         for (name, text) in [
             ("src/a.rs", "a"),
@@ -97,10 +97,10 @@ impl Fixture {
     }
 
     fn take(&self) -> Recording {
-        self.index.begin(&self.roots(), &Rules, &self.store).unwrap()
+        self.index.begin(&self.roots(), &TestScope, &self.store).unwrap()
     }
 
-    /// Where the kernel can't tell of changes.
+    /// Builds a fixture in which the kernel can't report changes.
     fn that_walks(self) -> Self {
         Self { index: Arc::new(FileIndex::walking()), ..self }
     }
@@ -132,14 +132,14 @@ impl Fixture {
 }
 
 trait Compare {
-    /// What has changed, where nothing supervised it.
+    /// Returns the changes where nothing supervised them.
     fn diff(&self) -> Changes;
     fn undo(&self, changes: &Changes, store: &Store) -> Vec<Settled>;
 }
 
 impl Compare for Recording {
     fn diff(&self) -> Changes {
-        self.changes(&Rules, &Journal::default())
+        self.changes(&TestScope, &Journal::default())
     }
 
     fn undo(&self, changes: &Changes, store: &Store) -> Vec<Settled> {
@@ -147,7 +147,7 @@ impl Compare for Recording {
     }
 }
 
-/// What happened, in short.
+/// Summarises the changes.
 fn told(changes: &Changes) -> Vec<String> {
     assert_eq!(changes.unknown, None);
     let line = |change: &Change| {
@@ -398,7 +398,7 @@ fn what_can_not_be_read_is_unknown() {
     let fixture = Fixture::new();
     let before = fixture.take();
     let root = IndexedRoot { path: fixture.at("missing"), ..fixture.roots().remove(0) };
-    let error = Arc::new(FileIndex::default()).begin(&[root], &Rules, &fixture.store).err().unwrap();
+    let error = Arc::new(FileIndex::default()).begin(&[root], &TestScope, &fixture.store).err().unwrap();
     assert!(matches!(error, ChangesError::Io { .. }), "{error}");
     if !rustix::process::geteuid().is_root() {
         fs::create_dir(fixture.at("src/closed")).unwrap();

@@ -3,7 +3,7 @@
 //!
 //! Each directory is watched before it is listed, so that nothing is missed. Where the kernel has lost events, and where
 //! directories can't be watched (too many of them, or another system), everything is walked instead: see
-//! [`Tree::refresh`]. Build output that git ignores and what is hidden is not looked into.
+//! [`NameTree::refresh`]. Build output that git ignores and what is hidden is not looked into.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -24,7 +24,7 @@ use super::watcher::{Event, Watcher};
 /// The largest ignore file that is read, in bytes.
 const LARGEST_RULES: u64 = 1 << 20;
 
-/// What is left out of a git directory, but below its references, where names are free.
+/// Ignored entries of a git directory, except below its references, where names are free.
 const GIT_LEFT_OUT: &[&[u8]] = &[
     b"objects",
     b"lfs",
@@ -39,7 +39,7 @@ const GIT_LEFT_OUT: &[&[u8]] = &[
     b"gc.log",
 ];
 
-/// What a name means, whatever the command.
+/// Meaning of a name, independent of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// Nothing.
@@ -54,7 +54,7 @@ pub enum Mark {
 
 /// Tells what names mean. Paths are relative to the root, with `/` between names.
 pub trait Marker: Send + Sync {
-    /// What a name means.
+    /// Returns the meaning of a name.
     fn mark(&self, path: &Path, kind: Kind) -> Mark;
 }
 
@@ -66,12 +66,12 @@ struct Node {
     name: Box<[u8]>,
     mode: u32,
     watch: Option<i32>,
-    items: BTreeMap<Box<[u8]>, Item>,
+    items: BTreeMap<Box<[u8]>, TreeEntry>,
 }
 
 /// A name in a directory.
 #[derive(Debug)]
-struct Item {
+struct TreeEntry {
     kind: Kind,
     /// The directory, where it is one that is looked into.
     node: Option<NodeId>,
@@ -79,7 +79,7 @@ struct Item {
     print: Option<Box<Fingerprint>>,
 }
 
-/// How something was when a recording began.
+/// State of a file when a recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Earlier {
     pub kind: Kind,
@@ -89,33 +89,33 @@ pub(super) struct Earlier {
     pub print: Option<Fingerprint>,
 }
 
-/// What is known to have happened to a path since a recording began.
+/// Known events of a path since a recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Touch {
     /// None where nothing was there.
     pub before: Option<Earlier>,
-    /// Whether the content may be another one, as against the mode or a time.
+    /// True if the content may be another one, as against the mode or a time.
     pub content: bool,
 }
 
 /// The touched paths of one root.
 pub(super) type Touched = BTreeMap<Vec<u8>, Touch>;
 
-/// What happens while it exists.
+/// State of a recording while it exists.
 #[derive(Debug, Default)]
 struct RecordingState {
     touched: Touched,
-    /// Whether the kernel lost events, so that any file may have been written.
+    /// True if the kernel lost events, so that any file may have been written.
     lost: bool,
     /// Directories that could not be looked into when it began.
     unreadable: BTreeSet<Vec<u8>>,
 }
 
 /// The names below one root.
-pub(super) struct Tree {
+pub(super) struct NameTree {
     pub path: PathBuf,
     pub handle: OwnedFd,
-    /// What names the root itself, so that one that was replaced is noticed.
+    /// Identity of the root itself, so that its replacement is noticed.
     identity: (u64, u64),
     marker: Arc<dyn Marker>,
     pub rules: Rules,
@@ -131,20 +131,20 @@ pub(super) struct Tree {
     pub scratch: BTreeSet<Vec<u8>>,
     /// Directories that are there and can't be looked into.
     pub unreadable: BTreeSet<Vec<u8>>,
-    /// Whether an ignore file of git has changed, by which directories were taken for build output.
+    /// True if an ignore file of git has changed, by which directories were taken for build output.
     rules_changed: bool,
     recordings: HashMap<u64, RecordingState>,
     count: usize,
-    /// Whether a file may have got a second name.
+    /// True if a file may have got a second name.
     pub links_changed: bool,
-    /// Whether what is listed has just come up.
+    /// True if what is listed has just come up.
     comes_up: bool,
 }
 
 /// The root's own node.
 const ROOT: NodeId = 0;
 
-impl Tree {
+impl NameTree {
     /// Lists what is below a root. Reads the disk, so not for a thread of the runtime.
     ///
     /// # Errors
@@ -176,22 +176,22 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Whether the kernel tells of changes.
+    /// Returns whether the kernel tells of changes.
     pub(super) fn is_watched(&self) -> bool {
         self.watcher.is_some()
     }
 
-    /// How many names it has.
+    /// Number of names it has.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// What must be hidden, with what it is: outermost places.
+    /// Returns the hidden paths, with their kinds: outermost places.
     pub(super) fn hidden(&self) -> impl Iterator<Item = (&[u8], Kind)> {
         self.hidden.iter().map(|(path, kind)| (path.as_slice(), *kind))
     }
 
-    /// What is protected, with what it is: outermost places.
+    /// Returns the protected paths, with their kinds: outermost places.
     pub(super) fn protected(&self) -> impl Iterator<Item = (&[u8], Kind)> {
         self.protected.iter().map(|(path, kind)| (path.as_slice(), *kind))
     }
@@ -334,8 +334,8 @@ impl Tree {
     }
 
     /// Lists directories and what they hold. Those around one that waits stay open, and no others.
-    fn list_waiting(&mut self, mut waiting: Vec<Waiting>) {
-        while let Some(Waiting { above, name, node, relative }) = waiting.pop() {
+    fn list_waiting(&mut self, mut waiting: Vec<PendingDirectory>) {
+        while let Some(PendingDirectory { above, name, node, relative }) = waiting.pop() {
             match open_directory(&*above, &name) {
                 Ok(directory) => self.list(&Rc::new(directory), node, relative, &mut waiting),
                 // Gone since its name was read, or swapped for something else: its directory tells.
@@ -347,7 +347,13 @@ impl Tree {
         }
     }
 
-    fn list(&mut self, directory: &Rc<OwnedFd>, id: NodeId, prefix: Vec<u8>, waiting: &mut Vec<Waiting>) {
+    fn list(
+        &mut self,
+        directory: &Rc<OwnedFd>,
+        id: NodeId,
+        prefix: Vec<u8>,
+        waiting: &mut Vec<PendingDirectory>,
+    ) {
         let watched = self.watcher.as_mut().map(|watcher| watcher.add(directory));
         match watched {
             Some(Ok(watch)) => {
@@ -400,7 +406,7 @@ impl Tree {
         name: Box<[u8]>,
         relative: Vec<u8>,
         print: Fingerprint,
-        waiting: &mut Vec<Waiting>,
+        waiting: &mut Vec<PendingDirectory>,
     ) {
         let kind = print.kind;
         if self.comes_up {
@@ -419,14 +425,19 @@ impl Tree {
             }
             _ => {}
         }
-        let mut item = Item { kind, node: None, print: None };
+        let mut item = TreeEntry { kind, node: None, print: None };
         if kind == Kind::Directory && !matches!(mark, Mark::Hidden | Mark::Opaque) {
             if self.rules.is_scratch(&relative) {
                 self.scratch.insert(relative.clone());
             } else {
                 let node = self.new_node(Some(parent), name.clone(), print.mode);
                 item.node = Some(node);
-                waiting.push(Waiting { above: Rc::clone(directory), name: name.clone(), node, relative });
+                waiting.push(PendingDirectory {
+                    above: Rc::clone(directory),
+                    name: name.clone(),
+                    node,
+                    relative,
+                });
             }
         }
         if self.watcher.is_none() {
@@ -438,7 +449,7 @@ impl Tree {
         }
     }
 
-    /// What a name means; nothing more where something above it means the same.
+    /// Returns the meaning of a name; nothing more where a directory above it means the same.
     fn mark(&self, relative: &[u8], kind: Kind) -> Mark {
         let is_below =
             |places: &BTreeMap<Vec<u8>, Kind>| above(relative).any(|above| places.contains_key(above));
@@ -558,12 +569,12 @@ impl Tree {
         flat
     }
 
-    fn earlier(&self, item: &Item) -> Earlier {
+    fn earlier(&self, item: &TreeEntry) -> Earlier {
         let mode = item.node.and_then(|node| self.mode(node));
         Earlier { kind: item.kind, mode, print: item.print.as_deref().copied() }
     }
 
-    fn visit(&self, below: &[u8], tell: &mut impl FnMut(Vec<u8>, &Item)) {
+    fn visit(&self, below: &[u8], tell: &mut impl FnMut(Vec<u8>, &TreeEntry)) {
         let Some(begin) = self.find_node(below) else { return };
         let mut waiting = vec![(begin, below.to_vec())];
         while let Some((id, prefix)) = waiting.pop() {
@@ -587,14 +598,14 @@ impl Tree {
         Some(at)
     }
 
-    /// What is below a directory: path and kind, in no order.
+    /// Lists a directory recursively: path and kind, in no order.
     pub(super) fn below(&self, directory: &[u8]) -> Vec<(Vec<u8>, Kind)> {
         let mut found = Vec::new();
         self.visit(directory, &mut |relative, item| found.push((relative, item.kind)));
         found
     }
 
-    /// What a path is; none where nothing is, or nobody looks.
+    /// Returns the kind of a path; none where nothing is, or it is not watched.
     pub(super) fn kind(&self, relative: &[u8]) -> Option<Kind> {
         let (directory, name) = match relative.iter().rposition(|&byte| byte == b'/') {
             Some(slash) => (relative.get(..slash)?, relative.get(slash + 1..)?),
@@ -610,13 +621,13 @@ impl Tree {
         self.recordings.insert(number, RecordingState { unreadable, ..RecordingState::default() });
     }
 
-    /// What has been touched since a recording began, and whether any file may have been written besides.
+    /// Returns the paths touched since a recording began, and whether any other file may have been written.
     pub(super) fn touched(&self, number: u64) -> (Touched, bool) {
         let recording = self.recordings.get(&number);
         recording.map(|recording| (recording.touched.clone(), recording.lost)).unwrap_or_default()
     }
 
-    /// Whether a directory could not be looked into when a recording began either.
+    /// Returns whether a directory could not be looked into when a recording began either.
     pub(super) fn was_unreadable(&self, number: u64, directory: &[u8]) -> bool {
         self.recordings.get(&number).is_some_and(|recording| recording.unreadable.contains(directory))
     }
@@ -659,7 +670,7 @@ struct Happened {
 }
 
 /// A directory to be listed: the one that holds it, and its name there.
-struct Waiting {
+struct PendingDirectory {
     above: Rc<OwnedFd>,
     name: Box<[u8]>,
     node: NodeId,
@@ -696,7 +707,7 @@ pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     slashes.filter_map(|(index, _)| path.get(..index))
 }
 
-/// Whether something is of no interest: what git keeps.
+/// Returns whether something is of no interest: what git keeps.
 fn is_left_out(path: &[u8]) -> bool {
     let mut names = path.split(|&byte| byte == b'/');
     if !names.by_ref().any(|name| name == b".git") {

@@ -11,9 +11,9 @@ pub(super) enum Event<'a> {
         /// The directory's watch.
         watch: i32,
         name: &'a [u8],
-        /// Whether the name came up or went away, perhaps both.
+        /// True if the name came up or went away, perhaps both.
         came_or_went: bool,
-        /// Whether the content may be another one.
+        /// True if the content may be another one.
         content: bool,
     },
     /// A directory is gone, or no longer watched.
@@ -35,7 +35,7 @@ mod linux {
 
     use super::{Event, OwnedFd, io};
 
-    /// What is told of each directory. A mapping of a file into memory tells of no write; that the file was open for
+    /// Watched events of each directory. A mapping of a file into memory tells of no write; that the file was open for
     /// writing is told when the last mapping has gone.
     const WATCHED: WatchFlags = WatchFlags::CREATE
         .union(WatchFlags::DELETE)

@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep_until};
 
 /// The time of the last byte of a stream, and the end of its first direction.
 #[derive(Clone, Debug)]
-pub(super) struct Activity(Arc<State>);
+pub(super) struct Activity(Arc<ConnectionState>);
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     begin: Instant,
     /// Milliseconds from the beginning to the last byte.
     last: AtomicU64,
@@ -28,7 +28,12 @@ struct State {
 impl Activity {
     pub(super) fn new() -> Self {
         let (last, half_closed) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self(Arc::new(State { begin: Instant::now(), last, half_closed, half_closing: Notify::new() }))
+        Self(Arc::new(ConnectionState {
+            begin: Instant::now(),
+            last,
+            half_closed,
+            half_closing: Notify::new(),
+        }))
     }
 
     /// Waits until nothing has passed for `idle`, or for `half_closed` once one direction has ended.

@@ -57,9 +57,9 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule(pattern) => write!(f, "the rule `{pattern}` names it"),
-            Self::NoRule => f.write_str("no rule names this host"),
-            Self::ClosedName(class) => write!(f, "this name stands for {class}"),
+            Self::Rule(pattern) => write!(f, "the rule `{pattern}` matches it"),
+            Self::NoRule => f.write_str("no rule matches this host"),
+            Self::ClosedName(class) => write!(f, "this name refers to {class}"),
             Self::ClosedAddress { address, class } => write!(f, "{address} is {class}"),
         }
     }
@@ -158,7 +158,7 @@ mod tests {
         let told = refused("example.com:443", Reason::NoRule).refusal_message("sandbox.network");
         assert_eq!(
             told,
-            "The sandbox of roo-lsp refused the connection to example.com:443: no rule names this host.\n\
+            "The sandbox of roo-lsp refused the connection to example.com:443: no rule matches this host.\n\
              To allow it, the user can add `example.com:443` to the setting `sandbox.network`, or grant it when \
              asked.\n"
         );

@@ -122,13 +122,13 @@ enum TargetForm {
 }
 
 /// The reason for which there is no response of a server.
-enum Failure {
+enum ProxyFailure {
     ConnectError(ConnectError),
     BadRequest(String),
     BadGateway(String),
 }
 
-impl From<ConnectError> for Failure {
+impl From<ConnectError> for ProxyFailure {
     fn from(error: ConnectError) -> Self {
         Self::ConnectError(error)
     }
@@ -140,7 +140,7 @@ impl Session {
         let answered = match &target {
             Ok((destination, Traffic::Tunnel)) => self.tunnel(request, destination).await,
             Ok((destination, Traffic::Http)) => self.forward(request, destination).await,
-            Err(problem) => Err(Failure::BadRequest(problem.clone())),
+            Err(problem) => Err(ProxyFailure::BadRequest(problem.clone())),
         };
         answered.unwrap_or_else(|failure| {
             self.error_response(&failure, target.as_ref().ok().map(|(destination, _)| destination))
@@ -151,7 +151,7 @@ impl Session {
         &self,
         mut request: Request<Incoming>,
         destination: &Destination,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<Body>, ProxyFailure> {
         let outbound = self.proxy.open(destination).await?;
         self.set_tunnel(PendingTunnel { client: hyper::upgrade::on(&mut request), outbound });
         Ok(Response::new(Either::Left(Full::default())))
@@ -161,7 +161,7 @@ impl Session {
         &self,
         mut request: Request<Incoming>,
         destination: &Destination,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<Body>, ProxyFailure> {
         let rules = self.proxy.check(destination)?;
         let upgrade = upgrade_of(request.headers());
         let client = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
@@ -183,8 +183,8 @@ impl Session {
         };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let (Some(client), Some(upgrade)) = (client, upgrade) else {
-                return Err(Failure::BadGateway(
-                    "the server switches to a protocol that nobody asked for".to_owned(),
+                return Err(ProxyFailure::BadGateway(
+                    "the server switched to a protocol that was not requested".to_owned(),
                 ));
             };
             let server = hyper::upgrade::on(&mut response).await.map_err(|error| unreadable(&error))?;
@@ -213,7 +213,7 @@ impl Session {
         &self,
         destination: &Destination,
         rules: &Arc<HostRules>,
-    ) -> Result<KeptConnection, Failure> {
+    ) -> Result<KeptConnection, ProxyFailure> {
         let (outbound, form) = match self.proxy.open_http(destination, rules).await? {
             (outbound, None) => (outbound, TargetForm::Path),
             (outbound, Some(authorization)) => (outbound, TargetForm::Absolute(authorization)),
@@ -236,33 +236,33 @@ impl Session {
         *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
     }
 
-    fn error_response(&self, failure: &Failure, destination: Option<&Destination>) -> Response<Body> {
+    fn error_response(&self, failure: &ProxyFailure, destination: Option<&Destination>) -> Response<Body> {
         let name = || destination.map(ToString::to_string).unwrap_or_default();
         let (status, error, text) = match failure {
-            Failure::ConnectError(ConnectError::Refused(reason)) => {
+            ProxyFailure::ConnectError(ConnectError::Refused(reason)) => {
                 let text = destination
                     .map(|destination| self.proxy.refusal_message(destination, reason))
                     .unwrap_or_default();
                 (StatusCode::FORBIDDEN, "http_request_denied", text)
             }
-            Failure::ConnectError(ConnectError::Unresolved(error)) => {
+            ProxyFailure::ConnectError(ConnectError::Unresolved(error)) => {
                 (StatusCode::BAD_GATEWAY, "dns_error", format!("{} can't be resolved: {error}.\n", name()))
             }
-            Failure::ConnectError(ConnectError::Unreachable(error))
+            ProxyFailure::ConnectError(ConnectError::Unreachable(error))
                 if error.kind() == io::ErrorKind::TimedOut =>
             {
                 (StatusCode::GATEWAY_TIMEOUT, "connection_timeout", format!("{}: {error}.\n", name()))
             }
-            Failure::ConnectError(ConnectError::Unreachable(error)) => {
+            ProxyFailure::ConnectError(ConnectError::Unreachable(error)) => {
                 (StatusCode::BAD_GATEWAY, "destination_unavailable", format!("{}: {error}.\n", name()))
             }
-            Failure::ConnectError(ConnectError::Upstream(problem)) => {
+            ProxyFailure::ConnectError(ConnectError::Upstream(problem)) => {
                 (StatusCode::BAD_GATEWAY, "destination_unavailable", format!("{}: {problem}.\n", name()))
             }
-            Failure::BadGateway(problem) => {
+            ProxyFailure::BadGateway(problem) => {
                 (StatusCode::BAD_GATEWAY, "http_protocol_error", format!("{}: {problem}.\n", name()))
             }
-            Failure::BadRequest(problem) => {
+            ProxyFailure::BadRequest(problem) => {
                 (StatusCode::BAD_REQUEST, "http_request_error", format!("The proxy of roo-lsp: {problem}.\n"))
             }
         };
@@ -295,10 +295,10 @@ fn target<T>(request: &Request<T>) -> Result<(Destination, Traffic), String> {
     match uri.scheme_str() {
         Some(scheme) if scheme.eq_ignore_ascii_case("http") => Ok((parse(Some(80))?, Traffic::Http)),
         Some(scheme) if scheme.eq_ignore_ascii_case("https") => {
-            Err("requests by https are made in a tunnel (CONNECT)".to_owned())
+            Err("https requests must use a tunnel (CONNECT)".to_owned())
         }
-        Some(_) => Err("only http and https are served".to_owned()),
-        None => Err("this is a proxy, and the request names no host".to_owned()),
+        Some(_) => Err("only http and https are supported".to_owned()),
+        None => Err("the request to the proxy names no host".to_owned()),
     }
 }
 
@@ -316,8 +316,8 @@ fn prepare(
     destination: &Destination,
     upgrade: Option<&HeaderValue>,
     form: &TargetForm,
-) -> Result<(), Failure> {
-    let bad = |error: hyper::http::Error| Failure::BadRequest(error.to_string());
+) -> Result<(), ProxyFailure> {
+    let bad = |error: hyper::http::Error| ProxyFailure::BadRequest(error.to_string());
     let host = if destination.port == 80 { destination.host.bracketed() } else { destination.to_string() };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let uri = Uri::builder().path_and_query(path);
@@ -358,6 +358,6 @@ fn without_connection_fields(headers: &mut HeaderMap) {
     headers.remove(UPGRADE);
 }
 
-fn unreadable(error: &hyper::Error) -> Failure {
-    Failure::BadGateway(format!("the server's answer can't be read: {error}"))
+fn unreadable(error: &hyper::Error) -> ProxyFailure {
+    ProxyFailure::BadGateway(format!("the server's answer can't be read: {error}"))
 }

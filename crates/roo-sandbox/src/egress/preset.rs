@@ -45,6 +45,11 @@ impl Preset {
         presets().iter().find(|preset| preset.name == name)
     }
 
+    /// Returns the first preset that names just this host and port.
+    pub fn with_host(pattern: &HostPattern) -> Option<&'static Self> {
+        presets().iter().find(|preset| preset.hosts.contains(pattern))
+    }
+
     /// Returns the year and month in which the presets were last compared with their sources, as `2026-11`.
     pub fn checked() -> &'static str {
         &DATA.checked

@@ -41,10 +41,10 @@ enum Hosts {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidPattern {
     /// A URL or a path.
-    #[error("`{0}` is not a host: leave out `https://` and everything behind the host and its port")]
+    #[error("`{0}` is not a host: remove `https://` and everything after the host and its port")]
     Url(String),
-    /// A `*` anywhere else than in front of a name.
-    #[error("`{0}`: a `*` stands for the labels in front of a name, as in `*.example.com`")]
+    /// A `*` anywhere else than before the other labels.
+    #[error("`{0}`: a `*` is allowed only before the other labels, as in `*.example.com`")]
     Wildcard(String),
     /// An invalid host or port.
     #[error("`{pattern}`: {problem}")]
@@ -446,11 +446,11 @@ mod tests {
             assert_eq!(form.parse(), Ok(pattern));
         }
         let problem = |text: &str| text.parse::<HostPattern>().unwrap_err().to_string();
-        assert!(problem("https://example.com/x").contains("leave out `https://`"));
+        assert!(problem("https://example.com/x").contains("remove `https://`"));
         for text in ["a*.example.com", "*.*.example.com", "example.*", "*.", "*example.com", "*.1.2.3.4"] {
             assert!(text.parse::<HostPattern>().is_err(), "{text}");
         }
-        assert!(problem("a*.example.com").contains("in front of a name"));
+        assert!(problem("a*.example.com").contains("before the other labels"));
         assert_eq!(
             problem("example.com:99999"),
             "`example.com:99999`: the port must be a number from 1 to 65535"

@@ -104,7 +104,7 @@ where
     stream.write_all(&[VERSION, 1, method]).await?;
     stream.flush().await?;
     if read(stream).await? != [VERSION, method] {
-        return Err(failed("the proxy accepts no such login"));
+        return Err(failed("the proxy doesn't support this login method"));
     }
     if let Some((user, password)) = credentials {
         let mut login = vec![1];
@@ -114,7 +114,7 @@ where
         stream.flush().await?;
         let [_, status] = read(stream).await?;
         if status != 0 {
-            return Err(failed("the proxy refused the login"));
+            return Err(failed("the proxy rejected the login"));
         }
     }
     let mut request = vec![VERSION, CONNECT, 0];

@@ -18,13 +18,13 @@ use super::*;
 
 /// Resolves names to loopback, and remembers which were asked for.
 #[derive(Default)]
-struct Names {
+struct TestResolver {
     asked: Mutex<Vec<String>>,
     /// Names that resolve to something else.
     others: HashMap<String, Vec<SocketAddr>>,
 }
 
-impl Resolve for Names {
+impl Resolve for TestResolver {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         self.asked.lock().unwrap().push(name.to_owned());
         let loopback = vec![SocketAddr::from(([127, 0, 0, 1], port))];
@@ -37,7 +37,7 @@ struct Bench {
     proxy: Arc<Proxy>,
     rules: watch::Sender<Arc<HostRules>>,
     decisions: UnboundedReceiver<EgressDecision>,
-    names: Arc<Names>,
+    names: Arc<TestResolver>,
 }
 
 fn rules(patterns: &[&str]) -> HostRules {
@@ -47,10 +47,10 @@ fn rules(patterns: &[&str]) -> HostRules {
 impl Bench {
     /// With the rules for loopback that all tests need, and these.
     fn new(patterns: &[&str]) -> Self {
-        Self::with(patterns, Names::default(), UpstreamProxies::default(), Limits::default())
+        Self::with(patterns, TestResolver::default(), UpstreamProxies::default(), Limits::default())
     }
 
-    fn with(patterns: &[&str], names: Names, upstream: UpstreamProxies, limits: Limits) -> Self {
+    fn with(patterns: &[&str], names: TestResolver, upstream: UpstreamProxies, limits: Limits) -> Self {
         let (rules, watched) = watch::channel(Arc::new(rules(patterns)));
         let (report, decisions) = unbounded_channel();
         let names = Arc::new(names);
@@ -90,7 +90,7 @@ impl Client {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// What comes until a text has come.
+    /// Reads until a text has come.
     async fn until(&mut self, end: &str) -> String {
         let mut read = Vec::new();
         while !read.ends_with(end.as_bytes()) {
@@ -421,7 +421,8 @@ async fn a_name_is_resolved_once_and_what_was_judged_is_connected_to() {
     let port = origin().await;
     // Of several addresses only those count that may be reached.
     let mixed = vec!["169.254.169.254:80".parse().unwrap(), "127.0.0.1:1".parse().unwrap()];
-    let names = Names { others: HashMap::from([("mixed.test".to_owned(), mixed)]), ..Names::default() };
+    let names =
+        TestResolver { others: HashMap::from([("mixed.test".to_owned(), mixed)]), ..TestResolver::default() };
     let bench = Bench::with(&["*.test", "127.0.0.1"], names, UpstreamProxies::default(), Limits::default());
     let request = format!("GET http://mixed.test:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(bench.client().ask(&request).await.0, 200);
@@ -431,7 +432,10 @@ async fn a_name_is_resolved_once_and_what_was_judged_is_connected_to() {
 #[tokio::test]
 async fn what_does_not_answer_is_told() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let names = Names { others: HashMap::from([("nowhere.test".to_owned(), vec![])]), ..Names::default() };
+    let names = TestResolver {
+        others: HashMap::from([("nowhere.test".to_owned(), vec![])]),
+        ..TestResolver::default()
+    };
     let bench = Bench::with(&["*.test", "127.0.0.1"], names, UpstreamProxies::default(), Limits::default());
     let (status, answer) = bench.client().ask(&format!("CONNECT a.test:{closed} HTTP/1.1\r\n\r\n")).await;
     assert_eq!(status, 502);
@@ -474,9 +478,9 @@ fn upstream(variable: &str, value: &str) -> UpstreamProxies {
     .unwrap()
 }
 
-fn public_names(names: &[&str]) -> Names {
+fn public_names(names: &[&str]) -> TestResolver {
     let public = |name: &&str| ((*name).to_owned(), vec!["198.51.100.7:1".parse().unwrap()]);
-    Names { others: names.iter().map(public).collect(), ..Names::default() }
+    TestResolver { others: names.iter().map(public).collect(), ..TestResolver::default() }
 }
 
 #[tokio::test]
@@ -535,11 +539,11 @@ async fn a_socks_proxy_of_the_users_resolves_the_name() {
 async fn what_needs_no_proxy_goes_direct_and_a_proxy_is_no_way_to_this_machine() {
     let origin = origin().await;
     let upstream = || upstream("ALL_PROXY", "http://127.0.0.1:1");
-    let bench = Bench::with(&["any", "127.0.0.1"], Names::default(), upstream(), Limits::default());
+    let bench = Bench::with(&["any", "127.0.0.1"], TestResolver::default(), upstream(), Limits::default());
     let request = format!("GET http://direct.test:{origin}/ HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(bench.client().ask(&request).await.0, 200);
     // The proxy would resolve the name; as far as this machine can tell, it leads to loopback.
-    let bench = Bench::with(&["any"], Names::default(), upstream(), Limits::default());
+    let bench = Bench::with(&["any"], TestResolver::default(), upstream(), Limits::default());
     assert_eq!(bench.client().ask("CONNECT other.test:443 HTTP/1.1\r\n\r\n").await.0, 403);
     // A proxy that can't be reached is told of, without its login.
     let bench = Bench::with(&["any"], public_names(&["a.test"]), upstream(), Limits::default());
@@ -550,7 +554,7 @@ async fn what_needs_no_proxy_goes_direct_and_a_proxy_is_no_way_to_this_machine()
 #[tokio::test]
 async fn the_answer_of_a_proxy_that_refuses_is_told() {
     for (answer, told) in [
-        ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "wants another login"),
+        ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "requires another login"),
         ("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "answered 403"),
         ("nonsense\r\n\r\n", "can't be read"),
     ] {
@@ -591,7 +595,8 @@ async fn served(
     let (_, watched) = watch::channel(Arc::new(rules(&["*.test", "127.0.0.1"])));
     let (report, decisions) = unbounded_channel();
     let cancel = CancellationToken::new();
-    let egress = Egress::new(watched, report).with_resolver(Arc::new(Names::default())).with_limits(limits);
+    let egress =
+        Egress::new(watched, report).with_resolver(Arc::new(TestResolver::default())).with_limits(limits);
     let served = tokio::spawn(egress.serve(listener, cancel.clone()));
     (port, cancel, served, decisions)
 }

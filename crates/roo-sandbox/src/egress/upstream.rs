@@ -200,7 +200,7 @@ async fn http_tunnel(
             status if status.is_success() => {
                 hyper::upgrade::on(response).await.map(TokioIo::new).map_err(told)
             }
-            StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err("the proxy wants another login".to_owned()),
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err("the proxy requires another login".to_owned()),
             status => Err(format!("the proxy answered {status}")),
         }
     };

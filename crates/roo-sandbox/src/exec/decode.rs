@@ -22,7 +22,7 @@ impl Decoder {
         text
     }
 
-    /// What is left when no more bytes come.
+    /// Decodes the rest when no more bytes come.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use rustix::fs::{StatVfs, statvfs};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// What is left free, in bytes.
+/// Space left free, in bytes.
 const BYTES: u64 = 256 << 20;
-/// What is left free, in files.
+/// Files left free.
 const FILES: u64 = 10_000;
-/// How often a disk is looked at.
+/// Interval between checks of a disk.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A disk with what has to stay free there.
@@ -26,7 +26,8 @@ struct Disk {
 }
 
 impl Disk {
-    /// What is nearly full before is filled by others: half of what is free may be used in any case.
+    /// Starts watching a disk; one that is nearly full already was filled by others: half of what is free may be used
+    /// in any case.
     fn new(place: PathBuf, found: &StatVfs) -> Self {
         Self {
             place,
@@ -36,7 +37,7 @@ impl Disk {
         }
     }
 
-    /// What can't be looked at is not full.
+    /// Returns whether the disk is full; one that can't be checked is not.
     fn is_full(&self) -> bool {
         statvfs(&self.place).is_ok_and(|found| bytes(&found) < self.bytes || found.f_favail < self.files)
     }

@@ -101,7 +101,8 @@ const GIT: &[(&str, &str)] = &[
     ("tag.gpgSign", "false"),
 ];
 
-/// What stands for the programs that sign. It can't be there; git tells its name where it was to sign or to check a signature.
+/// Placeholder for the programs that sign. It can't be there; git tells its name where it was to sign or to check a
+/// signature.
 pub const NO_SIGNING: &str = "/dev/null/signing-needs-a-grant";
 
 /// The same for git that the server starts by itself, which nothing bounds: it runs nothing for a repository.

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 /// carriage return, tab and backspace stay.
 #[derive(Debug, Default)]
 pub struct Escapes {
-    state: State,
+    state: EscapeState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum EscapeState {
     #[default]
     Ground,
     /// After ESC.
@@ -24,7 +24,7 @@ enum State {
     TextEscape,
 }
 
-/// What a character came to.
+/// Interpretation of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Glyph {
     Char(char),
@@ -47,43 +47,43 @@ impl Escapes {
         Cow::Owned(kept.collect())
     }
 
-    /// Whether the text certainly passes unchanged and moves no cursor but by newlines and tabs.
+    /// Returns whether the text certainly passes unchanged and moves no cursor but by newlines and tabs.
     pub(super) fn passes(&self, text: &str) -> bool {
         // 0xC2 begins the C1 controls in UTF-8 (and some harmless characters, for which the slow way
         // gives the same result).
         let special =
             |byte: u8| (byte < b' ' && byte != b'\n' && byte != b'\t') || matches!(byte, 0x7f | 0xc2);
-        self.state == State::Ground && !text.bytes().any(special)
+        self.state == EscapeState::Ground && !text.bytes().any(special)
     }
 
     pub(super) fn next(&mut self, c: char) -> Option<Glyph> {
         match self.state {
-            State::Ground => self.ground(c),
-            State::Escape | State::TextEscape => match c {
-                '\\' if self.state == State::TextEscape => self.to(State::Ground),
-                '[' => self.to(State::Sequence(None)),
-                ']' | 'P' | 'X' | '^' | '_' => self.to(State::Text),
-                ' '..='/' => self.to(State::Escape),
-                '0'..='~' => self.to(State::Ground),
+            EscapeState::Ground => self.ground(c),
+            EscapeState::Escape | EscapeState::TextEscape => match c {
+                '\\' if self.state == EscapeState::TextEscape => self.to(EscapeState::Ground),
+                '[' => self.to(EscapeState::Sequence(None)),
+                ']' | 'P' | 'X' | '^' | '_' => self.to(EscapeState::Text),
+                ' '..='/' => self.to(EscapeState::Escape),
+                '0'..='~' => self.to(EscapeState::Ground),
                 c => self.ground(c),
             },
-            State::Sequence(digit) => match c {
-                '0'..='9' => self.to(State::Sequence(Some(c))),
-                ' '..='?' => self.to(State::Sequence(digit)),
+            EscapeState::Sequence(digit) => match c {
+                '0'..='9' => self.to(EscapeState::Sequence(Some(c))),
+                ' '..='?' => self.to(EscapeState::Sequence(digit)),
                 'K' => {
-                    self.state = State::Ground;
+                    self.state = EscapeState::Ground;
                     match digit {
                         None | Some('0') => Some(Glyph::EraseToEnd),
                         Some('2') => Some(Glyph::EraseLine),
                         Some(_) => None,
                     }
                 }
-                '@'..='~' => self.to(State::Ground),
+                '@'..='~' => self.to(EscapeState::Ground),
                 c => self.ground(c),
             },
-            State::Text => match c {
-                '\u{7}' | '\u{18}' | '\u{1a}' | '\u{9c}' => self.to(State::Ground),
-                '\u{1b}' => self.to(State::TextEscape),
+            EscapeState::Text => match c {
+                '\u{7}' | '\u{18}' | '\u{1a}' | '\u{9c}' => self.to(EscapeState::Ground),
+                '\u{1b}' => self.to(EscapeState::TextEscape),
                 // A string that never ends must not hide the rest of the output.
                 '\n' => self.ground(c),
                 _ => None,
@@ -92,18 +92,18 @@ impl Escapes {
     }
 
     fn ground(&mut self, c: char) -> Option<Glyph> {
-        self.state = State::Ground;
+        self.state = EscapeState::Ground;
         match c {
-            '\u{1b}' => self.to(State::Escape),
-            '\u{9b}' => self.to(State::Sequence(None)),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.to(State::Text),
+            '\u{1b}' => self.to(EscapeState::Escape),
+            '\u{9b}' => self.to(EscapeState::Sequence(None)),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.to(EscapeState::Text),
             '\n' | '\r' | '\t' | '\u{8}' => Some(Glyph::Char(c)),
             c if c.is_control() => None,
             c => Some(Glyph::Char(c)),
         }
     }
 
-    fn to(&mut self, state: State) -> Option<Glyph> {
+    fn to(&mut self, state: EscapeState) -> Option<Glyph> {
         self.state = state;
         None
     }

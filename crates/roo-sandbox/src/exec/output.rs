@@ -1,4 +1,4 @@
-//! What a command printed, as a text of bounded size.
+//! Output of a command as a text of bounded size.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const LINE: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Collector {
     escapes: Escapes,
-    line: Line,
+    line: CurrentLine,
     /// The line written last, and how often it came again since.
     previous: Option<String>,
     repeats: u64,
@@ -32,7 +32,7 @@ pub struct Collector {
 pub struct Output {
     /// The output, or its beginning and its end around a mark.
     pub preview: String,
-    /// What the preview leaves out.
+    /// Part that the preview leaves out.
     pub overflow: Option<Overflow>,
 }
 
@@ -58,7 +58,7 @@ impl Collector {
     pub fn with_limits(preview: usize, kept: usize) -> Self {
         Self {
             escapes: Escapes::default(),
-            line: Line::default(),
+            line: CurrentLine::default(),
             previous: None,
             repeats: 0,
             kept: Kept { redactor: Redactor::new(false, &Arc::default()), text: HeadTail::new(kept) },
@@ -171,15 +171,15 @@ impl Collector {
 
 /// The line that the cursor is on.
 #[derive(Debug, Default)]
-struct Line {
+struct CurrentLine {
     chars: Vec<char>,
     /// At most the number of characters.
     cursor: usize,
-    /// Whether the line's beginning was taken already because it was too long.
+    /// True if the line's beginning was taken already because it was too long.
     continued: bool,
 }
 
-impl Line {
+impl CurrentLine {
     fn is_fresh(&self) -> bool {
         self.chars.is_empty() && !self.continued
     }
@@ -328,7 +328,7 @@ mod tests {
         collector.finish()
     }
 
-    /// What comes of a short output, in any pieces.
+    /// Checks a short output, in any pieces.
     fn check(text: &str, expected: &str) {
         assert_eq!(collect(text), Output { preview: expected.to_owned(), overflow: None }, "{text:?}");
         let mut collector = Collector::default();

@@ -7,15 +7,13 @@ use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::child_session::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
 use super::decode::Decoder;
 use super::disk_quota;
 use super::environment::Environment;
@@ -25,12 +23,6 @@ use super::sandbox::{
 };
 use super::shell::shell;
 
-/// How long a command that is asked to end may take before it is killed.
-const GRACE: Duration = Duration::from_millis(500);
-/// How long processes that the shell left behind may go on writing.
-const LINGER: Duration = Duration::from_millis(50);
-/// How long the kernel may take to end a killed process; one in an unanswered system call takes longer.
-const REAP: Duration = Duration::from_secs(2);
 /// Bytes read at once: what a pipe holds.
 const CHUNK: usize = 64 * 1024;
 
@@ -39,20 +31,20 @@ const CHUNK: usize = 64 * 1024;
 pub struct Command {
     /// For the [`shell`].
     pub line: String,
-    /// Where it starts.
+    /// Working directory.
     pub directory: PathBuf,
-    /// When to end it; never when none.
+    /// Timeout; none for no limit.
     pub timeout: Option<Duration>,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// With this exit code.
     Code(i32),
     /// By a signal that we did not send.
     Signal(i32),
-    /// By us, when its time was over.
+    /// By us, when it timed out.
     TimedOut,
     /// By us, when it was cancelled.
     Cancelled,
@@ -60,34 +52,36 @@ pub enum Status {
     DiskFilled,
 }
 
-/// Why a command did not run to an end.
+/// Reasons why a command did not run to an end.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// There is no such directory to run in.
     #[error("{} is not a directory that a command can run in; name one that exists", .0.display())]
     Directory(PathBuf),
     /// The line can't be handed to a shell.
-    #[error("the command contains a NUL character, which no shell takes; leave it out")]
+    #[error("the command contains a NUL character, which no shell accepts; remove it")]
     Nul,
     /// The shell did not start.
     #[error("{} can't be started in {}: {source}", shell().name(), .directory.display())]
     Start {
-        /// Where it should have started.
+        /// Intended working directory.
         directory: PathBuf,
-        /// Why it did not.
+        /// Reason why it did not.
         source: io::Error,
     },
     /// Less is held than has to be, with what there is and what is missing.
-    #[error("no sandbox that is good enough can be had, so no command runs: {0}; allow it by sandbox.level")]
+    #[error(
+        "no sufficient sandbox is available, so no command runs: {0}; to run commands anyway, change sandbox.level"
+    )]
     NoSandbox(String),
     /// The sandbox works on this machine, and not for this command.
     #[error("the sandbox can't be set up, so the command did not run: {0}")]
     Sandbox(String),
-    /// What it was to be confined to can't be held.
+    /// The confinement can't be enforced.
     #[error(transparent)]
     Confinement(#[from] ConfinementError),
     /// The shell started and its end can't be observed.
-    #[error("the end of the command can't be observed, so its effects are unknown: {0}")]
+    #[error("waiting for the end of the command failed, so its effects are unknown: {0}")]
     Wait(#[source] io::Error),
 }
 
@@ -106,7 +100,7 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<Status, ExecError> {
     let places = vec![command.directory.clone(), std::env::temp_dir()];
-    let started = Running::start(command, environment, None)?;
+    let started = ProcessGroup::start(command, environment, None)?;
     Ok(watch(command, started, places, on_output, cancel).await?.0)
 }
 
@@ -133,7 +127,7 @@ pub async fn run_confined(
 /// A program that runs within bounds for as long as it is talked to, such as an MCP server. Dropping it ends the program
 /// and everything below it.
 pub struct ConfinedProgram {
-    running: Running,
+    running: ProcessGroup,
     status: Option<Status>,
 }
 
@@ -172,8 +166,8 @@ impl ConfinedProgram {
             ours.set_nonblocking(true)?;
             let (stderr, writer) = io::pipe()?;
             let streams = (Stdio::from(OwnedFd::from(theirs)), Stdio::from(writer));
-            let (program, control) = Running::helper(job)?;
-            let running = Running::spawn_with(program, &environment, Some(control), streams)?;
+            let (program, control) = ProcessGroup::helper(job)?;
+            let running = ProcessGroup::spawn_with(program, &environment, Some(control), streams)?;
             let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
             Ok((running, ProgramStreams { socket: UnixStream::from_std(ours)?, stderr }))
         };
@@ -200,14 +194,14 @@ impl ConfinedProgram {
     /// Asks the program to end, gives it half a second, and kills it with everything below it.
     pub async fn end(mut self) {
         if self.status.is_none() {
-            self.running.terminate();
+            self.running.child.terminate();
             let _ = timeout(GRACE, self.running.exited()).await;
         }
         self.running.kill().await;
     }
 }
 
-/// What a helper is to carry out.
+/// Order for a helper.
 #[derive(Clone, Copy)]
 pub(super) struct Ordered<'a> {
     pub helper: &'a Helper,
@@ -226,21 +220,21 @@ pub(super) async fn run_ordered(
 ) -> Result<(Active, Status, LeftRunning), ExecError> {
     let order = job.order;
     let places = order.writable().map(Path::to_path_buf).collect();
-    let started = Running::start(command, environment, Some(job))?;
+    let started = ProcessGroup::start(command, environment, Some(job))?;
     let (status, active, left) = watch(command, started, places, on_output, cancel).await?;
     match active {
         Some(active) => Ok((active, status, left)),
         None if matches!(status, Status::Cancelled | Status::TimedOut | Status::DiskFilled) => {
             Ok((order.nothing(), status, left))
         }
-        None => Err(ExecError::Sandbox("the helper did not say what is in force".to_owned())),
+        None => Err(ExecError::Sandbox("the sandbox helper did not report its restrictions".to_owned())),
     }
 }
 
 /// Follows a command to its end, and ends it when that is asked for, or when it fills the places that it writes.
 async fn watch(
     command: &Command,
-    (mut shell, pipe): (Running, pipe::Receiver),
+    (mut shell, pipe): (ProcessGroup, pipe::Receiver),
     written: Vec<PathBuf>,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
@@ -249,13 +243,7 @@ async fn watch(
         Printed { pipe, open: true, buffer: vec![0; CHUNK], decoder: Decoder::default(), on_output };
 
     let ended = {
-        let deadline = command.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut overdue = pin!(async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        });
+        let mut overdue = pin!(time_is_over(command.timeout));
         let mut full = pin!(disk_quota::runs_out(written));
         let mut exited = pin!(shell.exited());
         loop {
@@ -276,7 +264,7 @@ async fn watch(
             (status, shell.finish().await)
         }
         Err(status) => {
-            shell.terminate();
+            shell.child.terminate();
             let _ = timeout(GRACE, async { tokio::join!(shell.exited(), output.read_to_end()) }).await;
             (status, LeftRunning::default())
         }
@@ -288,19 +276,15 @@ async fn watch(
 
 /// The shell and everything in its process group, or the helper that a confined one runs below. Ends
 /// all of it when dropped.
-struct Running {
-    child: Box<dyn ChildWrapper>,
-    pid: Pid,
-    /// Tells when any child of ours ended.
-    child_ended: SignalStream,
+struct ProcessGroup {
+    child: ChildSession,
     /// The helper's socket.
     control: Option<Control>,
-    /// What bounds it, when the helper has told.
+    /// Restrictions in force, when the helper has reported them.
     active: Option<Active>,
-    reaped: bool,
 }
 
-impl Running {
+impl ProcessGroup {
     fn start(
         command: &Command,
         environment: &Environment,
@@ -365,18 +349,14 @@ impl Running {
         control: Option<Control>,
         (stdout, stderr): (Stdio, Stdio),
     ) -> io::Result<Self> {
-        let child_ended = signal(SignalKind::child())?;
         program.env_clear().envs(environment.variables()).stdout(stdout).stderr(stderr);
-        let mut program = CommandWrap::from(program);
-        // A session has its own process group, and no terminal that a password prompt could take over.
-        program.wrap(ProcessSession);
-        let mut child = program.spawn()?;
-        let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) else {
-            let _ = child.start_kill();
-            return Err(io::Error::other("it has no process id"));
-        };
         // The streams go with `program`, so that a pipe ends with the last process.
-        Ok(Self { child, pid, child_ended, control, active: None, reaped: false })
+        let mut child = ChildSession::spawn(program)?;
+        if control.is_some() {
+            // A helper sees its socket close.
+            child.end_itself_when_dropped();
+        }
+        Ok(Self { child, control, active: None })
     }
 
     /// Hands the order to the helper, and waits until the shell has started in its bounds.
@@ -399,7 +379,10 @@ impl Running {
     /// Waits for the shell's end.
     async fn exited(&mut self) -> Result<Status, ExecError> {
         match &mut self.control {
-            None => self.child_exited().await,
+            None => match self.child.exited().await.map_err(ExecError::Wait)? {
+                ProcessEnd::Code(code) => Ok(Status::Code(code)),
+                ProcessEnd::Signal(signal) => Ok(Status::Signal(signal)),
+            },
             Some(control) => loop {
                 match control.next().await {
                     Ok(Some(Message::Started(active))) => self.active = Some(active),
@@ -415,42 +398,14 @@ impl Running {
                     // Nothing is told before it is asked for.
                     Ok(Some(Message::Left(_))) => {}
                     Ok(None) if self.active.is_none() => {
-                        return Err(ExecError::Sandbox("its helper ended before it began".to_owned()));
+                        return Err(ExecError::Sandbox("its helper exited before it was ready".to_owned()));
                     }
-                    Ok(None) => return Err(ExecError::Wait(io::Error::other("the sandbox was ended"))),
+                    Ok(None) => return Err(ExecError::Wait(io::Error::other("the sandbox was stopped"))),
                     Err(error) if self.active.is_none() => return Err(ExecError::Sandbox(error.to_string())),
                     Err(error) => return Err(ExecError::Wait(error)),
                 }
             },
         }
-    }
-
-    /// Waits for the end of our child and leaves it unreaped: until then no other process gets its id,
-    /// so that a signal to the group can't hit a stranger.
-    async fn child_exited(&mut self) -> Result<Status, ExecError> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        loop {
-            let ended = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(self.pid), options))
-                .map_err(|error| ExecError::Wait(error.into()))?;
-            if let Some(ended) = ended {
-                return match (ended.exit_status(), ended.terminating_signal()) {
-                    (Some(code), _) => Ok(Status::Code(code)),
-                    (None, Some(signal)) => Ok(Status::Signal(signal)),
-                    (None, None) => {
-                        Err(ExecError::Wait(io::Error::other("it neither exited nor was killed")))
-                    }
-                };
-            }
-            if self.child_ended.recv().await.is_none() {
-                return Err(ExecError::Wait(io::Error::other("the runtime is shutting down")));
-            }
-        }
-    }
-
-    /// Asks every process of the group to end.
-    fn terminate(&self) {
-        // A group that is gone already is what we want.
-        let _ = self.child.signal(rustix::process::Signal::TERM.as_raw());
     }
 
     /// Lets a helper say what the shell left running, and end that.
@@ -464,21 +419,9 @@ impl Running {
     async fn kill(&mut self) {
         // A helper kills all that is below it, also what left the group, and ends last.
         if self.control.take().is_some() {
-            self.reaped = timeout(REAP, self.child.wait()).await.is_ok();
+            self.child.reap().await;
         }
-        if !self.reaped {
-            let _ = self.child.start_kill();
-            self.reaped = timeout(REAP, self.child.wait()).await.is_ok();
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // A helper sees its socket close.
-        if !self.reaped && self.control.is_none() {
-            let _ = self.child.start_kill();
-        }
+        self.child.kill().await;
     }
 }
 
@@ -536,7 +479,7 @@ impl Control {
 /// The reading end of a command's output.
 struct Printed<F> {
     pipe: pipe::Receiver,
-    /// Whether anybody may still write.
+    /// True if anybody may still write.
     open: bool,
     buffer: Vec<u8>,
     decoder: Decoder,

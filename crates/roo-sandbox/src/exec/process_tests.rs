@@ -2,8 +2,9 @@
 
 use std::future::Future;
 
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::*;
 use crate::exec::Collector;
@@ -36,14 +37,14 @@ async fn check(line: &str, status: Status, output: &str) {
 }
 
 /// A command in the background, whose output can be waited for.
-struct Running {
+struct BackgroundCommand {
     task: tokio::task::JoinHandle<Status>,
     printed: mpsc::UnboundedReceiver<String>,
     output: String,
     cancel: CancellationToken,
 }
 
-impl Running {
+impl BackgroundCommand {
     fn start(line: &str) -> Self {
         let (sender, printed) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
@@ -123,7 +124,7 @@ async fn both_streams_arrive_in_the_order_of_printing() {
 
 #[tokio::test]
 async fn output_arrives_while_the_command_runs() {
-    let mut running = Running::start("echo ready; exec sleep 1000");
+    let mut running = BackgroundCommand::start("echo ready; exec sleep 1000");
     assert_eq!(running.line().await, "ready");
     assert!(!running.task.is_finished());
     assert_eq!(running.cancel().await.0, Status::Cancelled);
@@ -216,7 +217,7 @@ async fn a_time_limit_beyond_all_time_is_none() {
 
 #[tokio::test]
 async fn cancelling_ends_the_whole_tree_at_once() {
-    let mut running = Running::start("sleep 1000 & echo $!; sleep 1000");
+    let mut running = BackgroundCommand::start("sleep 1000 & echo $!; sleep 1000");
     let process = running.process().await;
     let (exit, took) = running.cancel().await;
     assert_eq!(exit, Status::Cancelled);
@@ -226,7 +227,7 @@ async fn cancelling_ends_the_whole_tree_at_once() {
 
 #[tokio::test]
 async fn a_command_may_clean_up_when_it_is_cancelled() {
-    let mut running = Running::start(
+    let mut running = BackgroundCommand::start(
         "exec 2>/dev/null; trap 'echo cleaned; exit' TERM; echo ready; while :; do sleep 0.01; done",
     );
     assert_eq!(running.line().await, "ready");
@@ -237,7 +238,7 @@ async fn a_command_may_clean_up_when_it_is_cancelled() {
 
 #[tokio::test]
 async fn a_command_that_ignores_the_request_to_end_is_killed() {
-    let mut running = Running::start("trap '' TERM; echo $$; sleep 1000; sleep 1000");
+    let mut running = BackgroundCommand::start("trap '' TERM; echo $$; sleep 1000; sleep 1000");
     let process = running.process().await;
     let (exit, took) = running.cancel().await;
     assert_eq!(exit, Status::Cancelled);
@@ -247,7 +248,7 @@ async fn a_command_that_ignores_the_request_to_end_is_killed() {
 
 #[tokio::test]
 async fn cancelling_a_flood_works() {
-    let mut running = Running::start("yes flood");
+    let mut running = BackgroundCommand::start("yes flood");
     assert_eq!(running.line().await, "flood");
     let (exit, took) = running.cancel().await;
     assert_eq!(exit, Status::Cancelled);
@@ -264,7 +265,7 @@ async fn cancelled_before_it_starts_is_cancelled() {
 
 #[tokio::test]
 async fn what_the_shell_leaves_behind_is_killed() {
-    let mut running = Running::start("sleep 1000 & echo $!; exit 7");
+    let mut running = BackgroundCommand::start("sleep 1000 & echo $!; exit 7");
     let process = running.process().await;
     let exit = running.task.await.expect("it ends");
     assert_eq!(exit, Status::Code(7));
@@ -276,7 +277,7 @@ async fn a_process_that_left_the_group_does_not_hold_the_result() {
     let fifo = "d=$(mktemp -d) && mkfifo $d/f";
     let escape =
         "setsid sh -c 'echo $$; echo > '$d'/f; exec sleep 1000' & read started < $d/f; rm -r $d; exit 7";
-    let mut running = Running::start(&format!("{fifo}; {escape}"));
+    let mut running = BackgroundCommand::start(&format!("{fifo}; {escape}"));
     let _escaped = running.process().await;
     let exit = running.task.await.expect("it ends");
     assert_eq!(exit, Status::Code(7));
@@ -284,7 +285,7 @@ async fn a_process_that_left_the_group_does_not_hold_the_result() {
 
 #[tokio::test]
 async fn dropping_the_future_kills_the_whole_tree() {
-    let mut running = Running::start("trap '' TERM; echo $$; sleep 1000 & echo $!; wait");
+    let mut running = BackgroundCommand::start("trap '' TERM; echo $$; sleep 1000 & echo $!; wait");
     let (shell, child) = (running.process().await, running.process().await);
     running.task.abort();
     shell.has_ended().await;

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Where bash is on almost every system.
+/// Paths of bash on almost every system.
 const WELL_KNOWN: &[&str] = &["/bin/bash", "/usr/bin/bash"];
 
-/// What POSIX systems have.
+/// Shell of POSIX systems.
 const FALLBACK: &str = "/bin/sh";
 
 /// A shell. Each command is a fresh process of it, which reads no start-up file.
@@ -58,7 +58,7 @@ impl Shell {
         self.program.to_string_lossy()
     }
 
-    /// Whether it is bash, whose syntax is judged in full.
+    /// Returns whether it is bash, whose syntax is judged in full.
     pub fn is_bash(&self) -> bool {
         self.is_bash
     }

@@ -11,7 +11,7 @@ use proptest::test_runner::RngSeed;
 
 use super::super::*;
 
-/// What every program in these tests is: it notes its arguments, prints its name whether or not anybody reads it,
+/// Script behind every program in these tests: it notes its arguments, prints its name whether or not anybody reads it,
 /// and ends well.
 const STUB: &str = "#!/bin/sh\ntrap '' PIPE\nprintf '%s\\0' \"${0##*/}\" \"$@\" > \"$LOG/$$\"\n\
                     echo \"${0##*/}\" 2>&-\n";
@@ -45,7 +45,7 @@ impl Stubs {
         Self { _place: place, bin, log, work }
     }
 
-    /// What ran, as sorted argument lists, and which files there are afterwards.
+    /// Runs a line; returns sorted argument lists, and the files that exist afterwards.
     pub(super) fn run(&self, shell: &[&str], line: &str) -> (Vec<Vec<String>>, BTreeSet<String>) {
         for directory in [&self.log, &self.work] {
             let _ = fs::remove_dir_all(directory);
@@ -86,7 +86,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
 pub(super) const BASH: &[&str] = &["/bin/bash", "--noprofile", "--norc", "-c"];
 pub(super) const SH: &[&str] = &["/bin/sh", "-c"];
 
-/// What should run: behind `||` nothing does, for every program ends well.
+/// Returns the commands that should run: behind `||` nothing does, for every program ends well.
 fn expected(commands: &[Command]) -> (Vec<Vec<String>>, BTreeSet<String>) {
     let (mut argv, mut files, mut runs) = (Vec::new(), BTreeSet::new(), true);
     for command in commands {
@@ -109,7 +109,7 @@ fn expected(commands: &[Command]) -> (Vec<Vec<String>>, BTreeSet<String>) {
     (argv, files)
 }
 
-/// Whether every word and target is literal, every program is one of ours, and nothing can fail.
+/// Returns whether every word and target is literal, every program is one of ours, and nothing can fail.
 fn can_be_run(commands: &[Command]) -> bool {
     let literal = |word: &Word| word.literal().is_some();
     commands.iter().all(|command| {

@@ -18,11 +18,11 @@ struct Model {
     ran: Vec<Vec<String>>,
     files: BTreeSet<String>,
     variables: BTreeMap<String, String>,
-    /// Whether the last command ended well.
+    /// True if the last command ended well.
     succeeded: bool,
 }
 
-/// What this model can't play.
+/// Case that this model doesn't cover.
 struct Unknown;
 
 type Played<T> = Result<T, Unknown>;
@@ -296,7 +296,7 @@ fn line() -> impl Strategy<Value = String> {
     })
 }
 
-/// What is put somewhere into a line, so that it is hardly what it was.
+/// Generates text that is inserted into a line to change its meaning.
 fn noise() -> impl Strategy<Value = &'static str> {
     prop::sample::select(
         &[
@@ -318,7 +318,7 @@ fn noisy_line() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, rng_seed: RngSeed::Fixed(6), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What allowing compound lines rests on.
+    /// The permission of compound lines rests on this property.
     #[test]
     fn random_compound_lines_run_as_they_are_read(line in noisy_line()) {
         thread_local! {

@@ -9,8 +9,7 @@ use crate::lines;
 use crate::nearest::{self, Candidate};
 use crate::render;
 
-/// How much of a searched text must be there, from 0.5 to 1. At 1, the default, only blanks and
-/// typography may differ.
+/// Required similarity of a searched text, from 0.5 to 1. At 1, the default, only blanks and typography may differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold(f64);
 
@@ -27,7 +26,7 @@ impl Default for Threshold {
     }
 }
 
-/// What had to be overlooked to find a block's place, from nothing to much.
+/// Leniency needed to find a block's place, from none to much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rung {
     /// Nothing: the lines are where the block says.
@@ -44,12 +43,12 @@ pub enum Rung {
     Whitespace,
     /// Other text too.
     Similar {
-        /// How much is alike.
+        /// Similarity in percent.
         percent: u8,
     },
 }
 
-/// How the lines of a block had to be read.
+/// Interpretation of the lines of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// As they are written, or without the line numbers before all of them.
@@ -78,16 +77,16 @@ impl Reading {
 pub struct AppliedBlock {
     /// Which one, from 1.
     pub block: usize,
-    /// How its place was found.
+    /// Leniency with which its place was found.
     pub rung: Rung,
-    /// How its lines were read.
+    /// Interpretation of its lines.
     pub reading: Reading,
-    /// Where its lines begin in the new text, from 1.
+    /// First line in the new text, from 1.
     pub line: usize,
 }
 
 impl AppliedBlock {
-    /// What the model should know about how the place was found.
+    /// Returns a notice for the model about how the place was found.
     pub fn notice(&self) -> Option<String> {
         let overlooked = match self.rung {
             Rung::AtLine | Rung::Unique | Rung::TrailingBlanks => None,
@@ -124,11 +123,11 @@ pub struct BlockFailure {
     pub block: usize,
     /// The line of the diff on which it begins, from 1.
     pub line: usize,
-    /// Why.
+    /// Reason.
     pub problem: BlockProblem,
 }
 
-/// Why a block could not be applied. The text is for the model: it says what to do.
+/// Reasons why a block could not be applied. The text is for the model: it says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockProblem {
     /// It searches for nothing, or for empty lines only.
@@ -141,7 +140,7 @@ pub enum BlockProblem {
     #[error("its SEARCH and REPLACE parts are the same, so there is nothing to change.")]
     Unchanged,
     /// It has line numbers or bars before some of the new lines and not before others.
-    #[error("some lines of its REPLACE part begin with a line number and some don't. Leave the numbers out.")]
+    #[error("some lines of its REPLACE part begin with a line number and some don't. Remove the numbers.")]
     PartlyNumbered,
     /// Several places fit equally well.
     #[error(
@@ -150,10 +149,10 @@ pub enum BlockProblem {
         lines::list(.lines)
     )]
     Ambiguous {
-        /// Where they begin, from 1.
+        /// First lines, from 1.
         lines: Vec<usize>,
     },
-    /// Where its lines are is known, but not how far its new lines are to be indented there.
+    /// The place of its lines is known, but not how far its new lines are to be indented there.
     #[error(
         "its SEARCH part is in the file at line {line}, but its lines are indented otherwise there, and so it can't \
          be told how far `{unclear}` of its REPLACE part is to be indented. Write the block again with the \
@@ -161,7 +160,7 @@ pub enum BlockProblem {
         .numbered.trim_end_matches('\n')
     )]
     Indentation {
-        /// Where its lines begin, from 1.
+        /// First line, from 1.
         line: usize,
         /// The new line.
         unclear: String,
@@ -171,18 +170,17 @@ pub enum BlockProblem {
     /// Another block of the same diff changed the lines.
     #[error("an earlier block of this diff already changed these lines. Make one block of the two.")]
     Overlap,
-    /// What it would put there is there already, and what it searches is not.
+    /// Its replacement is there already, and its searched text is not.
     #[error(
         "its SEARCH part is not in the file, but its REPLACE part is, at line {line}: it seems to be done."
     )]
     AlreadyDone {
-        /// Where, from 1.
+        /// Line, from 1.
         line: usize,
     },
     /// The blocks of the diff together took as much searching as they may.
     #[error(
-        "its place was not found with what may be spent on one diff: too many of its blocks are not in the file as \
-         they are written. Send this one in another call, with its :start_line:."
+        "it was not searched for any further, because too many blocks of this diff are not in the file as they are written. Send this one in another call, with its :start_line:."
     )]
     NotSearched,
     /// No place fits.
@@ -192,7 +190,7 @@ pub enum BlockProblem {
         nearest::described(.closest.as_ref())
     )]
     NotFound {
-        /// What comes closest.
+        /// Closest candidate.
         closest: Option<Candidate>,
     },
 }
@@ -248,14 +246,14 @@ pub(super) fn apply_within(
     Ok(Applied { text: format!("{mark}{}", document.text()), applied, failed })
 }
 
-/// Where the searched lines are.
-struct Found {
+/// Place of the searched lines.
+struct BlockMatch {
     rung: Rung,
     /// The line, counted from 0, or the lines among which nothing chooses.
     place: Result<usize, Vec<usize>>,
 }
 
-/// How a block was applied.
+/// Fit of a block.
 struct Fit {
     rung: Rung,
     reading: Reading,
@@ -287,7 +285,7 @@ fn apply_block(
         },
     };
     let reading = if block.decoded { Reading::Decoded } else { reading };
-    let Found { rung, place } = found;
+    let BlockMatch { rung, place } = found;
     let place = place.map_err(|places| BlockProblem::Ambiguous {
         lines: places.into_iter().map(|place| place + 1).collect(),
     })?;
@@ -330,7 +328,7 @@ fn as_written<'p>(document: &Document<'_>, block: &'p Block) -> Result<Parts<'p>
 fn find_otherwise<'p>(
     document: &Document<'_>,
     parts: &Parts<'p>,
-) -> Result<Option<(Reading, Parts<'p>, Found)>, BlockProblem> {
+) -> Result<Option<(Reading, Parts<'p>, BlockMatch)>, BlockProblem> {
     let is_text = |parts: &Parts<'_>| parts.search.iter().any(|line| !line.trim().is_empty());
     if let Some(stripped) = parts.without_prefixes().filter(|stripped| is_text(&stripped.parts))
         && let Some(found) = find(document, &stripped.parts, Threshold::default())?
@@ -353,14 +351,14 @@ fn find(
     document: &Document<'_>,
     parts: &Parts<'_>,
     threshold: Threshold,
-) -> Result<Option<Found>, BlockProblem> {
+) -> Result<Option<BlockMatch>, BlockProblem> {
     let search = parts.search();
     let expected = parts.start_line.map(|line| document.line_now(line.saturating_sub(1)));
     if let Some(place) = expected
         && document.is_at(place, &search)
         && !document.is_new(place, search.len())
     {
-        return Ok(Some(Found { rung: Rung::AtLine, place: Ok(place) }));
+        return Ok(Some(BlockMatch { rung: Rung::AtLine, place: Ok(place) }));
     }
     let places = document.places(&search)?;
     let choose = |rung: Rung, fits: &dyn Fn(usize) -> bool| {
@@ -403,24 +401,24 @@ fn pick(
     height: usize,
     expected: Option<usize>,
     rung: Rung,
-) -> Option<Found> {
+) -> Option<BlockMatch> {
     let (new, old): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| document.is_new(*place, height));
     let places = if old.is_empty() { new } else { old };
     let distance = |place: &usize| expected.map_or(0, |expected| place.abs_diff(expected));
     let least = places.iter().map(distance).min()?;
     let mut nearest = places.iter().copied().filter(|place| distance(place) == least);
     let (Some(place), None) = (nearest.next(), nearest.next()) else {
-        return Some(Found { rung, place: Err(places) });
+        return Some(BlockMatch { rung, place: Err(places) });
     };
     let rung = match rung {
         Rung::Unique if expected == Some(place) => Rung::AtLine,
         Rung::Unique if places.len() > 1 => Rung::Nearest,
         rung => rung,
     };
-    Some(Found { rung, place: Ok(place) })
+    Some(BlockMatch { rung, place: Ok(place) })
 }
 
-/// Why lines are nowhere.
+/// Returns the reason why lines are nowhere.
 fn why_nowhere(document: &Document<'_>, parts: &Parts<'_>) -> Result<BlockProblem, OverBudget> {
     let replace = parts.replace();
     let is_text = replace.iter().any(|line| line.chars().any(char::is_alphanumeric));

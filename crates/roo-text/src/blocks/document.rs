@@ -10,17 +10,17 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
-use super::indentation::{Pair, Step};
+use super::indentation::{IndentationStep, Pair};
 use super::replacement::{Destination, Unclear, new_lines};
 use crate::lines::{self, Eol, Line};
 use crate::nearest::{self, Candidate, NormalLines};
 use crate::work;
 
-/// How many lines of a text are looked at to learn how deep its levels are.
+/// Number of lines of a text that are read to learn how deep its levels are.
 const STEP_LINES: usize = 10_000;
-/// What all blocks of a diff may cost beyond what they search and write, in comparisons of two lines.
+/// Total cost of the blocks of a diff beyond their own text, in comparisons of two lines.
 pub(super) const BUDGET: usize = 100_000_000;
-/// What a line of the text costs to be brought into normal form, and to be compared by how alike it is.
+/// Cost of normalising a line of the text, and of comparing its similarity.
 const NORMAL_COST: usize = 10;
 const LIKENESS_COST: usize = 40;
 
@@ -29,7 +29,7 @@ const LIKENESS_COST: usize = 40;
 pub(super) struct DocumentLine<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) eol: Option<Eol>,
-    /// Whether a block of this diff wrote it.
+    /// True if a block of this diff wrote it.
     pub(super) new: bool,
 }
 
@@ -42,24 +42,24 @@ pub(super) struct OverBudget;
 pub(super) struct Document<'a> {
     lines: Vec<DocumentLine<'a>>,
     normal: NormalLines,
-    index: OnceCell<Index>,
-    /// What replaces lines of the text, in their order. No region is without lines that it replaces.
+    index: OnceCell<LineIndex>,
+    /// Replacements of lines of the text, in their order. No region is without lines that it replaces.
     regions: Vec<Region<'a>>,
     edits: Vec<Edit>,
     /// The text as it is by now in normal form; none since a block changed it.
     current: RefCell<Option<NormalLines>>,
     left: Cell<usize>,
-    /// How new lines end where nothing around says it.
+    /// Line ending of new lines where the surroundings have none.
     eol: Eol,
     /// One level of its indentation.
-    step: OnceCell<Option<Step>>,
+    step: OnceCell<Option<IndentationStep>>,
 }
 
 /// Lines in the place of others.
 struct Region<'a> {
     /// The lines of the original text.
     original: Range<usize>,
-    /// Where its own begin by now.
+    /// Current start of its own lines.
     start: usize,
     lines: Vec<DocumentLine<'a>>,
     normal: NormalLines,
@@ -72,7 +72,7 @@ impl Region<'_> {
 }
 
 /// The lines of the original text that have the same words, and those that blocks wrote.
-struct Index {
+struct LineIndex {
     hasher: RandomState,
     /// Hashes of the words of the original lines, with their numbers; sorted.
     original: Vec<(u64, usize)>,
@@ -80,7 +80,7 @@ struct Index {
     written: HashMap<u64, Vec<usize>>,
 }
 
-impl Index {
+impl LineIndex {
     fn new(normal: &NormalLines, regions: &[Region<'_>]) -> Self {
         work::add(normal.len());
         let hasher = RandomState::new();
@@ -204,7 +204,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Where a line of the original text is by now; none where a block replaced it.
+    /// Returns the current line of a line of the original text; none where a block replaced it.
     fn place_of(&self, original: usize) -> Option<usize> {
         let behind = self.regions.partition_point(|region| region.original.start <= original);
         match behind.checked_sub(1).map(|last| &self.regions[last]) {
@@ -219,8 +219,8 @@ impl<'a> Document<'a> {
         self.regions.get(behind.checked_sub(1)?).filter(|region| region.original.contains(&original))
     }
 
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::new(&self.normal, &self.regions))
+    fn index(&self) -> &LineIndex {
+        self.index.get_or_init(|| LineIndex::new(&self.normal, &self.regions))
     }
 
     fn spend(&self, cost: usize) -> Result<(), OverBudget> {
@@ -230,13 +230,13 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// Whether lines are at a place byte for byte.
+    /// Returns whether lines are at a place byte for byte.
     pub(super) fn is_at(&self, place: usize, search: &[&str]) -> bool {
         let mut lines = self.at(place, search.len());
         search.iter().all(|searched| lines.next().is_some_and(|line| line.text == *searched))
     }
 
-    /// Whether a block wrote one of the lines at a place.
+    /// Returns whether a block wrote one of the lines at a place.
     pub(super) fn is_new(&self, place: usize, height: usize) -> bool {
         self.at(place, height).any(|line| line.new)
     }
@@ -253,7 +253,7 @@ impl<'a> Document<'a> {
             .filter_map(|(line, searched)| Pair::new(searched, &line.text))
     }
 
-    /// Where lines with the same words stand one below the other, in ascending order.
+    /// Returns the places where lines with the same words follow each other, in ascending order.
     pub(super) fn places(&self, search: &[&str]) -> Result<Vec<usize>, OverBudget> {
         let wanted = NormalLines::new(search.iter().copied());
         let index = self.index();
@@ -282,14 +282,14 @@ impl<'a> Document<'a> {
         Ok(places)
     }
 
-    /// Where lines are, byte for byte.
+    /// Returns the places where lines are equal, byte for byte.
     pub(super) fn exact(&self, search: &[&str]) -> Result<Vec<usize>, OverBudget> {
         let mut places = self.places(search)?;
         places.retain(|place| self.is_at(*place, search));
         Ok(places)
     }
 
-    /// Whether the lines stood in the original text, byte for byte.
+    /// Returns whether the lines stood in the original text, byte for byte.
     pub(super) fn was_in_original(&self, search: &[&str]) -> Result<bool, OverBudget> {
         let index = self.index();
         let words = |line: &str| NormalLines::new(std::iter::once(line));
@@ -307,7 +307,7 @@ impl<'a> Document<'a> {
         }))
     }
 
-    /// Where lines with the same words stand, also with other line ends between them.
+    /// Returns the places where lines with the same words stand, also with other line ends between them.
     pub(super) fn loose_places(&self, search: &[&str]) -> Result<Vec<usize>, OverBudget> {
         let wanted = NormalLines::new(search.iter().copied());
         self.with_current(1, |current| current.occurrences(&wanted))
@@ -318,12 +318,12 @@ impl<'a> Document<'a> {
         &self,
         search: &[&str],
         at_least: f64,
-    ) -> Result<Vec<nearest::Place>, OverBudget> {
+    ) -> Result<Vec<nearest::RankedPlace>, OverBudget> {
         let wanted = NormalLines::new(search.iter().copied());
         self.with_current(LIKENESS_COST, |current| nearest::closest(current, &wanted, at_least))
     }
 
-    /// What comes closest to the searched lines, if anything does.
+    /// Returns the closest match of the searched lines, if any.
     pub(super) fn closest(
         &self,
         search: &[&str],
@@ -371,7 +371,7 @@ impl<'a> Document<'a> {
         }
         let step = || {
             let lines = || self.lines.iter().take(STEP_LINES).map(|line| line.text.as_ref());
-            *self.step.get_or_init(|| Step::of_file(lines()))
+            *self.step.get_or_init(|| IndentationStep::of_file(lines()))
         };
         let old: Vec<DocumentLine<'a>> = self.between(there.clone()).cloned().collect();
         let mut new = new_lines(&Destination { lines: &old, is_exact, step: &step }, search, replace)?;
@@ -451,17 +451,17 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// How many edits there were.
+    /// Number of edits.
     pub(super) fn edits(&self) -> usize {
         self.edits.len()
     }
 
-    /// Where a line of the original text is now, or where it was.
+    /// Returns the current line of a line of the original text, or its last place.
     pub(super) fn line_now(&self, line: usize) -> usize {
         self.edits.iter().fold(line, |line, edit| edit.shift(line))
     }
 
-    /// Where the lines of an edit begin, after the edits that followed it.
+    /// Returns the first line of an edit, after the edits that followed it.
     pub(super) fn line_after(&self, edit: usize) -> usize {
         let at = self.edits.get(edit).map_or(0, |edit| edit.at);
         self.edits.iter().skip(edit + 1).fold(at, |line, edit| edit.shift(line))

@@ -2,14 +2,14 @@
 
 use crate::{entities, lines, render};
 
-/// What to find and what to put there.
+/// Searched lines and their replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The line of the diff on which it begins, from 1.
     pub line: usize,
-    /// Where the model says the searched lines begin, from 1.
+    /// First line of the searched lines according to the model, from 1.
     pub start_line: Option<usize>,
-    /// Whether the whole diff was HTML-escaped and these are its decoded lines.
+    /// True if the whole diff was HTML-escaped and these are its decoded lines.
     pub decoded: bool,
     /// The lines to find.
     pub search: Vec<String>,
@@ -17,7 +17,7 @@ pub struct Block {
     pub replace: Vec<String>,
 }
 
-/// Why a diff has no readable blocks. The text is for the model: it says what to write instead.
+/// Reasons why a diff has no readable blocks. The text is for the model: it says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// No block begins anywhere.
@@ -31,7 +31,7 @@ pub enum FormatError {
     Unexpected {
         /// The line of the diff, from 1.
         line: usize,
-        /// What stands there.
+        /// Found text.
         found: String,
         /// The marker that was due.
         expected: &'static str,
@@ -52,7 +52,7 @@ pub enum FormatError {
     LineMarker {
         /// The line of the diff, from 1.
         line: usize,
-        /// What stands there.
+        /// Found text.
         found: String,
     },
     /// A line marker without a line number.
@@ -62,13 +62,13 @@ pub enum FormatError {
     BadLine {
         /// The line of the diff, from 1.
         line: usize,
-        /// What stands there.
+        /// Found text.
         found: String,
     },
     /// The diff ends inside a block.
     #[error("The block that begins on line {line} of the diff has no `{expected}`. {LAYOUT}")]
     Incomplete {
-        /// Where the block begins, from 1.
+        /// First line of the block, from 1.
         line: usize,
         /// The marker that is missing.
         expected: &'static str,
@@ -89,8 +89,8 @@ the lines as they are in the file
 the lines to put there
 >>>>>>> REPLACE";
 
-/// Where in a block the reader is.
-enum State {
+/// Position of the reader in a block.
+enum BlockState {
     Outside,
     Search { block: Block, header: bool },
     Replace(Block),
@@ -115,7 +115,7 @@ pub fn parse(diff: &str) -> Result<Vec<Block>, FormatError> {
 
 fn parse_plain(diff: &str) -> Result<Vec<Block>, FormatError> {
     let mut blocks = Vec::new();
-    let mut state = State::Outside;
+    let mut state = BlockState::Outside;
     for (index, text) in lines::lines(diff).map(|line| line.text).enumerate() {
         let line = index + 1;
         let marker = Marker::read(text);
@@ -124,61 +124,65 @@ fn parse_plain(diff: &str) -> Result<Vec<Block>, FormatError> {
             Err(FormatError::Unexpected { line, found, expected })
         };
         state = match (state, marker) {
-            (State::Outside, Some(Marker::Search)) => {
+            (BlockState::Outside, Some(Marker::Search)) => {
                 let block = Block { line, start_line: None, decoded: false, search: vec![], replace: vec![] };
-                State::Search { block, header: true }
+                BlockState::Search { block, header: true }
             }
-            (State::Outside, Some(_)) => return unexpected(SEARCH),
-            (State::Outside, None) if matches!(Marker::read(text.trim_start()), Some(Marker::Search)) => {
+            (BlockState::Outside, Some(_)) => return unexpected(SEARCH),
+            (BlockState::Outside, None)
+                if matches!(Marker::read(text.trim_start()), Some(Marker::Search)) =>
+            {
                 return Err(FormatError::Indented { line });
             }
-            (State::Outside, None) => State::Outside,
+            (BlockState::Outside, None) => BlockState::Outside,
 
-            (State::Search { block, .. }, Some(Marker::Divider)) => State::Replace(block),
-            (State::Search { .. }, Some(_)) => return unexpected(DIVIDER),
-            (State::Search { mut block, header: true }, None) => match Header::read(text) {
+            (BlockState::Search { block, .. }, Some(Marker::Divider)) => BlockState::Replace(block),
+            (BlockState::Search { .. }, Some(_)) => return unexpected(DIVIDER),
+            (BlockState::Search { mut block, header: true }, None) => match Header::read(text) {
                 Some(Header::Start(number)) => {
                     block.start_line = Some(number.ok_or_else(|| bad_line(line, text))?).filter(|n| *n > 0);
-                    State::Search { block, header: true }
+                    BlockState::Search { block, header: true }
                 }
-                Some(Header::End) => State::Search { block, header: true },
-                Some(Header::Rule) => State::Search { block, header: false },
+                Some(Header::End) => BlockState::Search { block, header: true },
+                Some(Header::Rule) => BlockState::Search { block, header: false },
                 None => {
                     block.search.push(unescape(text));
-                    State::Search { block, header: false }
+                    BlockState::Search { block, header: false }
                 }
             },
-            (State::Search { mut block, header: false }, None) => {
+            (BlockState::Search { mut block, header: false }, None) => {
                 block.search.push(unescape(text));
-                State::Search { block, header: false }
+                BlockState::Search { block, header: false }
             }
 
-            (State::Replace(mut block), Some(Marker::Replace)) => {
+            (BlockState::Replace(mut block), Some(Marker::Replace)) => {
                 if matches!(block.replace.as_slice(), [only] if only.is_empty()) {
                     block.replace.clear();
                 }
                 blocks.push(block);
-                State::Outside
+                BlockState::Outside
             }
-            (State::Replace(_), Some(_)) => return unexpected(REPLACE),
-            (State::Replace(_), None) if starts_with_any(text.trim_start(), &LINE_MARKERS) => {
+            (BlockState::Replace(_), Some(_)) => return unexpected(REPLACE),
+            (BlockState::Replace(_), None) if starts_with_any(text.trim_start(), &LINE_MARKERS) => {
                 return Err(FormatError::LineMarker { line, found: render::one_line(text, 60) });
             }
-            (State::Replace(mut block), None) => {
+            (BlockState::Replace(mut block), None) => {
                 block.replace.push(unescape(text));
-                State::Replace(block)
+                BlockState::Replace(block)
             }
         };
     }
     match state {
-        State::Outside if blocks.is_empty() => Err(FormatError::NoBlock),
-        State::Outside => Ok(blocks),
-        State::Search { block, .. } => Err(FormatError::Incomplete { line: block.line, expected: DIVIDER }),
-        State::Replace(block) => Err(FormatError::Incomplete { line: block.line, expected: REPLACE }),
+        BlockState::Outside if blocks.is_empty() => Err(FormatError::NoBlock),
+        BlockState::Outside => Ok(blocks),
+        BlockState::Search { block, .. } => {
+            Err(FormatError::Incomplete { line: block.line, expected: DIVIDER })
+        }
+        BlockState::Replace(block) => Err(FormatError::Incomplete { line: block.line, expected: REPLACE }),
     }
 }
 
-/// What a line at the left margin marks.
+/// Kind of marker at the left margin.
 enum Marker {
     Search,
     Divider,
@@ -203,11 +207,11 @@ impl Marker {
     }
 }
 
-/// What a line between the SEARCH marker and the searched lines says.
+/// Content of a line between the SEARCH marker and the searched lines.
 enum Header {
     /// None when it is no number.
     Start(Option<usize>),
-    /// Where the searched lines end is known from their count.
+    /// The end of the searched lines is known from their count.
     End,
     Rule,
 }

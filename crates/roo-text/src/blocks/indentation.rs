@@ -1,4 +1,4 @@
-//! How far the new lines of a block are indented where the block is indented otherwise than the file.
+//! Indentation of the new lines of a block that is indented otherwise than the file.
 //!
 //! Models shift a whole block, write it in another unit, trim its first line, or misplace a line. The lines
 //! that a block repeats tell how its depths translate. A new line gets a depth only where all that is known
@@ -31,13 +31,13 @@ impl<'a> Pair<'a> {
         self.block == self.file
     }
 
-    /// Whether a line of these two depths is deeper, less deep or as deep as this one in both.
+    /// Returns whether a line of these two depths is deeper, less deep or as deep as this one in both.
     fn is_in_order_with(&self, block: &str, file: &str) -> bool {
         compare(block, self.block).is_none_or(|in_block| compare(file, self.file) == Some(in_block))
     }
 }
 
-/// Whether lines are nested in the file as in the block: equal depths are equal, deeper ones deeper.
+/// Returns whether lines are nested in the file as in the block: equal depths are equal, deeper ones deeper.
 pub(super) fn nested_alike<'a>(lines: impl Iterator<Item = Pair<'a>>) -> bool {
     let mut depths: Vec<_> = lines.map(|pair| (pair.block.len(), pair.file.len())).collect();
     depths.sort_unstable();
@@ -45,9 +45,9 @@ pub(super) fn nested_alike<'a>(lines: impl Iterator<Item = Pair<'a>>) -> bool {
     depths.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
 }
 
-/// What is known of a new line besides the block as a whole.
+/// Knowledge about a new line besides the block as a whole.
 pub(super) struct Neighbours<'a> {
-    /// Whether no line comes before it in its part of the block.
+    /// True if no line comes before it in its part of the block.
     pub(super) is_first: bool,
     /// The searched line of which it is another version.
     pub(super) earlier: Option<Pair<'a>>,
@@ -55,7 +55,7 @@ pub(super) struct Neighbours<'a> {
     pub(super) beside: Vec<Pair<'a>>,
 }
 
-/// How the indentation of a block translates to that of its place.
+/// Translation of a block's indentation to that of its place.
 pub(super) struct Indentation<'a> {
     /// The first line, where its indentation was cut off. It says nothing of the others.
     trimmed: Option<Pair<'a>>,
@@ -63,14 +63,17 @@ pub(super) struct Indentation<'a> {
     pairs: Vec<(Pair<'a>, usize)>,
     unit: Option<Unit>,
     is_nested_alike: bool,
-    /// What holds for most lines.
+    /// Translation of most lines.
     dominant: Option<Translation<'a>>,
 }
 
 impl<'a> Indentation<'a> {
     /// Reads the translation from lines whose place is known. `steps` are what one level is in the block and in
     /// the file; they count where the lines themselves don't tell.
-    pub(super) fn new(lines: impl Iterator<Item = Pair<'a>>, steps: Option<(Step, Step)>) -> Self {
+    pub(super) fn new(
+        lines: impl Iterator<Item = Pair<'a>>,
+        steps: Option<(IndentationStep, IndentationStep)>,
+    ) -> Self {
         let mut lines: Vec<Pair<'a>> = lines.collect();
         let trimmed = is_first_trimmed(&lines).then(|| lines.remove(0));
         let mut pairs: Vec<(Pair<'a>, usize)> = Vec::new();
@@ -157,7 +160,7 @@ impl<'a> Indentation<'a> {
     }
 }
 
-/// Whether the first line was trimmed: it is at the margin, while all others stand as in the file.
+/// Returns whether the first line was trimmed: it is at the margin, while all others stand as in the file.
 fn is_first_trimmed(pairs: &[Pair<'_>]) -> bool {
     let Some((first, others)) = pairs.split_first() else { return false };
     first.block.is_empty()
@@ -166,7 +169,7 @@ fn is_first_trimmed(pairs: &[Pair<'_>]) -> bool {
         && others.iter().any(|pair| !pair.block.is_empty())
 }
 
-/// Whether a line stands as in the file, and not only at the margin.
+/// Returns whether a line stands as in the file, and not only at the margin.
 fn keeps_some(pairs: &[(Pair<'_>, usize)]) -> bool {
     pairs.iter().any(|(pair, _)| !pair.block.is_empty() && pair.is_same_in_both())
 }
@@ -197,14 +200,14 @@ fn dominant<'a>(pairs: &[(Pair<'a>, usize)], unit: Option<Unit>) -> Option<Trans
     all.max_by_key(rank).filter(|best| explained(best) * 2 > total)
 }
 
-/// What one level is: so many of a character.
+/// Unit of one level: so many of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Step {
+pub(super) struct IndentationStep {
     character: char,
     count: usize,
 }
 
-impl Step {
+impl IndentationStep {
     /// The step of a block: what all its depths have in common.
     pub(super) fn of_block<'b>(lines: impl Iterator<Item = &'b str>) -> Option<Self> {
         let (mut character, mut count, mut first) = (None, 0, None);
@@ -244,7 +247,7 @@ impl Step {
         if self.character == '\t' { self.count == 1 } else { BLANKS.contains(&self.count) }
     }
 
-    /// Whether so much indentation is a number of whole steps.
+    /// Returns whether so much indentation is a number of whole steps.
     fn divides(self, blanks: &str) -> bool {
         blanks.chars().all(|c| c == self.character) && blanks.len().is_multiple_of(self.count)
     }
@@ -257,17 +260,17 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
 /// A step of the block and the step of the file for which it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit {
-    block: Step,
-    file: Step,
+    block: IndentationStep,
+    file: IndentationStep,
     /// No two lines of the block confirm it.
     assumed: bool,
 }
 
 impl Unit {
-    fn of(pairs: &[(Pair<'_>, usize)], steps: Option<(Step, Step)>) -> Option<Self> {
+    fn of(pairs: &[(Pair<'_>, usize)], steps: Option<(IndentationStep, IndentationStep)>) -> Option<Self> {
         let step = |text: &str, character| {
             let is_pure = !text.is_empty() && text.chars().all(|other| other == character);
-            is_pure.then_some(Step { character, count: text.len() })
+            is_pure.then_some(IndentationStep { character, count: text.len() })
         };
         // Tabs for blanks, or blanks for tabs.
         for (pair, _) in pairs {
@@ -276,7 +279,8 @@ impl Unit {
                     let (more, fewer) = (block.count.max(file.count), block.count.min(file.count));
                     let tabs = if from == '\t' { block.count } else { file.count };
                     if tabs == fewer && more.is_multiple_of(fewer) {
-                        let of = |step: Step| Step { count: step.count / fewer, ..step };
+                        let of =
+                            |step: IndentationStep| IndentationStep { count: step.count / fewer, ..step };
                         return Some(Self { block: of(block), file: of(file), assumed: false });
                     }
                 }
@@ -292,7 +296,7 @@ impl Unit {
             let of = |text: &str| step(text, text.chars().next()?);
             of(deeper.0).zip(of(deeper.1))
         });
-        let gaps: Vec<(Step, Step)> = gaps.collect::<Option<_>>()?;
+        let gaps: Vec<(IndentationStep, IndentationStep)> = gaps.collect::<Option<_>>()?;
         let Some(&(block, file)) = gaps.iter().min_by_key(|(block, _)| block.count) else {
             // All lines are equally deep: the steps must do.
             let (block, file) = steps.filter(|(block, file)| {
@@ -300,7 +304,7 @@ impl Unit {
             })?;
             return Some(Self { block, file, assumed: true });
         };
-        let is_proportional = |(other_block, other_file): &(Step, Step)| {
+        let is_proportional = |(other_block, other_file): &(IndentationStep, IndentationStep)| {
             (other_block.character, other_file.character) == (block.character, file.character)
                 && other_block.count * file.count == other_file.count * block.count
         };
@@ -308,7 +312,7 @@ impl Unit {
         (block != file && gaps.iter().all(is_proportional)).then_some(unit)
     }
 
-    /// What so much more depth in the block is in the file.
+    /// Converts additional depth in the block to the file's indentation.
     fn convert(&self, more: &str) -> Option<String> {
         let rest = more.trim_start_matches(self.block.character);
         let steps = (more.len() - rest.len()) / self.block.count;

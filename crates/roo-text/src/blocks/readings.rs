@@ -1,4 +1,4 @@
-//! What the lines of a block may mean: models copy line numbers with the lines, and some send HTML entities.
+//! Interpretations of the lines of a block: models copy line numbers with the lines, and some send HTML entities.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -11,23 +11,23 @@ use rapidfuzz::distance::indel;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::document::DocumentLine;
-use super::indentation::{Indentation, Neighbours, Pair, Step};
+use super::indentation::{Indentation, IndentationStep, Neighbours, Pair};
 use crate::nearest::NormalLines;
 
-/// How alike the text of two lines must be for one to be another version of the other.
+/// Minimum similarity of two lines for one to be another version of the other.
 const ANOTHER_VERSION: f64 = 0.6;
 /// The most lines that a new one is compared with for that, and how much of each. Bounds the work on hostile texts.
 const MOST_COMPARED: usize = 32;
 const COMPARED_CHARACTERS: usize = 200;
 
-/// Where a block goes.
+/// Destination of a block.
 pub(super) struct Destination<'p, 'a> {
     /// The lines there: the searched ones, but for an empty line after the end of the file.
     pub(super) lines: &'p [DocumentLine<'a>],
-    /// Whether they are what the block says, byte for byte but for blanks at line ends.
+    /// True if they are what the block says, byte for byte but for blanks at line ends.
     pub(super) is_exact: bool,
     /// One level of the file's indentation, if it has such.
-    pub(super) step: &'p dyn Fn() -> Option<Step>,
+    pub(super) step: &'p dyn Fn() -> Option<IndentationStep>,
 }
 
 /// It can't be told how far a new line is to be indented.
@@ -36,7 +36,7 @@ pub(super) struct Unclear<'a> {
     pub(super) line: &'a str,
 }
 
-/// What a line of REPLACE is.
+/// Origin of a line of REPLACE.
 #[derive(Clone)]
 enum Origin {
     /// The searched line of this number.
@@ -102,7 +102,7 @@ fn origins(search: &[&str], replace: &[&str]) -> Vec<Origin> {
 
 /// A searched line beside the line of the file.
 struct Known<'p> {
-    /// Whether they have the same words.
+    /// True if they have the same words.
     is_same: bool,
     /// Their indentation, if so.
     pair: Option<Pair<'p>>,
@@ -120,7 +120,7 @@ fn known_pairs<'p>(there: &'p [DocumentLine<'_>], search: &[&'p str]) -> Vec<Kno
     search.iter().enumerate().map(known).collect()
 }
 
-/// What the new lines of a block are indented by.
+/// Indentation of the new lines of a block.
 struct Fitting<'p> {
     indentation: Indentation<'p>,
     /// Of the searched lines.
@@ -149,7 +149,7 @@ impl<'p> Fitting<'p> {
             let there = place.lines.iter().map(|line| line.text.as_ref()).find(text);
             known.extend(first.zip(there).and_then(|(line, there)| Pair::new(line, there)));
         }
-        let steps = Step::of_block(search.iter().chain(replace).copied()).zip((place.step)());
+        let steps = IndentationStep::of_block(search.iter().chain(replace).copied()).zip((place.step)());
         let mut next_kept = vec![None; origins.len()];
         let mut next = None;
         for (slot, origin) in next_kept.iter_mut().zip(origins).rev() {

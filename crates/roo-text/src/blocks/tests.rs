@@ -676,20 +676,20 @@ fn escape(line: &str) -> String {
 
 /// Some lines of a text and what replaces them.
 #[derive(Clone, Debug)]
-struct Change {
+struct LineChange {
     lines: std::ops::Range<usize>,
     new: Vec<String>,
 }
 
 /// Changes that don't touch each other, made from lengths of what stays and what goes.
-fn some_changes() -> impl Strategy<Value = Vec<Change>> {
+fn some_changes() -> impl Strategy<Value = Vec<LineChange>> {
     let new = prop::collection::vec(some_line(), 0..4);
     prop::collection::vec((0usize..4, 1usize..4, new), 1..4).prop_map(|parts| {
         let mut at = 0;
         let change = |(stays, goes, new): (usize, usize, Vec<String>)| {
             let start = at + stays;
             at = start + goes;
-            Change { lines: start..at, new }
+            LineChange { lines: start..at, new }
         };
         parts.into_iter().map(change).collect()
     })
@@ -733,7 +733,7 @@ proptest! {
         let mut done = 0;
         // A last empty line without an end is no line.
         let ended = ended || body.last().is_some_and(String::is_empty);
-        for Change { lines, new } in changes {
+        for LineChange { lines, new } in changes {
             let Some(old) = body.get(lines.clone()) else { break };
             let searches = old.iter().any(|line| !line.trim().is_empty());
             if !searches || old == new || new == [""] || !ended && lines.end == body.len() {

@@ -12,9 +12,9 @@ use super::format::{Hunk, HunkLine, Mark};
 use crate::lines::{self, Eol, Line};
 use crate::{entities, nearest};
 
-/// How much of what was looked for a refusal shows, in characters.
+/// Maximum length of the searched text in a refusal, in characters.
 const SHOWN: usize = 200;
-/// How many places a refusal names.
+/// Number of places a refusal names.
 const NAMED: usize = 5;
 
 /// A text with all hunks in it.
@@ -34,11 +34,11 @@ pub struct HunkError {
     pub hunk: usize,
     /// Its first line in the patch, from 1.
     pub line: usize,
-    /// Why.
+    /// Reason.
     pub problem: HunkProblem,
 }
 
-/// Why a hunk has no place.
+/// Reasons why a hunk has no place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HunkProblem {
     /// A line after `@@` is not in the file, or not where it may be.
@@ -50,7 +50,7 @@ pub enum HunkProblem {
     NotFound {
         /// Their beginning.
         wanted: String,
-        /// What comes closest.
+        /// Closest candidate.
         closest: Option<nearest::Candidate>,
     },
     /// The lines stand only above the hunk before.
@@ -67,7 +67,7 @@ pub enum HunkProblem {
     Ambiguous {
         /// From 1, the first ones.
         lines: Vec<usize>,
-        /// How many there are.
+        /// Number of places.
         count: usize,
     },
 }
@@ -77,8 +77,7 @@ impl fmt::Display for HunkProblem {
         match self {
             Self::NoContext { context } => write!(
                 f,
-                "no line `{context}` is where the hunk could be. Write after `@@` a whole line of the file as \
-                 it is, or leave it out."
+                "no line `{context}` was found for this hunk. After `@@`, write a whole line exactly as it is in the file, or leave it out."
             ),
             Self::NotFound { wanted, closest } => write!(
                 f,
@@ -93,7 +92,7 @@ impl fmt::Display for HunkProblem {
             ),
             Self::NotAtEnd { wanted } => write!(
                 f,
-                "its lines are not the end of the file:\n{wanted}\nLeave `*** End of File` out, or read the \
+                "its lines are not the end of the file:\n{wanted}\nLeave `*** End of SearchText` out, or read the \
                  file again."
             ),
             Self::Ambiguous { lines, count } => {
@@ -117,7 +116,7 @@ impl fmt::Display for HunkProblem {
 /// [`HunkError`] of the first hunk that has no place, or several.
 pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
     let (mark, body) = lines::split_bom(text);
-    let file = File::new(body);
+    let file = SearchText::new(body);
     let mut places = Vec::new();
     let mut notices = Vec::new();
     let mut below = 0;
@@ -143,8 +142,7 @@ pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
         };
         if let Some(overlooked) = place.level.overlooks() {
             notices.push(format!(
-                "hunk {} fits at line {} only when {overlooked} are overlooked; lines that stay are as they \
-                 were",
+                "hunk {} fits at line {} only if {overlooked} are ignored; unchanged lines were left as they were",
                 index + 1,
                 place.first + 1
             ));
@@ -212,7 +210,7 @@ impl<'a> Rebuilt<'a> {
     }
 }
 
-/// How exactly a place fits, the best first.
+/// Exactness of a match, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Exact,
@@ -227,9 +225,9 @@ impl Level {
     fn overlooks(self) -> Option<&'static str> {
         match self {
             Self::Exact => None,
-            Self::TrimEnd => Some("blanks at the ends of lines"),
-            Self::Trim => Some("indentation and blanks at the ends of lines"),
-            Self::Normal => Some("blanks around lines and the shapes of quotes and dashes"),
+            Self::TrimEnd => Some("trailing blanks"),
+            Self::Trim => Some("indentation and trailing blanks"),
+            Self::Normal => Some("leading and trailing blanks and the style of quotes and dashes"),
         }
     }
 
@@ -257,8 +255,8 @@ fn normal(c: char) -> char {
     }
 }
 
-/// Where a hunk goes.
-struct Place<'h> {
+/// Destination of a hunk.
+struct HunkPlace<'h> {
     /// Before which of the file's lines, from 0.
     first: usize,
     /// The lines that it found there.
@@ -269,24 +267,24 @@ struct Place<'h> {
 }
 
 /// A text to be searched.
-struct File<'a> {
+struct SearchText<'a> {
     lines: Vec<Line<'a>>,
     /// By level.
-    indexes: [OnceCell<Index<'a>>; 4],
+    indexes: [OnceCell<LineNumbers<'a>>; 4],
 }
 
 /// The lines as numbers, so that any search is linear.
-struct Index<'a> {
+struct LineNumbers<'a> {
     numbers: Vec<u32>,
     known: HashMap<Cow<'a, str>, u32>,
 }
 
-impl<'a> File<'a> {
+impl<'a> SearchText<'a> {
     fn new(body: &'a str) -> Self {
         Self { lines: lines::lines(body).collect(), indexes: Default::default() }
     }
 
-    fn index(&self, level: Level) -> &Index<'a> {
+    fn index(&self, level: Level) -> &LineNumbers<'a> {
         self.indexes[level as usize].get_or_init(|| {
             let mut known = HashMap::new();
             let number = |line: &Line<'a>| {
@@ -294,7 +292,7 @@ impl<'a> File<'a> {
                 *known.entry(level.of(line.text)).or_insert(next)
             };
             let numbers = self.lines.iter().map(number).collect();
-            Index { numbers, known }
+            LineNumbers { numbers, known }
         })
     }
 
@@ -314,7 +312,7 @@ impl<'a> File<'a> {
     }
 
     /// The place of a hunk, at or below a line.
-    fn find<'h>(&self, hunk: &'h Hunk, below: usize) -> Result<Place<'h>, HunkProblem> {
+    fn find<'h>(&self, hunk: &'h Hunk, below: usize) -> Result<HunkPlace<'h>, HunkProblem> {
         match self.find_lines(hunk, &hunk.lines, below) {
             // Empty lines at its end may be those between two files of the patch.
             Err(problem @ (HunkProblem::NotFound { .. } | HunkProblem::NotAtEnd { .. })) => {
@@ -336,10 +334,10 @@ impl<'a> File<'a> {
         hunk: &'h Hunk,
         lines: &'h [HunkLine],
         below: usize,
-    ) -> Result<Place<'h>, HunkProblem> {
+    ) -> Result<HunkPlace<'h>, HunkProblem> {
         let old: Vec<&str> =
             lines.iter().filter(|line| line.mark != Mark::Insert).map(|line| line.text.as_str()).collect();
-        let place = |first, level| Place { first, old: old.clone(), lines, level };
+        let place = |first, level| HunkPlace { first, old: old.clone(), lines, level };
         let starts = self.starts(&hunk.contexts, below)?;
         if old.is_empty() {
             return match starts.as_slice() {
@@ -406,7 +404,7 @@ fn ambiguous(places: impl ExactSizeIterator<Item = usize>) -> HunkProblem {
     HunkProblem::Ambiguous { count: places.len(), lines: places.take(NAMED).map(|line| line + 1).collect() }
 }
 
-/// Where a pattern occurs, by Knuth, Morris and Pratt. An empty one occurs nowhere.
+/// Finds the occurrences of a pattern, by Knuth, Morris and Pratt. An empty one occurs nowhere.
 fn search(text: &[u32], pattern: &[u32]) -> Vec<usize> {
     if pattern.is_empty() {
         return vec![];

@@ -24,18 +24,18 @@ pub struct Patch {
     pub files: Vec<FilePatch>,
 }
 
-/// What a patch does to one file.
+/// Change of a patch to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePatch {
     /// As the model wrote it; not empty.
     pub path: String,
     /// The line of its header in the patch, from 1.
     pub line: usize,
-    /// What happens to it.
+    /// Change.
     pub change: PatchOf,
 }
 
-/// What happens to a file.
+/// Change to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchOf {
     /// It is created.
@@ -61,22 +61,22 @@ pub struct Hunk {
     pub line: usize,
     /// Lines that stand somewhere above the place, the outermost first.
     pub contexts: Vec<String>,
-    /// What is there, what goes and what comes; at least one goes or comes.
+    /// Kept, removed and added lines; at least one is removed or added.
     pub lines: Vec<HunkLine>,
-    /// Whether the place is the end of the file.
+    /// True if the place is the end of the file.
     pub at_end: bool,
 }
 
 /// One line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HunkLine {
-    /// What becomes of it.
+    /// Kind of change.
     pub mark: Mark,
     /// Without its mark and its end.
     pub text: String,
 }
 
-/// What becomes of a line.
+/// Kind of change of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// It stays as it is.
@@ -93,7 +93,7 @@ pub enum Mark {
 pub struct FormatError {
     /// In the patch, from 1.
     pub line: usize,
-    /// What is wrong, and what to write.
+    /// Problem and remedy.
     pub problem: String,
 }
 
@@ -102,7 +102,7 @@ pub struct FormatError {
 /// # Errors
 /// [`FormatError`], for the first line that is wrong.
 pub fn parse(patch: &str) -> Result<Patch, FormatError> {
-    let mut reader = Reader::new(patch);
+    let mut reader = PatchReader::new(patch);
     let wrapper = reader.begin()?;
     let mut files = Vec::new();
     loop {
@@ -122,7 +122,7 @@ pub fn parse(patch: &str) -> Result<Patch, FormatError> {
     Ok(Patch { files })
 }
 
-/// What a model put around a patch.
+/// Wrapper of a model around a patch.
 #[derive(Clone, Copy, PartialEq)]
 enum Wrapper<'a> {
     Nothing,
@@ -130,13 +130,13 @@ enum Wrapper<'a> {
     UpTo(&'a str),
 }
 
-struct Reader<'a> {
+struct PatchReader<'a> {
     lines: Vec<&'a str>,
-    /// How many of them are read.
+    /// Number of lines read.
     read: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PatchReader<'a> {
     fn new(patch: &'a str) -> Self {
         Self { lines: patch.lines().collect(), read: 0 }
     }
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
                 None => return Ok(()),
                 Some((_, text)) if Wrapper::UpTo(text.trim()) == open => open = Wrapper::Nothing,
                 Some((line, _)) => {
-                    let problem = format!("nothing may stand behind `{END}`. Put all files into one patch");
+                    let problem = format!("nothing may follow `{END}`. Put all files into one patch");
                     return Err(FormatError { line, problem });
                 }
             }
@@ -280,7 +280,7 @@ impl<'a> Reader<'a> {
             }
             if text.trim_end() == END_OF_FILE {
                 let Some(hunk) = open.take().filter(|hunk| !hunk.lines.is_empty()) else {
-                    let problem = format!("`{END_OF_FILE}` stands behind the lines of a hunk");
+                    let problem = format!("`{END_OF_FILE}` must follow the lines of a hunk");
                     return Err(FormatError { line, problem });
                 };
                 close(Hunk { at_end: true, ..hunk }, &mut hunks)?;

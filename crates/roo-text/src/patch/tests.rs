@@ -99,11 +99,11 @@ fn what_is_wrong_is_told_with_its_line() {
         ("*** Begin Patch\n*** Update File: a\n*** End Patch", 2, "nothing is changed"),
         ("*** Begin Patch\n*** Update File: a\n@@\n x\n*** End Patch", 3, "changes nothing"),
         ("*** Begin Patch\n*** Update File: a\n@@\nx\n*** End Patch", 4, "blank, `-` or `+`"),
-        ("*** Begin Patch\n*** Update File: a\n*** End of File\n*** End Patch", 3, "behind the lines"),
+        ("*** Begin Patch\n*** Update File: a\n*** End of File\n*** End Patch", 3, "must follow the lines"),
         (
             "*** Begin Patch\n*** Delete File: a\n*** End Patch\n*** Begin Patch\n",
             4,
-            "behind `*** End Patch`",
+            "may follow `*** End Patch`",
         ),
     ] {
         let (at, told) = wrong(patch);
@@ -171,7 +171,7 @@ fn blanks_and_typography_are_overlooked_last_and_what_stays_is_kept() {
     ] {
         let applied = apply(text, &hunks_of(body)).unwrap();
         assert_eq!(applied.text, new);
-        assert!(applied.notices[0].starts_with("hunk 1 fits at line 1 only when"), "{:?}", applied.notices);
+        assert!(applied.notices[0].starts_with("hunk 1 fits at line 1 only if"), "{:?}", applied.notices);
     }
     // An exact place is better than a loose one.
     assert_eq!(made("  a\na\n", "-a\n+b\n"), "  a\nb\n");

@@ -1,15 +1,15 @@
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::super::fixture::{House, change, draft, entry, wrote};
+use super::super::fixture::{LedgerFixture, change, draft, entry, wrote};
 use super::super::record::{Author, Entry, FileChange, Side};
 use super::*;
 
 const PATH: &str = "src/a.txt";
 
 /// A trace of these changes, one after another.
-fn index(changes: &[FileChange]) -> (House, Index) {
-    let house = House::new();
+fn index(changes: &[FileChange]) -> (LedgerFixture, Index) {
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     for change in changes {
         ledger.append(&[draft(&Entry { files: vec![change.clone()], ..entry() })]).unwrap();
@@ -148,7 +148,7 @@ fn an_index_grows_with_the_trace_and_forgets_another_one() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Where all changes are recorded, a line is of the record that wrote it, as one finds by keeping texts.
+    /// With all changes recorded, a line belongs to the record that wrote it, as a comparison of kept texts shows.
     #[test]
     fn blame_is_exact_for_recorded_changes(texts in prop::collection::vec("([abc]{3}\n){0,6}", 1..6)) {
         let mut all = vec![String::new()];

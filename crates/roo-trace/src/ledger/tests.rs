@@ -3,17 +3,17 @@ use std::sync::Barrier;
 
 use pretty_assertions::assert_eq;
 
-use super::super::disk::faults::Fault;
-use super::super::fixture::{House, denied, read, wrote};
+use super::super::disk::faults::DiskFault;
+use super::super::fixture::{LedgerFixture, denied, read, wrote};
 use super::super::history;
 use super::*;
 
-fn seqs(house: &House) -> Vec<u64> {
+fn seqs(house: &LedgerFixture) -> Vec<u64> {
     house.records().iter().map(|record| record.own().unwrap().seq).collect()
 }
 
-/// Whether every record follows the one before it.
-fn is_whole(house: &House) -> bool {
+/// Returns whether every record follows the one before it.
+fn is_whole(house: &LedgerFixture) -> bool {
     let head = Head::read(&house.directory()).unwrap().unwrap();
     let mut prev = chain::genesis(&head.chain);
     let lines = house.lines();
@@ -32,7 +32,7 @@ fn small() -> Limits {
 
 #[test]
 fn records_are_chained_and_copied_to_the_workspace() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     let first = ledger.append(&[denied(1), wrote("a.rs", "", "fn a() {}\n")]).unwrap();
     let second = ledger.append(&[denied(3)]).unwrap();
@@ -44,7 +44,7 @@ fn records_are_chained_and_copied_to_the_workspace() {
 
 #[test]
 fn a_line_is_canonical_json_of_its_record() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     house.ledger().append(&[wrote("a.rs", "", "fn a() {}\n")]).unwrap();
     let line = house.lines().concat();
     assert_eq!(serde_json_canonicalizer::pipe(&line).unwrap() + "\n", line);
@@ -59,7 +59,7 @@ fn a_line_is_canonical_json_of_its_record() {
 
 #[test]
 fn nothing_is_made_before_the_first_record() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     house.ledger();
     assert!(!house.directory().path().exists() && !house.copy().exists());
 }
@@ -67,7 +67,7 @@ fn nothing_is_made_before_the_first_record() {
 #[test]
 fn the_trace_is_the_users_alone() {
     use std::os::unix::fs::PermissionsExt as _;
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     ledger.append(&[denied(1)]).unwrap();
     ledger.sign().unwrap();
@@ -83,7 +83,7 @@ fn the_trace_is_the_users_alone() {
 
 #[test]
 fn full_segments_are_followed_by_others() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger_with(small());
     for number in 0..20 {
         ledger.append(&[denied(number)]).unwrap();
@@ -99,7 +99,7 @@ fn full_segments_are_followed_by_others() {
 
 #[test]
 fn what_many_bring_at_once_has_one_order() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let (one, other) = (house.ledger_with(small()), house.ledger_with(small()));
     let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
@@ -125,7 +125,7 @@ fn what_many_bring_at_once_has_one_order() {
 
 #[test]
 fn the_copy_heals_whatever_becomes_of_it() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     ledger.append(&[denied(1), denied(2)]).unwrap();
     let old = read(&house.copy());
@@ -153,7 +153,7 @@ fn the_copy_heals_whatever_becomes_of_it() {
 
 #[test]
 fn what_killed_processes_left_beside_the_copy_goes_and_nothing_else() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     house.ledger().append(&[denied(1)]).unwrap();
     let beside = |name: &str| house.copy().with_file_name(name);
     let left = [".agent_trace.jsonl.123.new", ".intent_map.md.7.new"];
@@ -167,7 +167,7 @@ fn what_killed_processes_left_beside_the_copy_goes_and_nothing_else() {
 
 #[test]
 fn the_copy_is_never_written_by_way_of_a_link() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     let outside = house.state().join("outside");
     fs::create_dir_all(&outside).unwrap();
@@ -202,7 +202,7 @@ fn the_copy_is_never_written_by_way_of_a_link() {
 
 #[test]
 fn records_of_others_are_set_aside() {
-    let (house, other) = (House::new(), House::new());
+    let (house, other) = (LedgerFixture::new(), LedgerFixture::new());
     other.ledger().append(&[denied(1)]).unwrap();
     fs::create_dir(house.folder().join(".orchestration")).unwrap();
     fs::copy(other.copy(), house.copy()).unwrap();
@@ -234,7 +234,7 @@ fn records_of_others_are_set_aside() {
 
 #[test]
 fn the_name_of_what_is_set_aside_is_the_servers() {
-    let (house, other) = (House::new(), House::new());
+    let (house, other) = (LedgerFixture::new(), LedgerFixture::new());
     other.ledger().append(&[denied(1)]).unwrap();
     let chain = Head::read(&other.directory()).unwrap().unwrap().chain;
     fs::create_dir(house.folder().join(".orchestration")).unwrap();
@@ -246,7 +246,7 @@ fn the_name_of_what_is_set_aside_is_the_servers() {
 
 #[test]
 fn a_tail_cut_at_any_byte_is_moved_away() {
-    let whole = House::new();
+    let whole = LedgerFixture::new();
     whole.ledger().append(&[denied(1), denied(2), denied(3), denied(4)]).unwrap();
     let path = whole.directory().segment(1);
     let bytes = fs::read(&path).unwrap();
@@ -266,7 +266,7 @@ fn a_tail_cut_at_any_byte_is_moved_away() {
 
 #[test]
 fn records_that_were_there_are_missed_and_the_gap_stays() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     ledger.append(&[denied(1), denied(2), denied(3), denied(4)]).unwrap();
     let lines = house.lines();
@@ -287,7 +287,7 @@ fn records_that_were_there_are_missed_and_the_gap_stays() {
 
 #[test]
 fn a_lost_head_is_found_again() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger_with(small());
     for number in 0..10 {
         ledger.append(&[denied(number)]).unwrap();
@@ -305,7 +305,7 @@ fn a_lost_head_is_found_again() {
 
 #[test]
 fn bad_lines_after_the_head_are_told_and_left() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     ledger.append(&[denied(1)]).unwrap();
     let path = house.directory().segment(1);
@@ -320,9 +320,9 @@ fn bad_lines_after_the_head_are_told_and_left() {
 
 #[test]
 fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
-    for fault in [Fault::Refused, Fault::Short(0), Fault::Short(500), Fault::Short(999)] {
+    for fault in [DiskFault::Refused, DiskFault::Short(0), DiskFault::Short(500), DiskFault::Short(999)] {
         for times in [1, 2, 3, 4] {
-            let house = House::new();
+            let house = LedgerFixture::new();
             let directory = house.directory();
             let setup = || Setup { limits: small(), ..Setup::new(house.state(), None) };
             let (ledger, _) = Ledger::in_directory(directory.clone(), setup()).unwrap();
@@ -333,7 +333,7 @@ fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
                     Ok(appended) => acknowledged = appended.records[1].seq,
                     Err(error) => {
                         directory.faults.clear();
-                        assert!(error.to_string().contains("see to the disk"), "{error}");
+                        assert!(error.to_string().contains("check the disk"), "{error}");
                         let retried = ledger.append(&[denied(number), denied(number)]).unwrap();
                         acknowledged = retried.records[1].seq;
                         assert_eq!(retried.damage, [], "{fault:?} {number}");
@@ -351,12 +351,12 @@ fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
 #[test]
 fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
     for after in 0..30 {
-        let house = House::new();
+        let house = LedgerFixture::new();
         let directory = house.directory();
         let setup = || Setup { limits: small(), ..Setup::new(house.state(), None) };
         let (ledger, _) = Ledger::in_directory(directory.clone(), setup()).unwrap();
         // From then on nothing of it reaches the disk, as if it were dead.
-        directory.faults.plan(after, usize::MAX, Fault::Short(500));
+        directory.faults.plan(after, usize::MAX, DiskFault::Short(500));
         let acknowledged = (0..20)
             .map_while(|number| ledger.append(&[denied(number)]).ok())
             .filter_map(|a| a.records.last().map(|p| p.seq))
@@ -371,7 +371,7 @@ fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
 
 #[test]
 fn heads_are_signed_now_and_then_and_on_demand() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     let many: Vec<Draft> = (0..300).map(denied).collect();
     ledger.append(&many).unwrap();
@@ -392,7 +392,7 @@ fn heads_are_signed_now_and_then_and_on_demand() {
 
 #[test]
 fn a_copy_is_current_until_anybody_else_writes_it() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let (ledger, other) = (house.ledger(), house.ledger());
     let current = |trace, map| CurrentCopies { trace, map };
     assert_eq!(ledger.current_copies().unwrap(), CurrentCopies::default());
@@ -414,7 +414,7 @@ fn a_copy_is_current_until_anybody_else_writes_it() {
 
 #[test]
 fn the_map_of_intents_follows_new_behaviour() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     ledger.append(&[wrote("src/a.rs", "", "pub fn a() {}\n"), denied(2)]).unwrap();
     let map = house.folder().join(".orchestration/intent_map.md");
@@ -434,7 +434,7 @@ fn the_map_of_intents_follows_new_behaviour() {
 
 #[test]
 fn the_newest_lines_are_found_from_the_end() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger_with(small());
     for number in 0..20 {
         ledger.append(&[denied(number)]).unwrap();
@@ -450,7 +450,7 @@ fn the_newest_lines_are_found_from_the_end() {
     }
 }
 
-/// What becomes of a log.
+/// Damages a log.
 fn damaged(bytes: &[u8], kind: usize, at: usize) -> Vec<u8> {
     let at = at % bytes.len();
     let mut damaged = bytes.to_vec();
@@ -479,7 +479,7 @@ proptest::proptest! {
         at in 0..100_000_usize,
         with_head in proptest::prelude::any::<bool>(),
     ) {
-        let house = House::new();
+        let house = LedgerFixture::new();
         house.ledger().append(&[denied(1), denied(2), denied(3), denied(4), denied(5)]).unwrap();
         let lines = house.lines();
         let path = house.directory().segment(1);

@@ -338,7 +338,7 @@ fn without_a_tree_the_text_decides() {
 
 #[test]
 fn a_new_file_is_new_behaviour() {
-    let change = |before, after, same| Change {
+    let change = |before, after, same| FileMutation {
         path: "a.rs",
         old_path: None,
         before,
@@ -369,7 +369,7 @@ fn any_depth_has_an_answer() {
 fn symbols_are_the_innermost_definitions_that_were_touched() {
     let text = "struct A;\nimpl A {\n    fn one(&self) {}\n    fn two(&self) {\n        x()\n    }\n}\nfn free() {}\n";
     let touched = |written: &[(usize, usize)]| {
-        let change = Change {
+        let change = FileMutation {
             path: "a.rs",
             old_path: None,
             before: Some(""),
@@ -383,7 +383,7 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
     assert_eq!(touched(&[(1, 1), (8, 8)]), ["A", "free"]);
     assert_eq!(touched(&[(3, 4)]), ["A.one", "A.two"]);
     let python = "class A:\n    @x\n    def f(self):\n        pass\n";
-    let change = Change {
+    let change = FileMutation {
         path: "a.py",
         old_path: None,
         before: Some(""),
@@ -393,7 +393,7 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
     };
     assert_eq!(analyse(&change, &Forms::default()).symbols, ["A.f"]);
     let script = "export class A {\n  f() {\n    return 1\n  }\n}\n";
-    let change = Change {
+    let change = FileMutation {
         path: "a.ts",
         old_path: None,
         before: Some(""),
@@ -403,7 +403,7 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
     };
     assert_eq!(analyse(&change, &Forms::default()).symbols, ["A.f"]);
     let go = "package p\nfunc (a *A) F() {\n\tg()\n}\n";
-    let change = Change {
+    let change = FileMutation {
         path: "a.go",
         old_path: None,
         before: Some(""),

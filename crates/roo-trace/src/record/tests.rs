@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::super::fixture::{House, change, draft, entry};
+use super::super::fixture::{LedgerFixture, change, draft, entry};
 use super::*;
 
 fn schema() -> jsonschema::Validator {
@@ -11,7 +11,7 @@ fn schema() -> jsonschema::Validator {
 
 /// The lines that an entry comes to.
 fn written(entry: &Entry) -> Vec<Value> {
-    let house = House::new();
+    let house = LedgerFixture::new();
     house.ledger().append(&[draft(entry)]).unwrap();
     let lines = house.lines();
     let text = lines.concat();

@@ -3,13 +3,13 @@ use std::fs;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::super::fixture::{House, denied, read};
+use super::super::fixture::{LedgerFixture, denied, read};
 use super::super::ledger::{Ledger, Limits, Setup};
 use super::*;
 
 /// A trace of `count` records, some to a segment, signed at the seventh.
-fn house(count: u64) -> House {
-    let house = House::new();
+fn house(count: u64) -> LedgerFixture {
+    let house = LedgerFixture::new();
     let ledger = house.ledger_with(Limits { segment: 5 * 1024, copy: 1 << 20 });
     for number in 1..=count {
         ledger.append(&[denied(number)]).unwrap();
@@ -20,27 +20,27 @@ fn house(count: u64) -> House {
     house
 }
 
-fn check(house: &House) -> Report {
+fn check(house: &LedgerFixture) -> Report {
     verify(&house.state(), Some(Copy::OfFolder(&house.folder()))).unwrap()
 }
 
-fn original(house: &House) -> Option<(u64, Tamper)> {
+fn original(house: &LedgerFixture) -> Option<(u64, Tamper)> {
     check(house).original.finding.map(|finding| (finding.seq, finding.kind))
 }
 
-fn copy(house: &House) -> Option<(u64, Tamper)> {
+fn copy(house: &LedgerFixture) -> Option<(u64, Tamper)> {
     check(house).copy.unwrap().finding.map(|finding| (finding.seq, finding.kind))
 }
 
 /// Changes the lines of the copy.
-fn change_copy(house: &House, change: impl FnOnce(&mut Vec<String>)) {
+fn change_copy(house: &LedgerFixture, change: impl FnOnce(&mut Vec<String>)) {
     let mut lines: Vec<String> = house.lines();
     change(&mut lines);
     fs::write(house.copy(), lines.concat()).unwrap();
 }
 
 /// Changes the lines of the original; which segment they are in stays as it is for those that stay.
-fn change_original(house: &House, change: impl FnOnce(&mut Vec<(u64, String)>)) {
+fn change_original(house: &LedgerFixture, change: impl FnOnce(&mut Vec<(u64, String)>)) {
     let directory = house.directory();
     let (mut headers, mut lines) = (vec![], vec![]);
     for number in directory.segments().unwrap() {
@@ -93,15 +93,15 @@ fn a_trace_that_nobody_touched_is_whole() {
 
 #[test]
 fn without_a_trace_there_is_nothing_to_check() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let report = check(&house);
     assert!(report.is_whole() && report.chain.is_none() && report.copy.is_none());
 }
 
 /// A trace whose newest record came to the original alone: its process was killed before it wrote the copy, and
 /// with `head` before it wrote the head.
-fn killed_before_the_copy(head: bool) -> House {
-    let house = House::new();
+fn killed_before_the_copy(head: bool) -> LedgerFixture {
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     (1..=7).for_each(|number| drop(ledger.append(&[denied(number)]).unwrap()));
     let before = fs::read(house.directory().head()).unwrap();
@@ -219,7 +219,7 @@ fn another_history_in_the_place_of_the_copy_is_found() {
 
 #[test]
 fn a_copy_that_is_full_begins_later_and_is_whole() {
-    let house = House::new();
+    let house = LedgerFixture::new();
     let ledger = house.ledger_with(Limits { segment: 1 << 20, copy: 8 * 1024 });
     for number in 0..30 {
         ledger.append(&[denied(number)]).unwrap();
@@ -291,14 +291,15 @@ fn a_history_written_anew_does_not_fit_its_anchors() {
 
 #[test]
 fn segments_and_anchors_are_checked_too() {
-    let whole = |change: &dyn Fn(&House, &[u64])| {
+    let whole = |change: &dyn Fn(&LedgerFixture, &[u64])| {
         let house = house(20);
         let segments = house.directory().segments().unwrap();
         change(&house, &segments);
         original(&house)
     };
-    let segment = |house: &House, number: u64| house.directory().segment(number);
-    let first_of = |house: &House, number: u64| header(&house.directory(), number).unwrap().unwrap().0.first;
+    let segment = |house: &LedgerFixture, number: u64| house.directory().segment(number);
+    let first_of =
+        |house: &LedgerFixture, number: u64| header(&house.directory(), number).unwrap().unwrap().0.first;
     let second = first_of(&house(20), 2);
     let third = first_of(&house(20), 3);
     let header_changed = whole(&|house, _| {
@@ -351,7 +352,7 @@ fn damage_of_any_byte_is_found() {
 }
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Tampering {
     Edit(usize),
     Forge(usize),
     Delete(usize),
@@ -362,20 +363,20 @@ enum Deed {
     Move(usize, usize),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn deed() -> impl Strategy<Value = Tampering> {
     let line = 0..12_usize;
     prop_oneof![
-        line.clone().prop_map(Deed::Edit),
-        line.clone().prop_map(Deed::Forge),
+        line.clone().prop_map(Tampering::Edit),
+        line.clone().prop_map(Tampering::Forge),
         // The last one is a truncation.
-        (0..11_usize).prop_map(Deed::Delete),
-        (0..11_usize).prop_map(Deed::Swap),
-        line.clone().prop_map(Deed::Duplicate),
-        line.clone().prop_map(Deed::Insert),
-        line.clone().prop_map(Deed::Truncate),
+        (0..11_usize).prop_map(Tampering::Delete),
+        (0..11_usize).prop_map(Tampering::Swap),
+        line.clone().prop_map(Tampering::Duplicate),
+        line.clone().prop_map(Tampering::Insert),
+        line.clone().prop_map(Tampering::Truncate),
         (line.clone(), line)
             .prop_filter("it moves", |(from, to)| from != to)
-            .prop_map(|(a, b)| Deed::Move(a, b)),
+            .prop_map(|(a, b)| Tampering::Move(a, b)),
     ]
 }
 
@@ -386,14 +387,14 @@ proptest! {
         let house = house(12);
         let apply = |lines: &mut Vec<String>| -> (usize, Tamper) {
             match deed {
-                Deed::Edit(at) => { lines[at] = lines[at].replace("code", "cade"); (at, Tamper::Edit) }
-                Deed::Forge(at) => { lines[at] = forged(&lines[at]); (at, Tamper::Edit) }
-                Deed::Delete(at) => { lines.remove(at); (at, Tamper::Delete) }
-                Deed::Swap(at) => { lines.swap(at, at + 1); (at, Tamper::Reorder) }
-                Deed::Duplicate(at) => { lines.insert(at, lines[at].clone()); (at, Tamper::Duplicate) }
-                Deed::Insert(at) => { lines.insert(at, forged(&lines[at])); (at, Tamper::Insert) }
-                Deed::Truncate(at) => { lines.truncate(at); (at, Tamper::Truncation) }
-                Deed::Move(from, to) => {
+                Tampering::Edit(at) => { lines[at] = lines[at].replace("code", "cade"); (at, Tamper::Edit) }
+                Tampering::Forge(at) => { lines[at] = forged(&lines[at]); (at, Tamper::Edit) }
+                Tampering::Delete(at) => { lines.remove(at); (at, Tamper::Delete) }
+                Tampering::Swap(at) => { lines.swap(at, at + 1); (at, Tamper::Reorder) }
+                Tampering::Duplicate(at) => { lines.insert(at, lines[at].clone()); (at, Tamper::Duplicate) }
+                Tampering::Insert(at) => { lines.insert(at, forged(&lines[at])); (at, Tamper::Insert) }
+                Tampering::Truncate(at) => { lines.truncate(at); (at, Tamper::Truncation) }
+                Tampering::Move(from, to) => {
                     let line = lines.remove(from);
                     lines.insert(to, line);
                     (from.min(to), Tamper::Reorder)

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
-/// What a workspace holds, by name.
+/// Content of a workspace, by name.
 type Files = BTreeMap<String, String>;
 
 const BEFORE: [(&str, &str); 4] = [("a", "a\n"), ("c", "c\n"), ("d", "d\n"), ("other", "other\n")];
@@ -41,8 +41,8 @@ impl Fixture {
         fs::write(self.path(name), text).unwrap();
     }
 
-    fn step(&self, name: &str, before: Option<&str>, after: Option<&str>) -> Step {
-        Step {
+    fn step(&self, name: &str, before: Option<&str>, after: Option<&str>) -> FileStep {
+        FileStep {
             target: self.roots.resolve(name, Purpose::Write).unwrap(),
             before: before.map(Digest::of),
             after: after.map(|text| text.as_bytes().to_vec()),
@@ -51,13 +51,13 @@ impl Fixture {
     }
 
     /// Changes, creates, deletes and moves.
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<FileStep> {
         let like = Some(self.roots.resolve("d", Purpose::Write).unwrap());
         vec![
             self.step("a", Some("a\n"), Some("A\n")),
             self.step("deep/b", None, Some("b\n")),
             self.step("c", Some("c\n"), None),
-            Step { like, ..self.step("e", None, Some("D\n")) },
+            FileStep { like, ..self.step("e", None, Some("D\n")) },
             self.step("d", Some("d\n"), None),
         ]
     }
@@ -66,7 +66,7 @@ impl Fixture {
         Prepared::new_with(self.journal.clone(), self.steps(), vec![], kills)
     }
 
-    /// Whether it came to its end.
+    /// Returns whether it came to its end.
     fn change(&self, kills: Kills) -> Result<(), WriteError> {
         self.prepare(kills)?.commit()
     }
@@ -101,7 +101,7 @@ fn killed_after(steps: u64) -> Kills {
     Kills { left: Some(steps), only_told: true }
 }
 
-/// How many steps a whole change takes.
+/// Number of steps a whole change takes.
 fn steps_of_a_change() -> u64 {
     (1..).find(|&steps| Fixture::new().change(killed_after(steps)).is_ok()).unwrap()
 }
@@ -244,7 +244,7 @@ fn a_file_that_can_not_be_staged_leaves_nothing() {
     let fixture = Fixture::new();
     let mut steps = fixture.steps();
     // A directory can't be made where a file is.
-    steps.push(Step { target: steps[0].target.below("x"), ..fixture.step("y", None, Some("x")) });
+    steps.push(FileStep { target: steps[0].target.below("x"), ..fixture.step("y", None, Some("x")) });
     let error = Prepared::new_with(fixture.journal.clone(), steps, vec![], Kills::default()).unwrap_err();
     assert!(matches!(error, WriteError::Io { .. }), "{error}");
     assert_eq!(fixture.holds(), files(&BEFORE));

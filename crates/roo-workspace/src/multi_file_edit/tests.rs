@@ -8,18 +8,18 @@ use crate::{Change, Documents, FileOperations, Purpose, Setup, file_uri};
 use roo_protocol::task::Range;
 use roo_text::position::Encoding;
 
-/// What an editor makes of one part of an edit.
-type Part = fn(&FakeEditor, &DocumentChange) -> bool;
+/// Behaviour of an editor for one part of an edit.
+type PartBehaviour = fn(&FakeEditor, &DocumentChange) -> bool;
 
 /// An editor that does with each part of an edit what a test says.
 struct FakeEditor {
     documents: Arc<Documents>,
     does: FileOperations,
-    part: Part,
-    /// Whether it says that all is done.
+    part: PartBehaviour,
+    /// True if it says that all is done.
     answer: bool,
     asked: Mutex<Vec<Vec<DocumentChange>>>,
-    /// What happens while it is at it.
+    /// Action that runs at the same time.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -102,7 +102,7 @@ struct Fixture {
 
 impl Fixture {
     /// `a.txt` and `b.txt` are open with unsaved text, `c.txt` and `d.txt` are closed.
-    fn new(part: Option<Part>) -> Self {
+    fn new(part: Option<PartBehaviour>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap().join("w");
         fs::create_dir(&root).unwrap();
@@ -161,7 +161,7 @@ impl Fixture {
         self.documents.at(&self.path(name)).unwrap().text.to_string()
     }
 
-    /// What the buffers and the disk hold, and what else there is.
+    /// Returns the content of the buffers and the disk, and further files.
     fn holds(&self) -> Vec<String> {
         let mut all: Vec<String> = ["a.txt", "b.txt"].map(|name| self.buffer(name)).to_vec();
         all.extend(["c.txt", "d.txt"].map(|name| fs::read_to_string(self.path(name)).unwrap()));

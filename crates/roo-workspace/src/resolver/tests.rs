@@ -122,7 +122,7 @@ fn what_is_missing_is_resolved_below_what_exists() {
     fixture.link("src", "app/code");
     let resolved = fixture.resolve("code/new/module/mod.rs").unwrap();
     assert_eq!(resolved.relative(), "src/new/module/mod.rs");
-    assert_eq!(resolved.kind, Kind::Missing);
+    assert_eq!(resolved.kind, FileKind::Missing);
     assert!(matches!(fixture.resolve("README.md/below"), Err(PathError::NotADirectory { .. })));
     assert!(matches!(fixture.resolve("new/"), Err(PathError::IsADirectory { .. })));
 }
@@ -192,7 +192,7 @@ fn purposes_ask_for_the_right_kind() {
     assert!(matches!(resolve("README.md", Purpose::List), Err(PathError::NotADirectory { .. })));
     assert!(matches!(resolve("missing", Purpose::Directory), Err(PathError::NotFound { .. })));
     assert!(matches!(resolve("/dev/null", Purpose::Read), Err(PathError::Special { .. })));
-    assert_eq!(resolve("missing", Purpose::Read).unwrap().kind, Kind::Missing);
+    assert_eq!(resolve("missing", Purpose::Read).unwrap().kind, FileKind::Missing);
 }
 
 #[test]

@@ -141,7 +141,7 @@ function M.with(callback)
     elseif started and vim.uv.now() < deadline then
       vim.defer_fn(poll, 10)
     else
-      M.notify('the server does not answer; see :checkhealth roo', vim.log.levels.ERROR)
+      M.notify('the server is not responding; see :checkhealth roo', vim.log.levels.ERROR)
     end
   end
   poll()
@@ -234,11 +234,11 @@ function M.lost(id, code, signal)
   end, restarts)
   -- An orderly end was wanted, by whoever asked for it.
   if (code == 0 and signal == 0) or not options.get().restart or #restarts >= RESTARTS then
-    M.notify(('the server ended %s; :Roo restart starts it again'):format(how), vim.log.levels.WARN)
+    M.notify(('the server exited %s; restart it with :Roo restart'):format(how), vim.log.levels.WARN)
     return
   end
   table.insert(restarts, now)
-  M.notify(('the server ended %s and is started again'):format(how), vim.log.levels.WARN)
+  M.notify(('the server exited %s and is restarted'):format(how), vim.log.levels.WARN)
   M.begin_again(buffers)
 end
 

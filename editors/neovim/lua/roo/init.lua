@@ -25,7 +25,7 @@ local function with_request(callback)
   if request then
     callback(request)
   else
-    client.notify('no task is open here; :Roo tasks shows those that there are', vim.log.levels.WARN)
+    client.notify('no task is open here; see :Roo tasks', vim.log.levels.WARN)
   end
 end
 
@@ -83,7 +83,7 @@ function M.new(prompt, options)
       context[1].range.start.line + 1,
       context[1].range['end'].line
     ) or ''
-    ask.input({ prompt = 'What is to be done?' .. about .. ' ' }, function(text)
+    ask.input({ prompt = 'Describe a task' .. about .. ' ' }, function(text)
       if text and text:find('%S') then
         M.new(text, vim.tbl_extend('force', options, { context = context or {} }))
       end
@@ -176,7 +176,7 @@ end
 ---@param text? string
 function M.send(text)
   if not text or not text:find('%S') then
-    ask.input({ prompt = 'Say to the task:' }, function(answer)
+    ask.input({ prompt = 'Message the agent:' }, function(answer)
       if answer and answer:find('%S') then
         M.send(answer)
       end
@@ -255,7 +255,7 @@ local function decide(kind, command, text)
   either(function()
     local request, approval = oldest('approvals')
     if approval and approval.mustOpen and vim.startswith(kind, 'allow') then
-      client.notify('this is too long to be allowed unseen: here it is')
+      client.notify('this is too long to approve from its summary; review it here')
       require('roo.review').open(request, approval)
     elseif approval then
       require('roo.review').respond(approval, kind, text)

@@ -10,9 +10,9 @@ local M = {}
 function M.answer(question, text)
   client.request('roo/question/answer', { questionId = question.questionId, text = text }, function(result)
     if not result.accepted then
-      client.notify(('%s was faster: %s'):format(result.by, question.text))
+      client.notify(('%s answered first: %s'):format(result.by, question.text))
     elseif result.interrupted then
-      client.notify('your answer is kept; the request is interrupted and goes on with :Roo resume', vim.log.levels.WARN)
+      client.notify('your answer is saved; the request is interrupted, continue it with :Roo resume', vim.log.levels.WARN)
     end
   end)
 end
@@ -35,7 +35,7 @@ function M.ask(question)
   end
   local choices = {}
   for _, suggestion in ipairs(question.suggestions) do
-    local mode = suggestion.mode and (' (goes on in the mode %s)'):format(suggestion.mode) or ''
+    local mode = suggestion.mode and (' (continues in the mode %s)'):format(suggestion.mode) or ''
     table.insert(choices, { label = suggestion.text .. mode, text = suggestion.text })
   end
   table.insert(choices, { label = 'Something else …' })

@@ -333,7 +333,7 @@ events['mode.switched'] = function(self, _, event, task)
   if event.profile then
     table.insert(what, 'with the profile ' .. event.profile)
   end
-  local line = '⇄ goes on ' .. table.concat(what, ', ')
+  local line = '⇄ continues ' .. table.concat(what, ', ')
   self:insert(task, 'note', 'switched' .. self.seq, { line }, { groups = { 'RooQuiet' } })
 end
 
@@ -514,7 +514,7 @@ end
 
 events['command.backgrounded'] = function(self, _, event, task)
   self.commands[event.commandId] = event.command
-  local line = ('▸ %s runs on in the background: %s'):format(event.commandId, first_line(event.command))
+  local line = ('▸ %s continues in the background: %s'):format(event.commandId, first_line(event.command))
   self:put(task, 'tool', event.commandId, { line }, { groups = { 'RooTool' } })
 end
 
@@ -616,7 +616,7 @@ local function show_question(request, block, question, waits)
   lines[1] = '? ' .. lines[1]
   local groups = all(lines, waits and 'RooWaiting' or 'RooQuiet')
   for number, suggestion in ipairs(question.suggestions) do
-    local mode = suggestion.mode and (' (goes on in the mode %s)'):format(suggestion.mode) or ''
+    local mode = suggestion.mode and (' (continues in the mode %s)'):format(suggestion.mode) or ''
     table.insert(lines, ('  %d. %s%s'):format(number, suggestion.text, mode))
   end
   if waits then
@@ -659,7 +659,7 @@ end
 events['queue.changed'] = function(self, _, event, task)
   local lines = {}
   for _, item in ipairs(event.items) do
-    table.insert(lines, '… waits to be heard: ' .. first_line(item.text))
+    table.insert(lines, '… queued: ' .. first_line(item.text))
   end
   local block = self:find(task, 'queue')
   if block then
@@ -671,7 +671,7 @@ events['queue.changed'] = function(self, _, event, task)
 end
 
 events['intent.selected'] = function(self, _, event, task)
-  local line = ('◎ works for %s %s'):format(event.intentId, event.name)
+  local line = ('◎ works on %s %s'):format(event.intentId, event.name)
   self:insert(task, 'note', 'intent' .. self.seq, { line }, { groups = { 'RooQuiet' } })
 end
 

@@ -50,7 +50,7 @@ end
 function M.respond(approval, wanted, text, opened)
   local option = option_of(approval, type(wanted) == 'string' and { kind = wanted } or wanted)
   if not option then
-    client.notify(('there is no such answer to: %s'):format(approval.title), vim.log.levels.WARN)
+    client.notify(('this approval has no such option: %s'):format(approval.title), vim.log.levels.WARN)
     return
   end
   client.request('roo/approval/respond', {
@@ -61,9 +61,9 @@ function M.respond(approval, wanted, text, opened)
     opened = opened,
   }, function(result)
     if not result.accepted then
-      client.notify(('%s was faster: %s'):format(result.by, approval.title))
+      client.notify(('%s answered first: %s'):format(result.by, approval.title))
     elseif result.interrupted then
-      client.notify('your answer is kept; the request is interrupted and goes on with :Roo resume', vim.log.levels.WARN)
+      client.notify('your answer is saved; the request is interrupted, continue it with :Roo resume', vim.log.levels.WARN)
     end
   end)
 end
@@ -93,7 +93,7 @@ function M.compare(approval)
       client.notify('this is not about files')
     end
   end, function()
-    client.notify('this server can not show both texts; the float has the diff')
+    client.notify('this server can't show both versions; the float has the diff')
   end)
 end
 
@@ -228,7 +228,7 @@ end
 function M.refresh(request)
   if open and open.request == request and not vim.list_contains(request.approvals, open.approval) then
     M.close()
-    client.notify('that was decided elsewhere, or is not asked any more')
+    client.notify('this was decided elsewhere or is no longer open')
   end
 end
 

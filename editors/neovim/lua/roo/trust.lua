@@ -18,7 +18,7 @@ local function open_decisions(report)
   end
   for _, pending in ipairs(report.pendingApprovals) do
     table.insert(decisions, {
-      text = ('Allow %s as it is: %s'):format(pending.path, table.concat(pending.widens, ', ')),
+      text = ('Allow the current version of %s: %s'):format(pending.path, table.concat(pending.widens, ', ')),
       grant = { path = pending.path, digest = pending.digest },
     })
   end
@@ -30,7 +30,7 @@ end
 function M.look(found)
   found:request('roo/trust/get', vim.empty_dict(), function(_, report)
     if report and #open_decisions(report) > 0 then
-      client.notify('this workspace brings files that would steer agents (:Roo trust)', vim.log.levels.WARN)
+      client.notify('this workspace contains files that would steer agents (:Roo trust)', vim.log.levels.WARN)
     end
   end)
 end
@@ -40,7 +40,7 @@ function M.ask()
   client.request('roo/trust/get', vim.empty_dict(), function(report)
     local decisions = open_decisions(report)
     if #decisions == 0 then
-      client.notify(report.trusted and 'this workspace is trusted' or 'nothing here would steer agents')
+      client.notify(report.trusted and 'this workspace is trusted' or 'this workspace has no files that steer agents')
       return
     end
     -- The harmless one first.

@@ -19,7 +19,7 @@ const LOOKS: Record<OptionKind, string> = {
 export function approvalCard(approval: PendingApproval, branch: string | undefined, post: (message: FromPage) => void): HTMLElement {
   const { approvalId, digest } = approval;
   const named = `${approvalId}-title`;
-  const word = h("input", { type: "text", placeholder: "A word for the agent (optional)", "aria-label": "A word for the agent" });
+  const word = h("input", { type: "text", placeholder: "Feedback for the agent (optional)", "aria-label": "Feedback for the agent" });
   const button = (option: ApprovalOption): HTMLElement =>
     h(
       "button",
@@ -43,7 +43,7 @@ export function approvalCard(approval: PendingApproval, branch: string | undefin
     h("h2", { id: named }, approval.title),
     branch !== undefined && h("p", { class: "branch" }, branch),
     h("p", { class: "reason" }, `Asked because ${approval.reason}.`),
-    changes ? diff(approval.subject) : h("pre", { class: "subject", tabindex: "0", "aria-label": "What is asked about" }, approval.subject),
+    changes ? diff(approval.subject) : h("pre", { class: "subject", tabindex: "0", "aria-label": "Requested action" }, approval.subject),
     h(
       "div",
       { class: "buttons", role: "group", "aria-label": "Answers" },
@@ -53,9 +53,9 @@ export function approvalCard(approval: PendingApproval, branch: string | undefin
     h(
       "details",
       { class: "more" },
-      h("summary", {}, forGood.length > 0 ? "A word with it, or an answer for good" : "A word with it"),
+      h("summary", {}, forGood.length > 0 ? "Add feedback · always allow" : "Add feedback"),
       word,
-      h("div", { class: "buttons", role: "group", "aria-label": "Answers for good" }, ...forGood),
+      h("div", { class: "buttons", role: "group", "aria-label": "Permanent answers" }, ...forGood),
     ),
   );
 }
@@ -95,7 +95,7 @@ export function questionCard(
           "button",
           { type: "button", class: "suggestion", click: () => answer(suggestion.text) },
           suggestion.text,
-          mode !== undefined && h("span", { class: "mode" }, ` (goes on in ${mode})`),
+          mode !== undefined && h("span", { class: "mode" }, ` (continues in ${mode})`),
         );
       }),
     ),

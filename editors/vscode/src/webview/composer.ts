@@ -30,12 +30,12 @@ export class Composer {
     "aria-autocomplete": "list",
     "aria-haspopup": "listbox",
     "aria-controls": "choices",
-    placeholder: "What is to be done?",
+    placeholder: "Describe a task",
   });
   readonly #choices = h("ul", { id: "choices", role: "listbox", "aria-label": "Suggestions", hidden: true });
   readonly #mode = h("select", { id: "mode", "aria-label": "Mode" });
   readonly #profile = h("select", { id: "profile", "aria-label": "Profile" });
-  readonly #places = h("ul", { id: "places", "aria-label": "Places that the message is about", hidden: true });
+  readonly #places = h("ul", { id: "places", "aria-label": "Context of the message", hidden: true });
   readonly #send = h("button", { id: "send", type: "submit", class: "primary" }, "Start");
   readonly #later = h("button", { id: "later", type: "button", class: "secondary", hidden: true }, "Queue");
   readonly #cancel = h("button", { id: "cancel", type: "button", class: "secondary", hidden: true }, "Cancel");
@@ -115,7 +115,7 @@ export class Composer {
     this.#resume.hidden = request === undefined || !isResumable(request);
     if (focusLost && this.#cancel.hidden && this.#resume.hidden) this.#text.focus();
     else if (focusLost && document.activeElement === document.body) (this.#resume.hidden ? this.#cancel : this.#resume).focus();
-    this.#text.placeholder = known ? "Say something to the task" : "What is to be done?";
+    this.#text.placeholder = known ? "Message the agent" : "Describe a task";
 
     const going = this.#going();
     const task = going && root(going);

@@ -54,7 +54,7 @@ export class Images {
       else this.#urls = [...this.#urls, url];
     }
     this.#draw();
-    this.#announcer.say([...said, `Images that go along: ${this.#urls.length}`].join(" "));
+    this.#announcer.say([...said, `Attached images: ${this.#urls.length}`].join(" "));
     this.#refused.hidden = said.length === 0;
     this.#refused.textContent = said.join(" ");
   }

@@ -44,7 +44,7 @@ const conversation = h("div", {});
 const feed = h("div", { id: "feed", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: "0" }, conversation);
 const cards = h("section", { id: "waiting", "aria-label": "Waiting for you" });
 const todo = h("details", { id: "todo", hidden: true });
-const queue = h("section", { id: "queue", "aria-label": "Messages that wait", hidden: true });
+const queue = h("section", { id: "queue", "aria-label": "Queued messages", hidden: true });
 const composer = new Composer(post, api, announcer);
 const history = new History(post, () => composer.focus());
 
@@ -198,12 +198,12 @@ function renderQueue(): void {
   queued = shape;
   queue.hidden = waits.length === 0;
   queue.replaceChildren(
-    h("h2", {}, "Messages that wait"),
+    h("h2", {}, "Queued messages"),
     h(
       "ul",
       {},
       ...waits.map(({ task, item }) => {
-        const input = h("input", { type: "text", value: item.text, "aria-label": "Waiting message" });
+        const input = h("input", { type: "text", value: item.text, "aria-label": "Queued message" });
         const save = (): void => post({ type: "editQueued", taskId: task.id, itemId: item.id, text: input.value });
         input.addEventListener("keydown", (event) => {
           if (event.key === "Enter" && !event.isComposing) save();
@@ -234,7 +234,7 @@ function renderSurroundings(): void {
   problem.textContent = surroundings.problem ?? "";
   trust.hidden = surroundings.untrusted.length === 0;
   trust.replaceChildren(
-    h("p", {}, `This workspace brings ${surroundings.untrusted.join(", ")}. It steers no agent before you trust it.`),
+    h("p", {}, `This workspace contains ${surroundings.untrusted.join(", ")}. These have no effect until you trust it.`),
     h("button", { type: "button", click: () => post({ type: "trust" }) }, "Look at it…"),
   );
   welcome.replaceChildren(

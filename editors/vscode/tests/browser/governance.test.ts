@@ -48,7 +48,7 @@ test("standing rules and intents are seen, and changed with the keyboard", async
     };
 
     await editor.command("Roo: Review Standing Rules…");
-    await page.locator(".notification-toast", { hasText: "nothing is allowed or refused for good" }).waitFor({ timeout: DEADLINE });
+    await page.locator(".notification-toast", { hasText: "this workspace has no standing rules" }).waitFor({ timeout: DEADLINE });
     await start("Say it");
     const chat = await editor.chat();
     await chat.locator("#waiting .approval summary").press("Enter");
@@ -98,11 +98,11 @@ test("standing rules and intents are seen, and changed with the keyboard", async
       }, `${title} is chosen`);
       await page.keyboard.press("Enter");
     };
-    await choose("Have the Shown Request Work for This Intent");
-    await chat.locator("#feed", { hasText: "Works for the intent INT-001" }).waitFor({ timeout: DEADLINE });
-    await until(async () => (await labels())[0]?.includes("in progress") === true, "it is at work");
+    await choose("Assign the Shown Request to This Intent");
+    await chat.locator("#feed", { hasText: "Works on the intent INT-001" }).waitFor({ timeout: DEADLINE });
+    await until(async () => (await labels())[0]?.includes("in progress") === true, "it is running");
 
-    await choose("Open the Declared Intents");
+    await choose("Open the Intents File");
     await page.locator(".tab.active", { hasText: "active_intents.yaml" }).waitFor({ timeout: DEADLINE });
     await page.locator(".statusbar-item", { hasText: "Ln 2, Col" }).waitFor({ timeout: DEADLINE });
 

@@ -46,7 +46,7 @@ export const mouse: Hands = {
     await chat.locator("#send").click({ timeout: DEADLINE });
   },
   async allowInDiff(editor) {
-    await editor.page.locator(".editor-actions .action-label[aria-label*='Allow What Is Asked']").first().click({ timeout: DEADLINE });
+    await editor.page.locator(".editor-actions .action-label[aria-label*='Allow the Requested Action']").first().click({ timeout: DEADLINE });
   },
 };
 
@@ -85,6 +85,6 @@ export const keyboard: Hands = {
     await editor.page.keyboard.press("Enter");
   },
   async allowInDiff(editor) {
-    await editor.command("Roo: Allow What Is Asked");
+    await editor.command("Roo: Allow the Requested Action");
   },
 };

@@ -89,7 +89,7 @@ test("what stands around the chat works", async (context) => {
       await editor.page.locator(".statusbar-item", { hasText: "Roo: 1 waiting" }).waitFor({ timeout: DEADLINE });
       const card = chat.locator("#waiting .approval");
       await card.locator("summary").click();
-      await card.getByLabel("A word for the agent").fill("Use another name");
+      await card.getByLabel("Feedback for the agent").fill("Use another name");
       await card.locator('[data-option="reject_once"]').click();
       await chat.locator(".said.completion_result", { hasText: "Then not." }).waitFor({ timeout: DEADLINE });
       assert.match((await chat.locator("#standing").textContent()) ?? "", /completed.*\$0\.0041/);
@@ -103,7 +103,7 @@ test("what stands around the chat works", async (context) => {
       const asks = toast(editor, "Roo asks: Create hello.txt");
       await asks.locator(".monaco-button", { hasText: "Show changes" }).click({ timeout: DEADLINE });
       await editor.page.locator(".tab.active", { hasText: "Create hello.txt" }).waitFor({ timeout: DEADLINE });
-      await editor.command("Roo: Allow What Is Asked");
+      await editor.command("Roo: Allow the Requested Action");
       await until(() => readFileSync(join(editor.workspace, "hello.txt"), "utf8") === "hello\n", "the file is written");
     });
 

@@ -175,7 +175,7 @@ test("the scenario runs by plain LSP, by code actions and the task document", as
 
     // 8 and 9: cancelled while it writes, and resumed.
     await editor.act("Roo: cancel the request");
-    await says(editor, "*It ended.");
+    await says(editor, "*It has ended.");
     await editor.act("Roo: resume the request");
     await says(editor, "greeting.sh greets formally, and docs/greeting.md describes it.");
     const told = await whole(editor, "greeting.sh greets formally");

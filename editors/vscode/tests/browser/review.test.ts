@@ -50,7 +50,7 @@ async function reviewing(act: (editor: Editor, preview: ReturnType<Editor["page"
     await editor.page.keyboard.type("Patch it");
     await editor.page.keyboard.press("Enter");
     await waitForCard(chat, "Change 3 files");
-    await editor.command("Roo: Choose Among the Changes in the Refactor Preview");
+    await editor.command("Roo: Choose Changes in the Refactor Preview");
     const preview = editor.page.locator(".bulk-edit-panel");
     for (const name of ["a.txt", "b.txt", "new.md"]) {
       await preview.locator(".monaco-list-row", { hasText: name }).first().waitFor({ timeout: DEADLINE });

@@ -123,7 +123,7 @@ fn what_is_over_only_grows() {
         before.clone_from(text);
         let rendering = story.render();
         assert!(rendering.text.starts_with(text) && rendering.text.ends_with(HEADING));
-        for Mark { kind, range } in &rendering.marks {
+        for TextMark { kind, range } in &rendering.marks {
             let marked = &rendering.text[range.clone()];
             match kind {
                 MarkKind::Section(_) => assert!(marked.starts_with("## "), "{marked}"),

@@ -1,4 +1,4 @@
-//! What passes between a task and its branches, and between a task and its modes.
+//! Communication between a task and its branches, and between a task and its modes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::TaskState;
 
-/// How often a subtask of one mode and title may fail before it is not begun again.
+/// Maximum number of failures of a subtask with one mode and title.
 const SAME_SUBTASK: u32 = 3;
 
 /// The call that opens a branch.

@@ -3,63 +3,125 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    ALLOW_ALWAYS, ALLOW_COMMANDS, ALLOW_EVERYWHERE, ALLOW_ONCE, ALLOW_PRESET, REJECT_ALWAYS, REJECT_ONCE,
-    identity,
-};
+use super::identity;
 use crate::policy::Offers;
 use roo_catalog::ToolCall;
 use roo_protocol::event::{ApprovalOption, OptionKind};
 use roo_protocol::ids::Digest;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
-use roo_protocol::task::PendingApproval;
+use roo_protocol::task::{PendingApproval, REVIEW_ONCE};
+
+/// An answer to an approval. On the wire and in the log it is the id of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Choice {
+    /// Allows this one action.
+    AllowOnce,
+    /// Allows what the user picks of it in their editor.
+    ReviewOnce,
+    /// Allows its like in the workspace from now on.
+    AllowAlways,
+    /// Allows its like in every workspace from now on.
+    AllowEverywhere,
+    /// Allows what is offered instead from now on: a preset of rules.
+    AllowPreset,
+    /// Grants what was withheld to commands of this kind alone.
+    AllowCommands,
+    /// Refuses this one action.
+    RejectOnce,
+    /// Refuses its like from now on.
+    RejectAlways,
+}
+
+impl Choice {
+    const ALL: [Self; 8] = [
+        Self::AllowOnce,
+        Self::ReviewOnce,
+        Self::AllowAlways,
+        Self::AllowEverywhere,
+        Self::AllowPreset,
+        Self::AllowCommands,
+        Self::RejectOnce,
+        Self::RejectAlways,
+    ];
+
+    /// The choice of this id; none for one that no version has offered.
+    pub(in crate::engine) fn parse(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.id() == id)
+    }
+
+    /// Its id.
+    pub(in crate::engine) fn id(self) -> &'static str {
+        match self {
+            Self::AllowOnce => "allow_once",
+            Self::ReviewOnce => REVIEW_ONCE,
+            Self::AllowAlways => "allow_always",
+            Self::AllowEverywhere => "allow_everywhere",
+            Self::AllowPreset => "allow_preset",
+            Self::AllowCommands => "allow_commands",
+            Self::RejectOnce => "reject_once",
+            Self::RejectAlways => "reject_always",
+        }
+    }
+
+    /// How clients show it.
+    pub(in crate::engine) fn kind(self) -> OptionKind {
+        match self {
+            Self::AllowOnce | Self::ReviewOnce => OptionKind::AllowOnce,
+            Self::AllowAlways | Self::AllowEverywhere | Self::AllowPreset | Self::AllowCommands => {
+                OptionKind::AllowAlways
+            }
+            Self::RejectOnce => OptionKind::RejectOnce,
+            Self::RejectAlways => OptionKind::RejectAlways,
+        }
+    }
+
+    fn named(self, name: &str) -> ApprovalOption {
+        ApprovalOption { id: self.id().to_owned(), name: name.to_owned(), kind: self.kind() }
+    }
+}
 
 /// The answers to an approval, the harmless one first; the last one allows something else for good, where that is offered.
 pub(super) fn options(rule: Option<&RuleSubject>, alternative: Option<&RuleSubject>) -> Vec<ApprovalOption> {
     let mut options = options_of_rule(rule);
     if let Some(alternative) = alternative {
-        let id = match alternative {
-            RuleSubject::CommandAccess { .. } => ALLOW_COMMANDS,
-            _ => ALLOW_PRESET,
+        let choice = match alternative {
+            RuleSubject::CommandAccess { .. } => Choice::AllowCommands,
+            _ => Choice::AllowPreset,
         };
-        let name = format!("Always allow {}", alternative.text());
-        options.push(ApprovalOption { id: id.to_owned(), name, kind: OptionKind::AllowAlways });
+        options.push(choice.named(&format!("Always allow {}", alternative.text())));
     }
     options
 }
 
 fn options_of_rule(rule: Option<&RuleSubject>) -> Vec<ApprovalOption> {
-    let option = |id: &str, name: &str, kind| ApprovalOption { id: id.into(), name: name.into(), kind };
-    let (deny, once) = (OptionKind::RejectOnce, OptionKind::AllowOnce);
-    let (never, always) = (OptionKind::RejectAlways, OptionKind::AllowAlways);
     match rule {
-        None => vec![option(REJECT_ONCE, "Deny", deny), option(ALLOW_ONCE, "Allow", once)],
+        None => vec![Choice::RejectOnce.named("Deny"), Choice::AllowOnce.named("Allow")],
         Some(RuleSubject::ConfinedCommands) => vec![
-            option(REJECT_ONCE, "Deny", deny),
-            option(ALLOW_ONCE, "Only this command", once),
-            option(ALLOW_ALWAYS, "Yes, for this project", always),
-            option(REJECT_ALWAYS, "No, ask each time", never),
+            Choice::RejectOnce.named("Deny"),
+            Choice::AllowOnce.named("Only this command"),
+            Choice::AllowAlways.named("Yes, for this project"),
+            Choice::RejectAlways.named("No, ask each time"),
         ],
         Some(RuleSubject::TrustAndConfinedCommands { .. }) => vec![
-            option(REJECT_ONCE, "Deny", deny),
-            option(ALLOW_ONCE, "Only this command", once),
-            option(ALLOW_ALWAYS, "Yes, trust this folder", always),
-            option(REJECT_ALWAYS, "No, ask each time", never),
+            Choice::RejectOnce.named("Deny"),
+            Choice::AllowOnce.named("Only this command"),
+            Choice::AllowAlways.named("Yes, trust this folder"),
+            Choice::RejectAlways.named("No, ask each time"),
         ],
         Some(RuleSubject::SandboxAccess(_)) => vec![
-            option(REJECT_ONCE, "Run without it", deny),
-            option(ALLOW_ONCE, "Allow once", once),
-            option(ALLOW_ALWAYS, "Allow for this project", always),
-            option(ALLOW_EVERYWHERE, "Allow for all projects", always),
-            option(REJECT_ALWAYS, "Never in this project", never),
+            Choice::RejectOnce.named("Run without it"),
+            Choice::AllowOnce.named("Allow once"),
+            Choice::AllowAlways.named("Allow for this project"),
+            Choice::AllowEverywhere.named("Allow for all projects"),
+            Choice::RejectAlways.named("Never in this project"),
         ],
         Some(rule) => {
             let what = rule.text();
             vec![
-                option(REJECT_ONCE, "Deny", deny),
-                option(ALLOW_ONCE, "Allow", once),
-                option(ALLOW_ALWAYS, &format!("Always allow {what}"), always),
-                option(REJECT_ALWAYS, &format!("Always deny {what}"), never),
+                Choice::RejectOnce.named("Deny"),
+                Choice::AllowOnce.named("Allow"),
+                Choice::AllowAlways.named(&format!("Always allow {what}")),
+                Choice::RejectAlways.named(&format!("Always deny {what}")),
             ]
         }
     }
@@ -68,27 +130,27 @@ fn options_of_rule(rule: Option<&RuleSubject>) -> Vec<ApprovalOption> {
 /// A standing rule that an answer makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct NewRule {
-    /// Where it counts.
+    /// Scope of the rule.
     pub(in crate::engine) scope: RuleScope,
     /// Which way it goes.
     pub(in crate::engine) verdict: RuleVerdict,
-    /// What it is about.
+    /// Subject of the rule.
     pub(in crate::engine) subject: RuleSubject,
-    /// What the workspace's folder was shown to bring, where the answer trusts it.
+    /// Files that the workspace's folder was shown to have, where the answer trusts it.
     pub(in crate::engine) trusts: Option<Vec<String>>,
 }
 
 impl NewRule {
     /// The rule that an option of an approval makes.
-    pub(in crate::engine) fn from_answer(approval: &PendingApproval, option: &str) -> Option<Self> {
-        let (scope, verdict, subject) = match option {
-            ALLOW_ALWAYS => (RuleScope::Workspace, RuleVerdict::Allow, approval.rule.as_ref()),
-            ALLOW_EVERYWHERE => (RuleScope::User, RuleVerdict::Allow, approval.rule.as_ref()),
-            REJECT_ALWAYS => (RuleScope::Workspace, RuleVerdict::Deny, approval.rule.as_ref()),
-            ALLOW_PRESET | ALLOW_COMMANDS => {
+    pub(in crate::engine) fn from_answer(approval: &PendingApproval, choice: Choice) -> Option<Self> {
+        let (scope, verdict, subject) = match choice {
+            Choice::AllowAlways => (RuleScope::Workspace, RuleVerdict::Allow, approval.rule.as_ref()),
+            Choice::AllowEverywhere => (RuleScope::User, RuleVerdict::Allow, approval.rule.as_ref()),
+            Choice::RejectAlways => (RuleScope::Workspace, RuleVerdict::Deny, approval.rule.as_ref()),
+            Choice::AllowPreset | Choice::AllowCommands => {
                 (RuleScope::Workspace, RuleVerdict::Allow, approval.alternative.as_deref())
             }
-            _ => return None,
+            Choice::AllowOnce | Choice::ReviewOnce | Choice::RejectOnce => return None,
         };
         let (subject, trusts) = match subject?.clone() {
             RuleSubject::TrustAndConfinedCommands { brings } => {
@@ -100,26 +162,25 @@ impl NewRule {
     }
 }
 
-/// Whether this option declines an offer without refusing the call, which is then judged again without the offer.
-pub(super) fn judges_again(offer: &RuleSubject, option: &str) -> bool {
+/// Returns whether this answer declines an offer without refusing the call, which is then judged again without it.
+pub(super) fn judges_again(offer: &RuleSubject, choice: Choice) -> bool {
     match offer {
         RuleSubject::ConfinedCommands | RuleSubject::TrustAndConfinedCommands { .. } => {
-            option == REJECT_ALWAYS
+            choice == Choice::RejectAlways
         }
-        RuleSubject::SandboxAccess(_) => matches!(option, REJECT_ONCE | REJECT_ALWAYS),
+        RuleSubject::SandboxAccess(_) => matches!(choice, Choice::RejectOnce | Choice::RejectAlways),
         _ => false,
     }
 }
 
-/// What a task remembers of offers. An answer counts for the task at once, whether or not its standing rule is kept
-/// already.
+/// Memory of a task's offers. An answer counts for the task at once, whether or not its standing rule is kept already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OfferMemory {
     /// The user wants to be asked about each command.
     declines_confined: bool,
-    /// What the sandbox withheld from commands the last time they ran, by the identity of the call.
+    /// Access that the sandbox withheld from commands at their last run, by the identity of the call.
     withheld: BTreeMap<Digest, SandboxAccess>,
-    /// What the user has declined to grant.
+    /// Access that the user has declined to grant.
     declined: SandboxAccess,
 }
 
@@ -147,12 +208,12 @@ impl OfferMemory {
         };
     }
 
-    /// What the user has declined to grant.
+    /// Returns the access that the user has declined to grant.
     pub(in crate::engine) fn declined(&self) -> &SandboxAccess {
         &self.declined
     }
 
-    /// What the gate has to know of them.
+    /// Returns the offers as the gate has to know them.
     pub(in crate::engine) fn for_gate(&self, call: &ToolCall) -> Offers<'_> {
         let withheld = self.withheld.get(&identity(call));
         // A commit is not made a second time, so whatever makes one may be asked about.

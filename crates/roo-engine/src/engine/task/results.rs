@@ -25,10 +25,19 @@ pub(super) fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) ->
 pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {
     let summary = summary(&text);
     let result = result_of(call, status, text, vec![]);
-    Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None, saves: None, withheld: None }
+    Event::ToolFinished {
+        summary,
+        result,
+        seen: vec![],
+        mistake,
+        ends: None,
+        saves: None,
+        withheld: None,
+        exit_code: None,
+    }
 }
 
-/// What people are told of a text for the model: its first sentence, as the rest says what to do next.
+/// Summarises a text for the model for people: its first sentence, as the rest says what to do next.
 pub(super) fn summary(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.split_inclusive(". ").next().unwrap_or_default().trim_end().to_owned()
@@ -40,7 +49,7 @@ pub(super) fn result_of(
     text: String,
     images: Vec<String>,
 ) -> ToolResult {
-    let subject = roo_catalog::parse(call).map(|call| call.subject()).unwrap_or_default();
+    let subject = call.subject();
     let text = call.with_note(text);
     ToolResult { call_id: call.id.clone(), name: call.name.clone(), subject, status, text, images }
 }
@@ -56,6 +65,7 @@ pub(super) fn answered(call: &ToolCall, text: &str, images: &[String], note: &st
         ends: None,
         saves: None,
         withheld: None,
+        exit_code: None,
     }
 }
 

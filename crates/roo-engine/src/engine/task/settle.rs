@@ -1,12 +1,12 @@
-//! What follows from the state alone, and which effect it calls for.
+//! Events that follow from the state alone, and the effect that it calls for.
 
 use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
     Counters, Effect, Phase, REFUSALS, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task,
-    effect_of, identity, may_mention, next_question,
+    identity, may_mention, next_question,
 };
 use crate::engine::event::{Ending, Event, ask_of};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
 use roo_model::prompts::replies;
 use roo_model::providers::Finish;
 use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus};
@@ -18,8 +18,8 @@ use roo_text::render;
 /// The longest name of what was refused, in characters.
 const DEED: usize = 80;
 
-/// What follows from the state alone, and from what the task's budget has spent: results, delivery of
-/// waiting messages, limits, the next request, corrections, the end. Called until nothing follows.
+/// Returns the events that follow from the state alone and from the spent budget: results, delivery of waiting
+/// messages, limits, the next request, corrections, the end. Called until nothing follows.
 pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
     if let Some(ending) = &task.ending {
         return conclude(task, ending);
@@ -65,7 +65,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     }
     for (index, call) in task.calls.iter().enumerate().skip(task.handled()) {
         events.push(if ran && index == task.handled() {
-            finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
+            finished(call, ToolStatus::Interrupted, replies::interrupted(call.effect()), false)
         } else if task.is_cancelling() {
             finished(call, ToolStatus::Skipped, replies::cancelled(), false)
         } else {
@@ -120,7 +120,7 @@ pub(super) fn before_gate(task: &Task) -> Vec<Event> {
     let Some(call) = task.current_call() else { return vec![] };
     let Counters { repeats, last_call, .. } = task.counters;
     let limit = task.limits.mistakes;
-    let delegates = ToolName::parse(&call.name) == Some(ToolName::NewTask);
+    let delegates = call.is_of(ToolName::NewTask);
     if !task.unknown_changes.is_empty() {
         vec![finished(call, ToolStatus::Skipped, replies::changes_unknown(), false)]
     } else if task.skip_rest {
@@ -136,18 +136,18 @@ pub(super) fn before_gate(task: &Task) -> Vec<Event> {
     }
 }
 
-/// Why a call has to wait for context that is not read or not saved.
+/// Returns the reason why a call has to wait for context that is not read or not saved.
 pub(super) fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
-    let tool = ToolName::parse(&call.name)?;
-    let goes_on =
-        tool == ToolName::NewTask || matches!(tool.spec().effect, ToolEffect::Write | ToolEffect::Execute);
+    let tool = call.tool()?;
+    let is = |name: ToolName| tool == ToolId::BuiltIn(name);
+    let changes = matches!(tool.effect(), ToolEffect::Write | ToolEffect::Execute | ToolEffect::External);
+    let goes_on = changes || is(ToolName::NewTask);
     if goes_on && !task.unread.is_empty() {
         return Some(replies::unread_context(&task.unread.iter().cloned().collect::<Vec<_>>()));
     }
     // Whether a write saves it after all is for the gate to say.
-    let must_save = task.unsaved.is_some()
-        && tool != ToolName::WriteToFile
-        && (goes_on || tool == ToolName::AttemptCompletion);
+    let must_save =
+        task.unsaved.is_some() && !is(ToolName::WriteToFile) && (goes_on || is(ToolName::AttemptCompletion));
     must_save.then(replies::save_first)
 }
 
@@ -180,7 +180,7 @@ pub fn wanted(task: &Task) -> Option<Effect> {
                 }),
                 Stage::Run { .. } => Some(Effect::RunTool {
                     call_id: call.id.clone(),
-                    mutating: effect_of(call) != ToolEffect::Read,
+                    mutating: call.effect() != ToolEffect::Read,
                 }),
                 Stage::SettleWrite { write, .. } => {
                     Some(Effect::SettleWrite { call_id: call.id.clone(), write: write.clone() })
@@ -196,13 +196,12 @@ pub fn wanted(task: &Task) -> Option<Effect> {
     }
 }
 
-/// What the user is asked where it is not known what commands changed.
+/// Returns the question to the user where changes of commands are not known.
 fn unknown_changes(task: &Task) -> Option<String> {
     let faults: Vec<String> = task.unknown_changes.iter().map(ToString::to_string).collect();
     (!faults.is_empty()).then(|| {
         format!(
-            "{} Look at the working tree, for example with `git status`, and put right what should not be there. Then let \
-             the task go on, or stop it.",
+            "{} Check the working tree, for example with `git status`, and undo what should not be there. Then let the task continue, or stop it.",
             faults.join(" ")
         )
     })
@@ -221,14 +220,16 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     let Counters { requests, mistakes, .. } = task.counters;
     let limits = &task.limits;
     if limits.mistakes > 0 && mistakes >= limits.mistakes {
-        let text =
-            format!("The model made {mistakes} mistakes in a row. Tell it how to go on, or stop the task.");
+        let text = format!(
+            "The model made {mistakes} mistakes in a row. Tell it how to continue, or stop the task."
+        );
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
-    if let Some((deed, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
-        let deed = render::one_line(deed, DEED);
-        let text =
-            format!("You have refused {deed} {count} times. Tell the model how to go on, or stop the task.");
+    if let Some((action, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
+        let action = render::one_line(action, DEED);
+        let text = format!(
+            "You have refused {action} {count} times. Tell the model how to continue, or stop the task."
+        );
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
     let RequestBudget { spent: Spending { requests: spent, cost_usd: cost }, asked } = budget();

@@ -6,11 +6,18 @@ mod user_hooks;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
+use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, RefusalRule};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, Verdict};
 use roo_protocol::ids::ApprovalId;
 use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
+
+/// Options as logs and clients name them.
+const ALLOW_ONCE: &str = "allow_once";
+const ALLOW_ALWAYS: &str = "allow_always";
+const ALLOW_EVERYWHERE: &str = "allow_everywhere";
+const REJECT_ONCE: &str = "reject_once";
+const REJECT_ALWAYS: &str = "reject_always";
 
 /// A task with its driver: folds what it decides and settles, as the actor does.
 struct Sim {
@@ -86,7 +93,7 @@ impl Sim {
         panic!("never settled: {:#?}", self.task);
     }
 
-    /// What it has spent since its budget last began anew. It is alone.
+    /// Returns the spending since the last reset of the budget. It is alone.
     fn budget(&self) -> RequestBudget {
         let reset = self.log.iter().rposition(|event| *event == Event::BudgetReset);
         let before = reset.map(|at| fold(&self.log[..=at]));
@@ -98,7 +105,7 @@ impl Sim {
         RequestBudget { spent, asked: false }
     }
 
-    /// What an input led to, and all that followed.
+    /// Applies an input, and returns all events that follow.
     fn input(&mut self, input: Input) -> Vec<Event> {
         let before = self.log.len();
         self.commit(decide(&self.task, input, NOW));
@@ -143,7 +150,7 @@ impl Sim {
     }
 
     fn deny(&mut self, mistake: bool) -> Vec<Event> {
-        let (rule, reason) = ("rule".into(), "That can't be done.".into());
+        let (rule, reason) = (RefusalRule::Outside, "That can't be done.".into());
         self.input(Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None }))
     }
 
@@ -193,7 +200,7 @@ impl Sim {
         }
     }
 
-    /// What waits to be heard.
+    /// Returns the queued messages.
     fn queue(&self) -> Vec<&str> {
         self.task.queue.iter().map(|item| item.text.as_str()).collect()
     }
@@ -308,6 +315,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         intent: None,
         background: None,
         fault: None,
+        exit_code: None,
     }
 }
 
@@ -346,7 +354,10 @@ mod offers {
 
     fn answers(sim: &Sim) -> Vec<(String, Option<(RuleScope, RuleVerdict)>)> {
         let approval = sim.approval();
-        let rule = |id: &str| NewRule::from_answer(approval, id).map(|rule| (rule.scope, rule.verdict));
+        let rule = |id: &str| {
+            let rule = NewRule::from_answer(approval, Choice::parse(id)?);
+            rule.map(|rule| (rule.scope, rule.verdict))
+        };
         approval.options.iter().map(|option| (option.id.clone(), rule(&option.id))).collect()
     }
 
@@ -457,7 +468,7 @@ mod unknown_changes {
         assert_eq!(sim.results()[1].0, ToolStatus::Skipped);
         let question = sim.task.question.as_ref().map(|question| question.text.as_str()).unwrap_or_default();
         assert!(
-            question.starts_with("What `make` changed is not known: src can't be read. Look at"),
+            question.starts_with("What `make` changed is not known: src can't be read. Check"),
             "{question}"
         );
         sim.killed();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::engine::task::{Effect, Gathered, Remedy, wanted};
-use crate::policy::{ModeChange, Plan, PlannedBranch, PlannedWrite, PolicyDecision};
+use crate::policy::{ModeChange, Plan, PlannedBranch, PlannedWrite, PolicyDecision, RefusalRule};
 use crate::tools::Outcome;
 use roo_catalog::{ToolCall, ToolProtocol};
 use roo_formats::config::Limits;
@@ -39,7 +39,7 @@ const LIMITS: Limits = Limits {
 struct Sim {
     tree: Tree,
     log: Vec<Record<Event>>,
-    /// How much of the log is known to be on disk.
+    /// Length of the log that is known to be on disk.
     durable: usize,
 }
 
@@ -125,7 +125,7 @@ impl Sim {
     }
 
     /// The model of a task answers with these calls.
-    fn says(&mut self, id: &TaskId, calls: &[Said]) {
+    fn says(&mut self, id: &TaskId, calls: &[ModelAnswer]) {
         for (index, said) in calls.iter().enumerate() {
             let block = said.block(self.log.len() + index);
             self.input(id, Input::ModelBlock { block, origin: "a/b".into() });
@@ -146,7 +146,7 @@ impl Sim {
     /// The model of a task delegates, and the gate allows it. The branches.
     fn delegates(&mut self, id: &TaskId, titles: &[&'static str]) -> Vec<TaskId> {
         let before = self.tree.tasks().len();
-        self.says(id, &titles.iter().map(|title| Said::Delegate(title)).collect::<Vec<_>>());
+        self.says(id, &titles.iter().map(|title| ModelAnswer::Delegate(title)).collect::<Vec<_>>());
         for _ in titles {
             self.allows(id);
         }
@@ -154,7 +154,7 @@ impl Sim {
     }
 
     fn completes(&mut self, id: &TaskId, result: &'static str) {
-        self.says(id, &[Said::Complete(result)]);
+        self.says(id, &[ModelAnswer::Complete(result)]);
         self.allows(id);
     }
 
@@ -170,7 +170,7 @@ impl Sim {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Said {
+enum ModelAnswer {
     Delegate(&'static str),
     Read,
     Command,
@@ -180,7 +180,7 @@ enum Said {
     Save,
 }
 
-impl Said {
+impl ModelAnswer {
     fn block(self, number: usize) -> Block {
         let (name, params) = match self {
             Self::Delegate(title) => ("new_task", json!({ "mode": "code", "message": title })),
@@ -280,7 +280,7 @@ fn results_come_back_in_the_order_of_the_calls() {
 #[test]
 fn calls_behind_a_delegation_are_not_run_and_keep_their_place() {
     let mut sim = Sim::new(LIMITS);
-    sim.says(&root(), &[Said::Delegate("A"), Said::Command, Said::Delegate("B")]);
+    sim.says(&root(), &[ModelAnswer::Delegate("A"), ModelAnswer::Command, ModelAnswer::Delegate("B")]);
     sim.allows(&root());
     sim.allows(&root());
     let ids = sim.ids();
@@ -294,7 +294,7 @@ fn calls_behind_a_delegation_are_not_run_and_keep_their_place() {
 fn a_branch_that_fails_or_is_cancelled_is_a_failed_result() {
     let mut sim = Sim::new(LIMITS);
     let branches = sim.delegates(&root(), &["A", "B"]);
-    sim.says(&branches[0], &[Said::GiveUp]);
+    sim.says(&branches[0], &[ModelAnswer::GiveUp]);
     sim.allows(&branches[0]);
     sim.input(&branches[1], Input::Cancel);
     let results = sim.results(&root());
@@ -322,13 +322,13 @@ fn the_commands_of_a_branch_are_its_parents_when_it_has_completed() {
     for completes in [true, false] {
         let mut sim = Sim::new(LIMITS);
         let branch = sim.delegates(&root(), &["A"]).remove(0);
-        sim.says(&branch, &[Said::Read]);
+        sim.says(&branch, &[ModelAnswer::Read]);
         sim.allows(&branch);
         let id = CommandId::new("cmd-9");
         let background = Some((id.clone(), "serve".to_owned()));
         sim.input(&branch, Input::ToolDone(Outcome { background, ..done() }));
         if completes {
-            sim.says(&branch, &[Said::Complete("Done.")]);
+            sim.says(&branch, &[ModelAnswer::Complete("Done.")]);
             sim.allows(&branch);
             assert!(sim.task(&branch).state().is_final());
             assert_eq!(sim.tree.owner_of(&id).map(|task| &task.id), Some(&root()));
@@ -350,7 +350,7 @@ fn the_same_subtask_is_not_begun_a_fourth_time() {
     let mut sim = Sim::new(Limits { branches: 64, mistakes: 0, ..LIMITS });
     let fail = |sim: &mut Sim| {
         let branches = sim.delegates(&root(), &["A"]);
-        sim.says(&branches[0], &[Said::GiveUp]);
+        sim.says(&branches[0], &[ModelAnswer::GiveUp]);
         sim.allows(&branches[0]);
     };
     (0..3).for_each(|_| fail(&mut sim));
@@ -362,7 +362,7 @@ fn the_same_subtask_is_not_begun_a_fourth_time() {
         &root(),
         Input::Send { text: "The key is mended.".into(), images: vec![], when: SendWhen::Now },
     );
-    sim.says(&root(), &[Said::Read]);
+    sim.says(&root(), &[ModelAnswer::Read]);
     sim.allows(&root());
     sim.input(&root(), Input::ToolDone(done()));
     assert_eq!(sim.delegates(&root(), &["A"]).len(), 1, "the user's word makes up for it");
@@ -373,7 +373,7 @@ fn depth_and_number_of_branches_have_their_limits() {
     let mut sim = Sim::new(Limits { depth: 2, branches: 4, ..LIMITS });
     let one = sim.delegates(&root(), &["A"]);
     let two = sim.delegates(&one[0], &["B"]);
-    sim.says(&two[0], &[Said::Delegate("C")]);
+    sim.says(&two[0], &[ModelAnswer::Delegate("C")]);
     sim.allows(&two[0]);
     let (status, text) = sim.results(&two[0]).pop().unwrap();
     assert_eq!(status, ToolStatus::Failed);
@@ -382,7 +382,7 @@ fn depth_and_number_of_branches_have_their_limits() {
     sim.delegates(&one[0], &["D"]);
     let last = sim.ids().pop().unwrap();
     sim.completes(&last, "d");
-    sim.says(&one[0], &[Said::Delegate("E")]);
+    sim.says(&one[0], &[ModelAnswer::Delegate("E")]);
     sim.allows(&one[0]);
     let (status, text) = sim.results(&one[0]).pop().unwrap();
     assert_eq!(status, ToolStatus::Failed);
@@ -393,11 +393,11 @@ fn depth_and_number_of_branches_have_their_limits() {
 fn all_branches_share_one_budget_and_one_answer_about_it() {
     let mut sim = Sim::new(Limits { requests: 3, ..LIMITS });
     let branches = sim.delegates(&root(), &["A", "B"]);
-    sim.says(&branches[0], &[Said::Command]);
+    sim.says(&branches[0], &[ModelAnswer::Command]);
     sim.allows(&branches[0]);
     sim.input(&branches[0], Input::ToolDone(done()));
     assert_eq!(sim.task(&branches[0]).state(), TaskState::Waiting);
-    sim.says(&branches[1], &[Said::Command]);
+    sim.says(&branches[1], &[ModelAnswer::Command]);
     sim.allows(&branches[1]);
     sim.input(&branches[1], Input::ToolDone(done()));
     assert_eq!(sim.task(&branches[1]).question, None, "the user is asked once");
@@ -413,7 +413,7 @@ fn all_branches_share_one_budget_and_one_answer_about_it() {
 fn whoever_wants_no_more_is_not_asked_again() {
     let mut sim = Sim::new(Limits { requests: 3, ..LIMITS });
     let branches = sim.delegates(&root(), &["A", "B"]);
-    sim.says(&branches[0], &[Said::Command]);
+    sim.says(&branches[0], &[ModelAnswer::Command]);
     sim.allows(&branches[0]);
     sim.input(&branches[0], Input::ToolDone(done()));
     let answer = Input::Answer { text: "Stop".into(), images: vec![], by: "anna".into() };
@@ -436,23 +436,23 @@ fn a_result_that_is_too_long_is_not_cut_but_sent_back() {
 #[test]
 fn context_files_are_read_before_anything_is_changed_run_or_delegated() {
     let mut sim = Sim::new(LIMITS);
-    sim.says(&root(), &[Said::Delegate("A")]);
+    sim.says(&root(), &[ModelAnswer::Delegate("A")]);
     let call = sim.tree.root().current_call().unwrap();
     let PolicyDecision::Allow { rule, reason, plan: Plan::Branch(mut plan) } = allow(call) else { panic!() };
     plan.delegation.context_files = vec![".roo/tasks/20250101-10-00-00000000/a.md".into()];
     sim.input(&root(), Input::Gated(PolicyDecision::Allow { rule, reason, plan: Plan::Branch(plan) }));
     let branch = sim.ids().pop().unwrap();
-    for early in [Said::Command, Said::Delegate("B")] {
+    for early in [ModelAnswer::Command, ModelAnswer::Delegate("B")] {
         sim.says(&branch, &[early]);
         let (status, text) = sim.results(&branch).pop().unwrap();
         assert_eq!(status, ToolStatus::Failed);
         assert!(text.contains("a.md"), "{text}");
     }
-    sim.says(&branch, &[Said::Read]);
+    sim.says(&branch, &[ModelAnswer::Read]);
     sim.allows(&branch);
     let seen = vec![(".roo/tasks/20250101-10-00-00000000/a.md".to_owned(), Some(Digest::of("a")))];
     sim.input(&branch, Input::ToolDone(Outcome { seen, ..done() }));
-    sim.says(&branch, &[Said::Command]);
+    sim.says(&branch, &[ModelAnswer::Command]);
     assert!(matches!(wanted(sim.task(&branch)), Some(Effect::Gate { .. })));
 }
 
@@ -460,10 +460,10 @@ fn context_files_are_read_before_anything_is_changed_run_or_delegated() {
 fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
     let mut sim = Sim::new(Limits { mistakes: 0, ..LIMITS });
     let fail = |sim: &mut Sim| {
-        sim.says(&root(), &[Said::Save]);
+        sim.says(&root(), &[ModelAnswer::Save]);
         let reason = "The disk is full.".to_owned();
         let deny = PolicyDecision::Deny {
-            rule: "protected".into(),
+            rule: RefusalRule::Protected,
             reason,
             mistake: false,
             saves: true,
@@ -473,11 +473,11 @@ fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
     };
     fail(&mut sim);
     assert!(sim.results(&root()).pop().unwrap().1.ends_with("Attempts left: 2."));
-    for other in [Said::Delegate("A"), Said::Command, Said::Complete("Done.")] {
+    for other in [ModelAnswer::Delegate("A"), ModelAnswer::Command, ModelAnswer::Complete("Done.")] {
         sim.says(&root(), &[other]);
         assert_eq!(sim.results(&root()).pop().unwrap().0, ToolStatus::Failed, "first it has to be saved");
     }
-    sim.says(&root(), &[Said::Save]);
+    sim.says(&root(), &[ModelAnswer::Save]);
     sim.allows(&root());
     sim.input(&root(), Input::ToolDone(done()));
     assert_eq!(sim.tree.root().unsaved, None, "that makes up for it");
@@ -532,13 +532,14 @@ fn done() -> Outcome {
         intent: None,
         background: None,
         fault: None,
+        exit_code: None,
     }
 }
 
-/// What happens next, to which task.
+/// Next step, and its task.
 #[derive(Clone, Debug)]
-enum Step {
-    /// What a task wants comes about, in this way.
+enum ScheduleStep {
+    /// The wanted effect of a task ends in this way.
     Fitting(Index, Fate),
     /// Something is reported that nobody may have asked for.
     Late(Index, Fate),
@@ -553,7 +554,7 @@ enum Step {
 
 #[derive(Clone, Debug)]
 struct Fate {
-    said: Vec<Said>,
+    said: Vec<ModelAnswer>,
     verdict: u8,
     fails: bool,
     stops: bool,
@@ -561,35 +562,35 @@ struct Fate {
 
 fn fate() -> impl Strategy<Value = Fate> {
     let said = prop_oneof![
-        3 => prop::collection::vec(select(vec!["A", "B", "C"]).prop_map(Said::Delegate), 1..4),
-        3 => select(vec![Said::Read, Said::Command, Said::Question, Said::Save]).prop_map(|said| vec![said]),
-        3 => select(vec![Said::Complete("Done."), Said::GiveUp]).prop_map(|said| vec![said]),
-        1 => Just(vec![Said::Read, Said::Delegate("D"), Said::Command, Said::Delegate("E")]),
+        3 => prop::collection::vec(select(vec!["A", "B", "C"]).prop_map(ModelAnswer::Delegate), 1..4),
+        3 => select(vec![ModelAnswer::Read, ModelAnswer::Command, ModelAnswer::Question, ModelAnswer::Save]).prop_map(|said| vec![said]),
+        3 => select(vec![ModelAnswer::Complete("Done."), ModelAnswer::GiveUp]).prop_map(|said| vec![said]),
+        1 => Just(vec![ModelAnswer::Read, ModelAnswer::Delegate("D"), ModelAnswer::Command, ModelAnswer::Delegate("E")]),
         1 => Just(vec![]),
     ];
     (said, 0..8_u8, prop::bool::weighted(0.1), prop::bool::weighted(0.2))
         .prop_map(|(said, verdict, fails, stops)| Fate { said, verdict, fails, stops })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ScheduleStep> {
     let index = any::<Index>;
     prop_oneof![
-        40 => (index(), fate()).prop_map(|(task, fate)| Step::Fitting(task, fate)),
-        2 => (index(), fate()).prop_map(|(task, fate)| Step::Late(task, fate)),
-        1 => index().prop_map(Step::Send),
-        1 => index().prop_map(Step::Cancel),
-        2 => index().prop_map(Step::Resume),
-        1 => index().prop_map(Step::Mode),
-        1 => index().prop_map(Step::Profile),
-        2 => index().prop_map(Step::Kill),
+        40 => (index(), fate()).prop_map(|(task, fate)| ScheduleStep::Fitting(task, fate)),
+        2 => (index(), fate()).prop_map(|(task, fate)| ScheduleStep::Late(task, fate)),
+        1 => index().prop_map(ScheduleStep::Send),
+        1 => index().prop_map(ScheduleStep::Cancel),
+        2 => index().prop_map(ScheduleStep::Resume),
+        1 => index().prop_map(ScheduleStep::Mode),
+        1 => index().prop_map(ScheduleStep::Profile),
+        2 => index().prop_map(ScheduleStep::Kill),
     ]
 }
 
 impl Sim {
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: ScheduleStep) {
         let ids = self.ids();
         match step {
-            Step::Fitting(task, fate) => {
+            ScheduleStep::Fitting(task, fate) => {
                 let open: Vec<TaskId> =
                     ids.into_iter().filter(|id| !self.task(id).state().is_final()).collect();
                 if open.is_empty() {
@@ -599,33 +600,33 @@ impl Sim {
                     self.fitting(task.get(&open), fate);
                 }
             }
-            Step::Late(task, fate) => {
+            ScheduleStep::Late(task, fate) => {
                 let id = task.get(&ids);
                 let fits = wanted(self.task(id));
                 if !matches!(fits, Some(Effect::RunTool { .. })) {
                     assert_eq!(self.input(id, Input::ToolDone(done())), 0, "nobody waits for it");
                 }
                 if !matches!(fits, Some(Effect::CallModel { .. })) {
-                    let block = fate.said.first().copied().unwrap_or(Said::Read).block(0);
+                    let block = fate.said.first().copied().unwrap_or(ModelAnswer::Read).block(0);
                     assert_eq!(self.input(id, Input::ModelBlock { block, origin: "a/b".into() }), 0);
                 }
             }
-            Step::Send(task) => {
+            ScheduleStep::Send(task) => {
                 let id = task.get(&ids).clone();
                 let send = Input::Send { text: "Listen.".into(), images: vec![], when: SendWhen::Now };
                 self.input(&id, send);
             }
-            Step::Cancel(task) => drop(self.input(&task.get(&ids).clone(), Input::Cancel)),
-            Step::Resume(task) => drop(self.input(&task.get(&ids).clone(), Input::Resume)),
-            Step::Mode(task) => {
+            ScheduleStep::Cancel(task) => drop(self.input(&task.get(&ids).clone(), Input::Cancel)),
+            ScheduleStep::Resume(task) => drop(self.input(&task.get(&ids).clone(), Input::Resume)),
+            ScheduleStep::Mode(task) => {
                 let mode = Some(("debug".to_owned(), "🪲".to_owned()));
                 self.input(&task.get(&ids).clone(), Input::Change(ModeChange { mode, profile: None }));
             }
-            Step::Profile(task) => {
+            ScheduleStep::Profile(task) => {
                 let profile = Some(("other".to_owned(), ToolProtocol::Xml));
                 self.input(&task.get(&ids).clone(), Input::Change(ModeChange { mode: None, profile }));
             }
-            Step::Kill(which) => {
+            ScheduleStep::Kill(which) => {
                 let lost = which.index(self.log.len() - self.durable + 1);
                 self.killed_at(self.log.len() - lost);
             }
@@ -633,7 +634,7 @@ impl Sim {
         self.check();
     }
 
-    /// What the task waits for comes about.
+    /// Ends the effect that the task waits for.
     fn fitting(&mut self, id: &TaskId, fate: Fate) {
         let task = self.task(id);
         if task.interrupted {
@@ -658,7 +659,7 @@ impl Sim {
                     let call = task.call_as_it_runs().unwrap().into_owned();
                     let decision = match fate.verdict {
                         0 => PolicyDecision::Deny {
-                            rule: "r".into(),
+                            rule: RefusalRule::Outside,
                             reason: "No.".into(),
                             mistake: true,
                             saves: fate.stops,
@@ -694,7 +695,7 @@ impl Sim {
         }
     }
 
-    /// What holds at any moment.
+    /// Checks the invariants of every moment.
     fn check(&self) {
         let tasks = self.tree.tasks();
         assert!(tasks.len() <= LIMITS.branches as usize, "too many branches");
@@ -715,7 +716,7 @@ impl Sim {
         }
     }
 
-    /// What holds of the whole log.
+    /// Checks the whole log.
     fn check_log(&self) {
         let mut ends: HashMap<&TaskId, u32> = HashMap::new();
         let mut results: HashMap<&ToolCallId, u32> = HashMap::new();
@@ -743,7 +744,8 @@ impl Sim {
 
     /// Leads every task to its end.
     fn finish(&mut self) {
-        let fate = Fate { said: vec![Said::Complete("Done.")], verdict: 7, fails: false, stops: false };
+        let fate =
+            Fate { said: vec![ModelAnswer::Complete("Done.")], verdict: 7, fails: false, stops: false };
         for _ in 0..600 {
             let open = |task: &&Task| !task.state().is_final();
             let Some(_) = self.tree.tasks().iter().find(open) else { return };
@@ -751,7 +753,7 @@ impl Sim {
                 if !self.task(&id).state().is_final() {
                     // What could not be saved comes first, or nothing else is accepted.
                     let said = match self.task(&id).unsaved {
-                        Some(_) => vec![Said::Save],
+                        Some(_) => vec![ModelAnswer::Save],
                         None => fate.said.clone(),
                     };
                     self.fitting(&id, Fate { said, ..fate.clone() });

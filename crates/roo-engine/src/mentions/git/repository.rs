@@ -19,7 +19,7 @@ const MOST_OBJECTS: usize = 16;
 /// The most entries of an object directory.
 const MOST_ENTRIES: usize = 10_000;
 
-/// What `git rev-parse` is asked, in the order of [`Repository::parse`].
+/// Questions for `git rev-parse`, in the order of [`Repository::parse`].
 pub(super) const QUESTIONS: &[&str] =
     &["rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel"];
 
@@ -27,9 +27,9 @@ pub(super) const QUESTIONS: &[&str] =
 pub(super) struct Repository {
     /// The workspace folder.
     root: PathBuf,
-    /// What belongs to one work tree.
+    /// Git directory of one work tree.
     directory: PathBuf,
-    /// What all its work trees share.
+    /// Git directory that all its work trees share.
     common: PathBuf,
     /// The top of the work tree.
     top: PathBuf,
@@ -55,15 +55,15 @@ impl Repository {
         if root.starts_with(&found.top) { Ok(found) } else { Err(GitError::Elsewhere) }
     }
 
-    /// Whether it is the workspace's own by its place, or by what it says of itself as a linked work tree.
+    /// Returns whether it is the workspace's own by its place, or by what it says of itself as a linked work tree.
     pub(super) fn is_own(&self) -> bool {
         let is_inside = self.directory.starts_with(&self.root) && self.common.starts_with(&self.root);
         let is_around = self.directory == self.common && self.directory == self.top.join(".git");
         is_inside || is_around || self.is_linked()
     }
 
-    /// Whether the common directory holds this work tree's, and that points back: no workspace can write
-    /// that for another repository.
+    /// Returns whether the common directory holds this work tree's, and that points back: no workspace can write that
+    /// for another repository.
     fn is_linked(&self) -> bool {
         let git_file = self.top.join(".git");
         self.directory.parent() == Some(&self.common.join("worktrees"))
@@ -71,7 +71,7 @@ impl Repository {
                 .is_ok_and(|path| path.is_some_and(|path| self.is_at(&path, &git_file)))
     }
 
-    /// Whether it is a submodule's whose configured work tree is where git found it.
+    /// Returns whether it is a submodule's whose configured work tree is where git found it.
     pub(super) fn is_submodule(&self, work_tree: &str) -> bool {
         self.directory == self.common && self.is_at(work_tree.as_bytes(), &self.top)
     }
@@ -81,7 +81,7 @@ impl Repository {
         self.directory.join("config")
     }
 
-    /// Whether a path, as a file of git's names it, is that place.
+    /// Returns whether a path, as a file of git's names it, is that place.
     fn is_at(&self, path: &[u8], place: &Path) -> bool {
         let path = path.strip_suffix(b"\n").unwrap_or(path);
         let path = self.directory.join(OsStr::from_bytes(path));
@@ -143,7 +143,7 @@ impl Repository {
     }
 }
 
-/// Where a line of `info/alternates` leads; none where git may read it as another path than it is. Git takes
+/// Returns the directory that a line of `info/alternates` names; none where git may read it as another path. Git takes
 /// `..` from the text, not from the disk, and quotes off.
 fn real_alternate(objects: &Path, line: &[u8]) -> Option<PathBuf> {
     let path = Path::new(OsStr::from_bytes(line));

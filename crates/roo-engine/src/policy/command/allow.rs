@@ -197,7 +197,9 @@ impl Command<'_> {
 
     /// Whether a word is what is looked for, whatever it looks like.
     fn is_sought(&self, index: usize) -> bool {
-        let is_searcher = options(&self.name).is_some_and(|known| known.recurses.is_some())
+        // Others that go through directories, such as `diff`, look for nothing: there `-e` takes no value.
+        let is_searcher = options(&self.name)
+            .is_some_and(|known| known.recurses.is_some() && known.script_options.is_some())
             || matches!(self.name.as_str(), "jq" | "tr" | "git");
         let is_given = index > 0 && matches!(self.words[index - 1].as_str(), "-e" | "--regexp");
         let takes_it = match self.name.as_str() {

@@ -12,6 +12,8 @@ use super::*;
 use crate::customization::Setup as CustomizationSetup;
 use crate::hooks::{HookContext as UserScene, HookSandbox, PermissionMode, UserHooks};
 use crate::policy::Native;
+use crate::server_tools::NoServerTools;
+use crate::tools::skill::Load;
 use roo_durable::reserve::Reserve;
 use roo_formats::config::{
     AutoApprove, CONTEXT_COMMAND, Directories, Execute, RunContext, SandboxLevel, SystemContext, ToolChoice,
@@ -93,6 +95,7 @@ impl Fixture {
                 workspace,
                 settings: Arc::new(settings),
                 customization: Arc::new(customization.unwrap()),
+                server_tools: Arc::new(NoServerTools),
             }),
             intent: None,
             within: vec![],
@@ -595,6 +598,15 @@ fn conversation_tools_need_no_permit() {
 }
 
 #[test]
+fn instructions_that_the_server_brings_are_free() {
+    let fixture = Fixture::new(&[]);
+    let task = |task: &str| json!({ "task": task });
+    fixture.expect("fetch_instructions", task("create_mode"), "allow instructions");
+    fixture.expect("fetch_instructions", task("create_mcp_server"), "allow instructions");
+    fixture.expect("fetch_instructions", task("release"), "deny parameters");
+}
+
+#[test]
 fn skills_of_the_mode_are_loaded_without_asking() {
     let fixture = Fixture::new(&[]);
     let params = json!({ "name": "create_mode", "args": "a reviewer" });
@@ -604,7 +616,7 @@ fn skills_of_the_mode_are_loaded_without_asking() {
 
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let permit = runtime.block_on(fixture.judge("skill", params)).permit.unwrap();
-    let Action::Skill { skill, arguments } = permit.consume() else { panic!("another action") };
+    let Load { skill, arguments } = permit.into_action().unwrap();
     assert_eq!((skill.name.as_str(), arguments.as_deref()), ("create-mode", Some("a reviewer")));
 }
 
@@ -614,8 +626,7 @@ fn steps_of_the_workflow_are_answered_and_not_run() {
     let native = |fixture: &Fixture, params: Value| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let decision = runtime.block_on(fixture.judge("execute_command", params));
-        let Action::Native(native) = decision.permit.unwrap().consume() else { panic!("something runs") };
-        native
+        decision.permit.unwrap().into_action::<Native>().expect("something runs")
     };
     let run = |command: &str| json!({ "command": command });
     let own = ".roo/tasks/20260102-03-04-abcdef01";
@@ -654,7 +665,7 @@ fn the_command_for_the_system_context_runs_where_the_user_wants_that() {
 mod delegation {
     use super::*;
     use crate::policy::PlannedBranch;
-    use roo_formats::config::{Profile, Provider};
+    use roo_formats::config::Profile;
 
     const OWN: &str = ".roo/tasks/20260102-03-04-abcdef01";
 
@@ -662,7 +673,7 @@ mod delegation {
     fn in_mode(mode: &'static str, files: &[(&str, &str)]) -> Fixture {
         let mut fixture = Fixture { mode, ..Fixture::new(files) };
         let profile: Profile = serde_json::from_value(json!({ "provider": "scripted" })).unwrap();
-        assert_eq!(profile.provider, Provider::Scripted);
+        assert!(profile.plays_script());
         fixture.set(|settings| {
             settings.profiles = ["default", "other"].map(|name| (name.to_owned(), profile.clone())).into();
         });
@@ -877,6 +888,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("switch_mode", json!({ "mode_slug": "ask", "reason": "x" })),
         ("new_task", json!({ "mode": "debug", "message": "x" })),
         ("skill", json!({ "skill": "create-mode" })),
+        ("fetch_instructions", json!({ "task": "create_mode" })),
         ("execute_command", json!({ "command": "ls" })),
         ("request_scope_expansion", json!({ "patterns": ["x"], "reason": "y" })),
         ("read_command_output", json!({ "command_id": "cmd-12" })),
@@ -889,8 +901,8 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
     fixture.set(|settings| settings.intents.require = roo_formats::config::RequireIntent::All);
     let covered: BTreeSet<&str> = calls.iter().map(|(tool, _)| *tool).collect();
     let mode = Modes::built_in();
-    for tool in mode.find("code").unwrap().tools().into_iter().filter(|tool| !tool.precedes_intent()) {
-        let is_edit = tool.spec().effect == Effect::Write;
+    for tool in mode.find("code").unwrap().tools().into_iter().filter(|tool| !tool.spec().precedes_intent) {
+        let is_edit = tool.spec().effect == roo_catalog::Effect::Write;
         assert!(is_edit || covered.contains(tool.as_str()), "{tool} is not tried");
     }
     for (tool, params) in calls.clone() {
@@ -920,7 +932,7 @@ fn an_intent_is_selected_by_an_id_that_is_active() {
         let reason = select(id, "deny intent");
         assert!(reason.starts_with("You must cite a valid active Intent ID."), "{reason}");
     }
-    assert!(select("INT-004", "deny intent").contains("`..` has no place"), "why it is not valid");
+    assert!(select("INT-004", "deny intent").contains("it must not contain `..`"), "why it is not valid");
     fs::write(fixture.root().join(".intentignore"), "# not yet\nINT-001\n").unwrap();
     assert!(select("INT-001", "deny intent").contains(".intentignore"));
 }

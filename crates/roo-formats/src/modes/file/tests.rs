@@ -38,7 +38,7 @@ fn parse(text: &str) -> ParsedModes {
     ParsedModes::parse(text, Source::Project).unwrap()
 }
 
-/// What is wrong, each with its line.
+/// Returns the problems, each with its line.
 fn problems(text: &str) -> Vec<String> {
     let problems = match ParsedModes::parse(text, Source::Project) {
         Ok(parsed) => parsed.problems,
@@ -103,16 +103,16 @@ fn every_mistake_is_told_at_its_line() {
     let with = |from: &str, to: &str| problems(&one(&fine.replace(from, to)));
     for (from, to, expected) in [
         ("slug: a\n", "", "2: the mode lacks `slug`"),
-        ("slug: a", "slug: __proto__", "2: the slug '__proto__' may have"),
-        ("slug: a", "slug: 12", "2: `slug` must be a text"),
+        ("slug: a", "slug: __proto__", "2: the slug '__proto__' may contain"),
+        ("slug: a", "slug: 12", "2: `slug` must be a string"),
         ("name: A", "name: ''", "3: `name` must not be empty"),
-        ("name: A", "name: [A]", "3: `name` must be a text"),
+        ("name: A", "name: [A]", "3: `name` must be a string"),
         ("roleDefinition: B", "roleDefinition: '  '", "4: `roleDefinition` must not be empty"),
         ("roleDefinition: B\n", "", "2: the mode lacks `roleDefinition`"),
         ("\ngroups: [read]", "", "2: the mode lacks `groups`"),
         ("groups: [read]", "groups: read", "5: `groups` must be a list"),
         ("groups: [read]", "groups:\n- read\n- poems", "7: there is no group 'poems'"),
-        ("groups: [read]", "groups:\n- read\n- read", "7: the group 'read' is there twice"),
+        ("groups: [read]", "groups:\n- read\n- read", "7: duplicate group 'read'"),
         ("groups: [read]", "groups:\n- 7", "6: expected the name of a group"),
         ("groups: [read]", "groups:\n- [edit, x]", "6: expected a group and its options"),
         (
@@ -134,7 +134,7 @@ fn every_mistake_is_told_at_its_line() {
         ("- a\n", "0: expected `customModes:`"),
         ("customModes:\n  - slug: [\n", "did not find expected"),
         ("customModes:\n\t- slug: a\n", "2: "),
-        ("customModes: []\ncustomModes: []\n", "2: the key 'customModes' is there twice"),
+        ("customModes: []\ncustomModes: []\n", "2: duplicate key 'customModes'"),
         ("customModes:\n  - text\n", "2: expected a mode"),
     ] {
         let found = problems(text);
@@ -148,7 +148,7 @@ fn a_wrong_mode_leaves_the_others() {
     let parsed = parse(&text);
     assert_eq!(parsed.modes.len(), 2);
     assert_eq!(parsed.modes[1].name, "Writer");
-    assert!(parsed.problems[0].message.contains("'docs' is there twice"));
+    assert!(parsed.problems[0].message.contains("duplicate slug 'docs'"));
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn what_means_nothing_is_a_warning() {
     assert_eq!(
         problems(&text),
         [
-            "7: fileRegex limits the group edit only; here it has no effect",
-            "5: `colour` means nothing and is ignored"
+            "7: fileRegex applies only to the group edit; it has no effect here",
+            "5: unknown key `colour`, ignored"
         ]
     );
 }
@@ -220,7 +220,7 @@ fn bomb(start: &str) -> String {
     })
 }
 
-/// What this thread has worked, however busy the machine is with others.
+/// Returns the processor time of this thread, independent of the machine's load.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
@@ -267,7 +267,11 @@ fn what_cannot_be_seen_is_left_out_of_texts_and_told() {
     let slug = one("slug: \"co\u{e0041}de\"\nname: A\nroleDefinition: B\ngroups: []");
     assert!(problems(&slug)[0].starts_with("2: the slug 'co<U+E0041>de'"), "{:?}", problems(&slug));
     let pattern = one("slug: a\nname: A\nroleDefinition: B\ngroups: [[edit, {fileRegex: \"a\u{e0041}\"}]]");
-    assert!(problems(&pattern)[0].starts_with("5: the pattern holds characters"), "{:?}", problems(&pattern));
+    assert!(
+        problems(&pattern)[0].starts_with("5: the pattern contains invisible characters"),
+        "{:?}",
+        problems(&pattern)
+    );
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Where a call ends whose value holds closing tags.
+//! End of a call whose value holds closing tags.
 //!
 //! `</content></write_to_file>` ends a call, and may stand in the file that the call writes. So the end of a call that
 //! changes something is only presumed: what follows is held back until the answer ends, and its tags decide. Where
 //! they can't, the call has a problem. No value is cut short.
 
-use super::{Call, Fence, Form, Head, Markup, State, Text};
+use super::{CallSyntax, Fence, Head, Markup, OpenCall, ParserState, Text};
 use crate::parser::lexer::{Lexer, Tag, Token};
 use crate::parser::{Block, Update};
 use roo_catalog::Effect;
@@ -26,8 +26,9 @@ impl Quotes {
     /// Returns whether a call has been opened whose closing tag would be that of `like`.
     pub(super) fn tag(&mut self, tag: Tag<'_>, like: &Head) -> bool {
         let opened = self.head.take().is_some_and(|head| head.parameter(tag).is_some());
-        let same =
-            |head: &Head| head.form == like.form && (like.form == Form::Invoke || head.tool == like.tool);
+        let same = |head: &Head| {
+            head.form == like.form && (like.form == CallSyntax::Invoke || head.tool == like.tool)
+        };
         self.head = Head::of(tag).filter(same);
         opened
     }
@@ -35,27 +36,27 @@ impl Quotes {
 
 /// A call that has presumably ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct PresumedEnd {
     /// Its last parameter is still open.
-    call: Box<Call>,
+    call: Box<OpenCall>,
     /// All that was sent since the closing tag of that parameter.
     raw: String,
-    end: End,
+    end: CallEnd,
     nesting: Nesting,
     quotes: Quotes,
     /// The closing tag of a parameter, if nothing but white space has followed.
     closing: Option<Closing>,
     fence: Option<Fence>,
     wrapped: bool,
-    /// What follows the end, read as the rest of the answer.
+    /// Text after the end, read as the rest of the answer.
     text: Text,
-    state: State,
+    state: ParserState,
     updates: Vec<Update>,
 }
 
-/// Where a call ends in [`Ended::raw`].
+/// End of a call in [`PresumedEnd::raw`].
 #[derive(Clone, Copy, Debug)]
-struct End {
+struct CallEnd {
     /// Up to here its last parameter goes on.
     value: usize,
     /// From here on it is the rest of the answer.
@@ -65,11 +66,11 @@ struct End {
 #[derive(Clone, Copy, Debug)]
 struct Closing {
     at: usize,
-    /// Whether it is that of the call's last parameter.
+    /// True if it is that of the call's last parameter.
     last: bool,
 }
 
-/// How the ends that came fit the calls that were opened.
+/// Match of the ends that came with the calls that were opened.
 #[derive(Clone, Copy, Debug)]
 enum Nesting {
     /// The value has opened so many calls more than have ended.
@@ -80,12 +81,12 @@ enum Nesting {
         opened: bool,
     },
     /// There are more ends than calls, and no call was opened after the first one: the value may go on to the last.
-    Surplus(End),
+    Surplus(CallEnd),
     Unclear,
 }
 
-/// What the end of the answer tells about a presumed end.
-enum Verdict {
+/// Judgement of a presumed end at the end of the answer.
+enum EndVerdict {
     /// The call has ended, and what follows was read.
     Ended,
     /// The call has ended, and nothing follows.
@@ -93,9 +94,9 @@ enum Verdict {
     Unclear,
 }
 
-impl Ended {
+impl PresumedEnd {
     /// Presumes that this tag ends the call. Gives back a call whose end can't be doubted.
-    pub(super) fn new(call: Box<Call>, tag: Tag<'_>, around: &Text) -> Result<Self, Box<Call>> {
+    pub(super) fn new(call: Box<OpenCall>, tag: Tag<'_>, around: &Text) -> Result<Self, Box<OpenCall>> {
         if call.parameter.is_none() || !changes_something(&call) {
             return Err(call);
         }
@@ -108,14 +109,14 @@ impl Ended {
         Ok(Self {
             call,
             raw: tag.raw.to_owned(),
-            end: End { value: 0, rest: tag.raw.len() },
+            end: CallEnd { value: 0, rest: tag.raw.len() },
             nesting,
             quotes: Quotes::default(),
             closing: None,
             fence,
             wrapped,
             text: Text { fence, wrapped, ..Text::new() },
-            state: State::Text,
+            state: ParserState::Text,
             updates: Vec::new(),
         })
     }
@@ -153,7 +154,7 @@ impl Ended {
     }
 
     fn another_end(&mut self, closing: Closing) {
-        let end = End { value: closing.at, rest: self.raw.len() };
+        let end = CallEnd { value: closing.at, rest: self.raw.len() };
         self.nesting = match self.nesting {
             Nesting::Within(1) if closing.last => {
                 self.end = end;
@@ -168,15 +169,15 @@ impl Ended {
         };
     }
 
-    /// Whether another call has begun that changes something, and this one ended before.
+    /// Returns whether another call has begun that changes something, and this one ended before.
     pub(super) fn is_followed(&self) -> bool {
-        let State::Call(call) = &self.state else { return false };
+        let ParserState::Call(call) = &self.state else { return false };
         let is_certain = call.parameter.is_some() && !call.loose;
         is_certain && changes_something(call) && matches!(self.nesting, Nesting::Behind { .. })
     }
 
     /// Ends the call where it presumably does. Returns what is open after it.
-    pub(super) fn end(mut self, out: &mut Vec<Update>) -> (Text, State) {
+    pub(super) fn end(mut self, out: &mut Vec<Update>) -> (Text, ParserState) {
         if let Some(parameter) = self.call.parameter.as_mut().filter(|_| self.end.value > 0) {
             parameter.keep_closing(out);
             parameter.show(self.raw.get(..self.end.value).unwrap_or_default(), out);
@@ -195,9 +196,9 @@ impl Ended {
         complete: bool,
         mut before: Vec<Update>,
         out: &mut Vec<Update>,
-    ) -> (Text, State) {
+    ) -> (Text, ParserState) {
         let verdict = self.verdict(lexer.held(), complete, before.is_empty());
-        if let Verdict::Unclear = verdict {
+        if let EndVerdict::Unclear = verdict {
             let unclear = self.problem();
             // What follows may be a part of the calls before, too.
             refuse(&mut before, &unclear);
@@ -207,34 +208,36 @@ impl Ended {
             let mut text = Text::new();
             text.show(&self.raw, out);
             text.show(&lexer.take_held(), out);
-            return (text, State::Text);
+            return (text, ParserState::Text);
         }
         out.append(&mut before);
-        if let Verdict::EndedLast = verdict {
+        if let EndVerdict::EndedLast = verdict {
             lexer.take_held();
             self.updates.clear();
-            (self.text, self.state) = (Text::new(), State::Text);
+            (self.text, self.state) = (Text::new(), ParserState::Text);
         }
         self.end(out)
     }
 
-    fn verdict(&mut self, held: &str, complete: bool, first: bool) -> Verdict {
+    fn verdict(&mut self, held: &str, complete: bool, first: bool) -> EndVerdict {
         match self.nesting {
-            Nesting::Behind { .. } if complete => Verdict::Ended,
+            Nesting::Behind { .. } if complete => EndVerdict::Ended,
             // Of a cut answer, more of the value may be missing.
-            Nesting::Behind { .. } | Nesting::Within(_) if self.is_last(self.end, held) => Verdict::EndedLast,
+            Nesting::Behind { .. } | Nesting::Within(_) if self.is_last(self.end, held) => {
+                EndVerdict::EndedLast
+            }
             Nesting::Surplus(last)
                 if complete && first && self.is_last(last, held) && self.is_one_value(last) =>
             {
                 self.end = last;
-                Verdict::EndedLast
+                EndVerdict::EndedLast
             }
-            _ => Verdict::Unclear,
+            _ => EndVerdict::Unclear,
         }
     }
 
-    /// Whether nothing follows this end but what closes the fence and the wrapper around the call.
-    fn is_last(&self, end: End, held: &str) -> bool {
+    /// Returns whether nothing follows this end but what closes the fence and the wrapper around the call.
+    fn is_last(&self, end: CallEnd, held: &str) -> bool {
         let rest = self.raw.get(end.rest..).unwrap_or_default();
         work::add(rest.len());
         let rest = format!("{rest}{held}");
@@ -252,12 +255,12 @@ impl Ended {
         }
     }
 
-    /// Whether all up to this end can be one value: no other parameter ends in it that doesn't begin in it.
-    fn is_one_value(&self, end: End) -> bool {
+    /// Returns whether all up to this end can be one value: no other parameter ends in it that doesn't begin in it.
+    fn is_one_value(&self, end: CallEnd) -> bool {
         let value = self.raw.get(..end.value).unwrap_or_default();
         let mut open: Vec<(&str, usize)> = match self.call.head.form {
-            Form::Tool => self.call.params.keys().map(|name| (name.as_str(), 0)).collect(),
-            Form::Invoke => vec![("parameter", 0)],
+            CallSyntax::Tool => self.call.params.keys().map(|name| (name.as_str(), 0)).collect(),
+            CallSyntax::Invoke => vec![("parameter", 0)],
         };
         let mut balanced = true;
         Lexer::new().push(value, |token| {
@@ -283,8 +286,8 @@ impl Ended {
     }
 }
 
-/// Whether this is a call that the answer should end with.
-fn changes_something(call: &Call) -> bool {
+/// Returns whether this is a call that the answer should end with.
+fn changes_something(call: &OpenCall) -> bool {
     call.head.tool.spec().effect != Effect::Read
 }
 

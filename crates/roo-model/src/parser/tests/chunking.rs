@@ -40,8 +40,8 @@ fn characters(text: &str) -> Vec<StreamEvent> {
     text.chars().map(|character| StreamEvent::Text(character.into())).collect()
 }
 
-/// Whether the grammar can carry this content: no closing tag in it ends it, and its last CR does not
-/// make a CRLF of the LF before the closing tag.
+/// Returns whether the grammar can carry this content: no closing tag in it ends it, and its last CR does not make a
+/// CRLF of the LF before the closing tag.
 fn is_carried(content: &str) -> bool {
     let ends = content.match_indices("</content").any(|(at, tag)| {
         let rest = content[at + tag.len()..].trim_start();

@@ -33,7 +33,7 @@ fn read(events: Vec<StreamEvent>) -> Vec<Block> {
     closed(out)
 }
 
-/// What is wrong with a call with these arguments.
+/// Returns the problem of a call with these arguments.
 fn problem(json: &str) -> Option<String> {
     match read(vec![start(0, "1", "t"), arguments(0, json), end(0)]).remove(0) {
         Block::Call { problem, .. } => problem,

@@ -1,4 +1,4 @@
-//! What a mode that delegates is told: how its subtasks ended, and why one could not begin.
+//! Replies to a mode that delegates: how its subtasks ended, and why one could not begin.
 
 use std::borrow::Cow;
 
@@ -142,7 +142,7 @@ fn shown(title: &str) -> String {
     format!("\"{}\"", untrusted(&one_line(title, TITLE)))
 }
 
-/// What another agent says, set off and without power.
+/// Formats the words of another agent, set off and without authority.
 fn report(text: &str) -> String {
     match text.trim() {
         "" => "It said nothing.".to_owned(),

@@ -86,17 +86,17 @@ impl ExactValues {
     }
 
     /// Finds the longest value with which a text begins.
-    fn at(&self, text: &[u8], last: bool) -> Found<'_> {
+    fn at(&self, text: &[u8], last: bool) -> ValueMatch<'_> {
         let candidates = text.first_chunk().and_then(|head| self.by_head.get(head));
         for candidate in candidates.into_iter().flatten() {
             if text.starts_with(&candidate.value) {
-                return Found::Value(candidate);
+                return ValueMatch::Value(candidate);
             }
             if !last && candidate.value.starts_with(text) {
-                return Found::Unknown;
+                return ValueMatch::Unknown;
             }
         }
-        Found::Nothing
+        ValueMatch::Nothing
     }
 }
 
@@ -110,7 +110,7 @@ fn unquoted(value: &str) -> &str {
     value.split_once(" #").map_or(value, |(content, _)| content.trim_end())
 }
 
-enum Found<'a> {
+enum ValueMatch<'a> {
     Value(&'a Value),
     Nothing,
     Unknown,
@@ -123,7 +123,7 @@ pub(super) struct ExactScanner {
     heads: Anchors,
     /// The possible beginning of a value.
     pending: Vec<u8>,
-    /// Whether line ends are kept that are masked.
+    /// True if line ends are kept that are masked.
     keeps_lines: bool,
 }
 
@@ -166,18 +166,18 @@ impl ExactScanner {
                 break;
             }
             match self.values.at(text, last) {
-                Found::Value(found) => {
+                ValueMatch::Value(found) => {
                     decided.extend_from_slice(format!("[masked: {}]", found.name).as_bytes());
                     let lines = found.value.iter().filter(|byte| self.keeps_lines && **byte == b'\n');
                     decided.extend(lines);
                     text = text.get(found.value.len()..).unwrap_or_default();
                 }
-                Found::Nothing => {
+                ValueMatch::Nothing => {
                     let (byte, rest) = text.split_at(1.min(text.len()));
                     decided.extend_from_slice(byte);
                     text = rest;
                 }
-                Found::Unknown => break,
+                ValueMatch::Unknown => break,
             }
         }
         let left = text.len();

@@ -31,12 +31,12 @@ pub(super) fn begin(candidate: &Candidate<'_>) -> Result<Option<Secret<'static>>
     }
     let begin = cursor.at();
     Ok(match part(&mut cursor)? {
-        Part::Line => Some(Secret {
+        KeyPart::Line => Some(Secret {
             mask: begin..cursor.at(),
             name: "private key",
             then: AfterMask::Key { in_line: true },
         }),
-        Part::Other => None,
+        KeyPart::Other => None,
     })
 }
 
@@ -50,29 +50,29 @@ pub(super) fn next(text: &[u8], in_line: bool, last: bool) -> Result<Option<usiz
         }
     }
     Ok(match part(&mut cursor)? {
-        Part::Line => Some(cursor.at()),
-        Part::Other => None,
+        KeyPart::Line => Some(cursor.at()),
+        KeyPart::Other => None,
     })
 }
 
-enum Part {
+enum KeyPart {
     /// A line of the key, or the beginning of a long one.
     Line,
     Other,
 }
 
 /// Reads the next line of a key and the gap in front of it.
-fn part(cursor: &mut Cursor<'_>) -> Result<Part, Incomplete> {
+fn part(cursor: &mut Cursor<'_>) -> Result<KeyPart, Incomplete> {
     let begin = cursor.at();
     loop {
         gap(cursor)?;
         let from = cursor.at();
         if from - begin > 2 * (GAP + HEADER) {
-            return Ok(Part::Other);
+            return Ok(KeyPart::Other);
         }
         let count = cursor.run(LINE, is_content)?;
         if count == LINE {
-            return Ok(Part::Line);
+            return Ok(KeyPart::Line);
         }
         let found = cursor.since(from).to_vec();
         let next = cursor.peek()?;
@@ -88,7 +88,7 @@ fn part(cursor: &mut Cursor<'_>) -> Result<Part, Incomplete> {
         let mut ahead = cursor.clone();
         gap(&mut ahead)?;
         let is_last = count > 0 && (found.ends_with(b"=") || ahead.literal(END)? || found.starts_with(b"="));
-        return Ok(if is_last { Part::Line } else { Part::Other });
+        return Ok(if is_last { KeyPart::Line } else { KeyPart::Other });
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::{ExactValues, Redactor};
 
-/// What every mask begins with; its name and `]` follow.
+/// Beginning of every mask; its name and `]` follow.
 const BEGIN: &str = "[masked: ";
 /// The longest name of a mask, in bytes.
 const NAME: usize = 80;
 
-/// What is masked in texts of files.
+/// Mask for secrets in texts of files.
 #[derive(Clone, Debug, Default)]
 pub struct TextMask {
     /// None if nothing is to be masked.

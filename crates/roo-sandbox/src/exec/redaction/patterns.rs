@@ -149,7 +149,7 @@ pub(super) struct PatternScanner {
     /// The length of `pending` from which it is examined again.
     again_at: usize,
     masked: bool,
-    /// Whether line ends are kept that are masked.
+    /// True if line ends are kept that are masked.
     keeps_lines: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is masked, what passes, and that neither depends on how a text is cut.
+//! Tests of masked and unmasked texts, independent of how a text is cut.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn redacted(text: &str, exact: &Arc<ExactValues>, size: usize) -> String {
     found + &redactor.finish()
 }
 
-/// What becomes of a text, in any pieces.
+/// Checks the redaction of a text, in any pieces.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let none = Arc::default();

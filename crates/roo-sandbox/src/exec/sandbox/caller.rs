@@ -1,4 +1,4 @@
-//! What the arguments of a system call mean where its caller is: its memory, its paths and its file descriptors.
+//! Resolution of system call arguments in the place of their caller: its memory, its paths and its file descriptors.
 //!
 //! Paths are resolved once. What comes back are handles, on which a [`super::supervisor`] carries out the call, so that
 //! nothing the caller does meanwhile to its memory or to names makes it another one.
@@ -25,7 +25,7 @@ use super::journal::path_of;
 const LONGEST_PATH: usize = 4096;
 /// A read of another process's memory ends at the end of a page that is not there, so it goes page by page.
 const PAGE: usize = 4096;
-/// How many links the kernel follows in one path.
+/// Number of links the kernel follows in one path.
 const MOST_LINKS: usize = 40;
 
 /// A thread that waits for the answer to a system call.
@@ -34,43 +34,43 @@ pub(super) struct Caller(pub i32);
 
 /// A path as it was given: from a directory of its own.
 pub(super) struct Named {
-    directory: Directory,
+    directory: BaseDirectory,
     path: Vec<u8>,
     resolve: ResolveFlags,
 }
 
-enum Directory {
+enum BaseDirectory {
     /// A file descriptor of the caller, or `AT_FDCWD`.
     Descriptor(i32),
     Handle(OwnedFd),
 }
 
 /// A name in a directory.
-pub(super) struct Entry {
+pub(super) struct DirectoryEntry {
     pub directory: OwnedFd,
     pub name: OsString,
     /// Through no link but, perhaps, the last name.
     pub path: PathBuf,
-    /// What is there, the link itself where it is one.
-    pub there: Option<Found>,
+    /// Existing file, the link itself where it is one.
+    pub there: Option<ResolvedFile>,
 }
 
 /// Something that exists.
-pub(super) struct Found {
+pub(super) struct ResolvedFile {
     /// Through no link.
     pub path: PathBuf,
     pub handle: OwnedFd,
     pub stat: Stat,
 }
 
-/// Where a path leads that is to be opened.
+/// Target of a path that is to be opened.
 pub(super) enum Target {
-    Existing(Found),
+    Existing(ResolvedFile),
     /// Nothing is there, and this is where it would be made.
-    Missing(Entry),
+    Missing(DirectoryEntry),
 }
 
-/// Why a path was not resolved.
+/// Reasons why a path was not resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unresolved {
     /// So the call fails.
@@ -87,10 +87,10 @@ impl From<Errno> for Unresolved {
 
 impl Named {
     pub(super) fn new(directory: i32, path: Vec<u8>) -> Self {
-        Self { directory: Directory::Descriptor(directory), path, resolve: ResolveFlags::empty() }
+        Self { directory: BaseDirectory::Descriptor(directory), path, resolve: ResolveFlags::empty() }
     }
 
-    /// Whether it can only name a directory.
+    /// Returns whether it can only name a directory.
     pub(super) fn is_of_directory(&self) -> bool {
         self.path.ends_with(b"/")
     }
@@ -101,7 +101,7 @@ impl Named {
     }
 }
 
-impl Found {
+impl ResolvedFile {
     pub(super) fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
@@ -115,8 +115,8 @@ impl Found {
         format!("/proc/self/fd/{}", self.handle.as_raw_fd())
     }
 
-    /// Whether the kernel has the same path for a place as this one. Otherwise what is found there would not be known as
-    /// a part of it.
+    /// Returns whether the kernel has the same path for a place as this one. Otherwise what is found there would not be
+    /// known as a part of it.
     pub(super) fn is_named_as_it_is(place: &Path) -> bool {
         let handle = openat(CWD, place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         handle.is_ok_and(|handle| Self::of(handle).is_ok_and(|found| found.path == place))
@@ -141,7 +141,7 @@ impl Found {
         is_shared.then_some((self.stat.st_dev as u64, self.stat.st_ino as u64))
     }
 
-    /// Whether it is in no directory, as pipes between programs.
+    /// Returns whether it is in no directory, as pipes between programs.
     pub(super) fn is_nameless(&self) -> bool {
         !self.path.is_absolute()
     }
@@ -155,26 +155,31 @@ impl Found {
 
 impl Caller {
     /// Finds what is at a path.
-    pub(super) fn find(self, named: &Named, follows: bool) -> Result<Found, Unresolved> {
+    pub(super) fn find(self, named: &Named, follows: bool) -> Result<ResolvedFile, Unresolved> {
         let (base, rest) = self.base(named)?;
         let link = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
-        Found::of(resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
+        ResolvedFile::of(resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
     }
 
     /// Finds a name and the directory that holds it.
-    pub(super) fn entry(self, named: &Named) -> Result<Entry, Unresolved> {
+    pub(super) fn entry(self, named: &Named) -> Result<DirectoryEntry, Unresolved> {
         let (base, rest) = self.base(named)?;
         let (above, name) = split(&rest);
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let directory = Found::of(resolve(base, above, flags, named.resolve)?)?;
+        let directory = ResolvedFile::of(resolve(base, above, flags, named.resolve)?)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let there = match openat(&directory.handle, name, flags, Mode::empty()) {
-            Ok(handle) => Some(Found::of(handle)?),
+            Ok(handle) => Some(ResolvedFile::of(handle)?),
             Err(Errno::NOENT | Errno::NOTDIR) => None,
             Err(error) => return Err(error.into()),
         };
         let path = directory.path.join(path_of(name.to_vec()));
-        Ok(Entry { directory: directory.handle, name: OsString::from_vec(name.to_vec()), path, there })
+        Ok(DirectoryEntry {
+            directory: directory.handle,
+            name: OsString::from_vec(name.to_vec()),
+            path,
+            there,
+        })
     }
 
     /// Finds what would be opened, or where it would be made: through links that lead to nothing yet.
@@ -196,13 +201,13 @@ impl Caller {
                 return Err(Errno::LOOP.into());
             }
             let path = readlinkat(&link.handle, "", Vec::new())?.into_bytes();
-            let directory = Directory::Handle(entry.directory);
+            let directory = BaseDirectory::Handle(entry.directory);
             *named = Named { directory, path, resolve: ResolveFlags::empty() };
         }
         Err(Errno::LOOP.into())
     }
 
-    /// Where the resolution of a path begins, and what is left to be resolved.
+    /// Returns the directory at which the resolution of a path begins, and the rest to be resolved.
     fn base(self, named: &Named) -> Result<(OwnedFd, Vec<u8>), Unresolved> {
         let path = named.path.as_slice();
         if path.is_empty() {
@@ -218,9 +223,9 @@ impl Caller {
             }
         }
         let base = match &named.directory {
-            Directory::Descriptor(libc::AT_FDCWD) => self.directory()?,
-            Directory::Descriptor(number) => self.open_descriptor(*number)?,
-            Directory::Handle(handle) => {
+            BaseDirectory::Descriptor(libc::AT_FDCWD) => self.directory()?,
+            BaseDirectory::Descriptor(number) => self.open_descriptor(*number)?,
+            BaseDirectory::Handle(handle) => {
                 handle.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?
             }
         };
@@ -259,9 +264,9 @@ impl Caller {
         })
     }
 
-    /// What one of its file descriptors is open on.
-    pub(super) fn descriptor(self, number: i32) -> Result<Found, Unresolved> {
-        Found::of(self.open_descriptor(number)?)
+    /// Returns the file that one of its file descriptors is open on.
+    pub(super) fn descriptor(self, number: i32) -> Result<ResolvedFile, Unresolved> {
+        ResolvedFile::of(self.open_descriptor(number)?)
     }
 
     /// Its working directory.
@@ -291,7 +296,7 @@ impl Caller {
         Mode::from_raw_mode(mask.unwrap_or(0o22))
     }
 
-    /// Whether it has a controlling terminal, by proc_pid_stat(5): the fifth field after the name.
+    /// Returns whether it has a controlling terminal, by proc_pid_stat(5): the fifth field after the name.
     pub(super) fn has_terminal(self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
         let number =
@@ -304,7 +309,7 @@ impl Caller {
         Some(status.lines().find_map(|line| line.strip_prefix(field))?.trim().to_owned())
     }
 
-    /// Whether it runs a program of git.
+    /// Returns whether it runs a program of git.
     pub(super) fn is_git(self) -> bool {
         let program = readlinkat(CWD, format!("/proc/{}/exe", self.0), Vec::new());
         let program = program.map(|path| path_of(path.into_bytes()));

@@ -1,4 +1,4 @@
-//! What one command may do, as a value.
+//! Permissions of one command, as a value.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::network::PrivateNetwork;
 
-/// What one command may write, read and reach. Everything that is not named can be read and not
+/// Paths and network that one command may write, read and reach. Everything that is not named can be read and not
 /// written.
 ///
 /// Paths are absolute and real: without links and `..`. Where they lie in each other the inner one
@@ -21,11 +21,11 @@ pub struct Confinement {
     /// Folders whose writes are staged: neither what is in `writable` there nor anything else of them is
     /// written, but directories of the server's own.
     pub staged: Vec<Staged>,
-    /// What is written at once although it is in such a folder: build output, and what the user opens.
+    /// Paths that are written directly although they are in such a folder: build output, and what the user opens.
     pub direct: Vec<PathBuf>,
-    /// What can't be written although it is in a grant: protected names that exist.
+    /// Paths that can't be written although they are in a grant: protected names that exist.
     pub read_only: Vec<PathBuf>,
-    /// What can't be read: ignored and secret files, state, credentials.
+    /// Paths that can't be read: ignored and secret files, state, credentials.
     pub hidden: Vec<PathBuf>,
     /// A private directory that takes the place of `/tmp` and `/var/tmp`. Without it they are empty
     /// at the start and lost at the end.
@@ -34,16 +34,16 @@ pub struct Confinement {
     pub cache: Option<PathBuf>,
     /// Variables in place of those of the environment, such as those that lead build tools there.
     pub variables: Vec<(&'static str, OsString)>,
-    /// Whether there is a network.
+    /// Network access.
     pub network: Network,
     /// Whose loopback the command shares where it has no network; one of its own when none.
     #[serde(skip)]
     pub loopback: Option<PrivateNetwork>,
-    /// How much it may use.
+    /// Resource limits.
     pub limits: Limits,
     /// Files that show another content than they have.
     pub substitutes: Vec<Substitute>,
-    /// What is kept of files before the command changes them; nothing when none.
+    /// Capture of files before the command changes them, if any.
     pub capture: Option<Capture>,
     /// Private directories with what the server serves the command, such as sockets of its own. Read-only.
     pub services: Vec<PathBuf>,
@@ -60,11 +60,11 @@ pub struct Substitute<P = PathBuf> {
     pub place: P,
     /// The private file that it finds there.
     pub source: P,
-    /// Whether it may write that file. Then it may also replace it by name, as git does with its configuration.
+    /// True if it may write that file. Then it may also replace it by name, as git does with its configuration.
     pub is_writable: bool,
 }
 
-/// Where files are kept as they were before a command changed them first; see [`super::Journal`].
+/// Directory for the content of files before a command first changed them; see [`super::Journal`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capture<P = PathBuf> {
     /// A private, empty directory.
@@ -81,13 +81,13 @@ pub struct Capture<P = PathBuf> {
 pub struct Staged {
     /// The folder, which stays as it is.
     pub root: PathBuf,
-    /// What the command changes of it.
+    /// Directory of the command's changes.
     pub upper: PathBuf,
     /// The kernel's own, for the time of the command.
     pub work: PathBuf,
 }
 
-/// Whether a command has a network.
+/// Network access of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Network {
@@ -98,7 +98,7 @@ pub enum Network {
     On,
 }
 
-/// How much a command may use. There are never core dumps.
+/// Resource limits of a command. There are never core dumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Processes and threads at once, about.
@@ -115,23 +115,23 @@ impl Default for Limits {
     }
 }
 
-/// Why a confinement can't be used.
+/// Reasons why a confinement can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfinementError {
     /// Relative, or with `..`.
-    #[error("the sandbox takes real, absolute paths only, and {} is none", .0.display())]
+    #[error("the sandbox accepts only canonical, absolute paths; {} is not one", .0.display())]
     NotReal(PathBuf),
     /// Writing everywhere is no confinement.
     #[error("the sandbox can't make the whole file system writable; name directories of the workspace")]
     Everything,
 }
 
-/// What may be done with a place and what is below it; the stricter, the greater.
+/// Access to a path and everything below it; the stricter, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Access {
     Write,
-    /// What is written goes elsewhere.
+    /// Writes are redirected.
     Staged,
     Read,
     None,
@@ -187,7 +187,7 @@ fn check(path: &Path) -> Result<(), ConfinementError> {
     if path.is_absolute() && plain { Ok(()) } else { Err(ConfinementError::NotReal(path.to_owned())) }
 }
 
-/// Where credentials of tools live, below home.
+/// Credentials of tools, below home.
 const TOOL_CREDENTIALS: &[&str] = &[
     ".aws",
     ".azure",
@@ -228,7 +228,7 @@ const TOOL_CREDENTIALS: &[&str] = &[
     ".cache/huggingface/token",
 ];
 
-/// What a user keeps at home for nobody else: keys, passwords, browsers, histories, other agents.
+/// Private files of a user at home: keys, passwords, browsers, histories, other agents.
 const PERSONAL: &[&str] = &[
     ".ssh",
     ".gnupg",
@@ -253,7 +253,7 @@ const PERSONAL: &[&str] = &[
     ".gemini",
 ];
 
-/// Where credentials of the machine live.
+/// Credentials of the machine.
 const MACHINE_CREDENTIALS: &[&str] =
     &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"];
 

@@ -18,22 +18,21 @@ use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 use rustix::process::{chdir, fchdir, umask};
 
-use super::caller::{Caller, Entry, Found, Named, Unresolved};
+use super::caller::{Caller, DirectoryEntry, Named, ResolvedFile, Unresolved};
 use super::confinement::Network;
 use super::helper_protocol::Order;
 use super::journal::path_of;
 
-/// Where temporary files go, which are the command's own.
+/// Directories of temporary files, which are the command's own.
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
 /// The longest address, in bytes.
 const LONGEST_ADDRESS: usize = 128;
 
-/// Where an address has what comes after its family.
+/// Offset in an address after its family.
 const AFTER_FAMILY: usize = 2;
 
-/// What tells a socket from every other one, also from one that gets its number when it is gone: device, number, and
-/// the time at which it was made.
+/// Identity of a socket, distinct from a later one with its number: device, number, and the time at which it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct SocketIdentity([u64; 4]);
 
@@ -74,19 +73,19 @@ pub(super) struct SocketPolicy {
     bound: HashSet<SocketIdentity>,
     /// The sockets that all commands of a network have bound: appended to by each of their supervisors.
     shared: Option<File>,
-    /// How much of that has been read, in bytes.
+    /// Number of bytes of that already read.
     read: u64,
     /// Abstract names that the command has bound.
     names: HashSet<Vec<u8>>,
-    /// Whether abstract names are those of the command's network alone.
+    /// True if abstract names are those of the command's network alone.
     own_names: bool,
     /// Private directories, which are no part of a grant.
     temporary: Vec<PathBuf>,
-    /// What is the user's, also within those.
+    /// Directories of the user within those.
     places: Vec<PathBuf>,
-    /// Where the server serves the command; nothing in there can be changed by a command.
+    /// Directories of the server's services for the command; a command can't change them.
     services: Vec<PathBuf>,
-    /// What the user lets commands connect to.
+    /// Sockets that the user lets commands connect to.
     granted: Vec<PathBuf>,
 }
 
@@ -95,15 +94,15 @@ pub(super) struct Connection {
     socket: OwnedFd,
     address: Vec<u8>,
     /// Kept open: the address names it by its number.
-    _target: Option<Found>,
+    _target: Option<ResolvedFile>,
 }
 
 /// A name to be given to a socket.
 pub(super) struct Binding {
     socket: OwnedFd,
     address: Vec<u8>,
-    /// Where in the file system, and from where the address names it.
-    pub entry: Option<(Entry, OwnedFd)>,
+    /// Location in the file system, and the directory from which the address names it.
+    pub entry: Option<(DirectoryEntry, OwnedFd)>,
 }
 
 impl SocketPolicy {
@@ -126,7 +125,7 @@ impl SocketPolicy {
         }
     }
 
-    /// What a connection leads to. Fails where the command must not make it.
+    /// Resolves the target of a connection. Fails where the command must not make it.
     pub(super) fn connection(
         &mut self,
         caller: Caller,
@@ -154,7 +153,7 @@ impl SocketPolicy {
         Ok(Connection { socket, address, _target: Some(target) })
     }
 
-    fn is_reachable(&mut self, target: &Found) -> Result<bool, Errno> {
+    fn is_reachable(&mut self, target: &ResolvedFile) -> Result<bool, Errno> {
         let is_below = |place: &PathBuf| target.path.starts_with(place);
         if self.temporary.iter().any(is_below) && !self.places.iter().any(is_below) {
             return Ok(true);
@@ -178,7 +177,7 @@ impl SocketPolicy {
         }
     }
 
-    /// What name a socket is to get.
+    /// Resolves the name that a socket is to get.
     pub(super) fn binding(
         &self,
         caller: Caller,
@@ -221,7 +220,7 @@ impl SocketPolicy {
 }
 
 impl Connection {
-    /// Whether it may have to be waited for.
+    /// Returns whether it may have to be waited for.
     pub(super) fn may_block(&self) -> bool {
         fcntl_getfl(&self.socket).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
     }

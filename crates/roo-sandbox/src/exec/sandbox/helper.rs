@@ -23,7 +23,7 @@ use super::{
     namespaces, network, notifications, privileges, reaper, supervisor, system_calls,
 };
 
-/// What the helpers start that the server starts.
+/// Argument of the helpers that the server starts.
 const INIT: &str = "init";
 const CONFINE: &str = "confine";
 
@@ -33,19 +33,19 @@ const SELF: &str = "/proc/self/exe";
 /// A step towards the bounds that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
-pub(super) struct Failure {
+pub(super) struct SetupFailure {
     what: String,
     source: io::Error,
 }
 
 /// Names the step that failed.
-pub(super) trait Step<T> {
-    fn step(self, what: &str) -> Result<T, Failure>;
+pub(super) trait StepContext<T> {
+    fn step(self, what: &str) -> Result<T, SetupFailure>;
 }
 
-impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
-    fn step(self, what: &str) -> Result<T, Failure> {
-        self.map_err(|error| Failure { what: what.to_owned(), source: error.into() })
+impl<T, E: Into<io::Error>> StepContext<T> for Result<T, E> {
+    fn step(self, what: &str) -> Result<T, SetupFailure> {
+        self.map_err(|error| SetupFailure { what: what.to_owned(), source: error.into() })
     }
 }
 
@@ -84,7 +84,11 @@ fn ports() -> impl Iterator<Item = u16> {
 }
 
 /// Starts the next helper, which takes over the socket and perhaps an open file.
-fn start(role: &str, control: &UnixStream, file: Option<OwnedFd>) -> Result<std::process::Child, Failure> {
+fn start(
+    role: &str,
+    control: &UnixStream,
+    file: Option<OwnedFd>,
+) -> Result<std::process::Child, SetupFailure> {
     let socket = control.as_fd().try_clone_to_owned().step("the socket")?;
     let mut helper = Command::new(SELF);
     helper.args([HELPER, role]).stdin(Stdio::from(socket));
@@ -104,8 +108,8 @@ fn inherited_file() -> Option<File> {
 
 fn outer(
     control: &UnixStream,
-    enter: impl FnOnce() -> Result<Option<OwnedFd>, Failure>,
-) -> Result<ExitCode, Failure> {
+    enter: impl FnOnce() -> Result<Option<OwnedFd>, SetupFailure>,
+) -> Result<ExitCode, SetupFailure> {
     // The command may take its time to end; this process has to be there until then.
     reaper::outlive_requests_to_end().step("the signal mask")?;
     let sockets = enter()?;
@@ -114,7 +118,7 @@ fn outer(
     Ok(ExitCode::SUCCESS)
 }
 
-fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
+fn init(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
     // If `outer` is gone already, then so is the server's end of the socket or will be.
     set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
     reaper::take_requests_to_end().step("the signal mask")?;
@@ -176,7 +180,7 @@ fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
     }
 }
 
-fn watch(control: &UnixStream) -> Result<ExitCode, Failure> {
+fn watch(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
     reaper::outlive_requests_to_end().step("the signal mask")?;
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1)).step("taking in orphans")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("the protection from tracing")?;
@@ -189,7 +193,7 @@ fn watch(control: &UnixStream) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn confine(control: &UnixStream) -> Result<ExitCode, Failure> {
+fn confine(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
     set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
     reaper::take_requests_to_end().step("the signal mask")?;
     let order = Order::read(control).step("the order")?;
@@ -222,11 +226,11 @@ fn confine(control: &UnixStream) -> Result<ExitCode, Failure> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Whether all that was promised is in force.
-fn keep(order: &Order, active: &Active) -> Result<(), Failure> {
+/// Returns whether all that was promised is in force.
+fn keep(order: &Order, active: &Active) -> Result<(), SetupFailure> {
     match order.promised.and_then(|promised| promised.lacks(active)) {
         None => Ok(()),
-        Some(what) => Err(io::Error::other("it worked before and doesn't now")).step(what),
+        Some(what) => Err(io::Error::other("it worked when it was probed and fails now")).step(what),
     }
 }
 

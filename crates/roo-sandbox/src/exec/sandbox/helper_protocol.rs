@@ -1,5 +1,5 @@
-//! What the server and its helper say to each other, over one socket that is the helper's standard
-//! input: an [`Order`] there, [`Message`]s back, and the end of what comes from the server when what is left is to end.
+//! Messages between the server and its helper, over one socket that is the helper's standard input: an [`Order`] there,
+//! [`Message`]s back, and the end of what comes from the server when what is left is to end.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::confinement::{Access, Capture, Limits, Network, Substitute};
 /// The longest order, in bytes.
 const LONGEST: u32 = 64 << 20;
 
-/// What bounds a command.
+/// Mechanism that bounds a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mechanism {
@@ -24,7 +24,7 @@ pub enum Mechanism {
     Landlock,
 }
 
-/// What is really in force for a command.
+/// Restrictions actually in force for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Active {
@@ -32,19 +32,19 @@ pub struct Active {
     pub mechanism: Mechanism,
     /// The version of Landlock in force; 0 when there is none.
     pub landlock: u8,
-    /// Whether system calls are filtered.
+    /// True if system calls are filtered.
     pub seccomp: bool,
-    /// Whether `/proc` shows the command's own processes alone.
+    /// True if `/proc` shows the command's own processes alone.
     pub own_proc: bool,
-    /// Whether processes are counted, whoever the user is.
+    /// True if processes are counted, whoever the user is.
     pub process_limit: bool,
-    /// Whether files are kept before a command changes them.
+    /// True if files are kept before a command changes them.
     #[serde(default)]
     pub supervised: bool,
 }
 
 impl Active {
-    /// What is promised here and not in force there, in words.
+    /// Returns the first restriction promised here and missing there, in words.
     pub(super) fn lacks(&self, other: &Self) -> Option<&'static str> {
         [
             (self.mechanism != other.mechanism, "its namespaces"),
@@ -83,9 +83,9 @@ impl fmt::Display for Active {
 
 /// A path in JSON: text, or bytes where it is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place(pub PathBuf);
+pub(crate) struct JsonPath(pub PathBuf);
 
-impl Serialize for Place {
+impl Serialize for JsonPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.to_str() {
             Some(text) => serializer.serialize_str(text),
@@ -94,72 +94,72 @@ impl Serialize for Place {
     }
 }
 
-impl<'de> Deserialize<'de> for Place {
+impl<'de> Deserialize<'de> for JsonPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Form {
+        enum JsonPathForm {
             Text(String),
             Bytes(Vec<u8>),
         }
-        Ok(Self(match Form::deserialize(deserializer)? {
-            Form::Text(text) => text.into(),
-            Form::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        Ok(Self(match JsonPathForm::deserialize(deserializer)? {
+            JsonPathForm::Text(text) => text.into(),
+            JsonPathForm::Bytes(bytes) => OsString::from_vec(bytes).into(),
         }))
     }
 }
 
-/// A path as a [`Place`] has it, for serde.
+/// A path as a [`JsonPath`] has it, for serde.
 pub(super) mod path_bytes {
     use std::path::{Path, PathBuf};
 
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    use super::Place;
+    use super::JsonPath;
 
     pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-        Place(path.to_owned()).serialize(serializer)
+        JsonPath(path.to_owned()).serialize(serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-        Ok(Place::deserialize(deserializer)?.0)
+        Ok(JsonPath::deserialize(deserializer)?.0)
     }
 }
 
 /// An overlay over a folder: what is written goes to `upper`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Overlay {
-    pub root: Place,
-    pub upper: Place,
-    pub work: Place,
+    pub root: JsonPath,
+    pub upper: JsonPath,
+    pub work: JsonPath,
 }
 
-/// What to run and in which bounds. Holds no secrets; those of the environment come as such.
+/// Command to run and its bounds. Holds no secrets; those of the environment come as such.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub mechanism: Mechanism,
     /// Outer places first.
-    pub places: Vec<(Place, Access)>,
+    pub places: Vec<(JsonPath, Access)>,
     /// Outer ones first.
     pub overlays: Vec<Overlay>,
-    pub temp: Option<Place>,
-    pub substitutes: Vec<Substitute<Place>>,
-    pub capture: Option<Capture<Place>>,
-    /// Where the server serves the command by sockets of its own.
-    pub services: Vec<Place>,
+    pub temp: Option<JsonPath>,
+    pub substitutes: Vec<Substitute<JsonPath>>,
+    pub capture: Option<Capture<JsonPath>>,
+    /// Directories of sockets through which the server serves the command.
+    pub services: Vec<JsonPath>,
     /// Sockets of other programs that the user lets the command connect to.
-    pub sockets: Vec<Place>,
-    pub git_history: Vec<Place>,
+    pub sockets: Vec<JsonPath>,
+    pub git_history: Vec<JsonPath>,
     pub network: Network,
     pub limits: Limits,
     /// Who the command runs as: the server's user and group.
     pub user: u32,
     pub group: u32,
-    /// What has to be in force at least.
+    /// Minimum restrictions.
     pub promised: Option<Active>,
-    pub program: Place,
+    pub program: JsonPath,
     pub arguments: Vec<String>,
-    pub directory: Place,
+    pub directory: JsonPath,
 }
 
 impl Order {
@@ -167,20 +167,20 @@ impl Order {
     pub(crate) fn frame(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
         let length = u32::try_from(json.len()).ok().filter(|length| *length <= LONGEST);
-        let length = length.ok_or_else(|| io::Error::other("it names too many places"))?;
+        let length = length.ok_or_else(|| io::Error::other("it contains too many paths"))?;
         let mut frame = length.to_le_bytes().to_vec();
         frame.extend(json);
         Ok(frame)
     }
 
-    /// Where what the command writes goes.
+    /// Returns the directories that receive the command's writes.
     pub(crate) fn writable(&self) -> impl Iterator<Item = &Path> {
         let places = self.places.iter().filter(|(_, access)| *access == Access::Write);
         let staged = self.overlays.iter().map(|overlay| &overlay.upper);
         places.map(|(place, _)| place).chain(&self.temp).chain(staged).map(|place| place.0.as_path())
     }
 
-    /// What is in force before anything is.
+    /// Returns the restrictions in force before any is applied.
     pub(crate) fn nothing(&self) -> Active {
         Active {
             mechanism: self.mechanism,
@@ -202,7 +202,7 @@ impl Order {
     }
 }
 
-/// What the helper tells, each a line.
+/// Message of the helper, one a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Message {
@@ -212,7 +212,7 @@ pub(crate) enum Message {
     Failed(Stage, String),
     /// The shell ended.
     Ended(End),
-    /// What the shell left running is ended now.
+    /// Processes that the shell left running are ended now.
     Left(LeftRunning),
 }
 
@@ -220,13 +220,13 @@ pub(crate) enum Message {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftRunning {
-    /// How many there were.
+    /// Number of processes.
     pub count: usize,
     /// Programs with their first argument, of some of them.
     pub names: Vec<String>,
 }
 
-/// Where a start failed.
+/// Stage at which a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Stage {
@@ -234,7 +234,7 @@ pub(crate) enum Stage {
     Shell,
 }
 
-/// How a shell ended.
+/// End of a shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum End {
@@ -277,30 +277,30 @@ mod tests {
         let odd = OsString::from_vec(b"/w/\xff\n".to_vec());
         let order = Order {
             mechanism: Mechanism::Namespaces,
-            places: vec![(Place("/w".into()), Access::Write), (Place(odd.into()), Access::None)],
+            places: vec![(JsonPath("/w".into()), Access::Write), (JsonPath(odd.into()), Access::None)],
             overlays: vec![Overlay {
-                root: Place("/w".into()),
-                upper: Place("/s/u".into()),
-                work: Place("/s/w".into()),
+                root: JsonPath("/w".into()),
+                upper: JsonPath("/s/u".into()),
+                work: JsonPath("/s/w".into()),
             }],
             temp: None,
             substitutes: vec![Substitute {
-                place: Place("/w/.git/config".into()),
-                source: Place("/s/config".into()),
+                place: JsonPath("/w/.git/config".into()),
+                source: JsonPath("/s/config".into()),
                 is_writable: true,
             }],
-            capture: Some(Capture { directory: Place("/s/c".into()), roots: vec![], except: vec![] }),
-            services: vec![Place("/s/signing".into())],
-            sockets: vec![Place("/run/db.sock".into())],
-            git_history: vec![Place("/w/.git/objects".into())],
+            capture: Some(Capture { directory: JsonPath("/s/c".into()), roots: vec![], except: vec![] }),
+            services: vec![JsonPath("/s/signing".into())],
+            sockets: vec![JsonPath("/run/db.sock".into())],
+            git_history: vec![JsonPath("/w/.git/objects".into())],
             network: Network::Off,
             limits: Limits::default(),
             user: 1000,
             group: 100,
             promised: None,
-            program: Place("/bin/sh".into()),
+            program: JsonPath("/bin/sh".into()),
             arguments: vec!["-c".into(), "echo €".into()],
-            directory: Place("/w".into()),
+            directory: JsonPath("/w".into()),
         };
         assert_eq!(Order::read(&*order.frame().unwrap()).unwrap(), order);
         let frame = order.frame().unwrap();

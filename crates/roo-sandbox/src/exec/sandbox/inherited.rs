@@ -1,4 +1,4 @@
-//! What a helper was started with and the shell is not to get.
+//! Properties that a helper inherited and the shell must not.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! What a supervisor saw of a command: a file of lines that it writes while the command runs and the server reads when
-//! the command has ended.
+//! Observations of a supervisor about a command: a file of lines that it writes while the command runs and the server
+//! reads when the command has ended.
 //!
 //! What changed is for [`crate::changes`] to find. Where the supervisor carried out every call itself, what it did not put
 //! down was changed by somebody else ([`Journal::has_left_alone`]).
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 
-use super::helper_protocol::{Place, path_bytes};
+use super::helper_protocol::{JsonPath, path_bytes};
 
 /// The file's name in the directory of a capture.
 const NAME: &str = "journal";
@@ -27,11 +27,11 @@ const CONTENTS: &str = "contents";
 /// The longest journal that is read, in bytes. A command that writes more is compared without the rest.
 const LONGEST: u64 = 64 << 20;
 
-/// How a file was before a command first wrote, replaced, moved or removed it.
+/// State of a file before a command first wrote, replaced, moved or removed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BeforeImage {
-    /// Where it was when the command began, absolute.
+    /// Absolute path when the command began.
     #[serde(with = "path_bytes")]
     pub path: PathBuf,
     /// As `st_mode` has it, with the kind.
@@ -40,54 +40,54 @@ pub struct BeforeImage {
     pub size: u64,
     /// Seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// When anything of it changed: seconds and nanoseconds.
+    /// Time of the last change of its inode: seconds and nanoseconds.
     pub changed: (i64, i64),
     /// Its number.
     pub inode: u64,
     /// The number of its device.
     pub device: u64,
-    /// Where its content begins among those of the capture, and how long it is, in bytes; none where it was not kept.
+    /// Offset and length of its content among those of the capture, in bytes; none where it was not kept.
     pub content: Option<(u64, u64)>,
-    /// Where a symbolic link led, as it is written.
+    /// Target of a symbolic link, as written.
     pub target: Option<Vec<u8>>,
-    /// Whether only its permissions were about to change.
+    /// True if only its permissions were about to change.
     pub keeps_content: bool,
 }
 
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Line {
+pub(super) enum JournalLine {
     Before(Box<BeforeImage>),
     /// A directory was to be moved, with all that is in it.
     MovedDirectory {
-        from: Place,
-        to: Place,
+        from: JsonPath,
+        to: JsonPath,
         device: u64,
         inode: u64,
     },
     /// From here on the supervisor carries out the calls that it puts down: all that change something below the `roots`
     /// and not below `except`.
     CarriesOut {
-        roots: Vec<Place>,
-        except: Vec<Place>,
+        roots: Vec<JsonPath>,
+        except: Vec<JsonPath>,
     },
     /// The kernel was left to carry out a call that may have been another one by then.
     LeftToKernel,
-    /// What is at a path changes, or `all` below it.
+    /// The file at a path changes, or everything below it if `all`.
     Touched {
-        path: Place,
+        path: JsonPath,
         all: bool,
         /// Device and number of a file with several names, which changes at each of them.
         file: Option<(u64, u64)>,
     },
     /// A call that would have changed a path which the sandbox does not let the command write.
     Refused {
-        path: Place,
+        path: JsonPath,
     },
     /// A socket that the command named by an absolute path and was not connected to.
     RefusedSocket {
-        path: Place,
+        path: JsonPath,
     },
 }
 
@@ -104,7 +104,7 @@ impl Writer {
         Ok(Self { journal: create(&directory, NAME)?, contents: create(&directory, CONTENTS)?, end: 0 })
     }
 
-    pub(super) fn add(&mut self, line: &Line) -> io::Result<()> {
+    pub(super) fn add(&mut self, line: &JournalLine) -> io::Result<()> {
         let mut json = serde_json::to_vec(line)?;
         json.push(b'\n');
         self.journal.write_all(&json)
@@ -127,15 +127,15 @@ fn create(directory: &impl AsFd, name: &str) -> io::Result<File> {
 /// A directory that a command moved, or failed to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedDirectory {
-    /// Where it was when the command began.
+    /// Path when the command began.
     pub from: PathBuf,
-    /// Where it is, if what is there is this one.
+    /// Current path, if the file there is this one.
     pub to: PathBuf,
     /// The numbers of its device and of itself on it.
     pub identity: (u64, u64),
 }
 
-/// What a journal came to.
+/// Result of a journal.
 #[derive(Debug, Default)]
 pub struct Journal {
     contents: Option<File>,
@@ -143,17 +143,17 @@ pub struct Journal {
     pub images: Vec<BeforeImage>,
     /// The directories that were to be moved, in order.
     pub moved_directories: Vec<MovedDirectory>,
-    /// What the command tried to change and may not write, each once.
+    /// Paths that the command tried to change and may not write, each once.
     pub refused: Vec<PathBuf>,
-    /// What the command tried to connect to as a socket and was not, each once, as it named it.
+    /// Sockets to which the command tried and failed to connect, each once, as it named them.
     pub refused_sockets: Vec<PathBuf>,
-    /// What the command touched, and whether with all below it.
+    /// Paths that the command touched, and whether with all below them.
     touched: HashMap<PathBuf, bool>,
     /// Files with several names that it touched.
     touched_files: HashSet<(u64, u64)>,
-    /// Where that is all that it touched.
+    /// Directories below which that is complete.
     complete_below: Vec<PathBuf>,
-    /// Where nothing was put down.
+    /// Directories that are not recorded.
     except: Vec<PathBuf>,
 }
 
@@ -177,21 +177,21 @@ impl Journal {
         // A supervisor that was killed may leave half a line at the end, and has not carried out that call.
         for line in bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             match serde_json::from_slice(line) {
-                Ok(Line::Before(image)) => journal.images.push(*image),
-                Ok(Line::MovedDirectory { from, to, device, inode }) => journal
+                Ok(JournalLine::Before(image)) => journal.images.push(*image),
+                Ok(JournalLine::MovedDirectory { from, to, device, inode }) => journal
                     .moved_directories
                     .push(MovedDirectory { from: from.0, to: to.0, identity: (device, inode) }),
-                Ok(Line::Refused { path }) => journal.refused.push(path.0),
-                Ok(Line::RefusedSocket { path }) => journal.refused_sockets.push(path.0),
-                Ok(Line::Touched { path, all, file }) => {
+                Ok(JournalLine::Refused { path }) => journal.refused.push(path.0),
+                Ok(JournalLine::RefusedSocket { path }) => journal.refused_sockets.push(path.0),
+                Ok(JournalLine::Touched { path, all, file }) => {
                     *journal.touched.entry(path.0).or_default() |= all;
                     journal.touched_files.extend(file);
                 }
-                Ok(Line::CarriesOut { roots, except }) => {
+                Ok(JournalLine::CarriesOut { roots, except }) => {
                     journal.complete_below = roots.into_iter().map(|place| place.0).collect();
                     journal.except = except.into_iter().map(|place| place.0).collect();
                 }
-                Ok(Line::LeftToKernel) => is_broken = true,
+                Ok(JournalLine::LeftToKernel) => is_broken = true,
                 Err(_) => {
                     is_broken = true;
                     break;
@@ -204,14 +204,14 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Whether everything that the command touched at a place is known.
+    /// Returns whether everything that the command touched at a place is known.
     pub fn is_complete_at(&self, path: &Path) -> bool {
         self.complete_below.iter().any(|root| path.starts_with(root))
             && !self.except.iter().any(|except| path.starts_with(except))
     }
 
-    /// Whether it is certain that the command did not change what is at a place: neither by its path, nor with a
-    /// directory above it, nor, where it is a file with these numbers of its device and of itself, by another name.
+    /// Returns whether it is certain that the command did not change what is at a place: neither by its path, nor with
+    /// a directory above it, nor, where it is a file with these numbers of its device and of itself, by another name.
     pub fn has_left_alone(&self, path: &Path, file: Option<(u64, u64)>) -> bool {
         let is_touched = self.touched.contains_key(path)
             || path.ancestors().skip(1).any(|above| self.touched.get(above) == Some(&true))
@@ -219,12 +219,12 @@ impl Journal {
         !is_touched && self.is_complete_at(path)
     }
 
-    /// Whether the command touched a file with several names, by the numbers of its device and of itself.
+    /// Returns whether the command touched a file with several names, by the numbers of its device and of itself.
     pub fn has_touched_file(&self, file: (u64, u64)) -> bool {
         self.touched_files.contains(&file)
     }
 
-    /// Whether the command touched something below a directory.
+    /// Returns whether the command touched something below a directory.
     pub fn has_touched_below(&self, directory: &Path) -> bool {
         self.touched.keys().any(|path| path.starts_with(directory))
     }
@@ -280,12 +280,16 @@ mod tests {
             image.content = Some(writer.copy(&file, 100).unwrap());
         }
         assert_eq!(image.content, Some((8, 8)));
-        writer.add(&Line::Before(Box::new(image.clone()))).unwrap();
+        writer.add(&JournalLine::Before(Box::new(image.clone()))).unwrap();
         let (from, to) = (PathBuf::from("/w/d"), PathBuf::from("/w/e"));
-        let line =
-            Line::MovedDirectory { from: Place(from.clone()), to: Place(to.clone()), device: 1, inode: 2 };
+        let line = JournalLine::MovedDirectory {
+            from: JsonPath(from.clone()),
+            to: JsonPath(to.clone()),
+            device: 1,
+            inode: 2,
+        };
         writer.add(&line).unwrap();
-        writer.add(&Line::Refused { path: Place(path_of(b"/x\xff".to_vec())) }).unwrap();
+        writer.add(&JournalLine::Refused { path: JsonPath(path_of(b"/x\xff".to_vec())) }).unwrap();
         writer.journal.write_all(b"{\"refused\":{\"pa").unwrap();
         let journal = Journal::read(directory.path()).unwrap();
         assert_eq!(journal.images, [image.clone()]);

@@ -10,14 +10,14 @@ use landlock::{
 };
 
 use super::confinement::{Access, Network};
-use super::helper::{Failure, Step as _};
+use super::helper::{SetupFailure, StepContext as _};
 use super::helper_protocol::{Mechanism, Order};
 
 /// The newest version whose rights are used. Older kernels take what they know of it.
 const NEWEST: ABI = ABI::V6;
 
-/// What may be done below some places.
-pub(super) struct Rules {
+/// Allowed access below some directories.
+pub(super) struct LandlockRules {
     mechanism: Mechanism,
     readable: Vec<PathBuf>,
     listable: Vec<PathBuf>,
@@ -28,15 +28,15 @@ pub(super) struct Rules {
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// The rules on top of a mount tree, which holds what lies within a grant.
-pub(super) fn within_namespaces(order: &Order) -> Rules {
+pub(super) fn within_namespaces(order: &Order) -> LandlockRules {
     let mut writable = grants(order, Access::Staged);
     writable.extend(["/tmp", "/var/tmp", "/dev"].map(PathBuf::from));
-    Rules { mechanism: Mechanism::Namespaces, readable: vec!["/".into()], listable: vec![], writable }
+    LandlockRules { mechanism: Mechanism::Namespaces, readable: vec!["/".into()], listable: vec![], writable }
 }
 
 /// The rules where nothing else holds anything. Rights can't be taken out of a grant: around what is
 /// hidden, each neighbour is granted by itself.
-pub(super) fn alone(order: &Order) -> Rules {
+pub(super) fn alone(order: &Order) -> LandlockRules {
     let hidden: BTreeSet<&Path> = order
         .places
         .iter()
@@ -59,17 +59,17 @@ pub(super) fn alone(order: &Order) -> Rules {
                 .filter(|path| !split.contains(path.as_path()) && !hidden.contains(path.as_path())),
         );
     }
-    Rules { mechanism: Mechanism::Landlock, readable, listable: vec!["/".into()], writable }
+    LandlockRules { mechanism: Mechanism::Landlock, readable, listable: vec!["/".into()], writable }
 }
 
-/// What may be written, up to a strictness.
+/// Returns the paths that may be written, up to a strictness.
 fn grants(order: &Order, strictest: Access) -> Vec<PathBuf> {
     let writable = order.places.iter().filter(|(_, access)| *access <= strictest);
     writable.map(|(place, _)| place.0.clone()).collect()
 }
 
 /// Restricts this process and what it starts. Gives the version in force, 0 for none.
-pub(super) fn restrict(rules: &Rules, network: Network) -> Result<u8, Failure> {
+pub(super) fn restrict(rules: &LandlockRules, network: Network) -> Result<u8, SetupFailure> {
     let what = "Landlock";
     let failed = |error: landlock::RulesetError| io::Error::other(error.to_string());
     let all = AccessFs::from_all(NEWEST);

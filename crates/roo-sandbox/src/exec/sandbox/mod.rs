@@ -72,7 +72,7 @@ pub(super) use helper_protocol::{End, Message, Order, Stage};
 /// The first argument of a helper process.
 const HELPER: &str = "sandbox-helper";
 
-/// What the server starts, by mechanism and network.
+/// Program that the server starts, by mechanism and network.
 const OUTER: &str = "outer";
 const OUTER_WITH_NETWORK: &str = "outer-with-network";
 const OUTER_JOINING: &str = "outer-joining";

@@ -21,8 +21,8 @@ use rustix::mount::{
 };
 
 use super::confinement::{Access, Substitute};
-use super::helper::{Failure, Step as _};
-use super::helper_protocol::{Order, Overlay, Place};
+use super::helper::{SetupFailure, StepContext as _};
+use super::helper_protocol::{JsonPath, Order, Overlay};
 
 /// Devices that a command sees. They hold nothing and control nothing.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -36,10 +36,10 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Where programs meet by sockets and other files of theirs; empty for a command but for what is kept.
+/// Directories in which programs meet by sockets and other files; empty for a command except for [`KEPT`].
 const MEETING_PLACES: &[&str] = &["/run", "/var/run"];
 
-/// What is kept of those: systems that live there, and how names are resolved.
+/// Exceptions that stay visible: systems that live there, and how names are resolved.
 const KEPT: &[&str] = &[
     "/run/current-system",
     "/run/booted-system",
@@ -50,7 +50,7 @@ const KEPT: &[&str] = &[
     "/run/NetworkManager/resolv.conf",
 ];
 
-/// Where temporary files go.
+/// Directories of temporary files.
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
 /// The first version of Linux in which each process namespace has its own limit of process numbers.
@@ -59,18 +59,18 @@ const OWN_PID_MAX: (u32, u32) = (6, 14);
 /// Process numbers that the kernel doesn't give out a second time.
 const RESERVED_NUMBERS: u32 = 300;
 
-/// What a mount tree came to.
+/// Result of building a mount tree.
 pub(super) struct Kernel {
     pub own_proc: bool,
     pub process_limit: bool,
     /// A `/proc` that can be written, by handle alone.
     pub proc: OwnedFd,
-    /// Where a supervisor keeps what files were, by handle alone.
+    /// Directory of a supervisor's captures, by handle alone.
     pub captures: Option<OwnedFd>,
 }
 
 /// Builds the tree in this process's mount namespace.
-pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
+pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("separating the mount tree")?;
 
@@ -78,7 +78,7 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
     let of = |wanted: Access| order.places.iter().filter(move |(_, access)| *access == wanted);
     let mut trees = Vec::new();
     for (place, access) in of(Access::Write) {
-        if let Some(tree) = Tree::of(&place.0).step(&named("the grant", &place.0))? {
+        if let Some(tree) = MountTree::of(&place.0).step(&named("the grant", &place.0))? {
             trees.push((place.0.clone(), *access, tree));
         }
     }
@@ -86,10 +86,10 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
         .overlays
         .iter()
         .map(|overlay| Ok((overlay.root.0.as_path(), stage(overlay)?)))
-        .collect::<Result<_, Failure>>()?;
+        .collect::<Result<_, SetupFailure>>()?;
     let captures = match &order.capture {
         Some(capture) => {
-            Tree::of(&capture.directory.0).step("the directory of captures")?.map(|tree| tree.tree)
+            MountTree::of(&capture.directory.0).step("the directory of captures")?.map(|tree| tree.tree)
         }
         None => None,
     };
@@ -100,14 +100,14 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
     let mut temporary = Vec::new();
     for directory in TEMPORARY.iter().map(Path::new).filter(|directory| is_replaced(directory, order)) {
         let tree = match &order.temp {
-            Some(temp) => Tree::of(&temp.0).step(&named("the temporary directory", &temp.0))?,
+            Some(temp) => MountTree::of(&temp.0).step(&named("the temporary directory", &temp.0))?,
             None => None,
         };
         temporary.push((directory, tree));
     }
     let mut devices = Vec::new();
     for name in DEVICES {
-        if let Some(tree) = Tree::of(&Path::new("/dev").join(name)).step("the devices")? {
+        if let Some(tree) = MountTree::of(&Path::new("/dev").join(name)).step("the devices")? {
             devices.push((*name, tree));
         }
     }
@@ -125,13 +125,13 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
     }
     // Copies of what is read-only now are read-only with all that is mounted below.
     for (place, access) in of(Access::Read) {
-        if let Some(tree) = Tree::of(&place.0).step(&named("the protected", &place.0))? {
+        if let Some(tree) = MountTree::of(&place.0).step(&named("the protected", &place.0))? {
             trees.push((place.0.clone(), *access, tree));
         }
     }
     for path in KEPT.iter().map(PathBuf::from).chain([order.directory.0.clone()]) {
         // Links among these lead to others of these.
-        if let Ok(Some(tree)) = Tree::of(&path) {
+        if let Ok(Some(tree)) = MountTree::of(&path) {
             let is_covered = MEETING_PLACES.iter().chain(TEMPORARY).any(|covered| path.starts_with(covered));
             let is_granted = trees.iter().any(|(granted, _, _)| path.starts_with(granted))
                 || overlays.iter().any(|(root, _)| path.starts_with(root));
@@ -154,7 +154,7 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
         // What is within an overlay anyway needs no mount of its own, over which nothing can be moved.
         let is_root = overlays.iter().any(|(root, _)| *root == place.0);
         if (is_root || is_taken_back(&place.0))
-            && let Some(tree) = Tree::of(&place.0).step(&named("the grant", &place.0))?
+            && let Some(tree) = MountTree::of(&place.0).step(&named("the grant", &place.0))?
         {
             trees.push((place.0.clone(), *access, tree));
         }
@@ -181,7 +181,7 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
     let staging = Path::new("/proc");
     tmpfs(staging, c"mode=0700,size=64k").step("the covers")?;
     let covers = Covers::make(staging).step("the covers")?;
-    let mut places: Vec<(PathBuf, Access, Option<Tree>)> =
+    let mut places: Vec<(PathBuf, Access, Option<MountTree>)> =
         trees.into_iter().map(|(path, access, tree)| (path, access, Some(tree))).collect();
     places.extend(of(Access::None).map(|(place, access)| (place.0.clone(), *access, None)));
     places.sort_by_key(|(path, access, _)| (path.components().count(), *access));
@@ -226,16 +226,16 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
     }
 }
 
-fn substitute_tree(substitute: &Substitute<Place>) -> Result<Option<Tree>, Failure> {
+fn substitute_tree(substitute: &Substitute<JsonPath>) -> Result<Option<MountTree>, SetupFailure> {
     let source = &substitute.source.0;
-    Tree::of(source).step(&named("the substitute", source))
+    MountTree::of(source).step(&named("the substitute", source))
 }
 
 fn named(what: &str, path: &Path) -> String {
     format!("{what} {}", path.display())
 }
 
-/// Whether a temporary directory is replaced: not when it is in a grant.
+/// Returns whether a temporary directory is replaced: not when it is in a grant.
 fn is_replaced(directory: &Path, order: &Order) -> bool {
     directory.symlink_metadata().is_ok_and(|found| found.is_dir()) && !is_within_grant(directory, order)
 }
@@ -244,7 +244,7 @@ fn is_within_grant(directory: &Path, order: &Order) -> bool {
     order.places.iter().any(|(place, access)| *access <= Access::Staged && directory.starts_with(&place.0))
 }
 
-/// What every mount has that isn't the machine's own.
+/// Flags of every mount that isn't the machine's own.
 const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 fn tmpfs(directory: &Path, options: &CStr) -> io::Result<()> {
@@ -267,11 +267,10 @@ fn attach(tree: &impl AsFd, target: &impl AsFd) -> io::Result<()> {
 }
 
 /// An overlay, not mounted anywhere yet.
-fn stage(overlay: &Overlay) -> Result<OwnedFd, Failure> {
+fn stage(overlay: &Overlay) -> Result<OwnedFd, SetupFailure> {
     let Overlay { root, upper, work } = overlay;
     let what = format!(
-        "the overlay over {} (its file system and that of the state directory have to allow it, and nothing may be \
-         mounted in the folder)",
+        "the overlay over {} (its file system and that of the state directory must support overlays, and nothing may be mounted below the folder)",
         root.0.display()
     );
     let layers = [("lowerdir", root), ("upperdir", upper), ("workdir", work)];
@@ -300,12 +299,12 @@ fn stage(overlay: &Overlay) -> Result<OwnedFd, Failure> {
 }
 
 /// A copy of the mounts at and below a place, not mounted anywhere yet.
-struct Tree {
+struct MountTree {
     tree: OwnedFd,
     is_directory: bool,
 }
 
-impl Tree {
+impl MountTree {
     /// None where there is nothing, or a link.
     fn of(path: &Path) -> io::Result<Option<Self>> {
         let place = match open(path) {
@@ -395,11 +394,11 @@ impl Covers {
 }
 
 /// Makes every mount read-only, and without devices.
-fn make_read_only() -> Result<(), Failure> {
+fn make_read_only() -> Result<(), SetupFailure> {
     let table = std::fs::read("/proc/self/mountinfo").step("the table of mounts")?;
     let table = String::from_utf8_lossy(&table).into_owned();
     for line in table.lines() {
-        let Some(entry) = Entry::parse(line) else { continue };
+        let Some(entry) = MountInfo::parse(line) else { continue };
         let flags = MountFlags::BIND | MountFlags::RDONLY | PLAIN | entry.kept;
         if let Err(error) = mount_remount(&entry.path, flags, c"")
             && entry.is_reachable()
@@ -411,14 +410,14 @@ fn make_read_only() -> Result<(), Failure> {
 }
 
 /// A line of proc_pid_mountinfo(5).
-struct Entry {
+struct MountInfo {
     number: u64,
     path: PathBuf,
     /// Flags that a remount must repeat: those of an outer namespace can't be taken away.
     kept: MountFlags,
 }
 
-impl Entry {
+impl MountInfo {
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split(' ');
         let number = fields.next()?.parse().ok()?;
@@ -430,7 +429,7 @@ impl Entry {
         Some(Self { number, path, kept })
     }
 
-    /// Whether its path leads to it, rather than to nothing or to a mount over it.
+    /// Returns whether its path leads to it, rather than to nothing or to a mount over it.
     fn is_reachable(&self) -> bool {
         match open(&self.path) {
             Ok(place) => statx(place, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)
@@ -463,7 +462,7 @@ fn unescape(text: &str) -> PathBuf {
 }
 
 /// A `/dev` with what programs need of it and nothing that controls the machine.
-fn make_devices(devices: Vec<(&str, Tree)>) -> io::Result<()> {
+fn make_devices(devices: Vec<(&str, MountTree)>) -> io::Result<()> {
     let directory = Path::new("/dev");
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("tmpfs", directory, "tmpfs", flags, c"mode=0755,size=64k")?;
@@ -495,7 +494,7 @@ fn fresh_proc() -> io::Result<OwnedFd> {
 }
 
 /// Mounts it, read-only, and sets the limit that is set there.
-fn own_proc(fresh: &OwnedFd, processes: u32, captures: Option<OwnedFd>) -> Result<Kernel, Failure> {
+fn own_proc(fresh: &OwnedFd, processes: u32, captures: Option<OwnedFd>) -> Result<Kernel, SetupFailure> {
     let path = Path::new("/proc");
     attach(fresh, &open(path).step("/proc")?).step("/proc")?;
     let proc = open_tree(CWD, path, CLONE).step("/proc")?;
@@ -521,7 +520,7 @@ mod tests {
     #[test]
     fn a_mount_point_may_hold_spaces_and_keeps_its_flags() {
         let line = r"36 35 98:0 /mnt1 /mnt/a\040b rw,nosuid,noexec master:1 - ext4 /dev/root rw";
-        let entry = Entry::parse(line).unwrap();
+        let entry = MountInfo::parse(line).unwrap();
         assert_eq!((entry.number, entry.path), (36, PathBuf::from("/mnt/a b")));
         assert_eq!(entry.kept, MountFlags::NOEXEC);
         assert_eq!(unescape(r"/a\134b\"), PathBuf::from(r"/a\b\"));

@@ -12,10 +12,10 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sendto, soc
 use rustix::process::{getegid, geteuid};
 
 use super::confinement::Network;
-use super::helper::{Failure, Step as _};
+use super::helper::{SetupFailure, StepContext as _};
 use super::network;
 
-/// What each command has of its own, besides a user namespace and perhaps a network.
+/// Namespaces of each command, besides a user namespace and perhaps a network.
 const OTHERS: CloneFlags = CloneFlags::CLONE_NEWNS
     .union(CloneFlags::CLONE_NEWPID)
     .union(CloneFlags::CLONE_NEWIPC)
@@ -23,7 +23,7 @@ const OTHERS: CloneFlags = CloneFlags::CLONE_NEWNS
 
 /// Makes this process a user namespace of its own, in which it is root, and the other namespaces. The
 /// process namespace begins with its next child.
-pub(super) fn enter(network: Network) -> Result<(), Failure> {
+pub(super) fn enter(network: Network) -> Result<(), SetupFailure> {
     match network {
         Network::Off => enter_anew(OTHERS | CloneFlags::CLONE_NEWNET),
         Network::On => enter_anew(OTHERS),
@@ -31,12 +31,12 @@ pub(super) fn enter(network: Network) -> Result<(), Failure> {
 }
 
 /// As [`enter`], and gets the network from the server. Gives the list of the sockets that commands in it have bound.
-pub(super) fn enter_network_of(control: &UnixStream) -> Result<OwnedFd, Failure> {
+pub(super) fn enter_network_of(control: &UnixStream) -> Result<OwnedFd, SetupFailure> {
     network::join(control, OTHERS)
 }
 
 /// Makes this process a user namespace of its own, in which it is root, and others with it.
-pub(super) fn enter_anew(others: CloneFlags) -> Result<(), Failure> {
+pub(super) fn enter_anew(others: CloneFlags) -> Result<(), SetupFailure> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER | others).step("new namespaces")?;
     // Needed before a group is mapped without privilege; user_namespaces(7).
@@ -47,7 +47,7 @@ pub(super) fn enter_anew(others: CloneFlags) -> Result<(), Failure> {
 
 /// Makes this process who it was again, in a second user namespace: its mounts belong to the first,
 /// so that nothing it may ever do in a namespace of its own undoes them. `proc` is a writable `/proc`.
-pub(super) fn become_user(user: u32, group: u32, proc: &OwnedFd) -> Result<(), Failure> {
+pub(super) fn become_user(user: u32, group: u32, proc: &OwnedFd) -> Result<(), SetupFailure> {
     unshare(CloneFlags::CLONE_NEWUSER).step("the second user namespace")?;
     let write = |name: &str, text: String| {
         let file = openat(proc, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;

@@ -22,7 +22,7 @@ use rustix::net::{
 };
 
 #[cfg(target_os = "linux")]
-use super::helper::{Failure, Step as _};
+use super::helper::{SetupFailure, StepContext as _};
 #[cfg(target_os = "linux")]
 use super::namespaces;
 use super::{HELPER, Helper, NETWORK};
@@ -99,7 +99,7 @@ impl PrivateNetwork {
 
 #[cfg(target_os = "linux")]
 /// Makes the namespaces, and hands them with a listener to the server.
-pub(super) fn make(control: &UnixStream, ports: impl Iterator<Item = u16>) -> Result<(), Failure> {
+pub(super) fn make(control: &UnixStream, ports: impl Iterator<Item = u16>) -> Result<(), SetupFailure> {
     namespaces::enter_anew(CloneFlags::CLONE_NEWNET)?;
     namespaces::raise_loopback().step("the loopback")?;
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).step("the listener");
@@ -113,7 +113,7 @@ pub(super) fn make(control: &UnixStream, ports: impl Iterator<Item = u16>) -> Re
 
 #[cfg(target_os = "linux")]
 /// Joins the namespaces that the server hands over, and makes the others. Gives the list of sockets that comes with them.
-pub(super) fn join(control: &UnixStream, others: CloneFlags) -> Result<OwnedFd, Failure> {
+pub(super) fn join(control: &UnixStream, others: CloneFlags) -> Result<OwnedFd, SetupFailure> {
     let received = receive(control).step("the network")?;
     let [user, network, sockets]: [OwnedFd; 3] =
         received.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData)).step("the network")?;

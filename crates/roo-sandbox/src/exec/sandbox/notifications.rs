@@ -19,8 +19,8 @@ use seccompiler::{
 /// `BPF_RET | BPF_K`: the instruction that ends a filter with a constant.
 const RETURN: u16 = 0x06;
 
-/// What the compiled filter returns where the kernel is to notify: the library has no action for that, so that this
-/// one, which nothing here uses otherwise, stands for it.
+/// Placeholder in the compiled filter for the notify action: the library has no action for that, so that this one,
+/// which nothing here uses otherwise, stands for it.
 const STANDS_FOR_NOTIFY: SeccompAction = SeccompAction::Trace(0);
 
 /// A file is opened for writing by these bits of its flags.
@@ -42,14 +42,14 @@ pub(super) struct Notification {
 #[derive(Debug)]
 pub(super) struct Listener {
     descriptor: OwnedFd,
-    /// Whether only death interrupts a call once it is received (Linux 5.19). Before, a signal makes its caller call a
+    /// True if only death interrupts a call once it is received (Linux 5.19). Before, a signal makes its caller call a
     /// second time, so a supervisor must not carry out anything in its place.
     pub keeps_calls: bool,
 }
 
-/// How a call is answered.
+/// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum CallAnswer {
     /// The kernel carries it out.
     Continue,
     /// It has been carried out, and gives this.
@@ -259,8 +259,8 @@ impl Listener {
         }
     }
 
-    /// Whether a call still waits: what was read of its caller since it was received is its caller's then, and not of
-    /// another process that got the number.
+    /// Returns whether a call still waits: what was read of its caller since it was received is its caller's then, and
+    /// not of another process that got the number.
     pub(super) fn is_waiting(&self, call: &Notification) -> bool {
         let mut id = call.id;
         // SAFETY: the kernel reads a number of this size for this request.
@@ -298,11 +298,13 @@ impl Listener {
     }
 
     /// Answers a call. A caller that is gone needs no answer.
-    pub(super) fn answer(&self, call: &Notification, answer: Answer) {
+    pub(super) fn answer(&self, call: &Notification, answer: CallAnswer) {
         let (val, error, flags) = match answer {
-            Answer::Continue => (0, 0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1)),
-            Answer::Done(value) => (value, 0, 0),
-            Answer::Fail(error) => (0, -error.raw_os_error(), 0),
+            CallAnswer::Continue => {
+                (0, 0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1))
+            }
+            CallAnswer::Done(value) => (value, 0, 0),
+            CallAnswer::Fail(error) => (0, -error.raw_os_error(), 0),
         };
         let mut response = libc::seccomp_notif_resp { id: call.id, val, error, flags };
         // SAFETY: the kernel reads a structure of just this type for this request.

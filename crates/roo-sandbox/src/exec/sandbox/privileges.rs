@@ -1,4 +1,4 @@
-//! What a process may never do again, and how much it may use.
+//! Privileges that a process gives up, and its resource limits.
 
 use std::io;
 
@@ -10,16 +10,16 @@ use rustix::thread::{
 };
 
 use super::confinement::Limits;
-use super::helper::{Failure, Step as _};
+use super::helper::{SetupFailure, StepContext as _};
 
-/// When memory runs out, the kernel ends a command rather than the server or an editor.
+/// Makes the kernel end a command rather than the server or an editor when memory runs out.
 pub(super) fn be_the_first_to_go() {
     // It is a wish: some systems don't have it.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
 }
 
 /// Sets the limits, for good.
-pub(super) fn limit(limits: &Limits) -> Result<(), Failure> {
+pub(super) fn limit(limits: &Limits) -> Result<(), SetupFailure> {
     let set = |resource, most: u64| {
         let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(most);
         setrlimit(resource, Rlimit { current: Some(hard), maximum: Some(hard) })
@@ -36,7 +36,7 @@ pub(super) fn limit(limits: &Limits) -> Result<(), Failure> {
 }
 
 /// Gives up every capability and every way to get one, such as programs that run as their owner.
-pub(super) fn drop_capabilities() -> Result<(), Failure> {
+pub(super) fn drop_capabilities() -> Result<(), SetupFailure> {
     set_no_new_privs(true).step("no new privileges")?;
     clear_ambient_capability_set().or_else(unsupported).step("the ambient capabilities")?;
     for number in 0..64 {
@@ -59,7 +59,7 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
         .step("the capabilities")
 }
 
-/// What an old kernel doesn't know needs no clearing.
+/// Ignores the error for what an old kernel doesn't support.
 fn unsupported(error: Errno) -> io::Result<()> {
     if error == Errno::INVAL { Ok(()) } else { Err(error.into()) }
 }

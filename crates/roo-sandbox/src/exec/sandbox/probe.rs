@@ -1,4 +1,4 @@
-//! What this machine can hold, found out by trying.
+//! Probe of the restrictions that this machine supports.
 
 use std::fmt;
 use std::fs;
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
-use super::helper_protocol::{Active, LeftRunning, Mechanism, Order, Overlay, Place};
+use super::helper_protocol::{Active, JsonPath, LeftRunning, Mechanism, Order, Overlay};
 use super::network::PrivateNetwork;
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
 use crate::exec::process::{self, Command, ExecError, Status};
 use crate::exec::shell::{Shell, shell};
 
-/// How well commands are bounded.
+/// Level of confinement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     /// Not at all: a command can do what its user can.
@@ -39,7 +39,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What has to be held for a command to run at all.
+/// Minimum confinement for a command to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Required {
     /// Nothing: without a sandbox commands run unbounded.
@@ -53,23 +53,23 @@ pub enum Required {
     Namespaces,
 }
 
-/// What was found out.
+/// Result of the probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// What is in force for every command; none without a sandbox.
+    /// Restrictions in force for every command; none without a sandbox.
     pub active: Option<Active>,
-    /// What did not work, each with its reason.
+    /// Missing restrictions, each with its reason.
     pub missing: Vec<String>,
 }
 
 impl Probe {
-    /// How well commands are bounded that aren't staged.
+    /// Returns the level of commands that aren't staged.
     pub fn level(&self) -> Level {
         if self.active.is_some() { Level::L2 } else { Level::L0 }
     }
 
-    /// Whether protected names can't be written and hidden files not be read within a grant while a
-    /// command runs.
+    /// Returns whether protected names can't be written and hidden files not be read within a grant while a command
+    /// runs.
     pub fn holds_within_grants(&self) -> bool {
         self.active.is_some_and(|active| active.mechanism == Mechanism::Namespaces)
     }
@@ -158,12 +158,12 @@ impl Sandbox {
         Self { helper: Helper::own(), probe: Probe { active: None, missing: vec![reason.into()] } }
     }
 
-    /// What was found out.
+    /// Returns the result of the probe.
     pub fn probe(&self) -> &Probe {
         &self.probe
     }
 
-    /// Whether commands can see directories through these layers, by trying it with all of them.
+    /// Returns whether commands can see directories through these layers, by trying it with all of them.
     ///
     /// # Errors
     /// Why not.
@@ -188,7 +188,7 @@ impl Sandbox {
     /// Why not.
     pub async fn try_staging(&self, staged: &[Staged]) -> Result<(), String> {
         if !self.probe.holds_within_grants() {
-            return Err(format!("it needs namespaces, and this machine has {}", self.probe));
+            return Err(format!("it needs namespaces, but this machine only supports {}", self.probe));
         }
         let name = format!(".roo-lsp-trial-{}", uuid::Uuid::new_v4());
         for each in staged {
@@ -208,7 +208,7 @@ impl Sandbox {
             })?;
             // Removing what can't be there fails, as it should.
             if fs::remove_file(root.join(&name)).is_ok() {
-                return Err(format!("what is written to {} arrives there", root.display()));
+                return Err(format!("writes to {} are not redirected", root.display()));
             }
             if fs::remove_file(upper.join(&name)).is_err() {
                 return Err(format!("{} can't be written (the trial ended with {status:?})", root.display()));
@@ -236,7 +236,7 @@ impl Sandbox {
         &self.helper
     }
 
-    /// What to tell the helper, and the environment within.
+    /// Builds the order for the helper, and the environment within.
     pub(in crate::exec) fn prepare(
         &self,
         command: &Command,
@@ -248,7 +248,7 @@ impl Sandbox {
         };
         if !confinement.staged.is_empty() && active.mechanism != Mechanism::Namespaces {
             return Err(ExecError::NoSandbox(format!(
-                "staging needs namespaces, and there is {}",
+                "staging needs namespaces, but only {} is available",
                 self.probe
             )));
         }
@@ -264,7 +264,7 @@ fn name(mechanism: Mechanism) -> &'static str {
     }
 }
 
-/// What a sandbox that works does not hold.
+/// Lists the restrictions that a working sandbox lacks.
 fn gaps(active: &Active) -> Vec<String> {
     let gaps = [
         (active.mechanism == Mechanism::Landlock, "protected names and hidden files within grants"),
@@ -283,7 +283,7 @@ fn order(
     promised: Option<Active>,
 ) -> Result<Order, ConfinementError> {
     let mut places: Vec<_> =
-        confinement.places()?.into_iter().map(|(path, access)| (Place(path), access)).collect();
+        confinement.places()?.into_iter().map(|(path, access)| (JsonPath(path), access)).collect();
     if mechanism == Mechanism::Namespaces {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let runtime = runtime.and_then(|directory| directory.canonicalize().ok());
@@ -292,8 +292,8 @@ fn order(
                 || confinement.services.iter().any(|served| path.starts_with(served))
         };
         let meeting = sockets::reachable().into_iter().filter(|path| !is_open(path)).chain(runtime);
-        places.extend(meeting.map(|path| (Place(path), Access::None)));
-        places.extend(confinement.sockets.iter().map(|path| (Place(path.clone()), Access::Read)));
+        places.extend(meeting.map(|path| (JsonPath(path), Access::None)));
+        places.extend(confinement.sockets.iter().map(|path| (JsonPath(path.clone()), Access::Read)));
     }
     let mut overlays: Vec<Overlay> = confinement.staged.iter().map(overlay).collect();
     overlays.sort_by_key(|overlay| overlay.root.0.components().count());
@@ -301,35 +301,35 @@ fn order(
         mechanism,
         places,
         overlays,
-        temp: confinement.temp.clone().map(Place),
+        temp: confinement.temp.clone().map(JsonPath),
         substitutes: confinement.substitutes.iter().map(substitute).collect(),
         capture: confinement.capture.as_ref().map(capture),
-        sockets: confinement.sockets.iter().cloned().map(Place).collect(),
-        services: confinement.services.iter().cloned().map(Place).collect(),
-        git_history: confinement.git_history.iter().cloned().map(Place).collect(),
+        sockets: confinement.sockets.iter().cloned().map(JsonPath).collect(),
+        services: confinement.services.iter().cloned().map(JsonPath).collect(),
+        git_history: confinement.git_history.iter().cloned().map(JsonPath).collect(),
         network: confinement.network,
         limits: confinement.limits,
         user: rustix::process::geteuid().as_raw(),
         group: rustix::process::getegid().as_raw(),
         promised,
-        program: Place(shell.program().to_owned()),
+        program: JsonPath(shell.program().to_owned()),
         arguments: shell.arguments(&command.line).map(str::to_owned).collect(),
-        directory: Place(command.directory.clone()),
+        directory: JsonPath(command.directory.clone()),
     })
 }
 
 fn overlay(Staged { root, upper, work }: &Staged) -> Overlay {
-    let place = |path: &PathBuf| Place(path.clone());
+    let place = |path: &PathBuf| JsonPath(path.clone());
     Overlay { root: place(root), upper: place(upper), work: place(work) }
 }
 
-fn substitute(Substitute { place, source, is_writable }: &Substitute) -> Substitute<Place> {
-    Substitute { place: Place(place.clone()), source: Place(source.clone()), is_writable: *is_writable }
+fn substitute(Substitute { place, source, is_writable }: &Substitute) -> Substitute<JsonPath> {
+    Substitute { place: JsonPath(place.clone()), source: JsonPath(source.clone()), is_writable: *is_writable }
 }
 
-fn capture(Capture { directory, roots, except }: &Capture) -> Capture<Place> {
-    let places = |paths: &[PathBuf]| paths.iter().cloned().map(Place).collect();
-    Capture { directory: Place(directory.clone()), roots: places(roots), except: places(except) }
+fn capture(Capture { directory, roots, except }: &Capture) -> Capture<JsonPath> {
+    let places = |paths: &[PathBuf]| paths.iter().cloned().map(JsonPath).collect();
+    Capture { directory: JsonPath(directory.clone()), roots: places(roots), except: places(except) }
 }
 
 /// The environment within: caches and temporary files go where they can be written.
@@ -355,7 +355,7 @@ fn within(environment: &Environment, confinement: &Confinement, mechanism: Mecha
 
 /// Runs a command in a sandbox that tries what it must not, and looks at what came of it.
 async fn try_out(helper: &Helper, mechanism: Mechanism) -> Result<Active, String> {
-    let trial = Trial::new().map_err(|error| format!("no place to try it in: {error}"))?;
+    let trial = Trial::new().map_err(|error| format!("no temporary directory to probe it in: {error}"))?;
     let (active, status, _) = trial.run(helper, mechanism).await.map_err(|error| match error {
         ExecError::Sandbox(reason) => reason,
         error => error.to_string(),
@@ -369,7 +369,7 @@ async fn try_out(helper: &Helper, mechanism: Mechanism) -> Result<Active, String
 /// A directory to try a sandbox on.
 struct Trial(PathBuf);
 
-/// What the names of such directories begin with, before a UUID.
+/// Prefix of the names of such directories, before a UUID.
 const TRIAL_NAME: &str = "roo-lsp-trial-";
 
 /// After this long nobody uses one any more: whoever made it was killed.
@@ -446,7 +446,7 @@ impl Trial {
         let read = fs::read_to_string(self.0.join("in/read")).unwrap_or_default();
         let leaks = [
             (!is_there("in/x"), "a grant can't be written"),
-            (!is_there("temp/x"), "temporary files go elsewhere"),
+            (!is_there("temp/x"), "temporary files are not in the private directory"),
             (is_there("out/x"), "files outside of the grants can be written"),
             (is_there("in/protected/x"), "protected files can be written"),
             (read.contains("secret"), "hidden files can be read"),
@@ -455,7 +455,7 @@ impl Trial {
     }
 }
 
-/// How long a trial may take, on a machine that is very busy.
+/// Time limit of a trial, generous for a busy machine.
 const TRIAL: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Drop for Trial {

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use process_wrap::tokio::{CommandWrap, ProcessSession};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::process::Command;
@@ -24,6 +23,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Substitute;
+use crate::exec::child_session::run_for_output;
 
 /// The name under which git starts this program to sign.
 pub(super) const PROGRAM: &str = "roo-lsp-ssh-sign";
@@ -33,11 +33,11 @@ const SOCKET: &str = "socket";
 const LARGEST: u64 = 1 << 20;
 /// The longest answer of the server, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 10;
-/// How long a request may take to arrive.
+/// Time limit for the arrival of a request.
 const ARRIVAL: Duration = Duration::from_secs(10);
-/// How long signing may take: a security key waits for a touch.
+/// Time limit for signing: a security key waits for a touch.
 const SIGNING: Duration = Duration::from_secs(120);
-/// What a signature begins with.
+/// First line of a signature.
 const SIGNATURE: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 
 /// An SSH key to sign with, and the program that does.
@@ -45,13 +45,13 @@ const SIGNATURE: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 pub struct SigningKey {
     /// The file of the key, or the public key itself.
     pub key: String,
-    /// Whether it is the public key itself, so that an agent has the private one.
+    /// True if it is the public key itself, so that an agent has the private one.
     pub is_literal: bool,
     /// `ssh-keygen`, or what the user has in its place.
     pub program: OsString,
 }
 
-/// Why there is no signature.
+/// Reasons why there is no signature.
 #[derive(Debug, thiserror::Error)]
 enum SigningError {
     #[error("only commits and tags of at most {LARGEST} bytes are signed")]
@@ -97,7 +97,7 @@ impl SigningService {
         Ok(service)
     }
 
-    /// What the command sees of it, read-only.
+    /// Returns the directory that the command sees, read-only.
     pub fn shared(&self) -> PathBuf {
         self.directory.join("shared")
     }
@@ -116,7 +116,7 @@ impl SigningService {
         Ok(Substitute { place: self.program(), source, is_writable: false })
     }
 
-    /// How many signatures were made.
+    /// Number of signatures made.
     pub fn signed(&self) -> usize {
         self.signed.load(Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ impl SigningService {
 impl Drop for SigningService {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.directory) {
-            tracing::warn!(%error, directory = %self.directory.display(), "files for signing can't be removed");
+            tracing::warn!(%error, directory = %self.directory.display(), "temporary files for signing can't be removed");
         }
     }
 }
@@ -180,23 +180,18 @@ async fn sign(object: &[u8], key: &SigningKey, work: &Path) -> Result<Vec<u8>, S
         }
     };
     command.arg(&file).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    command.kill_on_drop(true);
-    let mut wrapped = CommandWrap::from(command);
-    // Without a terminal: who runs the server in one is not asked for a passphrase in the midst of its output.
-    wrapped.wrap(ProcessSession);
-    let started = wrapped.spawn();
-    let child = started.map_err(|error| {
-        SigningError::Refused(format!("{} can't be started: {error}", key.program.to_string_lossy()))
+    // In a session without a terminal: who runs the server in one is not asked for a passphrase in the midst of its output.
+    let output = timeout(SIGNING, run_for_output(command, 0)).await.map_err(|_| SigningError::TimedOut)?;
+    let output = output.map_err(|error| {
+        SigningError::Refused(format!("{} can't be run: {error}", key.program.to_string_lossy()))
     })?;
-    let ended = timeout(SIGNING, Box::into_pin(child.wait_with_output())).await;
-    let output = ended.map_err(|_| SigningError::TimedOut)??;
     let made = fs::read(&signature);
     for left in [&file, &signature] {
         // A failure left no signature.
         let _ = fs::remove_file(left);
     }
     match made {
-        Ok(made) if output.status.success() && made.starts_with(SIGNATURE) => Ok(made),
+        Ok(made) if output.is_success() && made.starts_with(SIGNATURE) => Ok(made),
         _ => Err(SigningError::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
     }
 }
@@ -205,7 +200,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// Whether this is the text of a commit or of a tag.
+/// Returns whether this is the text of a commit or of a tag.
 fn is_signable(object: &[u8]) -> bool {
     let is_id = |line: &[u8]| matches!(line.len(), 40 | 64) && line.iter().all(u8::is_ascii_hexdigit);
     let mut lines = object.split(|&byte| byte == b'\n');

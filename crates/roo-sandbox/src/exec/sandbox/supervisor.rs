@@ -28,11 +28,11 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::umask;
 
-use super::caller::{Caller, Entry, Found, Named, Target, Unresolved};
+use super::caller::{Caller, DirectoryEntry, Named, ResolvedFile, Target, Unresolved};
 use super::connections::{Connection, SocketPolicy, absolute_path, read_address};
-use super::helper_protocol::{Order, Place};
-use super::journal::{BeforeImage, Line, Writer, path_of};
-use super::notifications::{Answer, FCHMODAT2, Listener, Notification, SETXATTRAT};
+use super::helper_protocol::{JsonPath, Order};
+use super::journal::{BeforeImage, JournalLine, Writer, path_of};
+use super::notifications::{CallAnswer, FCHMODAT2, Listener, Notification, SETXATTRAT};
 
 /// The largest file whose content is kept, in bytes.
 const LARGEST: u64 = 8 << 20;
@@ -46,30 +46,30 @@ const LARGEST_CONFIGURATION: u64 = 1 << 20;
 const MOST_TOUCHED: usize = 1 << 20;
 /// The most connections that are waited for at once.
 const MOST_WAITING: usize = 64;
-/// How often an open is tried again that finds a file come up or gone each time.
+/// Maximum number of attempts to open a file that appears or disappears each time.
 const ATTEMPTS: usize = 16;
 /// The number of the driver of `/dev/tty`, and those of terminals, by `Documentation/admin-guide/devices.txt`.
 const TERMINAL: u32 = 5;
 const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
-/// Where no files of anybody are.
+/// Directories without files of users.
 const KERNEL: &[&str] = &["/proc", "/sys", "/dev"];
 
 /// Supervises what a listener is told of.
 pub(super) struct Supervisor {
     writer: Option<Writer>,
-    /// Whether it carries out calls itself.
+    /// True if it carries out calls itself.
     carries_out: bool,
-    /// Whether it has left to the kernel what may have become another call.
+    /// True if it has left to the kernel what may have become another call.
     left_to_kernel: bool,
     roots: Vec<PathBuf>,
     except: Vec<PathBuf>,
     /// Git configurations that are private copies: a file that is mounted on can't be replaced by name.
     configurations: Vec<PathBuf>,
-    /// Where only git removes anything.
+    /// Directories in which only git removes files.
     git_history: Vec<PathBuf>,
-    /// What was captured, by where it was when the command began, and whether with its content.
+    /// Captured files, by their paths when the command began, and whether with content.
     captured: HashMap<PathBuf, bool>,
-    /// What was put down as touched, and whether with all below it.
+    /// Recorded paths, and whether with all below them.
     touched: HashMap<PathBuf, bool>,
     /// Files with several names among that.
     touched_files: HashSet<Identity>,
@@ -82,7 +82,7 @@ pub(super) struct Supervisor {
     waiting: Arc<AtomicUsize>,
 }
 
-/// What a supervisor needs that is there only before its process is confined.
+/// Preparations of a supervisor that must precede the confinement of its process.
 pub(super) struct Prepared(Option<Writer>);
 
 /// Opens the journal. To be called before this thread gives up the right to write what the command may not.
@@ -98,7 +98,7 @@ pub(super) fn start(
     sockets: SocketPolicy,
 ) -> io::Result<Sender<Listener>> {
     let (sender, receiver): (Sender<Listener>, Receiver<Listener>) = channel();
-    let paths = |places: &[Place]| places.iter().map(|place| place.0.clone()).collect::<Vec<_>>();
+    let paths = |places: &[JsonPath]| places.iter().map(|place| place.0.clone()).collect::<Vec<_>>();
     let capture = order.capture.as_ref();
     let mut supervisor = Supervisor {
         writer,
@@ -129,11 +129,11 @@ pub(super) fn start(
         supervisor.carries_out =
             listener.keeps_calls && may_look_at_processes() && unshare(CloneFlags::CLONE_FS).is_ok();
         if supervisor.carries_out {
-            let roots = supervisor.roots.iter().filter(|root| Found::is_named_as_it_is(root));
-            let roots = roots.cloned().map(Place).collect();
-            let except = supervisor.except.iter().cloned().map(Place).collect();
+            let roots = supervisor.roots.iter().filter(|root| ResolvedFile::is_named_as_it_is(root));
+            let roots = roots.cloned().map(JsonPath).collect();
+            let except = supervisor.except.iter().cloned().map(JsonPath).collect();
             // Where this can't be written, the journal counts as one that says not all.
-            let _ = supervisor.record(&Line::CarriesOut { roots, except });
+            let _ = supervisor.record(&JournalLine::CarriesOut { roots, except });
         }
         while let Ok(Some(call)) = listener.next() {
             if let Some(answer) = supervisor.decide(&listener, &call) {
@@ -146,7 +146,7 @@ pub(super) fn start(
     Ok(sender)
 }
 
-/// Whether a process may look at those that it started, where the machine's rules on tracing are Yama's.
+/// Returns whether a process may look at those that it started, where the machine's rules on tracing are Yama's.
 fn may_look_at_processes() -> bool {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     scope.trim().parse::<u32>().is_ok_and(|scope| scope < 2) || scope.is_empty()
@@ -157,13 +157,13 @@ type Identity = (u64, u64);
 
 /// A directory that was moved, or was to be.
 struct MovedDirectory {
-    /// Where it was when the command began.
+    /// Path when the command began.
     original: PathBuf,
-    /// Where it may be.
+    /// Possible current paths.
     places: Vec<PathBuf>,
 }
 
-/// How a file is to be opened.
+/// Mode of opening a file.
 #[derive(Clone, Copy)]
 struct Opening {
     flags: OFlags,
@@ -171,13 +171,13 @@ struct Opening {
 }
 
 /// A call that is looked at.
-struct Call<'a> {
+struct SupervisedCall<'a> {
     listener: &'a Arc<Listener>,
     notification: &'a Notification,
     caller: Caller,
 }
 
-impl Call<'_> {
+impl SupervisedCall<'_> {
     fn argument(&self, number: usize) -> u64 {
         self.notification.arguments.get(number).copied().unwrap_or_default()
     }
@@ -206,7 +206,7 @@ impl Call<'_> {
         Ok(Named::new(self.integer(directory), self.text(number)?))
     }
 
-    /// What was read of the caller is its own, and not of another process that got its number.
+    /// Checks that what was read of the caller is its own, and not of another process that got its number.
     fn check(&self) -> Result<(), Unresolved> {
         let is_waiting = self.listener.is_waiting(self.notification);
         if is_waiting { Ok(()) } else { Err(Errno::INTR.into()) }
@@ -215,8 +215,8 @@ impl Call<'_> {
 
 impl Supervisor {
     /// The answer to a call; none where it comes later.
-    fn decide(&mut self, listener: &Arc<Listener>, notification: &Notification) -> Option<Answer> {
-        let call = Call { listener, notification, caller: Caller(notification.thread) };
+    fn decide(&mut self, listener: &Arc<Listener>, notification: &Notification) -> Option<CallAnswer> {
+        let call = SupervisedCall { listener, notification, caller: Caller(notification.thread) };
         let decided = match notification.call {
             libc::SYS_connect => return self.connect(&call),
             libc::SYS_bind => self.bind(&call),
@@ -225,12 +225,12 @@ impl Supervisor {
         Some(match decided {
             Ok(answer) => answer,
             Err(Unresolved::CallersOwn) => self.leave_to_kernel(),
-            Err(Unresolved::Fails(_)) if !self.carries_out => Answer::Continue,
-            Err(Unresolved::Fails(error)) => Answer::Fail(error),
+            Err(Unresolved::Fails(_)) if !self.carries_out => CallAnswer::Continue,
+            Err(Unresolved::Fails(error)) => CallAnswer::Fail(error),
         })
     }
 
-    fn look(&mut self, call: &Call<'_>) -> Result<Answer, Unresolved> {
+    fn look(&mut self, call: &SupervisedCall<'_>) -> Result<CallAnswer, Unresolved> {
         match call.notification.call {
             libc::SYS_openat => self.open(call, call.at(0, 1)?, opening(call.integer(2), call.mode(3))),
             libc::SYS_openat2 => self.open_how(call),
@@ -282,31 +282,31 @@ impl Supervisor {
             libc::SYS_setxattr | libc::SYS_lsetxattr | libc::SYS_fsetxattr | SETXATTRAT | libc::SYS_ioctl => {
                 Err(Unresolved::CallersOwn)
             }
-            _ => Ok(Answer::Continue),
+            _ => Ok(CallAnswer::Continue),
         }
     }
 
     /// Lets the kernel carry out what may be another call by then.
-    fn leave_to_kernel(&mut self) -> Answer {
+    fn leave_to_kernel(&mut self) -> CallAnswer {
         if !self.left_to_kernel && self.carries_out {
-            if self.record(&Line::LeftToKernel).is_err() {
-                return Answer::Fail(Errno::NOSPC);
+            if self.record(&JournalLine::LeftToKernel).is_err() {
+                return CallAnswer::Fail(Errno::NOSPC);
             }
             self.left_to_kernel = true;
         }
-        Answer::Continue
+        CallAnswer::Continue
     }
 
     /// Carries out a call, or leaves that to the kernel where a signal could make its caller call again.
-    fn perform(&self, act: impl FnOnce() -> rustix::io::Result<()>) -> Result<Answer, Unresolved> {
+    fn perform(&self, act: impl FnOnce() -> rustix::io::Result<()>) -> Result<CallAnswer, Unresolved> {
         if !self.carries_out {
-            return Ok(Answer::Continue);
+            return Ok(CallAnswer::Continue);
         }
         act()?;
-        Ok(Answer::Done(0))
+        Ok(CallAnswer::Done(0))
     }
 
-    fn open_how(&mut self, call: &Call<'_>) -> Result<Answer, Unresolved> {
+    fn open_how(&mut self, call: &SupervisedCall<'_>) -> Result<CallAnswer, Unresolved> {
         // `struct open_how`: flags, mode and what is asked of the resolution.
         let how = call.caller.memory(call.argument(2), 24)?;
         let field = |number: usize| {
@@ -338,11 +338,16 @@ impl Supervisor {
         self.open(call, named, opening)
     }
 
-    fn open(&mut self, call: &Call<'_>, named: Named, opening: Opening) -> Result<Answer, Unresolved> {
+    fn open(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        named: Named,
+        opening: Opening,
+    ) -> Result<CallAnswer, Unresolved> {
         let Opening { flags, mode } = opening;
         // What these open has no name.
         if flags.contains(OFlags::PATH) || flags.contains(OFlags::TMPFILE) {
-            return Ok(Answer::Continue);
+            return Ok(CallAnswer::Continue);
         }
         let creates = flags.contains(OFlags::CREATE);
         let is_exclusive = creates && flags.contains(OFlags::EXCL);
@@ -367,7 +372,7 @@ impl Supervisor {
                         self.is_own(&entry.path);
                     }
                     if !self.carries_out {
-                        return Ok(Answer::Continue);
+                        return Ok(CallAnswer::Continue);
                     }
                     umask(call.caller.umask());
                     let flags = flags | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -383,7 +388,12 @@ impl Supervisor {
         Err(Errno::BUSY.into())
     }
 
-    fn open_found(&mut self, call: &Call<'_>, found: &Found, flags: OFlags) -> Result<Answer, Unresolved> {
+    fn open_found(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        found: &ResolvedFile,
+        flags: OFlags,
+    ) -> Result<CallAnswer, Unresolved> {
         let kind = found.kind();
         if kind == FileType::Symlink {
             return Err(Errno::LOOP.into());
@@ -393,7 +403,7 @@ impl Supervisor {
             self.about_to_change(found, true)?;
         }
         if !self.carries_out {
-            return Ok(Answer::Continue);
+            return Ok(CallAnswer::Continue);
         }
         let without = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mut with = flags.difference(without) | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -427,7 +437,7 @@ impl Supervisor {
         give(call, file, flags)
     }
 
-    fn truncate(&mut self, call: &Call<'_>) -> Result<Answer, Unresolved> {
+    fn truncate(&mut self, call: &SupervisedCall<'_>) -> Result<CallAnswer, Unresolved> {
         let found = call.caller.find(&call.here(0)?, true)?;
         call.check()?;
         match found.kind() {
@@ -443,12 +453,17 @@ impl Supervisor {
         })
     }
 
-    fn remove(&mut self, call: &Call<'_>, named: &Named, flags: AtFlags) -> Result<Answer, Unresolved> {
+    fn remove(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        named: &Named,
+        flags: AtFlags,
+    ) -> Result<CallAnswer, Unresolved> {
         let entry = call.caller.entry(named)?;
         call.check()?;
         if let Some(found) = &entry.there {
             if self.loses_history(call.caller, found, None) {
-                return Ok(Answer::Fail(Errno::PERM));
+                return Ok(CallAnswer::Fail(Errno::PERM));
             }
             self.about_to_change(found, true)?;
         }
@@ -457,16 +472,21 @@ impl Supervisor {
 
     fn chmod(
         &mut self,
-        call: &Call<'_>,
+        call: &SupervisedCall<'_>,
         named: &Named,
         follows: bool,
         mode: Mode,
-    ) -> Result<Answer, Unresolved> {
+    ) -> Result<CallAnswer, Unresolved> {
         let found = call.caller.find(named, follows)?;
         self.chmod_found(call, &found, mode)
     }
 
-    fn chmod_found(&mut self, call: &Call<'_>, found: &Found, mode: Mode) -> Result<Answer, Unresolved> {
+    fn chmod_found(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        found: &ResolvedFile,
+        mode: Mode,
+    ) -> Result<CallAnswer, Unresolved> {
         call.check()?;
         if found.kind() == FileType::Symlink {
             return Err(Errno::OPNOTSUPP.into());
@@ -476,7 +496,7 @@ impl Supervisor {
     }
 
     /// Puts down that something comes up.
-    fn comes_up(&mut self, call: &Call<'_>, named: &Named) -> Result<Entry, Unresolved> {
+    fn comes_up(&mut self, call: &SupervisedCall<'_>, named: &Named) -> Result<DirectoryEntry, Unresolved> {
         let entry = call.caller.entry(named)?;
         call.check()?;
         if entry.there.is_some() {
@@ -492,18 +512,23 @@ impl Supervisor {
         Ok(entry)
     }
 
-    fn make_directory(&mut self, call: &Call<'_>, named: &Named, mode: Mode) -> Result<Answer, Unresolved> {
+    fn make_directory(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        named: &Named,
+        mode: Mode,
+    ) -> Result<CallAnswer, Unresolved> {
         let entry = self.comes_up(call, named)?;
         self.perform(|| mkdirat(&entry.directory, &entry.name, mode))
     }
 
     fn make_node(
         &mut self,
-        call: &Call<'_>,
+        call: &SupervisedCall<'_>,
         named: &Named,
         mode: i32,
         device: u64,
-    ) -> Result<Answer, Unresolved> {
+    ) -> Result<CallAnswer, Unresolved> {
         let entry = self.comes_up(call, named)?;
         let mode = mode.cast_unsigned();
         let kind = match mode & libc::S_IFMT {
@@ -515,38 +540,43 @@ impl Supervisor {
         })
     }
 
-    fn make_link(&mut self, call: &Call<'_>, to: &[u8], named: &Named) -> Result<Answer, Unresolved> {
+    fn make_link(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        to: &[u8],
+        named: &Named,
+    ) -> Result<CallAnswer, Unresolved> {
         let entry = self.comes_up(call, named)?;
         self.perform(|| symlinkat(path_of(to.to_vec()), &entry.directory, &entry.name))
     }
 
     fn rename(
         &mut self,
-        call: &Call<'_>,
+        call: &SupervisedCall<'_>,
         from: &Named,
         to: &Named,
         flags: i32,
-    ) -> Result<Answer, Unresolved> {
+    ) -> Result<CallAnswer, Unresolved> {
         let (source, target) = (call.caller.entry(from)?, call.caller.entry(to)?);
         call.check()?;
         let Some(moved) = &source.there else { return Err(Errno::NOENT.into()) };
         if self.configurations.contains(&target.path) {
             return Ok(match replace_configuration(moved, &target.path) {
-                Ok(()) => Answer::Done(0),
-                Err(error) => Answer::Fail(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+                Ok(()) => CallAnswer::Done(0),
+                Err(error) => CallAnswer::Fail(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
             });
         }
         let is_refused = self.is_refused(&source.path, &source.directory)
             | self.is_refused(&target.path, &target.directory);
         if !is_refused {
             if self.loses_history(call.caller, moved, Some(&target.path)) {
-                return Ok(Answer::Fail(Errno::PERM));
+                return Ok(CallAnswer::Fail(Errno::PERM));
             }
             self.about_to_change(moved, true)?;
             if let Some(displaced) = &target.there {
                 self.about_to_change(displaced, true)?;
             }
-            let holds = moved.is_directory() || target.there.as_ref().is_some_and(Found::is_directory);
+            let holds = moved.is_directory() || target.there.as_ref().is_some_and(ResolvedFile::is_directory);
             self.touch(&source.path, holds)?;
             self.touch(&target.path, holds)?;
             self.is_own(&target.path);
@@ -565,7 +595,7 @@ impl Supervisor {
     /// so a file that is tracked gets one only beside it. Programs copy what they can't link.
     ///
     /// This is a boundary, so what is looked at is what is linked, and the kernel does nothing by itself.
-    fn link(&mut self, call: &Call<'_>, from: &Named, to: &Named, follows: bool) -> Answer {
+    fn link(&mut self, call: &SupervisedCall<'_>, from: &Named, to: &Named, follows: bool) -> CallAnswer {
         let mut linked = || -> Result<(), Unresolved> {
             let (source, target) = (call.caller.find(from, follows)?, call.caller.entry(to)?);
             call.check()?;
@@ -587,14 +617,14 @@ impl Supervisor {
             Ok(linkat(CWD, source.by_handle(), directory, name, AtFlags::SYMLINK_FOLLOW)?)
         };
         match linked() {
-            Ok(()) => Answer::Done(0),
-            Err(Unresolved::Fails(error)) => Answer::Fail(error),
-            Err(Unresolved::CallersOwn) => Answer::Fail(Errno::XDEV),
+            Ok(()) => CallAnswer::Done(0),
+            Err(Unresolved::Fails(error)) => CallAnswer::Fail(error),
+            Err(Unresolved::CallersOwn) => CallAnswer::Fail(Errno::XDEV),
         }
     }
 
     /// Gives a socket its name.
-    fn bind(&mut self, call: &Call<'_>) -> Result<Answer, Unresolved> {
+    fn bind(&mut self, call: &SupervisedCall<'_>) -> Result<CallAnswer, Unresolved> {
         let address = read_address(call.caller, call.argument(1), call.argument(2))?;
         let binding = self.sockets.binding(call.caller, call.integer(0), address)?;
         call.check()?;
@@ -604,16 +634,16 @@ impl Supervisor {
             self.touch(&entry.path, false)?;
         }
         if !self.carries_out {
-            return Ok(Answer::Continue);
+            return Ok(CallAnswer::Continue);
         }
         self.sockets.bind(call.caller, &binding)?;
-        Ok(Answer::Done(0))
+        Ok(CallAnswer::Done(0))
     }
 
     /// Makes a connection, or says why not. Whoever waits for one is answered later.
-    fn connect(&mut self, call: &Call<'_>) -> Option<Answer> {
+    fn connect(&mut self, call: &SupervisedCall<'_>) -> Option<CallAnswer> {
         if !self.carries_out {
-            return Some(Answer::Continue);
+            return Some(CallAnswer::Continue);
         }
         let connection = read_address(call.caller, call.argument(1), call.argument(2)).and_then(|address| {
             let connection = self.sockets.connection(call.caller, call.integer(0), &address);
@@ -626,9 +656,9 @@ impl Supervisor {
         match connection {
             Ok(connection) if connection.may_block() => self.connect_later(call, connection),
             Ok(connection) => Some(connected(&connection)),
-            Err(Unresolved::Fails(error)) => Some(Answer::Fail(error)),
+            Err(Unresolved::Fails(error)) => Some(CallAnswer::Fail(error)),
             // What can't be looked at may lead anywhere.
-            Err(Unresolved::CallersOwn) => Some(Answer::Fail(Errno::ACCESS)),
+            Err(Unresolved::CallersOwn) => Some(CallAnswer::Fail(Errno::ACCESS)),
         }
     }
 
@@ -638,16 +668,16 @@ impl Supervisor {
             && self.refused.insert(path.clone())
             && let Some(writer) = &mut self.writer
         {
-            let _ = writer.add(&Line::RefusedSocket { path: Place(path) });
+            let _ = writer.add(&JournalLine::RefusedSocket { path: JsonPath(path) });
         }
     }
 
-    fn connect_later(&self, call: &Call<'_>, connection: Connection) -> Option<Answer> {
+    fn connect_later(&self, call: &SupervisedCall<'_>, connection: Connection) -> Option<CallAnswer> {
         let (listener, notification) = (Arc::clone(call.listener), *call.notification);
         let waiting = Arc::clone(&self.waiting);
         if waiting.fetch_add(1, Ordering::SeqCst) >= MOST_WAITING {
             waiting.fetch_sub(1, Ordering::SeqCst);
-            return Some(Answer::Fail(Errno::AGAIN));
+            return Some(CallAnswer::Fail(Errno::AGAIN));
         }
         let wait = move || {
             listener.answer(&notification, connected(&connection));
@@ -657,19 +687,19 @@ impl Supervisor {
             Ok(_) => None,
             Err(_) => {
                 self.waiting.fetch_sub(1, Ordering::SeqCst);
-                Some(Answer::Fail(Errno::AGAIN))
+                Some(CallAnswer::Fail(Errno::AGAIN))
             }
         }
     }
 
-    /// What comes up is the command's own from now on: there is nothing to keep.
+    /// Marks a new file as the command's own: there is nothing to keep.
     fn is_own(&mut self, path: &Path) {
         let original = self.original(path);
         self.captured.entry(original).or_insert(true);
     }
 
     /// Writes a line. What can't be put down must not happen.
-    fn record(&mut self, line: &Line) -> Result<(), Errno> {
+    fn record(&mut self, line: &JournalLine) -> Result<(), Errno> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         writer.add(line).map_err(|_| Errno::NOSPC)
     }
@@ -682,28 +712,32 @@ impl Supervisor {
         if self.touched.len() >= MOST_TOUCHED {
             // No more is put down, and so what is missing says nothing.
             return match self.leave_to_kernel() {
-                Answer::Fail(error) => Err(error),
+                CallAnswer::Fail(error) => Err(error),
                 _ => Ok(()),
             };
         }
-        self.record(&Line::Touched { path: Place(path.to_owned()), all, file: None })?;
+        self.record(&JournalLine::Touched { path: JsonPath(path.to_owned()), all, file: None })?;
         self.touched.insert(path.to_owned(), all);
         Ok(())
     }
 
     /// As that, of what is there and may have other names besides.
-    fn touch_found(&mut self, found: &Found) -> Result<(), Errno> {
+    fn touch_found(&mut self, found: &ResolvedFile) -> Result<(), Errno> {
         let Some(file) = found.shared() else { return self.touch(&found.path, false) };
         if !self.is_tracked(&found.path) || !self.touched_files.insert(file) {
             return self.touch(&found.path, false);
         }
-        self.record(&Line::Touched { path: Place(found.path.clone()), all: false, file: Some(file) })?;
+        self.record(&JournalLine::Touched {
+            path: JsonPath(found.path.clone()),
+            all: false,
+            file: Some(file),
+        })?;
         self.touched.entry(found.path.clone()).or_default();
         Ok(())
     }
 
     /// Puts down what is there before it changes, and keeps it if nobody has yet.
-    fn about_to_change(&mut self, found: &Found, with_content: bool) -> Result<(), Errno> {
+    fn about_to_change(&mut self, found: &ResolvedFile, with_content: bool) -> Result<(), Errno> {
         if self.is_refused(&found.path, &found.handle) || !self.is_tracked(&found.path) {
             return Ok(());
         }
@@ -720,7 +754,7 @@ impl Supervisor {
         Ok(())
     }
 
-    fn capture(&mut self, found: &Found, original: PathBuf, with_content: bool) -> io::Result<()> {
+    fn capture(&mut self, found: &ResolvedFile, original: PathBuf, with_content: bool) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let mut image = BeforeImage::of(original.clone(), &found.stat);
         let kind = found.kind();
@@ -737,13 +771,13 @@ impl Supervisor {
             }
             _ => {}
         }
-        writer.add(&Line::Before(Box::new(image)))?;
+        writer.add(&JournalLine::Before(Box::new(image)))?;
         self.captured.insert(original, with_content || kind != FileType::RegularFile);
         Ok(())
     }
 
     /// Puts down that a directory is about to be moved, with those in it that were moved before.
-    fn directory_moves(&mut self, source: &Found, to: &Path) {
+    fn directory_moves(&mut self, source: &ResolvedFile, to: &Path) {
         let Some(identity) = identity_of(&source.path) else { return };
         let original = self.original(&source.path);
         self.moved
@@ -765,14 +799,19 @@ impl Supervisor {
             if self.is_tracked(&original)
                 && let Some(writer) = &mut self.writer
             {
-                let line = Line::MovedDirectory { from: Place(original), to: Place(now), device, inode };
+                let line = JournalLine::MovedDirectory {
+                    from: JsonPath(original),
+                    to: JsonPath(now),
+                    device,
+                    inode,
+                };
                 // What is lost is told as a change whose earlier content is not known.
                 let _ = writer.add(&line);
             }
         }
     }
 
-    /// Where something was when the command began.
+    /// Returns the path that a file had when the command began.
     fn original(&self, path: &Path) -> PathBuf {
         if self.moved.is_empty() {
             return path.to_owned();
@@ -784,9 +823,9 @@ impl Supervisor {
         moved.unwrap_or_else(|| path.to_owned())
     }
 
-    /// Whether the history of a repository would lose something, by another program than git. It is not kept for the
-    /// user, so a line that clears too much must not reach it. This is care, and no boundary.
-    fn loses_history(&self, caller: Caller, source: &Found, target: Option<&Path>) -> bool {
+    /// Returns whether the history of a repository would lose something, by another program than git. It is not kept
+    /// for the user, so a line that clears too much must not reach it. This is care, and no boundary.
+    fn loses_history(&self, caller: Caller, source: &ResolvedFile, target: Option<&Path>) -> bool {
         let place = |path: &Path| self.git_history.iter().find(|place| path.starts_with(place)).cloned();
         let Some(history) = place(&source.path) else { return false };
         let stays = target.and_then(place) == Some(history);
@@ -798,7 +837,7 @@ impl Supervisor {
             && !self.except.iter().any(|except| path.starts_with(except))
     }
 
-    /// Whether the file system of a handle can't be written, which is put down of a path there.
+    /// Returns whether the file system of a handle can't be written, which is put down of a path there.
     fn is_refused(&mut self, path: &Path, handle: &OwnedFd) -> bool {
         let is_read_only =
             fstatvfs(handle).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
@@ -811,22 +850,22 @@ impl Supervisor {
             && self.refused.insert(path.to_owned())
             && let Some(writer) = &mut self.writer
         {
-            let _ = writer.add(&Line::Refused { path: Place(path.to_owned()) });
+            let _ = writer.add(&JournalLine::Refused { path: JsonPath(path.to_owned()) });
         }
         true
     }
 }
 
 /// Gives a caller a file that was opened for it.
-fn give(call: &Call<'_>, file: OwnedFd, flags: OFlags) -> Result<Answer, Unresolved> {
+fn give(call: &SupervisedCall<'_>, file: OwnedFd, flags: OFlags) -> Result<CallAnswer, Unresolved> {
     let number = call.listener.give(call.notification, file, flags.contains(OFlags::CLOEXEC))?;
-    Ok(Answer::Done(number))
+    Ok(CallAnswer::Done(number))
 }
 
-fn connected(connection: &Connection) -> Answer {
+fn connected(connection: &Connection) -> CallAnswer {
     match connection.make() {
-        Ok(()) => Answer::Done(0),
-        Err(error) => Answer::Fail(error),
+        Ok(()) => CallAnswer::Done(0),
+        Err(error) => CallAnswer::Fail(error),
     }
 }
 
@@ -838,7 +877,7 @@ fn unlink_flags(flags: i32) -> AtFlags {
     AtFlags::from_bits_retain(flags.cast_unsigned())
 }
 
-/// What is at a path, where anything is.
+/// Returns the identity of the file at a path, if any.
 fn identity_of(path: &Path) -> Option<Identity> {
     let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     #[allow(clippy::unnecessary_cast, reason = "not on all processors")]
@@ -850,7 +889,7 @@ fn joined(above: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { above.to_owned() } else { above.join(rest) }
 }
 
-/// Whether a name in a git directory is one that is left behind when git is interrupted.
+/// Returns whether a name in a git directory is one that is left behind when git is interrupted.
 fn is_transient(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.ends_with(b".lock") || name.starts_with(b"tmp_")
@@ -858,7 +897,7 @@ fn is_transient(path: &Path) -> bool {
 
 /// Writes what a file holds into a private copy, in place, and removes the file: what git does when it replaces its
 /// configuration.
-fn replace_configuration(source: &Found, target: &Path) -> io::Result<()> {
+fn replace_configuration(source: &ResolvedFile, target: &Path) -> io::Result<()> {
     let mut text = Vec::new();
     source.reopen()?.take(LARGEST_CONFIGURATION + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LARGEST_CONFIGURATION {

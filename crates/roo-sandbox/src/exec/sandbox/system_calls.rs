@@ -10,7 +10,7 @@ use seccompiler::{
 };
 
 use super::confinement::Network;
-use super::helper::{Failure, Step as _};
+use super::helper::{SetupFailure, StepContext as _};
 use super::helper_protocol::Mechanism;
 use super::notifications;
 
@@ -43,7 +43,7 @@ const SECOND_NUMBERS: &[libc::c_long] = &[0];
 
 /// Installs the filter for this process and what it starts. False where there is none for this kind of
 /// processor.
-pub(super) fn filter(mechanism: Mechanism, network: Network) -> Result<bool, Failure> {
+pub(super) fn filter(mechanism: Mechanism, network: Network) -> Result<bool, SetupFailure> {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(false) };
     let programs = [compile(architecture, &rules(mechanism, network)?)?, without_clone3(architecture)?];
     match programs.iter().try_for_each(|program| seccompiler::apply_filter(program)) {
@@ -58,7 +58,7 @@ pub(super) fn filter(mechanism: Mechanism, network: Network) -> Result<bool, Fai
 }
 
 /// Hides a call whose flags no filter can read: programs that start others use the older one instead.
-fn without_clone3(architecture: TargetArch) -> Result<BpfProgram, Failure> {
+fn without_clone3(architecture: TargetArch) -> Result<BpfProgram, SetupFailure> {
     let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let calls = SECOND_NUMBERS.iter().map(|offset| (libc::SYS_clone3 + offset, vec![])).collect();
     SeccompFilter::new(calls, SeccompAction::Allow, unknown, architecture)
@@ -67,9 +67,9 @@ fn without_clone3(architecture: TargetArch) -> Result<BpfProgram, Failure> {
         .step("the filter of system calls")
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type FilterRules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn compile(architecture: TargetArch, rules: &Rules) -> Result<BpfProgram, Failure> {
+fn compile(architecture: TargetArch, rules: &FilterRules) -> Result<BpfProgram, SetupFailure> {
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     SeccompFilter::new(rules.clone(), SeccompAction::Allow, refuse, architecture)
         .and_then(BpfProgram::try_from)
@@ -77,7 +77,7 @@ fn compile(architecture: TargetArch, rules: &Rules) -> Result<BpfProgram, Failur
         .step("the filter of system calls")
 }
 
-fn rules(mechanism: Mechanism, network: Network) -> Result<Rules, Failure> {
+fn rules(mechanism: Mechanism, network: Network) -> Result<FilterRules, SetupFailure> {
     let family = |comparison: SeccompCmpOp, family: libc::c_int| {
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, comparison, u64::from(family.unsigned_abs()))
     };
@@ -103,7 +103,7 @@ fn rules(mechanism: Mechanism, network: Network) -> Result<Rules, Failure> {
             .and_then(|condition| SeccompRule::new(vec![condition]))
             .map_err(|error| io::Error::other(error.to_string()))
             .step("the filter of system calls")?;
-    let mut rules = Rules::new();
+    let mut rules = FilterRules::new();
     for offset in SECOND_NUMBERS {
         rules.extend(REFUSED.iter().map(|call| (call + offset, vec![])));
         let mut refused = vec![sockets.clone()];

@@ -1,4 +1,4 @@
-//! What blocks cost, in lines that are looked at: not the number of blocks times the length of the text.
+//! Cost of blocks, in lines that are looked at: not the number of blocks times the length of the text.
 
 use super::super::apply::apply_within;
 use super::super::document::BUDGET;

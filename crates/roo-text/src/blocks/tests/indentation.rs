@@ -98,12 +98,12 @@ fn a_trimmed_first_line_says_nothing_of_the_others() {
 
 /// A line of a generated file: its depth in levels and its text, which no other line has.
 #[derive(Clone, Debug)]
-struct Line {
+struct GeneratedLine {
     depth: usize,
     text: String,
 }
 
-/// What becomes of a line in an edit.
+/// Fate of a line in an edit.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Stays,
@@ -115,7 +115,7 @@ enum Fate {
     Replaced(usize),
 }
 
-/// How a model gets indentation wrong, in both parts of a block alike.
+/// Indentation errors of a model, in both parts of a block alike.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     /// All lines are so many blanks less deep, as far as the least deep allows.
@@ -134,7 +134,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// Whether what is left tells the true result.
+    /// Returns whether what is left tells the true result.
     fn can_be_told(self, search: &[PartLine], block: &[String], unit: &str) -> bool {
         let right: Vec<usize> = search.iter().map(|(_, line)| line.depth * unit.len()).collect();
         let wrong: Vec<usize> = block.iter().map(|line| depth(line)).collect();
@@ -160,7 +160,7 @@ fn depth(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-fn some_file() -> impl Strategy<Value = Vec<Line>> {
+fn some_file() -> impl Strategy<Value = Vec<GeneratedLine>> {
     prop::collection::vec((0usize..4, any::<prop::sample::Index>()), 4..14).prop_map(|steps| {
         let mut deepest = 0usize;
         let line = |(number, (up, word)): (usize, (usize, Index))| {
@@ -168,7 +168,7 @@ fn some_file() -> impl Strategy<Value = Vec<Line>> {
             let depth = if up == 0 { deepest } else { deepest.saturating_sub(up - 1) };
             deepest = depth + 1;
             let word = word.get(&["call", "let", "if", "for", "return", "yield", "match", "while"]);
-            Line { depth, text: format!("{word} name_{number}(value_{number}):") }
+            GeneratedLine { depth, text: format!("{word} name_{number}(value_{number}):") }
         };
         steps.into_iter().enumerate().map(line).collect()
     })
@@ -198,11 +198,11 @@ fn some_damage() -> impl Strategy<Value = Damage> {
 }
 
 /// A line of a part of a block: its number in the part of the file that is searched, if it is or was there.
-type PartLine = (Option<usize>, Line);
+type PartLine = (Option<usize>, GeneratedLine);
 
 /// One part of a block, as a model writes it.
 fn damaged(part: &[PartLine], damage: Damage, unit: &str, searched: usize, least: usize) -> Vec<String> {
-    let true_depth = |line: &Line| unit.repeat(line.depth);
+    let true_depth = |line: &GeneratedLine| unit.repeat(line.depth);
     let blanks = |(index, (number, line)): (usize, &PartLine)| match damage {
         Damage::Dedented(by) => true_depth(line)[by.min(least * unit.len())..].to_owned(),
         Damage::Indented(by) => " ".repeat(by) + &true_depth(line),
@@ -241,11 +241,11 @@ proptest! {
         for (number, line) in search.iter().map(|(number, line)| (*number, line.clone())) {
             let fresh = |shift: usize| {
                 let depth = (line.depth + shift).saturating_sub(1);
-                (None, Line { depth, text: format!("brand.new.{}", line.text.len() * 31 + shift) })
+                (None, GeneratedLine { depth, text: format!("brand.new.{}", line.text.len() * 31 + shift) })
             };
             match fates[number.unwrap()] {
                 Fate::Stays => replace.push((number, line)),
-                Fate::Edited => replace.push((number, Line { text: format!("{} # edited", line.text), ..line })),
+                Fate::Edited => replace.push((number, GeneratedLine { text: format!("{} # edited", line.text), ..line })),
                 Fate::Goes => {}
                 Fate::Preceded(shift) => replace.extend([fresh(shift), (number, line)]),
                 Fate::Replaced(shift) => replace.push(fresh(shift)),
@@ -262,7 +262,7 @@ proptest! {
         if block.search == block.replace {
             return Ok(());
         }
-        let whole = |lines: &[Line]| -> String {
+        let whole = |lines: &[GeneratedLine]| -> String {
             lines.iter().map(|line| format!("{}{}\n", unit.repeat(line.depth), line.text)).collect()
         };
         let before = whole(&file);
@@ -271,7 +271,7 @@ proptest! {
             prop_assert!(!is_shifted, "a block that is shifted as a whole was refused: {:#?}", block);
             return Ok(());
         };
-        let of_edit: Vec<Line> = replace.iter().map(|(_, line)| line.clone()).collect();
+        let of_edit: Vec<GeneratedLine> = replace.iter().map(|(_, line)| line.clone()).collect();
         let true_result = [&file[..begin], &of_edit, &file[end..]].concat();
         if damage.can_be_told(&search, &block.search, unit) {
             prop_assert_eq!(&result.text, &whole(&true_result), "{:#?}", block);

@@ -9,13 +9,13 @@ use proptest::test_runner::RngSeed;
 
 use super::*;
 
-/// What happens next. Most of it happens whether it fits or not.
+/// Next step. Most of it happens whether it fits or not.
 #[derive(Clone, Debug)]
-enum Step {
+enum ScheduleStep {
     /// Whoever is waited for does something that fits.
     Fitting(Fate),
     /// An effect reports, though it may not be wanted.
-    Report(Report),
+    Report(ReportKind),
     Send(SendWhen),
     EditQueued(Index),
     DeleteQueued(Index),
@@ -42,7 +42,7 @@ struct Fate {
     digest: u8,
     status: ToolStatus,
     word: Word,
-    report: Report,
+    report: ReportKind,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +68,10 @@ enum Word {
 
 /// The kinds of reports, by the effect that sends them.
 #[derive(Clone, Copy, Debug)]
-enum Report {
+enum ReportKind {
     Block(Spoken),
     Ended(Finish),
-    Failed(Failure),
+    Failed(ModelFailure),
     RetryDue,
     Gated(Verdict, u8, bool),
     Tool(ToolStatus),
@@ -82,7 +82,7 @@ enum Report {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Failure {
+enum ModelFailure {
     Retry,
     Shorten,
     Ask,
@@ -114,17 +114,18 @@ fn word() -> impl Strategy<Value = Word> {
     prop_oneof![1 => Just(Word::Stop), 4 => Just(Word::Suggested), 2 => Just(Word::Other)]
 }
 
-fn report() -> impl Strategy<Value = Report> {
+fn report() -> impl Strategy<Value = ReportKind> {
     prop_oneof![
-        spoken().prop_map(Report::Block),
-        finish_reason().prop_map(Report::Ended),
-        select(vec![Failure::Retry, Failure::Shorten, Failure::Ask]).prop_map(Report::Failed),
-        Just(Report::RetryDue),
-        (verdict(), 0..3_u8, any::<bool>()).prop_map(|(v, d, f)| Report::Gated(v, d, f)),
-        status().prop_map(Report::Tool),
-        Just(Report::Background),
-        (0..4_u8).prop_map(Report::Settled),
-        Just(Report::Gathered),
+        spoken().prop_map(ReportKind::Block),
+        finish_reason().prop_map(ReportKind::Ended),
+        select(vec![ModelFailure::Retry, ModelFailure::Shorten, ModelFailure::Ask])
+            .prop_map(ReportKind::Failed),
+        Just(ReportKind::RetryDue),
+        (verdict(), 0..3_u8, any::<bool>()).prop_map(|(v, d, f)| ReportKind::Gated(v, d, f)),
+        status().prop_map(ReportKind::Tool),
+        Just(ReportKind::Background),
+        (0..4_u8).prop_map(ReportKind::Settled),
+        Just(ReportKind::Gathered),
     ]
 }
 
@@ -144,27 +145,27 @@ fn fate() -> impl Strategy<Value = Fate> {
     )
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ScheduleStep> {
     let when = select(vec![SendWhen::Now, SendWhen::AfterTurn]);
     prop_oneof![
-        24 => fate().prop_map(Step::Fitting),
-        2 => report().prop_map(Step::Report),
-        2 => when.prop_map(Step::Send),
-        1 => any::<Index>().prop_map(Step::EditQueued),
-        1 => any::<Index>().prop_map(Step::DeleteQueued),
-        1 => Just(Step::Cancel),
-        1 => Just(Step::Resume),
-        2 => (any::<Index>(), any::<bool>()).prop_map(|(which, allow)| Step::Respond(which, allow)),
-        1 => (any::<Index>(), word()).prop_map(|(which, word)| Step::Answer(which, word)),
-        1 => any::<Index>().prop_map(Step::EndCommand),
-        2 => any::<Index>().prop_map(Step::Kill),
+        24 => fate().prop_map(ScheduleStep::Fitting),
+        2 => report().prop_map(ScheduleStep::Report),
+        2 => when.prop_map(ScheduleStep::Send),
+        1 => any::<Index>().prop_map(ScheduleStep::EditQueued),
+        1 => any::<Index>().prop_map(ScheduleStep::DeleteQueued),
+        1 => Just(ScheduleStep::Cancel),
+        1 => Just(ScheduleStep::Resume),
+        2 => (any::<Index>(), any::<bool>()).prop_map(|(which, allow)| ScheduleStep::Respond(which, allow)),
+        1 => (any::<Index>(), word()).prop_map(|(which, word)| ScheduleStep::Answer(which, word)),
+        1 => any::<Index>().prop_map(ScheduleStep::EndCommand),
+        2 => any::<Index>().prop_map(ScheduleStep::Kill),
     ]
 }
 
 /// A task under a schedule, with what its surroundings remember over all kills.
 struct World {
     sim: Sim,
-    /// How much of the log is known to be on disk.
+    /// Length of the log that is known to be on disk.
     durable: usize,
     running: Option<Effect>,
     /// The mutating calls that were really started, and how often.
@@ -182,28 +183,28 @@ impl World {
         world
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: ScheduleStep) {
         match step {
-            Step::Fitting(fate) => self.fitting(fate),
-            Step::Report(report) => self.report(report),
-            Step::Send(when) => {
+            ScheduleStep::Fitting(fate) => self.fitting(fate),
+            ScheduleStep::Report(report) => self.report(report),
+            ScheduleStep::Send(when) => {
                 let text = format!("message @{}", self.sim.log.len());
                 let events = self.sim.input(Input::Send { text, images: vec![], when });
                 assert!(!events.is_empty(), "a message is never dropped");
             }
-            Step::EditQueued(which) => {
+            ScheduleStep::EditQueued(which) => {
                 if let Some(id) = self.queued(which) {
                     let text = format!("edited {}", self.sim.log.len());
                     self.sim.input(Input::EditQueued { id, text });
                 }
             }
-            Step::DeleteQueued(which) => {
+            ScheduleStep::DeleteQueued(which) => {
                 if let Some(id) = self.queued(which) {
                     self.deleted.insert(id.clone());
                     self.sim.input(Input::DeleteQueued { id });
                 }
             }
-            Step::Cancel => {
+            ScheduleStep::Cancel => {
                 let ran = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }))
                     || !self.sim.task.background.is_empty();
                 self.sim.input(Input::Cancel);
@@ -211,25 +212,25 @@ impl World {
                 assert_eq!(self.sim.task.is_ending(), ran, "tools and commands come to their end first");
                 assert_eq!(self.sim.task.state().is_final(), !ran, "nothing else is waited for");
             }
-            Step::Resume => drop(self.sim.input(Input::Resume)),
-            Step::Respond(which, allow) => {
+            ScheduleStep::Resume => drop(self.sim.input(Input::Resume)),
+            ScheduleStep::Respond(which, allow) => {
                 let asked = self.approvals();
                 if !asked.is_empty() {
                     self.respond(which.get(&asked).clone(), allow);
                 }
             }
-            Step::Answer(which, word) => {
+            ScheduleStep::Answer(which, word) => {
                 let asked = self.questions();
                 if !asked.is_empty() {
                     self.answer(which.get(&asked).clone(), word);
                 }
             }
-            Step::EndCommand(which) => {
+            ScheduleStep::EndCommand(which) => {
                 if !self.sim.task.background.is_empty() {
                     self.end_command(which.get(&self.sim.task.background).id.clone());
                 }
             }
-            Step::Kill(which) => {
+            ScheduleStep::Kill(which) => {
                 let lost = which.index(self.sim.log.len() - self.durable + 1);
                 let length = self.sim.log.len() - lost;
                 self.sim.log = reread(&self.sim.log);
@@ -257,7 +258,7 @@ impl World {
             self.durable = self.sim.log.len();
             *self.started.entry(call_id.clone()).or_default() += 1;
             let call = self.sim.task.current_call().unwrap();
-            if effect_of(call) == ToolEffect::Execute {
+            if call.effect() == ToolEffect::Execute {
                 assert_eq!(self.started[call_id], 1, "a command never runs twice");
             }
         }
@@ -291,19 +292,19 @@ impl World {
         }
         let report = match self.sim.wanted() {
             Some(Effect::CallModel { .. }) => match (fate.block, fate.report) {
-                (Some(block), _) => Report::Block(block),
-                (None, Report::Failed(failure)) => Report::Failed(failure),
-                (None, _) => Report::Ended(fate.finish),
+                (Some(block), _) => ReportKind::Block(block),
+                (None, ReportKind::Failed(failure)) => ReportKind::Failed(failure),
+                (None, _) => ReportKind::Ended(fate.finish),
             },
-            Some(Effect::Wait { .. }) => Report::RetryDue,
-            Some(Effect::Gather(_)) => Report::Gathered,
+            Some(Effect::Wait { .. }) => ReportKind::RetryDue,
+            Some(Effect::Gather(_)) => ReportKind::Gathered,
             Some(Effect::Gate { approved: Some(_), .. }) if fate.flag => {
-                Report::Gated(Verdict::Allow, 0, true)
+                ReportKind::Gated(Verdict::Allow, 0, true)
             }
-            Some(Effect::Gate { .. }) => Report::Gated(fate.verdict, fate.digest, fate.flag),
-            Some(Effect::RunTool { mutating: true, .. }) if fate.flag => Report::Background,
-            Some(Effect::RunTool { .. }) => Report::Tool(fate.status),
-            Some(Effect::SettleWrite { .. }) => Report::Settled(fate.digest),
+            Some(Effect::Gate { .. }) => ReportKind::Gated(fate.verdict, fate.digest, fate.flag),
+            Some(Effect::RunTool { mutating: true, .. }) if fate.flag => ReportKind::Background,
+            Some(Effect::RunTool { .. }) => ReportKind::Tool(fate.status),
+            Some(Effect::SettleWrite { .. }) => ReportKind::Settled(fate.digest),
             None if self.sim.task.state() == TaskState::Interrupted => {
                 return drop(self.sim.input(Input::Resume));
             }
@@ -315,58 +316,60 @@ impl World {
         self.report(report);
     }
 
-    fn report(&mut self, report: Report) {
+    fn report(&mut self, report: ReportKind) {
         let wanted = self.sim.wanted();
         let fits = match report {
-            Report::Block(_) | Report::Ended(_) | Report::Failed(_) => {
+            ReportKind::Block(_) | ReportKind::Ended(_) | ReportKind::Failed(_) => {
                 matches!(wanted, Some(Effect::CallModel { .. }))
             }
-            Report::RetryDue => matches!(wanted, Some(Effect::Wait { .. })),
-            Report::Gated(..) => matches!(wanted, Some(Effect::Gate { .. })),
-            Report::Tool(_) | Report::Background => matches!(wanted, Some(Effect::RunTool { .. })),
-            Report::Settled(_) => matches!(wanted, Some(Effect::SettleWrite { .. })),
-            Report::Gathered => matches!(wanted, Some(Effect::Gather(_))),
+            ReportKind::RetryDue => matches!(wanted, Some(Effect::Wait { .. })),
+            ReportKind::Gated(..) => matches!(wanted, Some(Effect::Gate { .. })),
+            ReportKind::Tool(_) | ReportKind::Background => matches!(wanted, Some(Effect::RunTool { .. })),
+            ReportKind::Settled(_) => matches!(wanted, Some(Effect::SettleWrite { .. })),
+            ReportKind::Gathered => matches!(wanted, Some(Effect::Gather(_))),
         };
         let events = self.sim.input(self.to_input(report));
         assert_eq!(!events.is_empty(), fits, "only what an effect that is wanted reports counts");
-        if fits && !matches!(report, Report::Block(_)) {
+        if fits && !matches!(report, ReportKind::Block(_)) {
             self.running = None;
         }
     }
 
-    fn to_input(&self, report: Report) -> Input {
+    fn to_input(&self, report: ReportKind) -> Input {
         match report {
-            Report::Block(spoken) => Input::ModelBlock { block: self.block(spoken), origin: "a/b".into() },
-            Report::Ended(finish) => Input::ModelEnded { finish, used: used(3, 0.1) },
-            Report::Failed(failure) => {
+            ReportKind::Block(spoken) => {
+                Input::ModelBlock { block: self.block(spoken), origin: "a/b".into() }
+            }
+            ReportKind::Ended(finish) => Input::ModelEnded { finish, used: used(3, 0.1) },
+            ReportKind::Failed(failure) => {
                 let remedy = match failure {
-                    Failure::Retry => RETRY,
-                    Failure::Shorten => Remedy::Shorten,
-                    Failure::Ask => Remedy::Ask,
+                    ModelFailure::Retry => RETRY,
+                    ModelFailure::Shorten => Remedy::Shorten,
+                    ModelFailure::Ask => Remedy::Ask,
                 };
                 Input::ModelFailed { message: "It failed.".into(), remedy, used: used(1, 0.05) }
             }
-            Report::RetryDue => Input::RetryDue,
-            Report::Gathered => {
+            ReportKind::RetryDue => Input::RetryDue,
+            ReportKind::Gathered => {
                 Input::Gathered(Gathered { text: "Looked up.".into(), ..Gathered::default() })
             }
-            Report::Gated(Verdict::Allow, _, plans) => {
-                let writes = self.sim.task.current_call().map(effect_of) == Some(ToolEffect::Write);
+            ReportKind::Gated(Verdict::Allow, _, plans) => {
+                let writes = self.sim.task.current_call().map(ToolCall::effect) == Some(ToolEffect::Write);
                 Input::Gated(allow((writes && plans).then(planned_write)))
             }
-            Report::Gated(Verdict::Ask, digest, _) => Input::Gated(ask(&format!("action {digest}"))),
-            Report::Gated(Verdict::Deny, _, mistake) => {
-                let (rule, reason) = ("rule".into(), "No.".into());
+            ReportKind::Gated(Verdict::Ask, digest, _) => Input::Gated(ask(&format!("action {digest}"))),
+            ReportKind::Gated(Verdict::Deny, _, mistake) => {
+                let (rule, reason) = (RefusalRule::Outside, "No.".into());
                 Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None })
             }
-            Report::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
-            Report::Background => {
+            ReportKind::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
+            ReportKind::Background => {
                 let call = self.sim.task.current_call().map(|call| CommandId::of_call(&call.id));
                 let id = call.unwrap_or_else(|| CommandId::new("cmd-0"));
                 let background = Some((id, "serve".to_owned()));
                 Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") })
             }
-            Report::Settled(found) => Input::WriteSettled(vec![match found {
+            ReportKind::Settled(found) => Input::WriteSettled(vec![match found {
                 0 => Some(Digest::of("old")),
                 1 => Some(Digest::of("new")),
                 2 => Some(Digest::of("else")),
@@ -460,7 +463,7 @@ impl World {
     }
 }
 
-/// What another server reads from the log.
+/// Reads the log as another server would.
 fn reread(log: &[Event]) -> Vec<Event> {
     let lines = log.iter().map(|event| serde_json::to_string(event).unwrap());
     lines.map(|line| serde_json::from_str(&line).unwrap()).collect()
@@ -498,7 +501,7 @@ fn assert_approved(log: &[Event], call: &ToolCallId, digest: Digest) {
     assert!(asked, "nobody allowed {digest} for {call}");
 }
 
-/// What holds in every state in which nothing more follows.
+/// Checks every state in which nothing more follows.
 pub(super) fn check_state(task: &Task) {
     let wanted = wanted(task);
     let awaits_commands = task.ends_commands() && !task.background.is_empty();
@@ -553,7 +556,7 @@ pub(super) fn check_state(task: &Task) {
     assert_eq!(open, task.calls.iter().map(|call| &call.id).collect::<Vec<_>>());
 }
 
-/// What holds of every log.
+/// Checks a whole log.
 pub(super) fn check_log(log: &[Event]) {
     let mut named = HashSet::new();
     let mut results = HashSet::new();
@@ -585,7 +588,7 @@ pub(super) fn check_log(log: &[Event]) {
             Event::Called { call, message } => {
                 assert!(named.insert(call.id.to_string()), "{}", place());
                 assert!(named.insert(message.id.to_string()), "{}", place());
-                commands.insert(&call.id, (effect_of(call) == ToolEffect::Execute, false));
+                commands.insert(&call.id, (call.effect() == ToolEffect::Execute, false));
             }
             Event::Spoke { message } | Event::Thought { message, .. } => {
                 assert!(named.insert(message.id.to_string()), "{}", place());

@@ -1,4 +1,4 @@
-//! What user hooks say, in the state of a task.
+//! Messages of user hooks in the state of a task.
 
 use super::*;
 use crate::policy::HookMessages;

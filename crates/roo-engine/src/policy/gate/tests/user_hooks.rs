@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::hooks::{CONTINUATIONS, Form, HookFile, Source};
+use crate::policy::Execute;
 
 /// A hook, as a file has it.
 fn command(line: &str) -> Value {
@@ -128,8 +129,8 @@ async fn a_rewritten_call_is_judged_as_it_runs() {
     // The approval is for that, and holds when the hook says the same again.
     let allowed = fixture.judge_approved("execute_command", ls(), Some(digest)).await;
     assert!(matches!(allowed.decision, PolicyDecision::Allow { .. }));
-    let action = allowed.permit.unwrap().consume();
-    assert!(matches!(action, Action::Execute { command, .. } if command == "ls -l"));
+    let action: Execute = allowed.permit.unwrap().into_action().unwrap();
+    assert_eq!(action.command, "ls -l");
     // Without the hook it is another action.
     let plain = Fixture { hooks: UserHooks::default(), ..fixture };
     let asked = plain.judge_approved("execute_command", ls(), Some(digest)).await;
@@ -164,7 +165,7 @@ async fn a_hook_ends_the_task() {
     let answer = json!({ "continue": false, "stopReason": "It is late." });
     let fixture = Fixture::with(&[], writing()).user("PreToolUse", &answers(&answer));
     let GateOutcome { decision, heard, permit } = fixture.judge("write_to_file", write()).await;
-    assert!(matches!(decision, PolicyDecision::Deny { rule, .. } if rule == "hook.stop"));
+    assert!(matches!(decision, PolicyDecision::Deny { rule, .. } if rule == RefusalRule::HookStop));
     assert_eq!(heard.stop.as_deref(), Some("A hook ended the task: It is late."));
     assert!(permit.is_none());
 }
@@ -187,7 +188,7 @@ async fn a_hook_keeps_a_task_from_ending_a_few_times() {
     let end = || json!({ "result": "Done." });
     let GateOutcome { decision, heard, .. } = fixture.judge("attempt_completion", end()).await;
     let PolicyDecision::Deny { rule, reason, .. } = decision else { panic!("it ends") };
-    assert_eq!(rule, "hook.continue");
+    assert_eq!(rule, RefusalRule::HookContinue);
     assert!(reason.ends_with("The tests fail.") && heard.goes_on, "{reason}");
     fixture.continuations = CONTINUATIONS;
     let GateOutcome { decision, heard, .. } = fixture.judge("attempt_completion", end()).await;

@@ -1,15 +1,31 @@
 //! Commits a proposed text: the end of every tool that edits a file.
 
+use futures_util::future::BoxFuture;
 use quick_xml::escape::partial_escape;
 
 use super::{AppliedEdit, Outcome, ToolContext};
-use crate::policy::Proposal;
+use crate::policy::{Action, Permitted, Proposal, shown_edit};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_trace::record::{Author, FileChange, Side};
 
+impl Action for Proposal {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(run(*self, context))
+    }
+
+    fn texts(&self) -> Vec<(String, String)> {
+        let texts = self.before.iter().chain([&self.after]);
+        texts.map(|text| (self.path.display(), text.clone())).collect()
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(shown_edit(self))
+    }
+}
+
 /// Writes the proposed text, if the file still holds the text that it was made from.
-pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
+async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
     let Proposal { path, before, after, notice } = proposal;
     let shown = path.display();
     let label = format!("roo-lsp: edit {shown}");

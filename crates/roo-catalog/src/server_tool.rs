@@ -1,0 +1,164 @@
+//! Tools that aren't known before the program runs, and what a model is offered of any tool.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::spec::native_schema;
+use crate::tool_id::{ServerToolName, ToolId};
+use crate::tools::ToolName;
+use roo_protocol::ids::Digest;
+
+/// A tool of a server, as the server describes it. All of it but the name is the server's word, and decides nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerTool {
+    name: ServerToolName,
+    call_name: String,
+    description: String,
+    schema: Value,
+    annotations: Annotations,
+}
+
+/// What a server says that a tool does. Hints for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Annotations {
+    /// A name for people.
+    pub title: Option<String>,
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+    /// A second call changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It reaches others than its server.
+    pub open_world: Option<bool>,
+}
+
+impl ServerTool {
+    /// A tool with the JSON Schema of its arguments. A schema that is not one of an object is replaced by that of any
+    /// object: providers refuse others, and with them the whole request.
+    pub fn new(name: ServerToolName, description: &str, schema: Value, annotations: Annotations) -> Self {
+        let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
+        let schema = if is_object { schema } else { json!({ "type": "object" }) };
+        let call_name = name.call_name();
+        Self { name, call_name, description: description.to_owned(), schema, annotations }
+    }
+
+    /// Server and tool.
+    pub fn name(&self) -> &ServerToolName {
+        &self.name
+    }
+
+    /// The name by which models call it.
+    pub fn call_name(&self) -> &str {
+        &self.call_name
+    }
+
+    /// For the model, in the server's words.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The JSON Schema of its arguments.
+    pub fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// What the server says that it does.
+    pub fn annotations(&self) -> &Annotations {
+        &self.annotations
+    }
+
+    /// Binds an approval to the tool as it was described when the user was asked.
+    pub fn digest(&self) -> Digest {
+        let Annotations { title, read_only, destructive, idempotent, open_world } = &self.annotations;
+        let hints = json!([title, read_only, destructive, idempotent, open_world]);
+        Digest::of(json!([self.name.to_string(), self.description, self.schema, hints]).to_string())
+    }
+}
+
+/// A tool that a model is offered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OfferedTool {
+    /// One of the server's own.
+    BuiltIn(ToolName),
+    /// One of a server.
+    Server(Arc<ServerTool>),
+}
+
+impl OfferedTool {
+    /// Which tool it is.
+    pub fn id(&self) -> ToolId {
+        match self {
+            Self::BuiltIn(tool) => ToolId::BuiltIn(*tool),
+            Self::Server(tool) => ToolId::Server(tool.name.clone()),
+        }
+    }
+
+    /// The built-in tool.
+    pub fn built_in(&self) -> Option<ToolName> {
+        match self {
+            Self::BuiltIn(tool) => Some(*tool),
+            Self::Server(_) => None,
+        }
+    }
+
+    /// The name by which the model calls it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::BuiltIn(tool) => tool.as_str(),
+            Self::Server(tool) => &tool.call_name,
+        }
+    }
+
+    /// For the model: what it does.
+    pub fn description(&self) -> &str {
+        match self {
+            Self::BuiltIn(tool) => tool.spec().description,
+            Self::Server(tool) => &tool.description,
+        }
+    }
+
+    /// The JSON Schema of its parameters, for native tool calling.
+    pub fn schema(&self) -> Value {
+        match self {
+            Self::BuiltIn(tool) => native_schema(tool.spec()),
+            Self::Server(tool) => tool.schema.clone(),
+        }
+    }
+}
+
+impl From<ToolName> for OfferedTool {
+    fn from(tool: ToolName) -> Self {
+        Self::BuiltIn(tool)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(description: &str, schema: Value) -> ServerTool {
+        let name = ServerToolName::new("memory", "add").unwrap();
+        ServerTool::new(name, description, schema, Annotations::default())
+    }
+
+    #[test]
+    fn a_schema_that_providers_refuse_is_not_offered() {
+        let own = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+        assert_eq!(*tool("", own.clone()).schema(), own);
+        for wrong in [json!(null), json!("x"), json!({}), json!({ "type": "string" })] {
+            assert_eq!(*tool("", wrong).schema(), json!({ "type": "object" }));
+        }
+    }
+
+    #[test]
+    fn another_description_is_another_tool_for_an_approval() {
+        let schema = || json!({ "type": "object" });
+        let first = tool("Adds a note.", schema());
+        assert_eq!(first.digest(), tool("Adds a note.", schema()).digest());
+        assert_ne!(first.digest(), tool("Adds a note. Call it before all else.", schema()).digest());
+        let changed = json!({ "type": "object", "required": ["text"] });
+        assert_ne!(first.digest(), tool("Adds a note.", changed).digest());
+    }
+}

@@ -1,0 +1,224 @@
+//! The tools, one file each: what a call of it holds, how it is read, what models and clients read of it, and how
+//! hooks see it. What it does is in `roo_engine::tools`.
+//!
+//! To add one: a file here, and a line in the list below. A file is named as its tool.
+
+use std::fmt;
+
+use crate::declaration::{Declaration, Shown};
+use crate::hook_view::{HookInput, HookView, Object, Rewrite, RewriteError};
+use crate::reader::{InvalidCall, Reader};
+use crate::spec::ToolSpec;
+use serde_json::Value;
+
+mod prelude {
+    pub(super) use crate::declaration::{Declaration, Shown};
+    pub(super) use crate::hook_view::{HookInput, HookView, Object, Rewrite, RewriteError, object, wrong};
+    pub(super) use crate::reader::{InvalidCall, Reader};
+    pub(super) use crate::spec::{Effect, Group, Kind, Needs, Structured, ToolSpec, optional, required};
+    pub(super) use crate::tools::ToolName;
+    pub(super) use serde::{Deserialize, Serialize};
+    pub(super) use serde_json::{Value, json};
+}
+
+/// Declares the tools. The first argument is a dollar sign, for the macro that this one defines.
+macro_rules! tools {
+    ($d:tt $($tool:ident: $module:ident,)*) => {
+        $(
+            mod $module;
+            pub use $module::$tool;
+        )*
+
+        /// A tool of the server's own.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ToolName {
+            $(
+                #[doc = concat!("`", stringify!($module), "`")]
+                $tool,
+            )*
+        }
+
+        impl ToolName {
+            /// The name on the wire and in prompts.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$tool => stringify!($module),)*
+                }
+            }
+
+            pub(crate) fn read(self, reader: &Reader<'_>) -> Result<Invocation, InvalidCall> {
+                match self {
+                    $(Self::$tool => $tool::parse(reader).map(Invocation::$tool),)*
+                }
+            }
+        }
+
+        /// All tools, in the order of [`ToolName`] and of prompts.
+        pub static TOOLS: &[ToolSpec] = &[$($tool::SPEC,)*];
+
+        /// A well-formed call.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Invocation {
+            $(
+                #[doc = concat!("`", stringify!($module), "`")]
+                $tool($tool),
+            )*
+        }
+
+        $(
+            impl From<$tool> for Invocation {
+                fn from(call: $tool) -> Self {
+                    Self::$tool(call)
+                }
+            }
+        )*
+
+        /// Evaluates an expression with what a call holds, whichever tool it is of: how other crates give all tools a
+        /// trait of their own.
+        #[macro_export]
+        macro_rules! with_call {
+            ($d invocation:expr, $d call:ident => $d body:expr) => {
+                match $d invocation {
+                    $($crate::Invocation::$tool($d call) => $d body,)*
+                }
+            };
+        }
+    };
+}
+
+tools! { $
+    ReadFile: read_file,
+    WriteToFile: write_to_file,
+    ApplyDiff: apply_diff,
+    SearchAndReplace: search_and_replace,
+    InsertContent: insert_content,
+    ApplyPatch: apply_patch,
+    ListFiles: list_files,
+    SearchFiles: search_files,
+    ExecuteCommand: execute_command,
+    ReadCommandOutput: read_command_output,
+    StopCommand: stop_command,
+    AskFollowupQuestion: ask_followup_question,
+    UpdateTodoList: update_todo_list,
+    SwitchMode: switch_mode,
+    Skill: skill,
+    FetchInstructions: fetch_instructions,
+    SelectActiveIntent: select_active_intent,
+    RequestScopeExpansion: request_scope_expansion,
+    NewTask: new_task,
+    AttemptCompletion: attempt_completion,
+    CompleteWithFailure: complete_with_failure,
+    UseMcpTool: use_mcp_tool,
+}
+
+pub use fetch_instructions::InstructedTask;
+pub use read_file::ReadRequest;
+
+impl ToolName {
+    /// The tool of this name, or of a name that Roo used for it.
+    pub fn parse(name: &str) -> Option<Self> {
+        TOOLS
+            .iter()
+            .find(|spec| spec.name.as_str() == name || spec.aliases.contains(&name))
+            .map(|spec| spec.name)
+    }
+
+    /// Its entry in the table.
+    pub fn spec(self) -> &'static ToolSpec {
+        // Names and table come from one list.
+        &TOOLS[self as usize]
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Invocation {
+    /// The tool.
+    pub fn tool(&self) -> ToolName {
+        fn name<T: Declaration>(_: &T) -> ToolName {
+            T::SPEC.name
+        }
+        with_call!(self, call => name(call))
+    }
+
+    /// What it works on, for people: a path, a command, a question.
+    pub fn subject(&self) -> String {
+        with_call!(self, call => call.subject())
+    }
+
+    /// How clients see it.
+    pub fn shown(&self) -> Shown {
+        with_call!(self, call => call.shown())
+    }
+
+    /// The files that it would change, as the model named them.
+    pub fn edited_files(&self) -> Vec<&str> {
+        with_call!(self, call => call.edited_files())
+    }
+
+    /// What hooks are asked about: one thing for most calls, one for each file for calls of several.
+    pub fn hook_inputs(&self, view: &HookView<'_>) -> Vec<HookInput> {
+        with_call!(self, call => call.hook_inputs(view))
+    }
+
+    /// The parameters after hooks have changed these inputs; none where nothing changes.
+    ///
+    /// # Errors
+    /// When a change can't be brought back to the tool's parameters.
+    pub fn rewrite(
+        &self,
+        changes: &[Option<Rewrite<'_>>],
+        params: &Object,
+    ) -> Result<Option<Object>, RewriteError> {
+        with_call!(self, call => call.rewrite(changes, params))
+    }
+
+    /// What the tool answered, in the form of the hook contract.
+    pub fn hook_response(&self, view: &HookView<'_>, text: &str, ok: bool) -> Value {
+        with_call!(self, call => call.hook_response(view, text, ok))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::native_schema;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_names() {
+        for (index, spec) in TOOLS.iter().enumerate() {
+            assert_eq!(spec.name as usize, index, "{}", spec.name);
+            assert_eq!(spec.name.spec().name, spec.name);
+        }
+    }
+
+    #[test]
+    fn no_name_leads_to_two_tools() {
+        let names = TOOLS.iter().flat_map(|spec| spec.aliases.iter().copied().chain([spec.name.as_str()]));
+        let mut names: Vec<&str> = names.collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn every_native_schema_is_valid_and_closed() {
+        for spec in TOOLS {
+            let schema = native_schema(spec);
+            jsonschema::meta::validate(&schema).unwrap();
+            assert_eq!(schema["additionalProperties"], false, "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn names_that_roo_used_still_find_their_tool() {
+        assert_eq!(ToolName::parse("write_file"), Some(ToolName::WriteToFile));
+        assert_eq!(ToolName::parse("edit"), Some(ToolName::SearchAndReplace));
+        assert_eq!(ToolName::parse("rm_rf"), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! Judging an edit of one file: what all tools have in common that make a file's new text from its old one.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::action::Proposal;
+use super::check::Access;
+use super::escaped;
+use super::gate::{CallAssessment, Gate, Preview, Refusal, TITLE, ToolCallContext, unread_refusal};
+use super::plan::{Plan, PlannedWrite};
+use super::rule::RefusalRule;
+use super::{protected, remote};
+use roo_catalog::ToolName;
+use roo_formats::modes;
+use roo_protocol::ids::Digest;
+use roo_protocol::rule::RuleSubject;
+use roo_sandbox::exec::redaction;
+use roo_text::omission::{self, Omission};
+use roo_text::{diff, render};
+use roo_workspace::{FileText, Location, Protection, Purpose, ReadError, Resolved};
+
+/// An edit of one file.
+pub(crate) trait Edit: Sync {
+    /// The tool.
+    const TOOL: ToolName;
+
+    /// Whether it changes what a file holds, so that there has to be one. Nothing is told then of a file that the task
+    /// may not read.
+    const CHANGES_EXISTING: bool = false;
+
+    /// Whether text can be left out of what it writes.
+    const MAY_OMIT: bool = false;
+
+    /// The file, as the model named it.
+    fn path(&self) -> &str;
+
+    /// The new text, and what the model should know about how it came to be.
+    fn apply(&self, gate: &Gate, file: &FileBefore<'_>) -> Result<(String, Option<String>), Refusal>;
+}
+
+/// A file as an edit finds it.
+pub(crate) struct FileBefore<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Its text and digest; none for a new file.
+    pub(crate) current: Option<&'a FileText>,
+    /// The digest of the text that the task has last seen.
+    pub(crate) seen: Option<Digest>,
+}
+
+impl FileBefore<'_> {
+    /// Its text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.current.map(|file| file.text.as_str())
+    }
+
+    /// Its text, of a file that has to be there.
+    pub(crate) fn existing(&self) -> Result<&str, Refusal> {
+        self.text().ok_or_else(|| {
+            let text = format!("{} does not exist. Use write_to_file to create it.", self.name);
+            Refusal::mistake(RefusalRule::Content, text)
+        })
+    }
+}
+
+impl Gate {
+    /// Judges an edit of one file.
+    pub(crate) async fn edit<E: Edit>(
+        &self,
+        subject: ToolCallContext<'_>,
+        edit: &E,
+    ) -> Result<CallAssessment, Refusal> {
+        let path = self.resolve(edit.path(), Purpose::Write)?;
+        let task_directory = modes::task_directory(subject.urid);
+        // Requests live in the first root; a directory of that name elsewhere is like any other.
+        let is_first = matches!(path.location(), Location::Inside { root: 0 });
+        let mode = subject.mode;
+        mode.permits_file(E::TOOL, path.relative(), is_first.then_some(task_directory.as_str()))
+            .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+        let own = protected::of_place(self.policy_context(), subject, &path);
+        let inside = matches!(path.location(), Location::Inside { .. });
+        let must_ask = self.examine(subject, &path, Access::Write)?;
+        let shared = own == Protection::OwnTaskDirectory;
+        let granted = inside && shared && must_ask.is_none();
+        let mut proposal = self.propose(path, subject.seen, edit).await?;
+        let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
+        let escaped = escaped::ask(proposal.path.relative(), proposal.before.as_deref(), &proposal.after);
+        if escaped.is_some() {
+            let lines = proposal.notice.iter().map(String::as_str).chain([escaped::NOTICE]);
+            proposal.notice = Some(lines.collect::<Vec<_>>().join("\n"));
+        }
+        let must_ask = must_ask.or(escaped);
+        let before = proposal.before.as_deref().map(Digest::of);
+        let after = Digest::of(&proposal.after);
+        let name = proposal.path.display();
+        let label = match &own {
+            Protection::Tier2 { rule } if inside => format!(" (runs later: {rule})"),
+            _ => String::new(),
+        };
+        let title = format!("{} {name}{label}", if before.is_some() { "Edit" } else { "Create" });
+        let allowed_by = if granted {
+            Some("own task directory".to_owned())
+        } else {
+            self.settings().auto_approve.write.then(|| "autoApprove.write".to_owned())
+        };
+        Ok(CallAssessment {
+            identity: json!({ "tool": "write", "path": name, "before": before, "after": after }),
+            // Shown from the action.
+            subject: String::new(),
+            title,
+            must_ask,
+            undecided: None,
+            allowed_by,
+            // Context for the request's own branches is free.
+            standing: (!granted).then_some(RuleSubject::Edits),
+            alternative: None,
+            plan: Plan::Write(PlannedWrite { path: name, before, after, shared }),
+            action: Some(Box::new(proposal)),
+        })
+    }
+
+    /// What an edit would make of its file as it is now; none where it doesn't fit.
+    pub(crate) async fn preview_edit<E: Edit>(
+        &self,
+        edit: &E,
+        seen: &BTreeMap<String, Digest>,
+    ) -> Option<Vec<Preview>> {
+        if edit.path().is_empty() {
+            return None;
+        }
+        let path = self.resolve(edit.path(), Purpose::Write).ok()?;
+        let Proposal { path: file, before, after, .. } = self.propose(path, seen, edit).await.ok()?;
+        Some(vec![Preview { file, moved_to: None, before, after: Some(after) }])
+    }
+
+    /// The new text that an edit leads to, from the text as it is now.
+    async fn propose<E: Edit>(
+        &self,
+        path: Resolved,
+        seen: &BTreeMap<String, Digest>,
+        edit: &E,
+    ) -> Result<Proposal, Refusal> {
+        let name = path.display();
+        let unread = self.needs_permission_to_read(&path) && !seen.contains_key(&name);
+        if unread && E::CHANGES_EXISTING {
+            return Err(unread_refusal(&name));
+        }
+        let current = match self.workspace().read_for_edit(&path).await {
+            Ok(file) => Some(file),
+            Err(ReadError::NotFound { .. }) => None,
+            Err(_) if unread => return Err(unread_refusal(&name)),
+            Err(error) => return Err(Refusal::mistake(RefusalRule::Content, error)),
+        };
+        if unread && current.is_some() {
+            return Err(unread_refusal(&name));
+        }
+        let file = FileBefore { name: &name, current: current.as_ref(), seen: seen.get(&name).copied() };
+        let (after, notice) = edit.apply(self, &file)?;
+        let before = file.text();
+        if E::MAY_OMIT
+            && let Some(left_out) = omission::find(&name, before, &after)
+        {
+            return Err(omission_refusal(&left_out));
+        }
+        self.refuse_masks(&name, before, &after)?;
+        if before == Some(after.as_str()) {
+            let text = format!("{name} already holds this text; nothing was changed.");
+            return Err(Refusal::mistake(RefusalRule::Content, text));
+        }
+        let before = current.map(|file| file.text);
+        Ok(Proposal { path, before, after, notice })
+    }
+}
+
+/// What a write changes, for who is asked about it.
+pub(crate) fn shown(proposal: &Proposal) -> String {
+    let diff = diff::of_file(proposal.before.as_deref(), &proposal.after, &proposal.path.display());
+    render::visible(&diff).into_owned()
+}
+
+/// To an edit that looks for a mask, which is in no file.
+pub(crate) fn of_masked(searched: &str, refusal: Refusal) -> Refusal {
+    if !redaction::holds_mask(searched) {
+        return refusal;
+    }
+    let reason = format!(
+        "{}\nA mask such as [masked: …] stands for a secret that you are not shown; the file itself holds the secret. \
+         Search for other lines.",
+        refusal.reason()
+    );
+    refusal.saying(reason)
+}
+
+/// To an edit that leaves text out and says so in a comment: the file would lose it.
+fn omission_refusal(left_out: &Omission) -> Refusal {
+    let text = format!(
+        "Line {} of the new text, `{}`, stands for text that you left out, and the file would lose it. Write all of it, or \
+         change only the lines that change. If the file is to have this very line, add it with insert_content.",
+        left_out.line,
+        render::one_line(&left_out.text, TITLE),
+    );
+    Refusal::mistake(RefusalRule::Content, text)
+}

@@ -1,0 +1,88 @@
+//! The tools of servers that the user has connected: which there are now, and calling one. Which servers those are and
+//! how they are reached is not known here.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use roo_catalog::{Object, ServerTool, ServerToolName};
+
+/// Where tools of servers come from.
+pub trait ServerTools: Debug + Send + Sync {
+    /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request.
+    fn list(&self) -> Vec<Arc<ServerTool>>;
+
+    /// Calls a tool. It is called at most once for each permit, and ends soon when it is cancelled.
+    fn call<'a>(
+        &'a self,
+        tool: &'a ServerToolName,
+        arguments: Object,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>>;
+}
+
+impl dyn ServerTools {
+    /// The tool that a call names, by the name for models or as `server/tool`.
+    pub fn find(&self, name: &str) -> Option<Arc<ServerTool>> {
+        self.list().into_iter().find(|tool| tool.call_name() == name || tool.name().to_string() == name)
+    }
+}
+
+/// What a server answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerAnswer {
+    /// For the model.
+    pub text: String,
+    /// Images as data URLs.
+    pub images: Vec<String>,
+    /// Whether the tool says that it failed.
+    pub failed: bool,
+}
+
+/// Why a server gave no answer. The text is for the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerToolError {
+    /// There is no such tool any more.
+    #[error("There is no tool {0} any more: its server is gone, or offers it no longer.")]
+    Gone(ServerToolName),
+    /// The server was not reached, so nothing happened.
+    #[error("The server '{server}' was not reached: {reason}. Nothing was done.")]
+    Unreachable {
+        /// The server.
+        server: String,
+        /// Why not, without a full stop.
+        reason: String,
+    },
+    /// The server was asked and gave no answer.
+    #[error("The server '{server}' gave no answer: {reason}. What it did is not known.")]
+    Unanswered {
+        /// The server.
+        server: String,
+        /// Why not, without a full stop.
+        reason: String,
+    },
+    /// The call was cancelled.
+    #[error("The call was cancelled. What the server '{0}' did is not known.")]
+    Cancelled(String),
+}
+
+/// No servers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoServerTools;
+
+impl ServerTools for NoServerTools {
+    fn list(&self) -> Vec<Arc<ServerTool>> {
+        vec![]
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a ServerToolName,
+        _: Object,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async { Err(ServerToolError::Gone(tool.clone())) })
+    }
+}

@@ -1,0 +1,124 @@
+//! `new_task`: opens a branch. The branch itself is the task machine's.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::policy::{
+    CallAssessment, Checked, Gate, Plan, PlannedBranch, Refusal, RefusalRule, Tool, ToolCallContext,
+    named_mode, rights_of_mode,
+};
+use roo_catalog::NewTask;
+use roo_formats::modes::delegation::{self, Expected};
+use roo_formats::modes::{self, Mode};
+use roo_model::prompts::replies;
+use roo_protocol::rule::RuleSubject;
+use roo_text::render::{self, exact_line};
+use roo_workspace::{Location, Purpose};
+
+/// The longest title of a question, in characters.
+const TITLE: usize = 80;
+
+impl Tool for NewTask {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let (mode, call) = (subject.mode, self);
+        if !mode.can_delegate_to.contains(&call.mode) {
+            return Err(Refusal::mistake(RefusalRule::Delegation, not_allowed(mode, &call.mode)));
+        }
+        let target =
+            subject.modes.find(&call.mode).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+        if mode.delegates_once && subject.delegations > 0 {
+            return Err(Refusal::mistake(RefusalRule::Delegation, replies::delegated_before()));
+        }
+        let task_directory = modes::task_directory(subject.urid);
+        let expected = Expected { target, urid: subject.urid, task_directory: &task_directory };
+        let delegation = delegation::parse(&call.message, &expected)
+            .map_err(|error| Refusal::mistake(RefusalRule::Message, error))?;
+        check_context_files(gate, &delegation.context_files, &task_directory)?;
+        let settings = gate.settings();
+        let (name, profile) = match subject.profile {
+            Some(name) => (name, settings.profiles.get(name)),
+            None => settings.profile_of(&target.slug),
+        };
+        let profile = profile.ok_or_else(|| {
+            let text = format!(
+                "The mode '{}' can't work: there is no model profile '{name}'. Only the user can define it; ask \
+                 for it, or end with what is missing.",
+                target.slug
+            );
+            Refusal::forbidden(RefusalRule::Profile, text)
+        })?;
+        let title = format!("Delegate to {}: {}", named_mode(target), delegation.title);
+        Ok(Checked::from(CallAssessment {
+            action: None,
+            identity: json!({
+                "tool": "new_task",
+                "mode": rights_of_mode(target),
+                "message": call.message,
+                "todos": call.todos,
+            }),
+            title: render::one_line(&title, TITLE),
+            subject: render::visible(&subject_of(&call)).into_owned(),
+            must_ask: None,
+            undecided: None,
+            allowed_by: gate.delegation_rule(),
+            standing: Some(RuleSubject::Delegation),
+            alternative: None,
+            plan: Plan::Branch(Box::new(PlannedBranch {
+                mode: target.slug.clone(),
+                emoji: target.emoji.clone(),
+                profile: name.to_owned(),
+                protocol: profile.tool_protocol(),
+                delegation,
+                task_directory: Some(task_directory).filter(|own| gate.workspace().has_place_for(own)),
+                todos: call.todos,
+            })),
+        }))
+    }
+}
+
+/// What a brief tells others to read must be there.
+fn check_context_files(gate: &Gate, files: &[String], directory: &str) -> Result<(), Refusal> {
+    let mut missing = Vec::new();
+    for file in files {
+        // A link to elsewhere is no context of this request, whatever is there.
+        let there = gate.resolve(file, Purpose::Read).is_ok_and(|path| {
+            matches!(path.location(), Location::Inside { root: 0 })
+                && Path::new(path.relative()).starts_with(directory)
+                && path.is_file()
+        });
+        if !there {
+            missing.push(file.as_str());
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "The message lists context files that can't be read: {}. Save them with write_to_file first, or take \
+         them off the list.",
+        missing.join(", ")
+    );
+    Err(Refusal::mistake(RefusalRule::Context, text))
+}
+
+/// What a user is shown of a delegation: all that the branch will be told.
+fn subject_of(call: &NewTask) -> String {
+    let mut subject = call.message.trim().to_owned();
+    if !call.todos.is_empty() {
+        subject.push_str("\n\nTo do:");
+        for (entry, status) in &call.todos {
+            subject.push_str(&format!("\n{} {entry}", status.mark()));
+        }
+    }
+    subject
+}
+
+fn not_allowed(mode: &Mode, target: &str) -> String {
+    format!(
+        "The mode '{}' can't delegate to '{}'. It may delegate to {}.",
+        mode.slug,
+        exact_line(target),
+        mode.can_delegate_to.join(", ")
+    )
+}

@@ -1,0 +1,38 @@
+//! `search_and_replace`: every occurrence of a text in one file. Written by `edit.rs`.
+
+use std::collections::BTreeMap;
+
+use crate::policy::{
+    Checked, Edit, FileBefore, Gate, Preview, Refusal, RefusalRule, Tool, ToolCallContext, of_masked,
+};
+use roo_catalog::{SearchAndReplace, ToolName};
+use roo_protocol::ids::Digest;
+use roo_text::edit;
+
+impl Tool for SearchAndReplace {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        gate.edit(subject, &self).await.map(Checked::from)
+    }
+
+    async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
+        gate.preview_edit(&self, seen).await
+    }
+}
+
+impl Edit for SearchAndReplace {
+    const TOOL: ToolName = ToolName::SearchAndReplace;
+    const CHANGES_EXISTING: bool = true;
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn apply(&self, _gate: &Gate, file: &FileBefore<'_>) -> Result<(String, Option<String>), Refusal> {
+        let text = file.existing()?;
+        let replaced = edit::replace(text, &self.replacement).map_err(|error| {
+            of_masked(&self.replacement.search, Refusal::mistake(RefusalRule::Content, error))
+        })?;
+        let notice = replaced.notice();
+        Ok((replaced.text, notice))
+    }
+}

@@ -1,0 +1,42 @@
+//! `switch_mode`: another mode for the same conversation. The switch itself is the task machine's.
+
+use serde_json::json;
+
+use crate::policy::{
+    CallAssessment, Checked, Gate, ModeChange, Plan, Reason, Refusal, RefusalRule, Tool, ToolCallContext,
+    named_mode, rights_of_mode,
+};
+use roo_catalog::SwitchMode;
+use roo_protocol::rule::RuleSubject;
+use roo_text::render;
+
+/// The longest title of a question, in characters.
+const TITLE: usize = 80;
+
+impl Tool for SwitchMode {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let mode =
+            subject.modes.find(&self.mode).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+        if mode.slug == subject.mode.slug {
+            let text = format!("This is the mode '{}' already; go on with the work.", mode.slug);
+            return Err(Refusal::mistake(RefusalRule::Mode, text));
+        }
+        let title = format!("Switch from {} to {}", subject.mode.name, named_mode(mode));
+        Ok(Checked::from(CallAssessment {
+            action: None,
+            identity: json!({ "tool": "switch_mode", "from": subject.mode.slug, "to": rights_of_mode(mode) }),
+            title: render::one_line(&title, TITLE),
+            subject: render::visible(self.reason.as_deref().unwrap_or_default()).into_owned(),
+            // Whoever delegated the task chose what it may do.
+            must_ask: subject.is_branch.then(|| Reason {
+                rule: "mode",
+                text: "a subtask wants the rights of another mode".to_owned(),
+            }),
+            undecided: None,
+            allowed_by: gate.delegation_rule(),
+            standing: Some(RuleSubject::Delegation),
+            alternative: None,
+            plan: Plan::Mode(ModeChange::into_mode(mode, gate.settings())),
+        }))
+    }
+}

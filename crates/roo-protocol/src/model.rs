@@ -1,0 +1,64 @@
+//! The types of `roo/model/*`: which models an endpoint offers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `roo/model/list`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelListParams {
+    /// The profile whose endpoint is asked; the default one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// A provider whose own endpoint is asked instead, as for a profile that is still to be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+}
+
+/// What `roo/model/list` answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelListResult {
+    /// The models, in the endpoint's order.
+    pub models: Vec<ModelItem>,
+}
+
+/// A model: what the endpoint says of it, and what the catalogue knows besides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelItem {
+    /// Its name in settings.
+    pub id: String,
+    /// How many tokens a request and its answer may have together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    /// How many tokens an answer may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// What it costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_per_million: Option<ModelPrice>,
+    /// Whether it sees images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<bool>,
+    /// Whether it can think before it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<bool>,
+    /// Whether it calls tools natively.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_tools: Option<bool>,
+}
+
+/// US dollars for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelPrice {
+    /// Input that the provider's cache does not know.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input read from the provider's cache.
+    pub cache_read: f64,
+    /// Input written to the provider's cache.
+    pub cache_write: f64,
+}

@@ -1,0 +1,279 @@
+//! Models as users meet them: `roo-lsp models`, `login`, `doctor` and `setup`, and `roo/model/list`, by the real program and
+//! an endpoint on loopback.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::support::client::{Client, Home, Options};
+use crate::support::model_server::{Answer, FORMATS, ModelServer, base_url, body};
+use crate::support::project::Project;
+
+const KEY: &str = "sk-0123456789abcdef";
+
+fn document(value: Value) -> Answer {
+    Answer::status(200, &["content-type: application/json"], value.to_string())
+}
+
+fn listed(names: &[&str]) -> Answer {
+    document(json!({ "data": names.iter().map(|id| json!({ "id": id })).collect::<Vec<_>>() }))
+}
+
+fn refused() -> Answer {
+    Answer::status(401, &[], json!({ "error": { "message": "Incorrect API key" } }).to_string())
+}
+
+fn hello() -> Answer {
+    Answer::stream(body("openai", "native", "OK", &[]))
+}
+
+fn serve(runtime: &Runtime, answers: impl IntoIterator<Item = Answer>) -> (ModelServer, String) {
+    let server = runtime.block_on(ModelServer::start(answers));
+    let url = base_url("openai", &server.url());
+    (server, url)
+}
+
+/// Runs the program with lines on its standard input.
+fn answering(project: &Project, arguments: &[&str], lines: &str) -> Output {
+    let mut command = project.program();
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[track_caller]
+fn assert_fails(output: &Output, words: &str) {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains(words), "{words}: {output:?}");
+}
+
+fn profile(provider: &str, url: &str, model: &str) -> String {
+    format!("profiles: {{ default: {{ provider: {provider}, baseUrl: '{url}', model: {model} }} }}\n")
+}
+
+#[test]
+fn what_the_catalogue_knows_is_listed_without_a_network() {
+    let project = Project::new(&[]);
+    let models = project.succeed(&["models", "--provider", "gemini", "--offline"]);
+    assert!(models.contains("gemini-2.5-pro  "), "{models}");
+    let json: Value =
+        serde_json::from_str(&project.succeed(&["models", "--provider", "anthropic", "--offline", "--json"]))
+            .unwrap();
+    let sonnet = json.as_array().unwrap().iter().find(|model| model["id"] == "claude-sonnet-4-5").unwrap();
+    assert_eq!(sonnet["contextWindow"], 200_000);
+    assert_eq!(sonnet["pricePerMillion"]["output"], 15.0);
+    let unknown = project.run(&["models", "--provider", "opnai"]);
+    assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
+    assert!(text(&unknown.stderr).contains("a similar value exists: 'openai'"), "{unknown:?}");
+}
+
+#[test]
+fn an_endpoint_lists_its_models_with_what_it_and_the_catalogue_say() {
+    let runtime = Runtime::new().unwrap();
+    let pricing = json!({ "prompt": "0.0000025", "completion": "0.00001" });
+    let answer = document(json!({ "data": [
+        { "id": "vendor/routed", "context_length": 131_072, "pricing": pricing },
+        { "id": "served", "max_model_len": 32_768 },
+        { "id": "behind-a-gateway", "max_input_tokens": 128_000, "max_output_tokens": 16_384 },
+        { "id": "on-this-machine", "meta": { "n_ctx_train": 4096 } },
+        { "id": "gpt-5", "object": "model" },
+    ] }));
+    let (mut server, url) = serve(&runtime, [answer]);
+    let project = Project::new(&[]);
+    project.configure(&profile("openai", &url, "served"));
+    let models = project.succeed(&["models"]);
+    let lines: Vec<&str> = models.lines().collect();
+    assert_eq!(lines[0], "vendor/routed  131k tokens, $2.5 in, $10 out per million");
+    assert_eq!(lines[1], "served  32k tokens");
+    assert_eq!(lines[2], "behind-a-gateway  128k tokens");
+    assert_eq!(lines[3], "on-this-machine  4096 tokens");
+    assert!(lines[4].starts_with("gpt-5  400k tokens"), "{models}");
+    assert_eq!(runtime.block_on(server.request()).line, "GET /v1/models");
+}
+
+#[test]
+fn every_format_has_its_list() {
+    let runtime = Runtime::new().unwrap();
+    let anthropic = json!({ "data": [{ "type": "model", "id": "m", "max_input_tokens": 9000 }] });
+    let gemini = json!({ "models": [
+        { "name": "models/m", "inputTokenLimit": 9000, "supportedGenerationMethods": ["generateContent"] },
+        { "name": "models/embedding", "supportedGenerationMethods": ["embedContent"] },
+    ] });
+    let openai = json!({ "data": [{ "id": "m", "max_model_len": 9000 }] });
+    for (provider, answer, line) in [
+        ("anthropic", anthropic, "GET /v1/models?limit=1000"),
+        ("gemini", gemini, "GET /v1beta/models?pageSize=1000"),
+        ("openai", openai.clone(), "GET /v1/models"),
+        ("openai-responses", openai, "GET /v1/models"),
+    ] {
+        let mut server = runtime.block_on(ModelServer::start([document(answer)]));
+        let project = Project::new(&[]);
+        project.configure(&profile(provider, &base_url(provider, &server.url()), "m"));
+        assert_eq!(project.succeed(&["models"]), "m  9000 tokens\n", "{provider}");
+        assert_eq!(runtime.block_on(server.request()).line, line);
+    }
+}
+
+#[test]
+fn clients_get_the_same_list() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [listed(&["gpt-5", "own"]), refused()]);
+    let home = Home::new();
+    fs::write(home.config_file(), profile("openai", &url, "own")).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let models = client.request("roo/model/list", json!({}));
+    assert_eq!(models["models"][0]["contextWindow"], 400_000);
+    assert_eq!(models["models"][1], json!({ "id": "own" }));
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn the_doctor_fails_where_a_task_would_fail_and_says_what_to_do() {
+    let runtime = Runtime::new().unwrap();
+    let missing = || Answer::status(404, &[], json!({ "error": { "message": "no such model" } }).to_string());
+    let page = Answer::status(200, &["content-type: text/html"], "<html>Welcome</html>");
+    let cases: [(Vec<Answer>, i32, &str); 5] = [
+        (vec![hello()], 0, "ok   model of default: qwen answered in "),
+        (vec![refused()], 1, "Check the profile's key."),
+        (vec![missing(), listed(&["qwen3", "llama4"])], 1, "has no model qwen; did you mean qwen3?"),
+        (vec![missing(), listed(&["a", "b"])], 1, "has no model qwen; it has a, b."),
+        (vec![page.clone(), page], 1, "is not an event stream"),
+    ];
+    for (answers, code, words) in cases {
+        let (_server, url) = serve(&runtime, answers);
+        let project = Project::new(&[]);
+        project.configure(&profile("openai", &url, "qwen"));
+        let output = project.run(&["doctor"]);
+        assert_eq!(output.status.code(), Some(code), "{words}: {output:?}");
+        assert!(text(&output.stdout).contains(words), "{words}: {output:?}");
+    }
+    let (_server, url) = serve(&runtime, [hello()]);
+    let project = Project::new(&[]);
+    project.configure(&profile("openai", &url, "gpt-5"));
+    assert!(project.succeed(&["doctor"]).contains(", window of 400k tokens\n"), "the catalogue knows it");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let project = Project::new(&[]);
+    project.configure(&profile("openai", &format!("http://{closed}/v1"), "qwen"));
+    let output = project.run(&["doctor"]);
+    assert!(output.status.code() == Some(1) && text(&output.stdout).contains("no connection"), "{output:?}");
+    assert!(project.succeed(&["doctor", "--offline"]).contains("note models: not asked"));
+}
+
+#[test]
+fn every_format_is_tried_by_the_doctor() {
+    let runtime = Runtime::new().unwrap();
+    for (provider, _) in FORMATS.iter().filter(|(_, protocol)| *protocol == "native") {
+        let mut server =
+            runtime.block_on(ModelServer::start([Answer::stream(body(provider, "native", "OK", &[]))]));
+        let project = Project::new(&[]);
+        project.configure(&profile(provider, &base_url(provider, &server.url()), "m"));
+        assert!(project.succeed(&["doctor"]).contains("m answered in "), "{provider}");
+        let sent = runtime.block_on(server.request()).body;
+        assert!(sent["tools"].is_null(), "{sent}");
+    }
+}
+
+#[test]
+fn a_key_is_stored_once_the_endpoint_has_taken_it_and_used_from_then_on() {
+    let runtime = Runtime::new().unwrap();
+    let (mut server, url) = serve(&runtime, [refused(), listed(&["m"]), hello()]);
+    let project = Project::new(&[]);
+    let login = ["login", "openai", "--base-url", &url];
+    let wrong = answering(&project, &login, "sk-wrong-wrong\n");
+    assert_fails(&wrong, "The key was not stored");
+    assert!(!text(&wrong.stderr).contains("sk-wrong"), "{wrong:?}");
+    let keys = project.beside("state/roo-lsp/keys");
+    assert!(!keys.exists());
+
+    let right = answering(&project, &login, &format!("{KEY}\n"));
+    assert!(right.status.success() && text(&right.stdout).contains("the endpoint takes it"), "{right:?}");
+    assert!(!format!("{right:?}").contains(KEY));
+    let file = fs::read_dir(&keys).unwrap().next().unwrap().unwrap();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+
+    project.configure(&profile("openai", &url, "m"));
+    project.succeed(&["doctor"]);
+    let sent: Vec<_> = (0..3).map(|_| runtime.block_on(server.request())).collect();
+    assert_eq!(sent[2].line, "POST /v1/chat/completions");
+    assert_eq!(sent[2].headers["authorization"], format!("Bearer {KEY}"));
+
+    let removed = project.succeed(&["login", "openai", "--base-url", &url, "--remove"]);
+    assert!(removed.contains("removed"), "{removed}");
+    assert_eq!(fs::read_dir(&keys).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_no_key_is_not_stored() {
+    let project = Project::new(&[]);
+    assert_fails(&answering(&project, &["login", "anthropic", "--offline"], "two words\n"), "no key");
+    assert_fails(&answering(&project, &["login", "anthropic", "--offline"], ""), "the input ended");
+    assert_fails(&answering(&project, &["login", "ollama"], ""), "ollama needs no key");
+    let stored = answering(&project, &["login", "anthropic", "--offline"], &format!("{KEY}\n"));
+    assert!(text(&stored.stdout).contains("not tested"), "{stored:?}");
+}
+
+#[test]
+fn setup_leads_from_nothing_to_a_model_that_answers() {
+    let runtime = Runtime::new().unwrap();
+    let names = ["qwen3:8b", "llama4", "gpt-oss:20b"];
+    let answers = [refused(), refused(), listed(&names), listed(&names), hello()];
+    let (mut server, url) = serve(&runtime, answers);
+    let project = Project::new(&[]);
+    project.configure("# mine\nmode: code   # the usual\n");
+    let arguments = ["setup", "--provider", "openai", "--base-url", &url];
+    let output = answering(&project, &arguments, &format!("sk-wrong-wrong\n{KEY}\ngpt\n"));
+    assert!(output.status.success(), "{output:?}");
+    let told = text(&output.stderr);
+    assert!(told.contains("  2  llama4") && told.contains("gpt-oss:20b answered in "), "{told}");
+    assert!(text(&output.stdout).starts_with("profile default: gpt-oss:20b of openai, written to "));
+    let written = fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap();
+    let expected = format!(
+        "# mine\nmode: code   # the usual\nprofile: default\nprofiles:\n  default:\n    provider: openai\n    \
+         baseUrl: \"{url}\"\n    model: \"gpt-oss:20b\"\n"
+    );
+    assert_eq!(written, expected);
+    let last = (0..5).map(|_| runtime.block_on(server.request())).last().unwrap();
+    assert_eq!(last.headers["authorization"], format!("Bearer {KEY}"));
+    assert!(!format!("{output:?}").contains(KEY) && !written.contains(KEY));
+
+    server.push(hello());
+    assert!(project.succeed(&["doctor"]).contains("ok   model of default"));
+}
+
+#[test]
+fn setup_writes_nothing_before_a_model_has_answered() {
+    let runtime = Runtime::new().unwrap();
+    let broken = Answer::status(400, &[], json!({ "error": { "message": "no chat" } }).to_string());
+    let (_server, url) = serve(&runtime, [listed(&["m"]), listed(&["m"]), broken, listed(&["m"])]);
+    let project = Project::new(&[]);
+    let before = fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap();
+    let output = answering(&project, &["setup", "--provider", "vllm", "--base-url", &url], "1\n");
+    assert_fails(&output, "no chat");
+    assert_fails(&output, "nothing was changed");
+    assert_eq!(fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap(), before);
+}
+
+#[test]
+fn setup_asks_for_the_provider_by_number_or_name() {
+    let project = Project::new(&[]);
+    let output = answering(&project, &["setup"], "nobody\n");
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("Who serves the model?") && told.contains("There is no provider 'nobody'"),
+        "{told}"
+    );
+    for provider in ["anthropic", "openai", "gemini", "openrouter", "ollama", "litellm"] {
+        assert!(told.contains(&format!("  {provider} ")), "{provider}: {told}");
+    }
+    assert!(!told.contains("scripted"), "{told}");
+    assert_eq!(output.status.code(), Some(1));
+}

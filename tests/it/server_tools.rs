@@ -1,0 +1,281 @@
+//! Tools that come while the program runs, from the offer to the trace: a server of the test's own, on the scripted model.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use roo_catalog::{Annotations, Object, ServerTool, ServerToolName, ToolProtocol};
+use roo_durable::WorkspaceDirectory;
+use roo_engine::customization::Grant;
+use roo_engine::engine::{Governed, Instructions, ToolSources};
+use roo_engine::intent_store::Orchestration;
+use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
+use roo_formats::config::{RequireIntent, ToolChoice};
+use roo_formats::modes::Modes;
+use roo_protocol::event::{Event, ToolStatus};
+use roo_protocol::task::{ApprovalRespondParams, PendingApproval, TaskState};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::engine::{Fixture, Watched, customization};
+use crate::support::project::Project;
+
+/// A server that takes notes.
+#[derive(Debug, Default)]
+struct Notes {
+    description: Mutex<String>,
+    destructive: bool,
+    taken: Mutex<Vec<(String, Object)>>,
+}
+
+impl Notes {
+    fn taken(&self) -> Vec<(String, Object)> {
+        self.taken.lock().unwrap().clone()
+    }
+}
+
+fn add() -> ServerToolName {
+    ServerToolName::new("notes", "add").unwrap()
+}
+
+impl ServerTools for Notes {
+    fn list(&self) -> Vec<Arc<ServerTool>> {
+        let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+        let description = self.description.lock().unwrap().clone();
+        let annotations =
+            Annotations { destructive: self.destructive.then_some(true), ..Annotations::default() };
+        vec![Arc::new(ServerTool::new(add(), &description, schema, annotations))]
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a ServerToolName,
+        arguments: Object,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async move {
+            if tool.tool() != "add" {
+                return Err(ServerToolError::Gone(tool.clone()));
+            }
+            let failed = arguments.is_empty();
+            self.taken.lock().unwrap().push((tool.to_string(), arguments));
+            let text = if failed { "No text." } else { "Noted." }.to_owned();
+            Ok(ServerAnswer { text, failed, ..ServerAnswer::default() })
+        })
+    }
+}
+
+const TAKES_A_NOTE: &str = r#"turns:
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "Noted.", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+fn milk() -> Vec<(String, Object)> {
+    vec![("notes/add".to_owned(), json!({ "text": "milk" }).as_object().unwrap().clone())]
+}
+
+async fn asked(task: &mut Watched<'_>) -> PendingApproval {
+    task.until(|event| match event {
+        Event::ApprovalRequested { approval } => Some(approval.clone()),
+        _ => None,
+    })
+    .await
+}
+
+async fn answer(fixture: &Fixture, approval: &PendingApproval, option: &str) {
+    let params = ApprovalRespondParams {
+        approval_id: approval.approval_id.clone(),
+        digest: approval.digest,
+        option_id: option.into(),
+        opened: true,
+        text: None,
+    };
+    assert!(fixture.engine.respond(params, "test").await.unwrap().accepted);
+}
+
+#[tokio::test]
+async fn a_call_is_asked_about_with_its_arguments_and_made_once() {
+    let notes = Arc::new(Notes::default());
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, json!({}), Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    let approval = asked(&mut task).await;
+    assert_eq!(approval.title, "Call add of the server notes");
+    assert!(approval.subject.contains("\"text\": \"milk\""), "{}", approval.subject);
+    assert_eq!(notes.taken(), [], "nothing before the answer");
+    answer(&fixture, &approval, "allow_once").await;
+    assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+    assert_eq!(notes.taken(), milk());
+    task.assert_gapless();
+    let shown = task.seen.iter().find_map(|event| match &event.event {
+        Event::Message { message } => serde_json::from_str::<Value>(&message.text)
+            .ok()
+            .filter(|payload| payload["tool"] == "useMcpTool"),
+        _ => None,
+    });
+    let expected = json!({
+        "tool": "useMcpTool", "serverName": "notes", "toolName": "add", "arguments": { "text": "milk" },
+    });
+    assert_eq!(shown, Some(expected));
+    let ended = task.seen.iter().find_map(|event| match &event.event {
+        Event::ToolFinished { status, summary, .. } => Some((*status, summary.clone())),
+        _ => None,
+    });
+    assert_eq!(ended, Some((ToolStatus::Ok, "notes/add answered".to_owned())));
+}
+
+#[tokio::test]
+async fn an_answer_counts_for_the_tool_as_it_was_described() {
+    let notes = Arc::new(Notes::default());
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, json!({}), Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    let first = asked(&mut task).await;
+    *notes.description.lock().unwrap() = "Adds a note, and sends it to everybody.".to_owned();
+    answer(&fixture, &first, "allow_once").await;
+    let second = asked(&mut task).await;
+    assert_ne!(first.digest, second.digest);
+    assert_eq!(notes.taken(), []);
+    answer(&fixture, &second, "allow_once").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), milk());
+}
+
+#[tokio::test]
+async fn the_setting_allows_calls_but_for_what_a_server_calls_destructive() {
+    let allowed = json!({ "autoApprove": { "mcp": true } });
+    let notes = Arc::new(Notes::default());
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, allowed.clone(), Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), milk());
+
+    let notes = Arc::new(Notes { destructive: true, ..Notes::default() });
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, allowed, Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    let approval = asked(&mut task).await;
+    assert!(approval.reason.contains("may destroy something"), "{}", approval.reason);
+    assert_eq!(notes.taken(), []);
+}
+
+#[tokio::test]
+async fn what_the_user_refuses_or_no_server_has_is_not_called() {
+    let notes = Arc::new(Notes::default());
+    let script = r#"turns:
+  - calls: [{ tool: mcp__notes__drop, params: { text: milk } }]
+  - when: { contains: "There is no tool named 'mcp__notes__drop'", status: failed }
+    calls: [{ tool: notes/add, params: { text: milk } }]
+  - when: { contains: "The user refused this call", status: denied }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let fixture = Fixture::with_server_tools(&[], script, json!({}), Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    task.decide("reject_once").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), []);
+}
+
+#[tokio::test]
+async fn models_that_call_by_text_use_the_tool_for_it() {
+    let notes = Arc::new(Notes::default());
+    let script = r#"turns:
+  - calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: add, arguments: '{ "text": "milk" }' } }]
+  - when: { contains: "Noted.", status: ok }
+    calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: add } }]
+  - when: { contains: "No text.", status: failed }
+    calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: drop } }]
+  - when: { contains: "There is no tool notes/drop any more", status: failed }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let allowed = json!({ "autoApprove": { "mcp": true } });
+    let fixture = Fixture::with_server_tools(&[], script, allowed, Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken()[0], milk()[0]);
+    assert_eq!(notes.taken().len(), 2);
+}
+
+#[tokio::test]
+async fn a_tool_that_a_profile_excludes_is_not_called_by_the_other_name() {
+    let notes = Arc::new(Notes::default());
+    let script = r#"turns:
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "The tool notes/add is not one of yours.", status: failed }
+    calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: add } }]
+  - when: { contains: "The tool notes/add is not one of yours.", status: failed }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let project = Project::new(&[]);
+    let profile = json!({ "provider": "scripted", "script": project.script(script), "includedTools": [], "excludedTools": ["notes/add"] });
+    let settings = json!({ "profiles": { "default": profile }, "autoApprove": { "mcp": true } });
+    let fixture = Fixture::on_project(project, settings, Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), []);
+}
+
+#[tokio::test]
+async fn a_hook_refuses_a_tool_by_its_name_however_it_is_called() {
+    let hooks = json!({ "hooks": { "PreToolUse": [{ "matcher": "mcp__notes__add", "hooks": [
+        { "type": "command", "command": "grep -q '\"text\":\"milk\"' && { echo 'No notes.' >&2; exit 2; }; exit 0" },
+    ] }] } });
+    let script = r#"turns:
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "A hook refused this call: No notes.", status: denied }
+    calls: [{ tool: notes/add, params: { text: milk } }]
+  - when: { contains: "A hook refused this call: No notes.", status: denied }
+    calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: add, arguments: '{"text":"milk"}' } }]
+  - when: { contains: "A hook refused this call: No notes.", status: denied }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let notes = Arc::new(Notes::default());
+    let allowed = json!({ "autoApprove": { "mcp": true } });
+    let files = [(".roo/hooks.json", &*hooks.to_string())];
+    let fixture = Fixture::with_server_tools(&files, script, allowed, Arc::clone(&notes) as _);
+    let state = WorkspaceDirectory::new(&fixture.project.beside("state"), &fixture.project.folder());
+    let customization = customization(&fixture.project, &state);
+    customization.grant(&Grant::Workspace).unwrap();
+    let file = Grant::File { path: ".roo/hooks.json".to_owned(), digest: None };
+    customization.grant(&file).unwrap();
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), []);
+}
+
+#[test]
+fn models_are_offered_what_their_mode_and_profile_allow() {
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, json!({}), Arc::new(Notes::default()));
+    let state = WorkspaceDirectory::new(&fixture.project.beside("state"), &fixture.project.folder());
+    let customization = customization(&fixture.project, &state);
+    let workspace = Arc::clone(fixture.engine.workspace());
+    let orchestration = Orchestration::new(Arc::clone(&workspace), state.path());
+    let modes = Modes::built_in();
+    let offered = |mode: &str, protocol, choice: &ToolChoice, tools: &[Arc<ServerTool>]| {
+        let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
+        let mode = modes.find(mode).unwrap();
+        let tools = ToolSources { choice, server_tools: tools };
+        let told = Instructions::of(mode, &modes, protocol, tools, &customization, governed, &workspace);
+        let names: Vec<String> = told.tools.iter().map(|tool| tool.name().to_owned()).collect();
+        (told.system, names)
+    };
+    let (native, xml) = (ToolProtocol::Native, ToolProtocol::Xml);
+    let (tools, all) = (Notes::default().list(), ToolChoice::default());
+    let function = "mcp__notes__add".to_owned();
+
+    let (system, names) = offered("code", native, &all, &tools);
+    assert_eq!(names.last(), Some(&function));
+    assert_eq!(
+        system,
+        offered("code", native, &all, &[]).0,
+        "the prompt is the same with and without servers"
+    );
+    assert!(!names.contains(&"use_mcp_tool".to_owned()));
+
+    let (system, names) = offered("code", xml, &all, &tools);
+    assert!(names.contains(&"use_mcp_tool".to_owned()) && !names.contains(&function));
+    assert!(system.contains("### use_mcp_tool") && system.contains("- notes/add: "), "{system}");
+    assert!(!offered("code", xml, &all, &[]).0.contains("use_mcp_tool"));
+
+    assert!(!offered("new-task", native, &all, &tools).1.contains(&function), "it has no group for it");
+    let profile = json!({ "provider": "openai", "excludedTools": ["notes/add"] });
+    let profile: roo_formats::config::Profile = serde_json::from_value(profile).unwrap();
+    assert!(!offered("code", native, &profile.tools(), &tools).1.contains(&function));
+}
