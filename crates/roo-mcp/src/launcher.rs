@@ -15,6 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::timeout;
 
+use crate::network::AddressPolicy;
+
 /// How long a program may take to end after its standard input was closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the kernel may take to end a killed process.
@@ -32,6 +34,8 @@ pub trait ServerLauncher: Send + Sync + 'static {
 pub struct LaunchRequest {
     /// The server's name.
     pub server: String,
+    /// Whose configuration it comes from.
+    pub policy: AddressPolicy,
     /// The program, with its arguments, variables and directory.
     pub program: ResolvedStdio,
 }
