@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::arguments::Common;
 use super::terminal;
+use crate::mcp::{self, McpServers};
 use roo_catalog::{Invocation, ToolCall};
 use roo_durable::WorkspaceDirectory;
 use roo_durable::reserve::Reserve;
@@ -191,15 +192,24 @@ impl SessionContext {
     /// An engine over the workspace, without an editor.
     pub(super) fn engine(&self, settings: Settings) -> Result<Engine, SessionError> {
         let (workspace, customization) = (self.workspace()?, self.customization()?);
+        let settings = Arc::new(settings);
+        let mcp = McpServers::new(mcp::Setup {
+            settings: Arc::clone(&settings),
+            workspace: Arc::clone(&workspace),
+            customization: Arc::clone(&customization),
+            directory: self.state(),
+            directories: self.directories.clone(),
+        });
+        mcp.refresh();
         Ok(Engine::new(engine::Setup {
-            settings: Arc::new(settings),
+            settings,
             workspace,
             customization,
             directory: self.state(),
             directories: self.directories.clone(),
             helper: Helper::own(),
             clock: Arc::new(SystemClock),
-            server_tools: Arc::new(NoServerTools),
+            server_tools: Arc::new(mcp),
         }))
     }
 }

@@ -21,6 +21,7 @@ use super::shown_approvals::ShownApprovals;
 use super::subscription::{Requests, Subscriptions};
 use super::task_document::TaskDocuments;
 use super::{delivery, progress};
+use crate::mcp::McpServers;
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::Clock;
@@ -50,6 +51,7 @@ pub(super) struct ProcessServices {
 /// The engine, what steers its agents, and where its logs are.
 pub(super) struct WorkspaceServices {
     pub(super) engine: Engine,
+    pub(super) mcp: Arc<McpServers>,
     pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
     pub(super) provenance: Provenance,
@@ -146,18 +148,29 @@ impl Session {
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.process.clock);
         let customization = Arc::new(customization);
+        let workspace = Arc::new(workspace);
+        let mcp = Arc::new(McpServers::new(crate::mcp::Setup {
+            settings: Arc::clone(&settings),
+            workspace: Arc::clone(&workspace),
+            customization: Arc::clone(&customization),
+            directory: directory.clone(),
+            directories: self.process.directories.clone(),
+        }));
         let engine = Engine::new(Setup {
             settings,
-            workspace: Arc::new(workspace),
+            workspace,
             customization: Arc::clone(&customization),
             directory: directory.clone(),
             directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
-            server_tools: Arc::new(roo_engine::server_tools::NoServerTools),
+            server_tools: Arc::clone(&mcp) as _,
         });
+        // Long before the first request needs their tools.
+        mcp.refresh();
         let services = Arc::new(WorkspaceServices {
             engine,
+            mcp,
             customization,
             directory,
             provenance: Provenance::default(),
@@ -296,6 +309,7 @@ impl Session {
     pub(super) async fn stop_tasks(&self) {
         if let Some(services) = self.services.get() {
             services.engine.shutdown().await;
+            services.mcp.shut_down().await;
         }
     }
 }

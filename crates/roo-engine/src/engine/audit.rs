@@ -56,6 +56,7 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
         command: None,
         commit: None,
         violations: vec![],
+        server_call: None,
         claimed: None,
     };
     Some(Deed { entry, intent: task.intent.clone() })
@@ -89,6 +90,7 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
     let Some(mut deed) = deed else { return };
     deed.entry.command = outcome.command.take();
     deed.entry.sandbox = outcome.sandbox.take();
+    deed.entry.server_call = outcome.server_call.take();
     deed.entry.outcome = match outcome.status {
         _ if !violations.is_empty() => TraceOutcome::ScopeViolation,
         ToolStatus::Ok => TraceOutcome::Ok,
@@ -98,7 +100,8 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
         ToolStatus::Failed | ToolStatus::Skipped => TraceOutcome::Failed,
     };
     // A write that changed nothing is none.
-    if changes.is_empty() && deed.entry.command.is_none() && deed.entry.outcome == TraceOutcome::Ok {
+    let is_nothing = changes.is_empty() && deed.entry.command.is_none() && deed.entry.server_call.is_none();
+    if is_nothing && deed.entry.outcome == TraceOutcome::Ok {
         return;
     }
     deed.entry.violations = violations;
