@@ -53,7 +53,7 @@ pub(crate) struct Setup {
     pub directories: Directories,
 }
 
-/// The MCP servers of one workspace. Their programs end with [`McpServers::shut_down`], or when this is dropped.
+/// The MCP servers of one workspace. Their programs end with [`ServerTools::shut_down`], or when this is dropped.
 pub(crate) struct McpServers {
     hub: Hub,
     customization: Arc<Customization>,
@@ -185,11 +185,6 @@ impl McpServers {
         lines.into_iter().map(|line| line.text).collect()
     }
 
-    /// Ends all servers. When this returns, no program that was started is left.
-    pub(crate) async fn shut_down(&self) {
-        self.hub.shutdown().await;
-    }
-
     /// The tools that there are now.
     fn offered(&self) -> Offered {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -288,6 +283,10 @@ impl ServerTools for McpServers {
 
     fn keep_description<'a>(&'a self, tool: &'a ServerTool) -> BoxFuture<'a, ()> {
         Box::pin(self.descriptions.keep(self.key(tool.name()), tool.digest()))
+    }
+
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.hub.shutdown())
     }
 
     fn call<'a>(

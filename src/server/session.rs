@@ -51,7 +51,6 @@ pub(super) struct ProcessServices {
 /// The engine, what steers its agents, and where its logs are.
 pub(super) struct WorkspaceServices {
     pub(super) engine: Engine,
-    pub(super) mcp: Arc<McpServers>,
     pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
     pub(super) provenance: Provenance,
@@ -156,6 +155,8 @@ impl Session {
             directory: directory.clone(),
             directories: self.process.directories.clone(),
         }));
+        // Long before a request needs their tools.
+        mcp.refresh();
         let engine = Engine::new(Setup {
             settings,
             workspace,
@@ -164,13 +165,10 @@ impl Session {
             directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
-            server_tools: Arc::clone(&mcp) as _,
+            server_tools: mcp,
         });
-        // Long before the first request needs their tools.
-        mcp.refresh();
         let services = Arc::new(WorkspaceServices {
             engine,
-            mcp,
             customization,
             directory,
             provenance: Provenance::default(),
@@ -309,7 +307,13 @@ impl Session {
     pub(super) async fn stop_tasks(&self) {
         if let Some(services) = self.services.get() {
             services.engine.shutdown().await;
-            services.mcp.shut_down().await;
+        }
+    }
+
+    /// Ends the MCP servers that were started.
+    pub(super) async fn end_servers(&self) {
+        if let Some(services) = self.services.get() {
+            services.engine.end_servers().await;
         }
     }
 }

@@ -18,6 +18,7 @@ mod faults;
 mod governed;
 mod grants;
 mod hooked;
+mod mcp;
 mod models;
 mod policy;
 mod prompt;

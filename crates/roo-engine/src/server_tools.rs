@@ -30,6 +30,11 @@ pub trait ServerTools: Debug + Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
+    /// Ends all servers that were started. When this returns, no program of theirs is left.
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Calls a tool. It is called at most once for each permit, and ends soon when it is cancelled.
     fn call<'a>(
         &'a self,
