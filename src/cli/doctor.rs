@@ -288,7 +288,8 @@ fn check_customization(customization: &Customization, report: &mut Report) {
     let servers = customization.mcp_servers();
     if !servers.is_empty() {
         let waiting = servers.iter().filter(|server| !server.is_approved).count();
-        let text = format!("{} configured, {waiting} waiting for approval; see roo-lsp mcp list", servers.len());
+        let text =
+            format!("{} configured, {waiting} waiting for approval; see roo-lsp mcp list", servers.len());
         report.good("MCP servers", &text);
     }
     let trust = customization.trust();

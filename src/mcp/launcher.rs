@@ -94,8 +94,7 @@ impl SandboxLauncher {
         let environment = bounds.environment.clone().with(&program.env);
         let started =
             ConfinedProgram::start(&argv, &directory, &environment, &bounds.sandbox, &bounds.confinement);
-        let (program, streams) =
-            started.await.map_err(|error| LaunchError::Other(error.to_string()))?;
+        let (program, streams) = started.await.map_err(|error| LaunchError::Other(error.to_string()))?;
         let (stdout, stdin) = streams.socket.into_split();
         Ok(LaunchedServer {
             stdin: Box::new(stdin),

@@ -93,7 +93,8 @@ impl McpServers {
     /// The servers of a workspace. None is started yet.
     pub(crate) fn new(setup: Setup) -> Self {
         let Setup { settings, workspace, customization, directory, directories } = setup;
-        let root = workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default();
+        let root =
+            workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default();
         let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
         let launcher = SandboxLauncher::new(bounds, workspace, settings, Arc::clone(&customization));
         let identity =
@@ -129,13 +130,12 @@ impl McpServers {
             let access = match level {
                 Level::User => Access::All,
                 // What was approved names them.
-                Level::Workspace => {
-                    Access::Granted(server.variables().into_iter().map(str::to_owned).collect::<BTreeSet<_>>())
-                }
+                Level::Workspace => Access::Granted(
+                    server.variables().into_iter().map(str::to_owned).collect::<BTreeSet<_>>(),
+                ),
             };
             let environment = |name: &str| std::env::var(name).ok();
-            let variables =
-                Variables { environment: &environment, access: &access, workspace: &self.root };
+            let variables = Variables { environment: &environment, access: &access, workspace: &self.root };
             match server.resolve(&variables) {
                 Ok(resolved) => DesiredState::Running {
                     server: resolved,

@@ -18,7 +18,9 @@ pub(super) fn answer(tool: &ServerToolName, result: ToolResult) -> ServerAnswer 
     for part in result.parts {
         match part {
             Content::Text(text) => parts.push(text),
-            Content::Image(media) if IMAGES.contains(&media.mime_type.as_str()) => images.push(data_url(&media)),
+            Content::Image(media) if IMAGES.contains(&media.mime_type.as_str()) => {
+                images.push(data_url(&media))
+            }
             Content::Image(media) => parts.push(named("image", &media)),
             Content::Audio(media) => parts.push(named("recording", &media)),
             Content::Resource(ResourceContent::Text { uri, text, .. }) => {

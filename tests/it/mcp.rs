@@ -36,6 +36,8 @@ for line in sys.stdin:
         if message["params"]["name"] == "echo":
             text = message["params"]["arguments"]["text"] + ", " + wrote
             send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
+    elif number is not None:
+        send({"id": number, "error": {"code": -32601, "message": "unknown"}})
 "#;
 
 fn configuration(script: &str) -> String {
@@ -121,24 +123,18 @@ fn a_task_calls_the_users_server_in_both_protocols_after_an_approval_and_leaves_
     client.state("completed");
     assert_eq!(calls(&home), "echo\necho\n");
     assert!(!home.work("written").exists(), "a server does not write the workspace");
-    let trace: String = fs::read_to_string(trace_of(&home)).unwrap();
+    let trace = fs::read_to_string(&left(&home, "00000001.jsonl")[0]).unwrap();
     assert_eq!(trace.matches("\"tool\":\"fake/echo\"").count(), 2, "{trace}");
     client.shut_down();
     assert_eq!(running(&home.work("server.py")), 0);
-    assert_eq!(left(&home, "calls"), [PathBuf::new(); 0], "its private directory is gone");
-}
-
-/// The file of the trace in the state directory.
-fn trace_of(home: &Home) -> PathBuf {
-    let found = [left(home, "trace.jsonl"), left(home, "agent_trace.jsonl"), left(home, "ledger.jsonl")].concat();
-    found.into_iter().next().unwrap()
+    assert!(left(&home, "calls").is_empty(), "its private directory is gone");
 }
 
 #[test]
 fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() {
     let script = r#"turns:
   - calls: [{ tool: mcp__fake__wait, params: {} }]
-  - when: { contains: "interrupted" }
+  - when: { contains: "Its effects are unknown", status: interrupted }
     calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
     let home = home(script, "autoApprove: { mcp: true }\n");
@@ -148,7 +144,7 @@ fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() 
     client.kill();
     eventually("the server's end", || running(&home.work("server.py")) == 0);
     let mut client = Client::start(&home, Options::typed());
-    client.request("roo/task/subscribe", json!({ "taskId": task }));
+    client.request("roo/task/attach", json!({ "taskId": task }));
     client.request("roo/task/resume", json!({ "taskId": task }));
     client.state("completed");
     assert_eq!(calls(&home), "wait\n", "it is not made again");

@@ -366,7 +366,8 @@ impl Opening<'_> {
     ) -> Result<RunningService<RoleClient, Events>, ServerFault> {
         match &self.server.transport {
             Transport::Stdio(stdio) => {
-                let request = LaunchRequest { server: self.server.name.clone(), policy, program: stdio.clone() };
+                let request =
+                    LaunchRequest { server: self.server.name.clone(), policy, program: stdio.clone() };
                 let launched = services.launcher.launch(&request).await;
                 let launched = launched.map_err(|error| ServerFault::Launch(error.to_string()))?;
                 // Ends with the last process that holds the other end.

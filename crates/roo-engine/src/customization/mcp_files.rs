@@ -16,7 +16,9 @@ use super::script::{Script, ScriptState};
 use super::trust::TrustState;
 use super::{PROJECT_MCP, Problem, Scope};
 use crate::hooks::{Program, scripts};
-use roo_formats::mcp::{ConfiguredServer, FILE_LIMIT, Level, McpProblem, ParsedServers, Server, Transport, merge};
+use roo_formats::mcp::{
+    ConfiguredServer, FILE_LIMIT, Level, McpProblem, ParsedServers, Server, Transport, merge,
+};
 use roo_formats::modes::Severity;
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
@@ -186,7 +188,8 @@ impl McpFile {
         let unreadable = self.scripts.iter().take(SCRIPTS_LIMIT).filter_map(|script| match &script.state {
             ScriptState::Unreadable(reason) => {
                 let name = script.path.display();
-                let message = format!("no server of this file runs, because '{name}' can't be read: {reason}");
+                let message =
+                    format!("no server of this file runs, because '{name}' can't be read: {reason}");
                 Some(Problem::error(&self.path, message))
             }
             _ => None,
@@ -233,8 +236,9 @@ impl McpFile {
         self.digest = digest;
         self.problems = parsed.problems.into_iter().map(|problem| located(&self.path, problem)).collect();
         self.servers = parsed.servers;
-        let named: BTreeSet<PathBuf> =
-            root.map(|root| self.servers.iter().flat_map(|server| named(server, root)).collect()).unwrap_or_default();
+        let named: BTreeSet<PathBuf> = root
+            .map(|root| self.servers.iter().flat_map(|server| named(server, root)).collect())
+            .unwrap_or_default();
         self.scripts = named.into_iter().map(Script::new).collect();
     }
 
@@ -285,7 +289,8 @@ fn line(server: &Server) -> String {
                 line.push_str(&format!(" in {directory}"));
             }
             if !stdio.env.is_empty() {
-                let set: Vec<String> = stdio.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let set: Vec<String> =
+                    stdio.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 line.push_str(&format!(" with {}", set.join(", ")));
             }
             line
@@ -310,7 +315,8 @@ fn line(server: &Server) -> String {
 fn named(server: &Server, root: &Path) -> BTreeSet<PathBuf> {
     let Transport::Stdio(stdio) = &server.transport else { return BTreeSet::new() };
     let below = root.display().to_string();
-    let filled = |template: &dyn std::fmt::Display| template.to_string().replace("${workspaceFolder}", &below);
+    let filled =
+        |template: &dyn std::fmt::Display| template.to_string().replace("${workspaceFolder}", &below);
     let words = std::iter::once(&stdio.command).chain(&stdio.args).map(|word| filled(word));
     // Words are looked for in the workspace and in the directory that the program starts in, as behind `cd`.
     let directory = stdio.directory.as_ref().map(|directory| filled(directory));

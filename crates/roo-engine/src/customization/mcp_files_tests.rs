@@ -42,7 +42,11 @@ impl McpFixture {
     /// Each server with its level, and whether it may run.
     fn servers(&self) -> Vec<(String, Level, bool)> {
         let servers = self.customization.mcp_servers().into_iter();
-        servers.map(|McpServer { configured, is_approved }| (configured.server.name, configured.level, is_approved)).collect()
+        servers
+            .map(|McpServer { configured, is_approved }| {
+                (configured.server.name, configured.level, is_approved)
+            })
+            .collect()
     }
 
     fn is_approved(&self) -> bool {
@@ -59,7 +63,8 @@ impl McpFixture {
     }
 }
 
-const ENTRY: &str = r#"{"command": "node", "args": ["tools/notes.js"], "env": {"TOKEN": "${env:NOTES_TOKEN}"}}"#;
+const ENTRY: &str =
+    r#"{"command": "node", "args": ["tools/notes.js"], "env": {"TOKEN": "${env:NOTES_TOKEN}"}}"#;
 
 #[test]
 fn a_workspaces_server_waits_for_its_approval_and_the_users_does_not() {
@@ -79,7 +84,13 @@ fn a_workspaces_server_waits_for_its_approval_and_the_users_does_not() {
          your environment"
     );
     assert!(pending[0].widens[1].starts_with("with tools/notes.js as it is now"), "{pending:?}");
-    assert!(fixture.customization.problems().iter().any(|problem| problem.message.contains("no server of this file")));
+    assert!(
+        fixture
+            .customization
+            .problems()
+            .iter()
+            .any(|problem| problem.message.contains("no server of this file"))
+    );
     assert_eq!(fixture.customization.trust().brings, [".roo/mcp.json"]);
     fixture.approve();
     assert_eq!(fixture.servers(), expected(true));

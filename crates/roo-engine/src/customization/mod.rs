@@ -298,7 +298,11 @@ impl Customization {
     /// Asks what came of the files of MCP servers as they are now.
     fn with_mcp<T>(&self, question: impl FnOnce(&McpFiles, &TrustState) -> T) -> T {
         let mut mcp = self.mcp.lock().unwrap_or_else(PoisonError::into_inner);
-        let trust = if mcp.of_project_exists() { self.trust.read().unwrap_or_default() } else { TrustState::default() };
+        let trust = if mcp.of_project_exists() {
+            self.trust.read().unwrap_or_default()
+        } else {
+            TrustState::default()
+        };
         mcp.refresh(&self.files, &trust);
         question(&mcp, &trust)
     }
@@ -413,7 +417,8 @@ impl Customization {
             return TrustError::NotTrusted { path: named };
         }
         let nothing = |why: String| TrustError::NothingPending { path: named.clone(), why };
-        let file = self.root.as_deref().filter(|_| [PROJECT_MODES, PROJECT_HOOKS, PROJECT_MCP].contains(&path));
+        let file =
+            self.root.as_deref().filter(|_| [PROJECT_MODES, PROJECT_HOOKS, PROJECT_MCP].contains(&path));
         let Some(file) = file.map(|root| root.join(path)) else {
             return nothing(format!("use exactly `{PROJECT_MODES}`, `{PROJECT_HOOKS}` or `{PROJECT_MCP}`"));
         };

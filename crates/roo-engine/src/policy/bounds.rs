@@ -785,10 +785,8 @@ impl Bounds {
         // Its own directory is free to every task.
         writable.extend(existing(&policy_context.workspace, &task_directory));
         writable.extend(settings.writable.iter().filter_map(|path| path.canonicalize().ok()));
-        let private = Private {
-            temp: PathBuf::from("tmp").join(subject.urid.as_str()),
-            cache: PathBuf::from("cache"),
-        };
+        let private =
+            Private { temp: PathBuf::from("tmp").join(subject.urid.as_str()), cache: PathBuf::from("cache") };
         let (workspace, settings) = (&policy_context.workspace, &policy_context.settings);
         self.confined(workspace, settings, writable, private, grant, network).await.map(Some)
     }
@@ -829,13 +827,7 @@ impl Bounds {
             let mut configuration = configuration.unwrap_or_default();
             configuration.retain(|(path, _)| !readable_places.iter().any(|place| path.starts_with(place)));
             let made = |below: PathBuf| private_directory(&private.as_ref()?.join(below));
-            Ok::<_, io::Error>((
-                places,
-                git,
-                configuration,
-                made(own_places.temp),
-                made(own_places.cache),
-            ))
+            Ok::<_, io::Error>((places, git, configuration, made(own_places.temp), made(own_places.cache)))
         });
         let (places, mut git, configuration, temp, cache) =
             looked.await.map_err(io::Error::other).flatten()?;

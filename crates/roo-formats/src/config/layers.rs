@@ -765,12 +765,7 @@ redactSecrets: false
         .unwrap();
         let warnings: Vec<String> = loaded.warnings.iter().map(Problem::to_string).collect();
         let text = "this setting is not supported yet and has no effect";
-        assert_eq!(
-            warnings,
-            [
-                format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),
-            ]
-        );
+        assert_eq!(warnings, [format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),]);
     }
 
     #[test]

@@ -27,9 +27,9 @@ pub enum TemplateProblem {
     /// `${env:…}` with something else than a name.
     #[error("`${{env:{0}}}` names no environment variable: expected letters, digits and `_`")]
     Name(String),
-    /// `${…}` with a kind that means nothing here.
+    /// `${…}` of an unknown kind.
     #[error(
-        "`${{{0}}}` means nothing here and is passed on as it stands; `${{env:NAME}}` and `${{workspaceFolder}}` are known"
+        "`${{{0}}}` is no reference that roo-lsp fills in, so it is passed on as it stands; `${{env:NAME}}` and `${{workspaceFolder}}` are known"
     )]
     Unknown(String),
 }
