@@ -219,7 +219,7 @@ fn check_trace(state: &Path, report: &mut Report) {
 fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     report.check("mode", known_mode(modes, &settings.mode));
     if settings.profiles.is_empty() {
-        report.note("profiles", "none; a task needs one: run roo-lsp setup");
+        report.check("profiles", Err("none, so no task can begin; run roo-lsp setup".to_owned()));
     } else {
         report.check("default profile", known_profile(settings, &settings.profile));
     }

@@ -857,7 +857,8 @@ fn fold(id: &TaskId, records: &[roo_durable::Record<Event>]) -> Result<Tree, Eng
 
 fn unknown_profile(name: &str) -> EngineError {
     EngineError::Configuration(format!(
-        "there is no model profile '{name}'; define profiles.{name} in config.yaml or in initializationOptions"
+        "there is no model profile '{name}'; run `roo-lsp setup`, or define profiles.{name} in config.yaml or in \
+         initializationOptions"
     ))
 }
 
