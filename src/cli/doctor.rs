@@ -152,7 +152,7 @@ fn half_done(state: &Path) -> Vec<PathBuf> {
     journals
 }
 
-/// Whether the state directory can be made and written.
+/// Checks that the state directory can be made and written.
 fn writable(path: &Path) -> Result<String, String> {
     let probe = path.join(".doctor");
     let outcome = std::fs::create_dir_all(path)
@@ -164,7 +164,7 @@ fn writable(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Whether agents can write there.
+/// Checks that agents can write there.
 fn check_workspace(folder: &Path, directories: &Directories, report: &mut Report) {
     if let Some(what) = directories.too_wide(folder) {
         return report
@@ -179,7 +179,7 @@ fn check_workspace(folder: &Path, directories: &Directories, report: &mut Report
     }
 }
 
-/// Whether the file of intents can be read; while it can't, agents change nothing.
+/// Checks that the file of intents can be read; while it can't, agents change nothing.
 fn check_intents(context: &SessionContext, report: &mut Report) -> Result<(), CliError> {
     match Orchestration::new(context.workspace()?, context.state().path()).intents() {
         Intents::Absent => {}
@@ -194,7 +194,7 @@ fn check_intents(context: &SessionContext, report: &mut Report) -> Result<(), Cl
     Ok(())
 }
 
-/// Whether the trace is whole, where that is soon found out.
+/// Checks that the trace is intact, where that takes little time.
 fn check_trace(state: &Path, report: &mut Report) {
     let files = std::fs::read_dir(state.join("trace")).into_iter().flatten().flatten();
     let size: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
@@ -215,7 +215,7 @@ fn check_trace(state: &Path, report: &mut Report) {
     }
 }
 
-/// Whether what the settings name is there, and can be used as far as that shows without a request.
+/// Checks that what the settings name is there, and can be used as far as that shows without a request.
 fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     report.check("mode", known_mode(modes, &settings.mode));
     if settings.profiles.is_empty() {
@@ -251,7 +251,7 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     );
 }
 
-/// Whether the models that tasks would use answer.
+/// Checks that the models that tasks would use answer.
 async fn check_models(settings: &Settings, report: &mut Report) {
     let modes = settings.modes.values().filter_map(|mode| mode.profile.as_ref());
     let used: BTreeSet<&String> = modes.chain([&settings.profile]).collect();
@@ -269,7 +269,7 @@ async fn check_models(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// Whether the files that steer agents are as they should be, and what is left out without trust.
+/// Checks the files that steer agents, and reports what is left out without trust.
 fn check_customization(customization: &Customization, report: &mut Report) {
     report.good("modes", &customization.modes().iter().count().to_string());
     for problem in customization.problems() {

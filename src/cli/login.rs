@@ -58,7 +58,7 @@ pub(super) fn store() -> Result<KeyStore, CliError> {
     Ok(KeyStore::new(&directories.map_err(super::SessionError::from)?))
 }
 
-/// Whether an endpoint takes a key.
+/// Checks that an endpoint takes a key.
 pub(super) async fn test(profile: &Profile, key: &str) -> Result<(), ModelError> {
     let (profile, environment) = with_key(profile, Some(key));
     providers::check_key(&profile, &environment).await

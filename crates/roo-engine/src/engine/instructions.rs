@@ -111,7 +111,7 @@ impl Instructions {
     }
 }
 
-/// What there is here for tools to be of use.
+/// Conditions of this session on which the use of tools depends.
 #[derive(Clone, Copy)]
 struct Here {
     has_skills: bool,

@@ -1,4 +1,4 @@
-//! What a check of a tool call is, and the list of those that look at where a call leads.
+//! Checks of tool calls, and the list of those that look at where a call leads.
 //!
 //! To add one: a file beside this one with a [`Hook`], and a line in [`HOOKS`].
 
@@ -22,7 +22,7 @@ pub(super) trait Hook: Sync {
     fn check(&self, scene: &CheckContext<'_>) -> Finding;
 }
 
-/// What a check finds.
+/// Findings of a check.
 pub(super) enum Finding {
     /// Nothing against the call.
     Pass,
@@ -32,17 +32,17 @@ pub(super) enum Finding {
     Deny(Refusal),
 }
 
-/// What a call is about to touch.
+/// Place that a call is about to touch, and how.
 pub(super) struct CheckContext<'a> {
     pub(super) policy_context: &'a PolicyContext,
     pub(super) subject: ToolCallContext<'a>,
-    /// Where it leads.
+    /// Resolved path.
     pub(super) place: &'a Resolved,
-    /// What it does there.
+    /// Access that the call wants.
     pub(super) access: Access,
 }
 
-/// What a call does at a place.
+/// Kinds of access of a call to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Looks at it.
@@ -56,7 +56,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Whether something is another afterwards, by the tool's own hand.
+    /// Returns whether something is another afterwards, by the tool's own hand.
     pub(super) fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Remove)
     }

@@ -1,4 +1,4 @@
-//! What a command line leads to in this workspace, by the same checks as every other tool.
+//! Places of a command line in this workspace, by the same checks as every other tool.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -21,9 +21,9 @@ pub(super) struct CommandPlace<'a> {
     programs: Directory,
     /// Knows what may not be seen.
     finder: Arc<PlaceFinder>,
-    /// Whether the sandbox hides what may not be seen.
+    /// True if the sandbox hides what may not be seen.
     is_concealed: bool,
-    /// What may not be seen in the workspace, looked up when it is first asked for.
+    /// Paths that may not be seen in the workspace, looked up when it is first asked for.
     unreadable: OnceCell<Result<Vec<PathBuf>, String>>,
 }
 
@@ -82,12 +82,12 @@ impl<'a> CommandPlace<'a> {
         }
     }
 
-    /// What a path is wanted for by who looks at it.
+    /// Returns the purpose of looking up a path.
     fn purpose(&self, path: &str) -> Purpose {
         if self.is_directory(path) { Purpose::Directory } else { Purpose::Read }
     }
 
-    /// What may not be seen below the workspace folders.
+    /// Returns the paths that may not be seen below the workspace folders.
     fn unreadable(&self) -> Result<&[PathBuf], String> {
         let look = || {
             let places =

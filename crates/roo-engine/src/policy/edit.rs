@@ -25,11 +25,11 @@ pub(crate) trait Edit: Sync {
     /// The tool.
     const TOOL: ToolName;
 
-    /// Whether it changes what a file holds, so that there has to be one. Nothing is told then of a file that the task
+    /// True if it changes what a file holds, so that there has to be one. Nothing is told then of a file that the task
     /// may not read.
     const CHANGES_EXISTING: bool = false;
 
-    /// Whether text can be left out of what it writes.
+    /// True if text can be left out of what it writes.
     const MAY_OMIT: bool = false;
 
     /// The file, as the model named it.
@@ -120,7 +120,7 @@ impl Gate {
         })
     }
 
-    /// What an edit would make of its file as it is now; none where it doesn't fit.
+    /// Returns what an edit would make of its file as it is now; none where it doesn't fit.
     pub(crate) async fn preview_edit<E: Edit>(
         &self,
         edit: &E,
@@ -173,7 +173,7 @@ impl Gate {
     }
 }
 
-/// What a write changes, for who is asked about it.
+/// Returns the text about a write for whoever is asked about it.
 pub(crate) fn shown(proposal: &Proposal) -> String {
     let diff = diff::of_file(proposal.before.as_deref(), &proposal.after, &proposal.path.display());
     render::visible(&diff).into_owned()

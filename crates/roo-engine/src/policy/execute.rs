@@ -31,8 +31,8 @@ const TITLE: usize = 60;
 const SCRIPT: u64 = 16 << 20;
 
 impl Gate {
-    /// What the server answers instead of running the command. Such a command is a step of the modes'
-    /// workflow whose result is known; in another directory it would mean something else.
+    /// Returns the server's own answer instead of running the command. Such a command is a step of the modes' workflow
+    /// whose result is known; in another directory it would mean something else.
     pub(crate) fn native(&self, execute: &ExecuteCommand, urid: &Urid) -> Option<Native> {
         let is_first_root = |directory: &str| {
             self.workspace().resolve(directory, Purpose::Directory).is_ok_and(|place| {

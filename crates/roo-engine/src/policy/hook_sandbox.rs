@@ -81,7 +81,7 @@ impl Gate {
     }
 }
 
-/// What hooks see in place of the user's files, as commands do.
+/// Overlays that hooks see in place of the user's files, as commands do.
 #[derive(Debug)]
 pub(super) struct ToolOverlays {
     /// Directories of build tools that are seen through layers, and where those are.

@@ -1,4 +1,4 @@
-//! Whether the task has bound a valid intent, where the workspace has intents.
+//! Check that the task has bound a valid intent, where the workspace has intents.
 
 use super::check::{Access, CheckContext, Finding, Hook};
 use super::gate::{Gate, PolicyContext, Refusal, ToolCallContext};
@@ -46,19 +46,19 @@ pub(crate) fn require(gate: &Gate, subject: ToolCallContext<'_>) -> Result<(), R
     grant(gate.policy_context(), subject).map(drop).map_err(|refusal| refuse(&refusal, subject.intent))
 }
 
-/// What a task may change: what all of these cover. The first is the one that it has bound itself.
+/// Paths that a task may change: what all of these cover. The first is the one that it has bound itself.
 pub(super) struct Grant {
     pub(super) intents: Vec<Intent>,
 }
 
 impl Grant {
-    /// Whether something is forbidden by any of them.
+    /// Returns the intent that forbids something, if one does.
     pub(super) fn enforces(&self, enforced: Enforced) -> Option<&Intent> {
         self.intents.iter().find(|intent| intent.enforce.contains(&enforced))
     }
 }
 
-/// What a task may change; none where there are no intents.
+/// Returns the paths that a task may change; none where there are no intents.
 pub(super) fn grant(
     policy_context: &PolicyContext,
     subject: ToolCallContext<'_>,

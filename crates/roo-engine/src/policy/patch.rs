@@ -23,7 +23,7 @@ use roo_workspace::{FileEdit, Location, Protection, Purpose, ReadError, Resolved
 /// The most files that one patch changes: each is a question to its user.
 const MOST_FILES: usize = 200;
 
-/// What a patch does to one file, and where that is.
+/// Part of a patch that changes one file, and where that is.
 struct Placed {
     patch: FilePatch,
     file: Resolved,
@@ -117,7 +117,7 @@ impl Gate {
         })
     }
 
-    /// What a patch would make of its files as they are now.
+    /// Returns what a patch would make of its files as they are now.
     pub(crate) async fn propose_patch(
         &self,
         call: &ApplyPatch,
@@ -187,7 +187,7 @@ impl Gate {
         Ok(placed)
     }
 
-    /// Whether a name is a link itself.
+    /// Returns whether a name is a link itself.
     fn is_link(&self, named: &str) -> bool {
         let root = self.workspace().roots().paths().next();
         root.is_some_and(|root| root.join(named).symlink_metadata().is_ok_and(|found| found.is_symlink()))
@@ -284,7 +284,7 @@ impl Gate {
     }
 }
 
-/// What an edit leaves at each of its places.
+/// Returns what an edit leaves at each of its places.
 fn planned(edit: &FileEdit) -> Vec<PlannedFile> {
     let (before, after) = (edit.before().map(Digest::of), edit.after().map(Digest::of));
     let file = |place: &Resolved, before, after| PlannedFile {
@@ -320,7 +320,7 @@ fn title(edits: &[FileEdit]) -> String {
     format!("{verb} {}", render::one_line(&names, TITLE))
 }
 
-/// What a patch changes, for who is asked about it.
+/// Returns the text about a patch for whoever is asked about it.
 pub(crate) fn shown(proposed: &ProposedPatch) -> String {
     let diffs = proposed.edits.iter().map(|edit| match edit {
         FileEdit::Create { file, text } if text.is_empty() => {

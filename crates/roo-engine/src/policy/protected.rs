@@ -41,13 +41,13 @@ impl Hook for Protected {
     }
 }
 
-/// How the place of a call is protected.
+/// Returns the protection of the place of a call.
 pub(super) fn of(scene: &CheckContext<'_>) -> Protection {
     of_place(scene.policy_context, scene.subject, scene.place)
 }
 
-/// How a place is protected. Requests live in the first root; a directory of that name elsewhere is like
-/// any other.
+/// Returns the protection of a place. Requests live in the first root; a directory of that name elsewhere is like any
+/// other.
 pub(super) fn of_place(
     policy_context: &PolicyContext,
     subject: ToolCallContext<'_>,

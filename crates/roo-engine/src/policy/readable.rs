@@ -1,4 +1,4 @@
-//! Whether a place may be looked at: one answer for every tool that reads or writes.
+//! Check that a place may be looked at: one answer for every tool that reads or writes.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Whether a place is inside of what the task's intent owns, and every intent above it.
+//! Check that a place is inside of what the task's intent owns, and every intent above it.
 
 use serde_json::json;
 

@@ -48,11 +48,11 @@ pub(super) fn commands(policy_context: &PolicyContext) -> Result<roo_formats::co
     Ok(rules)
 }
 
-/// What the user has said for good about what the sandbox withholds.
+/// The user's standing answers about what the sandbox withholds.
 #[derive(Default)]
 pub(super) struct SandboxGrants {
     pub(super) allowed: SandboxAccess,
-    /// What certain commands get besides, by the words with which they begin.
+    /// Additional access of certain commands, by the words with which they begin.
     by_command: Vec<(Vec<Vec<String>>, SandboxAccess)>,
     pub(super) denied: SandboxAccess,
     /// The network, for commands that ask for it; none where the user is to be asked.
@@ -93,7 +93,8 @@ impl SandboxGrants {
         self
     }
 
-    /// What was withheld from a call before, or from one that signs, and its user has neither granted nor refused.
+    /// Returns the access that was withheld from a call before, or from one that signs, and its user has neither
+    /// granted nor refused.
     pub(super) fn offered(&self, subject: ToolCallContext<'_>, line: &str) -> Option<SandboxAccess> {
         let mut access = subject.offers.withheld.cloned().unwrap_or_default();
         let key = subject.offers.signing_key.filter(|_| command::may_sign(line));

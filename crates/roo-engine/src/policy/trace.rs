@@ -30,9 +30,9 @@ pub struct Recorder {
     ledger: OnceLock<Ledger>,
     forms: Forms,
     reserve: Reserve,
-    /// What could not be written yet. Nothing is changed before it is.
+    /// Records that could not be written yet. Nothing is changed before it is.
     pending: Mutex<Vec<Draft>>,
-    /// Why it could not be written.
+    /// Reason why it could not be written.
     problem: Mutex<Option<LedgerError>>,
 }
 
@@ -84,7 +84,7 @@ impl Recorder {
         if pending.is_empty() { Ok(()) } else { self.write(&mut pending) }
     }
 
-    /// Why the trace is behind; none when it isn't.
+    /// Returns the reason why the trace is behind; none when it isn't.
     pub fn problem(&self) -> Option<LedgerError> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -153,7 +153,7 @@ impl Recorder {
         }
     }
 
-    /// What was done for an intent, the newest last.
+    /// Returns what was done for an intent, the newest last.
     pub fn recent(&self, intent: &str) -> Vec<Recent> {
         let filter = Filter { intent: Some(intent.to_owned()), limit: Some(RECENT), ..Filter::default() };
         let records = query(&self.state_directory, &filter).unwrap_or_default();
@@ -168,7 +168,7 @@ impl Recorder {
         records.into_iter().filter_map(recent).collect()
     }
 
-    /// Whether a call is in the trace already.
+    /// Returns whether a call is in the trace already.
     pub fn has(&self, task: &str, call: &str) -> bool {
         let filter = Filter { task: Some(task.to_owned()), ..Filter::default() };
         let records = query(&self.state_directory, &filter).unwrap_or_default();

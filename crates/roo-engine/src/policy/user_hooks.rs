@@ -1,4 +1,4 @@
-//! What the user's own hooks say of a call before it runs: their verdict, and what goes with it to the task.
+//! Answers of the user's own hooks to a call before it runs: their verdict, and what goes with it to the task.
 //!
 //! They are asked at each decision, also at the one that follows the user's answer: what a hook looks at may
 //! have changed meanwhile. A call is always judged from what the model wrote, so a hook that rewrites it
@@ -22,18 +22,18 @@ pub struct UserHooksHere<'a> {
     pub hooks: &'a UserHooks,
     /// Who asks, and where.
     pub scene: HookContext<'a>,
-    /// Whether the call would end the task; then they are asked about that too.
+    /// True if the call would end the task; then they are asked about that too.
     pub ends: bool,
-    /// How often in a row they have kept the task from ending.
+    /// Number of times in a row that they have kept the task from ending.
     pub continuations: u32,
 }
 
-/// What hooks said beside their verdict. Every text in it is data, and can't pass for a mark of ours.
+/// Messages of hooks beside their verdict. Every text in it is data, and can't pass for a mark of ours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookMessages {
     /// The call's parameters as it runs; none where they stay.
     pub params: Option<Map<String, Value>>,
-    /// What the model reads behind the call's result, set off.
+    /// Text that the model reads behind the call's result, set off.
     pub addition: Option<String>,
     /// For the user.
     pub warnings: Vec<String>,
@@ -46,7 +46,7 @@ pub struct HookMessages {
 }
 
 impl HookMessages {
-    /// Whether nothing was said.
+    /// Returns whether nothing was said.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -74,7 +74,7 @@ impl HookMessages {
     }
 }
 
-/// Why a task ended that a hook ends.
+/// Returns the reason why a task ended that a hook ends.
 pub fn stopped(reason: &str) -> String {
     match reason {
         "" => "A hook ended the task.".to_owned(),
@@ -82,14 +82,14 @@ pub fn stopped(reason: &str) -> String {
     }
 }
 
-/// Where a path of a call really leads, for hooks.
+/// Returns the real path of a path of a call, for hooks.
 pub fn real_path(workspace: &Workspace, path: &str) -> Option<std::path::PathBuf> {
     let purposes = [Purpose::Read, Purpose::Write, Purpose::Directory];
     let place = purposes.into_iter().find_map(|purpose| workspace.resolve(path, purpose).ok())?;
     Some(place.absolute().to_path_buf())
 }
 
-/// What hooks decided on a call that may run.
+/// Decisions of hooks on a call that may run.
 pub(super) enum HookDecision {
     /// Nothing.
     Nothing,
@@ -230,9 +230,9 @@ impl Gate {
     }
 }
 
-/// Whether an outcome allows a call: files of a workspace only tighten. Whose a rewrite is can't be told from
-/// the outcome, and what a user's hook allowed is the call that it saw; so a rewritten call is allowed only
-/// where no hook of the workspace ran.
+/// Returns whether an outcome allows a call: files of a workspace only tighten. Whose a rewrite is can't be told from
+/// the outcome, and what a user's hook allowed is the call that it saw; so a rewritten call is allowed only where no
+/// hook of the workspace ran.
 fn allows(outcome: &Outcome, is_rewritten: bool) -> bool {
     let by_user = outcome.allowed_by == Some(Source::User);
     by_user && (!is_rewritten || outcome.ran.iter().all(|ran| ran.source == Source::User))

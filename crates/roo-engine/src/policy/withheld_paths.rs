@@ -19,7 +19,7 @@ const SCRATCH_NAMES: usize = 10_000;
 pub(super) const SCRATCH: &[&str] =
     &["target", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".gradle", ".next", "dist", "build"];
 
-/// What may not be written or not be seen within the workspace. Absolute paths, outermost.
+/// Paths of the workspace that may not be written or not be seen. Absolute, outermost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) protected: Vec<PathBuf>,
@@ -41,7 +41,7 @@ struct Known {
     scratch: Option<ScratchLook>,
 }
 
-/// What names of the workspace mean.
+/// Meanings of names of the workspace.
 struct NameMarker {
     rules: Arc<Rules>,
     protected: ProtectedNames,
@@ -167,8 +167,8 @@ fn other_names(hidden: &[PathBuf], index: &FileIndex) -> Vec<PathBuf> {
     index.files().into_iter().filter(|path| !hidden.contains(path) && is_other_name(path)).collect()
 }
 
-/// What was found in build output and dependencies that git ignores: what is near the top first. A directory in which
-/// no name came or went since need not be listed again.
+/// Paths that were found in build output and dependencies that git ignores: what is near the top first. A directory in
+/// which no name came or went since need not be listed again.
 struct ScratchLook {
     begun: Vec<PathBuf>,
     markers: Vec<Arc<dyn Marker>>,
@@ -176,7 +176,7 @@ struct ScratchLook {
     hidden: Vec<PathBuf>,
 }
 
-/// What tells a directory from itself at another time: number and times, which nobody can set all.
+/// Stamp that tells a directory from itself at another time: number and times, which nobody can set all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp(u64, i64, i64, i64, i64);
 
@@ -257,7 +257,7 @@ impl ScratchLook {
     }
 }
 
-/// Whether a name that is likely a secret's is one of the usual ones of build output: certificates that a
+/// Returns whether a name that is likely a secret's is one of the usual ones of build output: certificates that a
 /// package brings for everybody, and a program whose name begins with `id_`. Builds need them.
 fn is_output(name: &[u8]) -> bool {
     let is_key =
@@ -304,7 +304,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        /// What is hidden.
+        /// Returns the hidden paths.
         fn hidden(&self) -> Vec<PathBuf> {
             let below = |path: &PathBuf| path.strip_prefix(&self.root).unwrap().to_path_buf();
             let mut hidden: Vec<PathBuf> =

@@ -39,7 +39,7 @@ impl Edit for ApplyDiff {
     }
 }
 
-/// What the model should know about blocks that did not fit exactly, or not at all.
+/// Returns a note to the model on blocks that did not fit exactly, or not at all.
 fn block_notice(applied: &blocks::Applied) -> Option<String> {
     let mut lines: Vec<String> = applied.applied.iter().filter_map(blocks::AppliedBlock::notice).collect();
     if !applied.failed.is_empty() {

@@ -1,5 +1,5 @@
-//! What a command left behind: the files that it changed, for the trace, and what it was not allowed to
-//! change, undone or held for the user. What a staged command wrote is brought to the workspace here.
+//! Effects of a command: the files that it changed, for the trace, and what it was not allowed to change, undone or
+//! held for the user. What a staged command wrote is brought to the workspace here.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,7 +30,7 @@ const FILES: usize = 256;
 const TEXT: u64 = 1 << 20;
 /// The most that is held of files which a staged command is about to replace, in bytes.
 const REPLACED: usize = 16 << 20;
-/// How long others' writes are waited for when a command has ended. An editor may ask its user about one.
+/// Time to wait for others' writes when a command has ended. An editor may ask its user about one.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most violations that a model is told one by one.
 const TOLD: usize = 20;
@@ -39,56 +39,56 @@ const TOLD: usize = 20;
 pub(super) struct Before {
     watch: Box<Watch>,
     recording: Recording,
-    /// Where files are kept before the command changes them; none where nothing can do that.
+    /// Copies of files made before the command changes them; none where nothing can do that.
     captured: Option<Captured>,
-    /// How git directories were.
+    /// State of git directories before the command.
     git: GitGuard,
     /// Through which it sees the directories of build tools.
     layers: LeasedLayers,
     /// The network that it joins.
     network: Option<Arc<TaskNetwork>>,
-    /// What it sees in place of configuration that holds secrets.
+    /// Substitutes that it sees in place of configuration that holds secrets.
     configuration: Vec<Substitute>,
-    /// Where the command writes; none where that is the workspace.
+    /// Layers that the command writes; none where it writes the workspace.
     stage: Option<Stage>,
-    /// What signs for git in it.
+    /// Service that signs for git in it.
     signing: Option<(Signing, SigningService)>,
     /// The commands that run at the same time.
     turn: Turn,
     /// From when on others' writes are not in the record.
     since: Mark,
-    /// When it began.
+    /// Time of its start.
     begun: SystemTime,
 }
 
-/// What a command left behind.
+/// Effects of a command.
 #[derive(Default)]
 pub(super) struct Aftermath {
-    /// What it was allowed to change.
+    /// Changes that it was allowed to make.
     pub(super) changes: Vec<FileChange>,
-    /// What it was not, and what became of that.
+    /// Changes that it was not allowed to make, and what became of them.
     pub(super) violations: Vec<Violation>,
-    /// Whether something that it was allowed to change did not get to the workspace.
+    /// True if something that it was allowed to change did not get to the workspace.
     pub(super) incomplete: bool,
     /// For the model; empty when there is nothing to say.
     pub(super) told: String,
     /// The commits that it made.
     pub(super) commits: Vec<CommitMade>,
-    /// What it tried to change and the sandbox did not let it, as far as that was seen.
+    /// Paths that it tried to change and the sandbox did not let it, as far as that was seen.
     pub(super) refused: Vec<PathBuf>,
-    /// What there is to say of git.
+    /// Findings about git.
     pub(super) git: GitUse,
-    /// Why it is not known what it changed; none where it is.
+    /// Reason why it is not known what it changed; none where it is.
     pub(super) unknown: Option<String>,
-    /// What it tried to reach and the proxy did not let it.
+    /// Hosts that it tried to reach and the proxy did not let it.
     pub(super) refused_hosts: Vec<EgressDecision>,
-    /// What it tried to connect to as a socket and was not.
+    /// Sockets that it tried to connect to and was not let.
     pub(super) refused_sockets: Vec<PathBuf>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
 
-/// How a command came to its end.
+/// Ways in which a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// By itself.
@@ -100,7 +100,7 @@ pub(super) enum Ended {
 }
 
 impl Before {
-    /// Where its proxy listens; none where it has none.
+    /// Returns the port of its proxy; none where it has none.
     pub(super) fn proxy_port(&self) -> Option<u16> {
         self.network.as_ref()?.proxy_port()
     }
@@ -253,14 +253,14 @@ pub(super) async fn after(
 
 /// Who else writes to the workspace.
 struct Others {
-    /// When the command began.
+    /// Time when the command began.
     begun: SystemTime,
     written: WrittenSince,
     turn: Turn,
 }
 
 impl Others {
-    /// Whether a change is known to be somebody else's: a task's edit, or what the editor has saved.
+    /// Returns whether a change is known to be somebody else's: a task's edit, or what the editor has saved.
     fn made(&self, path: &Path, change: &Change) -> bool {
         let Some(after) = &change.after else { return self.written.left(path, None) };
         if after.kind != Kind::File {
@@ -512,7 +512,7 @@ fn changes(count: usize) -> String {
     if count == 1 { "1 change was".to_owned() } else { format!("{count} changes were") }
 }
 
-/// What a model is told of what did not reach the workspace.
+/// Returns the text for the model about what did not reach the workspace.
 fn tell_withheld(withheld: &[WithheldChange], kept: Option<&Path>, ended: Ended) -> String {
     let mut text = String::new();
     let mut list = |head: &str, chosen: &dyn Fn(&Withheld) -> bool| {

@@ -36,12 +36,12 @@ use roo_workspace::{Location, Protection, Purpose, Resolved, protection};
 /// limit.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// What holds a command, and finds what it changed.
+/// Bounds of a command, and the watch that finds what it changed.
 #[derive(Default)]
 pub struct Bounds {
-    /// What bounds it; none where nothing does.
+    /// Sandbox that bounds it; none where nothing does.
     pub confined: Option<Box<Confined>>,
-    /// How its changes are found; none where they are not.
+    /// Watch that finds its changes; none where they are not.
     pub watch: Option<Box<Watch>>,
 }
 
@@ -166,7 +166,7 @@ pub(super) async fn run(
     }
 }
 
-/// What came of waiting for a command in the foreground.
+/// Results of waiting for a command in the foreground.
 enum Attended {
     /// It has ended.
     Ended(Box<Outcome>),
@@ -244,7 +244,7 @@ async fn silent(running: &RunningCommand, limit: Option<Duration>) {
     }
 }
 
-/// What came of the own task of the command with this line.
+/// Returns the outcome of the own task of the command with this line.
 pub fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
     // Only a defect or the end of the server ends it otherwise.
     ended.unwrap_or_else(|error| {
@@ -395,7 +395,7 @@ impl Run {
     }
 }
 
-/// What a command printed, for the model; the whole of a long output is saved.
+/// Returns a command's output for the model; the whole of a long output is saved.
 pub(super) async fn tell_output(output: Output, running: &RunningCommand, context: &ToolContext) -> String {
     match output.overflow {
         None if output.preview.is_empty() => "Output: none".to_owned(),
@@ -408,7 +408,7 @@ pub(super) async fn tell_output(output: Output, running: &RunningCommand, contex
     }
 }
 
-/// How the call ended, in a word for people and in a sentence for the model.
+/// Returns how the call ended, in a word for people and in a sentence for the model.
 fn ending(
     status: Status,
     timeout: Option<Duration>,
@@ -474,7 +474,7 @@ fn ending(
     }
 }
 
-/// What a model is told of processes that were ended with their shell; empty where there were none.
+/// Returns the text for the model about processes that were ended with their shell; empty where there were none.
 fn left_running(left: &LeftRunning) -> String {
     let LeftRunning { count, names } = left;
     let count = match count {
@@ -531,8 +531,8 @@ async fn save(overflow: Overflow, stem: &str, context: &ToolContext) -> String {
     }
 }
 
-/// Whether a place is where its path says, in the request's own task directory: nobody is asked about
-/// this write, so no link of the repository may lead it elsewhere.
+/// Returns whether a place is where its path says, in the request's own task directory: nobody is asked about this
+/// write, so no link of the repository may lead it elsewhere.
 fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
     let urid = task_directory.rsplit('/').next();
     matches!(target.location(), Location::Inside { root: 0 })

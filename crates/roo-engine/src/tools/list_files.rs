@@ -14,7 +14,7 @@ use roo_workspace::{Found, FoundKind, Purpose, Resolved, Walk};
 /// The most entries of a list. Directories of the first level come in addition.
 const LIMIT: usize = 200;
 
-/// How long a list may take; what was found by then is returned.
+/// Time that a list may take; what was found by then is returned.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Directories that a recursive list leaves out: what programs put there is rarely asked for.
@@ -25,7 +25,7 @@ const LEFT_OUT: &[&str] =
 #[derive(Debug)]
 struct List {
     directory: Resolved,
-    /// Whether to go into directories.
+    /// True if it goes into directories.
     recursive: bool,
 }
 

@@ -77,7 +77,7 @@ impl Tool for NewTask {
     }
 }
 
-/// What a brief tells others to read must be there.
+/// Checks that the files exist which a brief tells others to read.
 fn check_context_files(gate: &Gate, files: &[String], directory: &str) -> Result<(), Refusal> {
     let mut missing = Vec::new();
     for file in files {
@@ -102,7 +102,7 @@ fn check_context_files(gate: &Gate, files: &[String], directory: &str) -> Result
     Err(Refusal::mistake(RefusalRule::Context, text))
 }
 
-/// What a user is shown of a delegation: all that the branch will be told.
+/// Returns the text about a delegation for the user: all that the branch will be told.
 fn subject_of(call: &NewTask) -> String {
     let mut subject = call.message.trim().to_owned();
     if !call.todos.is_empty() {

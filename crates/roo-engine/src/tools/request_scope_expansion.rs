@@ -17,7 +17,7 @@ use roo_text::{diff, render};
 /// Gives the bound intent more scope.
 #[derive(Debug)]
 struct Expand {
-    /// What is added.
+    /// Additions.
     changes: Vec<Change>,
     /// The intent as the user has accepted it.
     after: Intent,

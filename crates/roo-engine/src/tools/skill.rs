@@ -12,7 +12,7 @@ use roo_protocol::event::ToolStatus;
 pub(crate) struct Load {
     /// The skill.
     pub(crate) skill: Skill,
-    /// What it is to be used on.
+    /// Text that the skill is to be used on.
     pub(crate) arguments: Option<String>,
 }
 

@@ -221,7 +221,6 @@ pub enum ModeRefusal {
     ServerTool {
         /// The mode's slug.
         mode: String,
-        /// What was called.
         tool: ServerToolName,
     },
     /// The mode's edits may not touch the file.

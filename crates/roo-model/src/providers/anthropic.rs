@@ -94,7 +94,7 @@ fn effort(reasoning: Reasoning) -> Option<&'static str> {
     }
 }
 
-/// How many of the answer's tokens may be thinking: a share of the limit, as OpenRouter maps its effort
+/// Returns the number of the answer's tokens that may be thinking: a share of the limit, as OpenRouter maps its effort
 /// levels. None where the limit leaves no room for thinking.
 fn thinking_budget(reasoning: Reasoning, max_tokens: u64) -> Option<u64> {
     let percent = match reasoning {

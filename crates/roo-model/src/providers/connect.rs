@@ -83,7 +83,7 @@ pub async fn check_key(
     }
 }
 
-/// Whether there is a key for a profile's endpoint, or none is needed.
+/// Returns whether there is a key for a profile's endpoint, or none is needed.
 pub fn has_key(profile: &Profile, environment: &dyn Fn(&str) -> Option<String>) -> bool {
     http_format(profile.wire_format()).is_none_or(|format| endpoint(format, profile, "", environment).is_ok())
 }

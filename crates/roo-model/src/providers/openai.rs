@@ -247,7 +247,7 @@ struct Call {
 #[derive(Default)]
 struct Thinking {
     open: bool,
-    /// What came as `reasoning_content`, to be sent back under that name.
+    /// Text that came as `reasoning_content`, to be sent back under that name.
     content: String,
     details: Vec<Value>,
 }

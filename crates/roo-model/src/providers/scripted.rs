@@ -55,7 +55,7 @@ use roo_protocol::task::Usage;
 const LARGEST: u64 = 64 << 20;
 /// Stands for the id of the request in a script.
 const URID: &str = "{{urid}}";
-/// How many characters of what was seen an error shows.
+/// Number of characters of what was seen that an error shows.
 const SUMMARY_LIMIT: usize = 2000;
 
 /// A checked script.
@@ -163,7 +163,7 @@ fn known_tool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
     }
 }
 
-/// What a turn fails with.
+/// Failures of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Failure {
@@ -199,7 +199,7 @@ impl Failure {
 #[derive(Debug)]
 pub struct Scripted {
     script: Script,
-    /// How many failures each conversation has met.
+    /// Number of failures that each conversation has met.
     failures: Mutex<HashMap<Digest, usize>>,
 }
 
@@ -286,7 +286,7 @@ impl Turn {
             && status.is_none_or(|status| situation.ended(status))
     }
 
-    /// What the turn says, in the protocol of the request.
+    /// Returns the events of the turn, in the protocol of the request.
     fn events(&self, protocol: ToolProtocol, answers: usize, urid: &str) -> Vec<StreamEvent> {
         let pieces = |text: &str| pieces(&text.replace(URID, urid), self.chunk);
         let mut events = Vec::new();
@@ -394,7 +394,7 @@ impl fmt::Display for When {
     }
 }
 
-/// What came since the last answer.
+/// Messages since the last answer.
 struct Situation {
     text: String,
     statuses: Vec<ToolStatus>,

@@ -9,23 +9,23 @@ use super::place::{Place, may_match};
 use super::programs;
 use super::value::{Argument, Kind};
 
-/// What a command may print.
+/// Names that a command may print.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listing {
-    /// Where the names are meant from.
+    /// Directory from which the names are meant.
     directory: String,
     /// The directories that it goes through, as it names them.
     below: Vec<String>,
     /// A pattern that every name fits.
     pattern: Option<String>,
-    /// Whether directories are left out.
+    /// True if directories are left out.
     only_files: bool,
-    /// Whether names are separated by NUL.
+    /// True if names are separated by NUL.
     pub(super) by_nul: bool,
 }
 
 impl Listing {
-    /// What a command lists from a directory; none where it prints anything else.
+    /// Returns the names that a command lists from a directory; none where it prints anything else.
     pub(super) fn of(arguments: &[Argument], directory: &str) -> Option<Self> {
         let words: Vec<&str> = arguments
             .iter()

@@ -1,4 +1,5 @@
-//! What a git repository's own configuration would run, read by git itself and from nowhere but the repository.
+//! Programs that a git repository's own configuration would run, read by git itself and from nowhere but the
+//! repository.
 //!
 //! The user's own configuration is not looked at: what it names, the user has chosen. Which settings name no program is
 //! said in `programs.toml`; any other counts as if it did.
@@ -48,7 +49,7 @@ const ELSEWHERE: &[&str] = &[
     "url.",
 ];
 
-/// What a repository would run of its own choosing.
+/// Programs that a repository would run of its own choosing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repository {
     /// A setting that names a program, or why it isn't known whether one does.
@@ -174,7 +175,7 @@ impl Repositories {
 }
 
 impl Setting {
-    /// What it would run in a repository whose work tree and metadata lie here.
+    /// Returns the programs that it would run in a repository whose work tree and metadata lie here.
     fn judge(&self, top: &Path, own: &Path) -> Repository {
         let Self { name, value } = self;
         let known = &knowledge().git;
@@ -209,7 +210,7 @@ impl Setting {
     }
 }
 
-/// Whether a setting of the command line names no program. Its name may be in any case.
+/// Returns whether a setting of the command line names no program. Its name may be in any case.
 pub(super) fn is_harmless_setting(name: &str, value: &str) -> bool {
     let Some((section, rest)) = name.split_once('.') else { return false };
     let name = match rest.rsplit_once('.') {
@@ -275,7 +276,7 @@ fn parse(text: &str, git: &Path) -> io::Result<Vec<Setting>> {
     Ok(text.split_terminator('\0').map(setting).collect())
 }
 
-/// Whether an address is reached by what git brings along.
+/// Returns whether an address is reached by what git brings along.
 fn is_plain_address(address: &str) -> bool {
     match address.split_once("://") {
         Some((scheme, _)) => matches!(scheme, "file" | "git" | "http" | "https" | "ssh"),

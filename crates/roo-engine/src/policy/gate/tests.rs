@@ -1,4 +1,4 @@
-//! What the gate says, and in which order it asks.
+//! Decisions of the gate, and the order in which it asks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -258,7 +258,7 @@ fn note(log: &Path) -> String {
     format!("printf '%s\\0' \"$PWD\" \"${{0##*/}}\" \"$@\" > '{}'/$$\n", log.display())
 }
 
-/// Whether a program that presets name was given what none of them allows.
+/// Returns whether a program that presets name was given what none of them allows.
 fn is_forbidden(program: &str, words: &[&str]) -> bool {
     let has = |forbidden: &[&str]| words.iter().any(|word| forbidden.contains(word));
     match program {
@@ -395,7 +395,7 @@ impl Numbers {
     }
 }
 
-/// What is put into lines: operators, quotes, paths that lead astray, options that run programs.
+/// Pieces that are put into lines: operators, quotes, paths that lead astray, options that run programs.
 const PIECES: &[&str] = &[
     " ",
     "  ",
@@ -594,7 +594,7 @@ fn mutated(seeds: &[&str], numbers: &mut Numbers) -> String {
     line
 }
 
-/// How many lines the test makes; `MUTATED_LINES` sets another number, as for a nightly run.
+/// Number of lines that the test makes; `MUTATED_LINES` sets another number, as for a nightly run.
 const MUTATED: usize = 4000;
 
 #[test]
