@@ -42,7 +42,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
             if file.exists() {
                 report.good("settings", &file.display().to_string());
             } else {
-                report.note("settings", &format!("{} is not there; the defaults hold", file.display()));
+                report.note("settings", &format!("{} does not exist; the defaults apply", file.display()));
             }
             for warning in &warnings {
                 report.note("settings", &warning.to_string());
@@ -63,7 +63,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
     match std::fs::read_dir(&moved).into_iter().flatten().count() {
         0 => {}
         count => report.note(
-            "kept back",
+            "withheld",
             &format!(
                 "{count} in {}: what commands wrote and were not to change, or what could not be brought to the \
                  workspace; each is removed after 30 days",
@@ -77,7 +77,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
              .roo-lsp-*.tmp. Delete the list when they are as you want them",
             journal.display()
         );
-        report.note("half done", &text);
+        report.note("unfinished", &text);
     }
     report.check("shell", known_shell());
     let folders = std::slice::from_ref(&context.folder);
@@ -186,7 +186,7 @@ fn check_intents(context: &SessionContext, report: &mut Report) -> Result<(), Cl
         Intents::Broken(problem) => {
             report.bad(
                 "intents",
-                &format!("{INTENTS_FILE}: {problem}; until it is mended agents change nothing"),
+                &format!("{INTENTS_FILE}: {problem}; until it is fixed, agents change nothing"),
             );
         }
         Intents::Present { file, .. } => report.good("intents", &file.intents.len().to_string()),
@@ -199,18 +199,18 @@ fn check_trace(state: &Path, report: &mut Report) {
     let files = std::fs::read_dir(state.join("trace")).into_iter().flatten().flatten();
     let size: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
     if size > LARGEST_TRACE {
-        let text = format!("{} MiB; roo-lsp trace verify checks whether it is whole", size >> 20);
+        let text = format!("{} MiB; roo-lsp trace verify checks whether it is intact", size >> 20);
         return report.note("trace", &text);
     }
     match verify(state, None) {
         Err(error) => report.bad("trace", &format!("it can't be read: {error}")),
         Ok(checked) => match checked.original.finding {
             Some(finding) => {
-                let text = format!("it is not whole: {finding}; see roo-lsp trace verify");
+                let text = format!("it is not intact: {finding}; see roo-lsp trace verify");
                 report.bad("trace", &text);
             }
             None if checked.chain.is_none() => {}
-            None => report.good("trace", &format!("{} records, whole", checked.original.records)),
+            None => report.good("trace", &format!("{} records, intact", checked.original.records)),
         },
     }
 }
@@ -277,7 +277,7 @@ fn check_customization(customization: &Customization, report: &mut Report) {
             GLOBAL_HOOKS => "hooks",
             "trust.json" => "trust",
             name if name.contains("modes") => "modes",
-            _ => "what steers agents",
+            _ => "files that steer agents",
         };
         match problem.severity {
             Severity::Error => report.bad(what, &problem.to_string()),

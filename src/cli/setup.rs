@@ -157,7 +157,7 @@ fn ask_key(dialogue: &Dialogue, profile: &Profile) -> Result<Option<String>, Cli
             Err(error) => return Err(CliError::Other(error.to_string())),
         }
     }
-    Err(CliError::Other("no key that the endpoint takes; nothing was written".to_owned()))
+    Err(CliError::Other("the endpoint accepted no key; nothing was written".to_owned()))
 }
 
 /// A model of the endpoint's list that answers.
@@ -182,7 +182,7 @@ fn choose_model(
             Err(error) => dialogue.tell(error)?,
         }
     }
-    Err(CliError::Other("no model that answers; nothing was written".to_owned()))
+    Err(CliError::Other("no model answered; nothing was written".to_owned()))
 }
 
 fn ask_model(dialogue: &Dialogue, offered: &[ModelItem]) -> Result<String, CliError> {

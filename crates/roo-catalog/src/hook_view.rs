@@ -110,7 +110,7 @@ impl Rewrite<'_> {
 
     pub(crate) fn text(&self, field: &str) -> Result<String, RewriteError> {
         let text = self.after.get(field).and_then(Value::as_str);
-        text.map(str::to_owned).ok_or_else(|| wrong(field, "a text: a rewrite has all fields"))
+        text.map(str::to_owned).ok_or_else(|| wrong(field, "a string: a rewrite has all fields"))
     }
 
     /// A path: as the model wrote it where it stays, and below the root relative to it.

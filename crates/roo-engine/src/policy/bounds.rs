@@ -109,7 +109,7 @@ pub struct Watch {
 /// Findings about git in a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitUse {
-    /// Signing that git is configured for and the command's work lacks, which was not signed.
+    /// Signing that git is configured for, where the command's commits were not signed.
     pub unsigned: Option<Signing>,
     /// The directory of hooks that the configuration names; none where that is the repository's own.
     pub hooks: Option<PathBuf>,
@@ -415,7 +415,7 @@ impl Scope for CommandScope {
 pub struct Confined {
     /// Sandbox that holds them.
     pub sandbox: Sandbox,
-    /// The bounds themselves. The layers that a staged command writes is filled in when it runs.
+    /// The bounds themselves. The directory for a staged command's writes is filled in when it runs.
     pub confinement: Confinement,
     /// Level at which they hold the command.
     pub level: Level,
@@ -945,7 +945,7 @@ impl Bounds {
     }
 }
 
-/// Returns the paths that all intents of a grant cover, as far as it exists, and the scratch directories beside it.
+/// Returns the paths that all intents of a grant cover, as far as they exist, and the scratch directories beside it.
 fn granted(workspace: &Workspace, grant: &Grant) -> Vec<PathBuf> {
     let Some((own, above)) = grant.intents.split_first() else { return vec![] };
     let mut granted = Vec::new();

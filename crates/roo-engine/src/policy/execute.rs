@@ -98,7 +98,7 @@ impl Gate {
         let grants = SandboxGrants::of(self.policy_context())?;
         let must_ask = match (must_ask, grants.network) {
             (_, Some(RuleVerdict::Deny)) if execute.network => {
-                let text = "The user has refused commands the network for good. Go on without it, or ask.";
+                let text = "The user has permanently refused commands the network. Go on without it, or ask.";
                 return Err(Refusal::forbidden(RefusalRule::Rules, text));
             }
             (None, None) if execute.network => {
@@ -224,8 +224,7 @@ impl Gate {
         let confined = policy_context.bounds.of(&policy_context, subject, grant.as_ref(), network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
-            let text =
-                format!("The workspace can't be looked at, so no command runs: {error}. Ask the user.");
+            let text = format!("The workspace can't be read, so no command runs: {error}. Ask the user.");
             Refusal::forbidden(RefusalRule::Sandbox, text)
         })?;
         let unsaved = self.workspace().dirty_documents().await;
@@ -237,8 +236,7 @@ impl Gate {
         let watch =
             policy_context.bounds.watch(&policy_context, subject, grant.as_ref(), confined.as_ref()).await;
         let watch = watch.map_err(|error| {
-            let text =
-                format!("What commands change can't be kept track of, so none runs: {error}. Ask the user.");
+            let text = format!("Changes by commands can't be tracked, so none runs: {error}. Ask the user.");
             Refusal::forbidden(RefusalRule::Sandbox, text)
         })?;
         Ok(CallAssessment {
@@ -314,8 +312,8 @@ fn tell_trust(shown: &mut String, brings: &[String]) {
         shown.push_str(&format!("It brings {}.", brings.join(", ")));
     }
     shown.push_str(
-        " Hooks, and modes that may do more than yours, still wait for an approval of their own. `roo-lsp trust --revoke` \
-         takes it back.",
+        " Hooks, and modes that may do more than yours, still wait for an approval of their own. \
+         `roo-lsp trust --revoke` revokes it.",
     );
 }
 

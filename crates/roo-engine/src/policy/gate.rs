@@ -494,7 +494,7 @@ impl Gate {
             HookDecision::Ask(reason) => judged.must_ask = judged.must_ask.or(Some(reason)),
             HookDecision::Allow if judged.allowed_by.is_none() => {
                 judged.allowed_by = Some(user_hooks::RULE.to_owned());
-                why = "a hook of the user's allows it";
+                why = "one of the user's hooks allows it";
             }
             HookDecision::Allow => {}
         }
@@ -511,7 +511,7 @@ impl Gate {
             && self.permission(call, here, heard).await?
             && must_ask.is_none()
         {
-            let by_hook = (user_hooks::RULE.to_owned(), "a hook of the user's answered for them");
+            let by_hook = (user_hooks::RULE.to_owned(), "one of the user's hooks answered for them");
             return Ok(allow(by_hook, judged.plan, judged.action));
         }
         // What asks whatever the settings say asks whatever a rule says, but for a rule about just that.

@@ -60,7 +60,7 @@ impl Gate {
             Ok(Some(confined)) => confined,
             Ok(None) => return HookSandbox::Off,
             Err(error) => {
-                return HookSandbox::Missing(format!("what it must not touch can't be looked up: {error}"));
+                return HookSandbox::Missing(format!("the protected paths can't be listed: {error}"));
             }
         };
         let confinement = confined.without_git();

@@ -50,7 +50,7 @@ impl ServerFiles {
         if !changes.iter().any(is_candidate) {
             return;
         }
-        // What can't be looked up is nobody else's.
+        // A path that can't be looked up is nobody else's.
         let copies = self.recorder.current_copies().unwrap_or_else(|error| {
             tracing::warn!(%error, "the copies of the trace can't be checked");
             CurrentCopies::default()

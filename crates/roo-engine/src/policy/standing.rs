@@ -1,4 +1,4 @@
-//! Standing rules: answers that the user has given for good. A refusal counts always; a permission only where
+//! Standing rules: permanent answers of the user. A refusal counts always; a permission only where
 //! the settings alone would ask, never for what is asked whatever the settings say.
 
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) fn apply(policy_context: &PolicyContext, judged: &mut CallAssessment)
     let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?;
     let of = |verdict| rules.iter().find(|rule| rule.verdict == verdict && rule.subject == *subject);
     if let Some(rule) = of(RuleVerdict::Deny) {
-        let text = format!("The user has refused {} for good. Find another way or ask.", subject.text());
+        let text = format!("The user has permanently refused {}. Find another way or ask.", subject.text());
         return Err(Refusal::forbidden(RefusalRule::Rules, text)
             .detailed(serde_json::json!({ "code": "STANDING_RULE", "ruleId": rule.rule_id })));
     }

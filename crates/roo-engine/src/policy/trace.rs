@@ -98,7 +98,7 @@ impl Recorder {
     fn try_to_write(&self, pending: &mut Vec<Draft>) -> Result<(), LedgerError> {
         let appended = match self.ledger().and_then(|ledger| ledger.append(pending)) {
             Err(LedgerError::Io { source, .. }) if self.reserve.relieve(&source) => {
-                tracing::warn!("the disk is full: the room kept back for this is in use now");
+                tracing::warn!("the disk is full: the space reserved for this is in use now");
                 self.ledger()?.append(pending)?
             }
             appended => appended?,
@@ -187,7 +187,7 @@ impl Hook for Traceable {
         match scene.policy_context.recorder.settle() {
             Ok(()) => Finding::Pass,
             Err(error) => {
-                let text = format!("Nothing can be changed now: {error}. Ask the user to see to it.");
+                let text = format!("Nothing can be changed now: {error}. Ask the user to fix that.");
                 Finding::Deny(Refusal::forbidden(RefusalRule::Trace, text))
             }
         }

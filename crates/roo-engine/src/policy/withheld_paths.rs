@@ -90,7 +90,7 @@ impl PlaceFinder {
             let place = root.to_str().and_then(|text| workspace.resolve(text, Purpose::Directory).ok());
             let rules = place.and_then(|place| workspace.rules(&place));
             let rules = rules.ok_or_else(|| {
-                io::Error::new(io::ErrorKind::NotFound, format!("{} can't be looked at", root.display()))
+                io::Error::new(io::ErrorKind::NotFound, format!("{} can't be read", root.display()))
             })?;
             let marker = known.marker(root, rules, workspace.protected(index, protected));
             roots.push(IndexedRoot { path: root.to_owned(), marker });

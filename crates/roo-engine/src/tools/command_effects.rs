@@ -150,7 +150,8 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
     let taken = tokio::task::spawn_blocking(move || {
         let recording = watch.begin(&workspace).map_err(|error| error.to_string())?;
         let stage = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots)).transpose();
-        let stage = stage.map_err(|error| format!("the place for what it writes can't be made: {error}"))?;
+        let stage =
+            stage.map_err(|error| format!("the directory for what it writes can't be made: {error}"))?;
         let captured = watch.capture(&recording);
         let captured =
             captured.map_err(|error| format!("nothing can be kept of what it changes: {error}"))?;
@@ -158,7 +159,7 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
         let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
         let layers = watch.lease_layers();
         let layers = layers
-            .map_err(|error| format!("the layers over directories of build tools can't be had: {error}"))?;
+            .map_err(|error| format!("the layers over directories of build tools can't be made: {error}"))?;
         let network = watch.network();
         let network = network.map_err(|error| format!("its network can't be made: {error}"))?;
         let configuration = watch.substitutes(captured.as_ref());
@@ -323,18 +324,18 @@ fn compare(
             Settlement::Restored { moved: Some(moved) } => (
                 "restored",
                 format!(
-                    "it was taken back; what the command wrote is kept in {}",
+                    "it was undone; what the command wrote is kept in {}",
                     exact_line(&moved.to_string_lossy())
                 ),
             ),
-            Settlement::Restored { moved: None } => ("restored", "it was taken back".to_owned()),
+            Settlement::Restored { moved: None } => ("restored", "it was undone".to_owned()),
             Settlement::Held { why, .. } => {
                 let why = match why {
                     Held::ChangedMeanwhile => "somebody else may have changed it meanwhile".to_owned(),
-                    Held::NotKept => "what it was is not kept".to_owned(),
+                    Held::NotKept => "its earlier content was not saved".to_owned(),
                     Held::Failed(error) => error.clone(),
                 };
-                ("held", format!("it could not be taken back ({why}); ask the user"))
+                ("held", format!("it could not be undone ({why}); ask the user"))
             }
         };
         if told.len() < TOLD {
@@ -422,7 +423,7 @@ fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
     for (path, error) in &failed {
         violation(path, "held");
         lines.push_str(&format!(
-            "\n- {}: could not be put back ({error}); ask the user",
+            "\n- {}: could not be restored ({error}); ask the user",
             exact_line(&path.to_string_lossy())
         ));
     }
@@ -476,7 +477,7 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
         told: tell_withheld(&withheld, kept.as_deref(), ended),
         short: match withheld.len() {
             0 => String::new(),
-            count => format!("{} kept back", changes(count)),
+            count => format!("{} withheld", changes(count)),
         },
         incomplete: withheld.iter().any(|withheld| withheld.why != Withheld::NotAllowed),
         ..Aftermath::default()

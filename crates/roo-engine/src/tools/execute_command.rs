@@ -92,14 +92,13 @@ pub(super) async fn run(
     let is_staged = confined.as_ref().is_some_and(|confined| confined.level == Level::L3);
     let watched = match watch {
         Some(watch) => command_effects::before(watch, &context.workspace).await.map(Some),
-        None if is_staged => Err("there is no place for what it writes".to_owned()),
+        None if is_staged => Err("there is no directory for what it writes".to_owned()),
         None => Ok(None),
     };
     let watched = match watched {
         Ok(watched) => watched,
         Err(reason) => {
-            let text =
-                format!("The command did not run: what it changes can't be kept track of, because {reason}.");
+            let text = format!("The command did not run: its changes can't be tracked, because {reason}.");
             return Outcome::new(ToolStatus::Failed, text, "not started");
         }
     };
@@ -215,7 +214,7 @@ async fn attend(
         let obstacle = if is_staged {
             "what it writes is staged, and reaches the workspace at its end"
         } else if !context.background.is_possible() {
-            "nobody could look after it there"
+            "no task could watch it there"
         } else if !context.background.has_room() {
             "too many commands run there already"
         } else {
@@ -447,8 +446,7 @@ fn ending(
                 true => "What it wrote was removed, but for build output and caches.",
             };
             let how = format!(
-                "The command was ended because it filled a disk: too little room is left there for anything \
-                 else. {rest} Write less."
+                "The command was ended because it filled a disk: too little space is left there for anything else. {rest} Write less."
             );
             (ToolStatus::Failed, "ended: it filled a disk".to_owned(), how)
         }
@@ -464,7 +462,7 @@ fn ending(
                     let limit = limit.as_secs();
                     let how = format!(
                         "The command was ended because it printed nothing for {limit} s; {effects}. Don't run it \
-                         again as it is: let it tell how far it is, or give it less to do."
+                         again as it is: make it report its progress, or give it less to do."
                     );
                     return (ToolStatus::Failed, format!("ended: no output for {limit} s"), how);
                 }

@@ -464,7 +464,7 @@ impl Findings<'_> {
         if more > 0 {
             text.push_str(&format!("\n- and {more} more"));
         }
-        text.push_str("\nThat is the user's to decide: don't try to get around it.");
+        text.push_str("\nOnly the user can allow that: don't try to get around it.");
         // What signs is offered with the next command that makes a commit, whatever that is.
         if !(SandboxAccess { signing_keys: vec![], ..self.grantable.clone() }).is_empty() {
             text.push_str(

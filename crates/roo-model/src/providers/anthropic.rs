@@ -439,5 +439,5 @@ fn stream_fault(error: &Value) -> Fault {
         // overloaded_error, api_error, timeout_error, and what is to come.
         _ => ModelErrorKind::Unavailable(None),
     };
-    Fault::new(kind, format!("the endpoint broke off: {said}"))
+    Fault::new(kind, format!("the endpoint ended the answer with an error: {said}"))
 }

@@ -389,7 +389,7 @@ fn stream_fault(error: &Value) -> Fault {
     let said = error_text(&json!({ "error": error }).to_string());
     let status = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
     let kind = error_kind(status, error).unwrap_or_else(|| kind_of_status(status, &said, None));
-    Fault::new(kind, format!("the endpoint broke off: {said}"))
+    Fault::new(kind, format!("the endpoint ended the answer with an error: {said}"))
 }
 
 /// Returns the kind of an error where HTTP's status alone does not say it: a wrong key is a bad request here, and the

@@ -371,7 +371,7 @@ impl Exchange {
             Err(_) if self.decoder.end(&mut self.outputs) => Ok(Phase::Over),
             Err(_) => Err(self.error(Fault::new(
                 ModelErrorKind::TimedOut,
-                format!("the answer stood still for {} s (the profile's `timeouts.idleSec`)", idle.as_secs()),
+                format!("the answer stalled for {} s (the profile's `timeouts.idleSec`)", idle.as_secs()),
             ))),
         }
     }

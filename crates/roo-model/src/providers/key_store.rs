@@ -26,7 +26,7 @@ pub struct KeyStore {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreKeyError {
     /// It can't stand in a request's header.
-    #[error("that is no key: a key is one line of visible ASCII characters")]
+    #[error("that is not a key: a key is one line of visible ASCII characters")]
     Unusable,
     /// The disk failed.
     #[error("the key can't be stored in {}: {source}", file.display())]

@@ -134,7 +134,7 @@ struct Texts(Vec<String>);
 impl<'de> Deserialize<'de> for Texts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a text or a list of texts")]
+        #[serde(untagged, expecting = "expected a string or a list of strings")]
         enum OneOrMany {
             One(String),
             Many(Vec<String>),

@@ -879,7 +879,7 @@ fn unsplit(value: Text, quoted: bool) -> Result<Text, ()> {
 }
 
 fn falls_apart(what: &str) -> String {
-    format!("`{what}` may fall apart into several words; write `\"{what}\"`")
+    format!("`{what}` may be split into several words; write `\"{what}\"`")
 }
 
 /// Variables that the line sets for itself.

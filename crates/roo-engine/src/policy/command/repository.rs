@@ -290,7 +290,7 @@ fn hook_in(directory: &Path) -> Option<String> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        Err(error) => return Some(format!("hooks that can't be looked at ({error})")),
+        Err(error) => return Some(format!("hooks that can't be read ({error})")),
     };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| !name.ends_with(".sample")).min().map(|name| format!("the hook `{name}`"))
