@@ -34,7 +34,7 @@ impl LedgerFixture {
     }
 
     pub(super) fn directory(&self) -> super::disk::TraceDirectory {
-        super::disk::TraceDirectory::of(&self.state())
+        super::disk::TraceDirectory::new(&self.state())
     }
 
     pub(super) fn copy(&self) -> PathBuf {

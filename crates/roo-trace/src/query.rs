@@ -85,7 +85,7 @@ impl Filter {
 /// # Errors
 /// When the trace can't be read.
 pub fn query(state_directory: &Path, filter: &Filter) -> io::Result<Vec<Record>> {
-    let directory = TraceDirectory::of(state_directory);
+    let directory = TraceDirectory::new(state_directory);
     let needles = filter.needles();
     let limit = filter.limit.unwrap_or(usize::MAX);
     let mut segments = directory.segments()?;

@@ -141,7 +141,7 @@ pub enum Copy<'a> {
 /// # Errors
 /// When a file can't be read. A copy in the workspace that is missing is a finding.
 pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Report> {
-    let directory = TraceDirectory::of(state_directory);
+    let directory = TraceDirectory::new(state_directory);
     let path = directory.path().to_owned();
     // An append that is under way is waited for, so that head and records are of one moment.
     let (head, lengths, opened) = {

@@ -181,7 +181,7 @@ pub(super) fn start(
     match effect {
         Effect::CallModel { .. } => {
             let turn = Turn::new(task, tree);
-            let asking = HookDispatch::of(task, &around);
+            let asking = HookDispatch::new(task, &around);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 tokio::select! {
@@ -191,7 +191,7 @@ pub(super) fn start(
             })
         }
         Effect::Gather(gather) => {
-            let asking = HookDispatch::of(task, &around);
+            let asking = HookDispatch::new(task, &around);
             tokio::spawn(async move {
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
@@ -226,7 +226,7 @@ pub(super) fn start(
                 intent: task.intent.clone(),
                 within: task.within.clone(),
                 offers: task.offers.clone(),
-                asking: HookDispatch::of(task, &around),
+                asking: HookDispatch::new(task, &around),
             };
             tokio::spawn(async move {
                 tokio::select! {
@@ -239,7 +239,7 @@ pub(super) fn start(
             let mut context = tool_context(&call_id, task, &around);
             let executes = task.current_effect() == ToolEffect::Execute;
             let deed = audit::begin(task, tree, &around.setting);
-            let asking = HookDispatch::of(task, &around);
+            let asking = HookDispatch::new(task, &around);
             let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
                 let mut heard = HookMessages::default();
@@ -473,7 +473,7 @@ impl Turn {
         let read = tokio::task::spawn_blocking(move || {
             let modes = reading.modes();
             let mode = Arc::clone(modes.find(&mode)?);
-            let told = Instructions::of(
+            let told = Instructions::new(
                 &mode,
                 &modes,
                 protocol,
@@ -482,7 +482,7 @@ impl Turn {
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
-            Ok::<_, UnknownMode>((mode, told, EditorContext::of(&reading.workspace, &seen)))
+            Ok::<_, UnknownMode>((mode, told, EditorContext::new(&reading.workspace, &seen)))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = read.await.map_err(|_| configuration("The server is shutting down.".to_owned()))?;

@@ -47,7 +47,7 @@ pub(super) struct HookDispatch {
 }
 
 impl HookDispatch {
-    pub(super) fn of(task: &Task, around: &EffectContext) -> Self {
+    pub(super) fn new(task: &Task, around: &EffectContext) -> Self {
         let EffectContext { setting, journal, cancel, .. } = around;
         let writes = setting.settings.auto_approve.write;
         let profile = setting.settings.profiles.get(&task.profile);

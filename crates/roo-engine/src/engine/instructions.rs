@@ -41,7 +41,7 @@ pub struct ToolSources<'a> {
 
 impl Instructions {
     /// Gathers the instructions of a mode in this workspace.
-    pub fn of(
+    pub fn new(
         mode: &Mode,
         modes: &Modes,
         protocol: ToolProtocol,

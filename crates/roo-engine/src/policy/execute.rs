@@ -95,7 +95,7 @@ impl Gate {
         let must_ask =
             must_ask.or_else(|| confined_commands::asks_always(self.policy_context(), grant.as_ref()));
         let (mut standing, mut undecided) = (None, None);
-        let grants = SandboxGrants::of(self.policy_context())?;
+        let grants = SandboxGrants::from_rules(self.policy_context())?;
         let must_ask = match (must_ask, grants.network) {
             (_, Some(RuleVerdict::Deny)) if execute.network => {
                 let text = "The user has permanently refused commands the network. Go on without it, or ask.";

@@ -182,7 +182,7 @@ mod tests {
                 encoding: Encoding::Utf16,
             });
             let orchestration = Arc::new(Orchestration::new(Arc::new(workspace.unwrap()), &state));
-            let reserve = Reserve::of(&state);
+            let reserve = Reserve::new(&state);
             Recorder::new(state, Some(self.root()), orchestration, reserve)
         }
 

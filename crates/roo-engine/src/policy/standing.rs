@@ -61,7 +61,7 @@ pub(super) struct SandboxGrants {
 
 impl SandboxGrants {
     /// Reads them from the standing rules.
-    pub(super) fn of(policy_context: &PolicyContext) -> Result<Self, Refusal> {
+    pub(super) fn from_rules(policy_context: &PolicyContext) -> Result<Self, Refusal> {
         let mut grants = Self::default();
         for rule in
             policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?

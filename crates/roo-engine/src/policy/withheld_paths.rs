@@ -181,7 +181,7 @@ struct ScratchLook {
 struct Stamp(u64, i64, i64, i64, i64);
 
 impl Stamp {
-    fn of(directory: &Path) -> Option<Self> {
+    fn from_directory(directory: &Path) -> Option<Self> {
         let found = directory.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
         Some(Self(found.ino(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()))
     }
@@ -213,7 +213,7 @@ impl ScratchLook {
                 if marker.rules.is_empty() && left == 0 {
                     continue;
                 }
-                let Some(stamp) = Stamp::of(&directory) else { continue };
+                let Some(stamp) = Stamp::from_directory(&directory) else { continue };
                 let entries = match fs::read_dir(&directory) {
                     Ok(entries) => entries,
                     Err(_) => {
@@ -253,7 +253,10 @@ impl ScratchLook {
         self.begun == scratch
             && self.markers.len() == roots.len()
             && self.markers.iter().zip(roots).all(is_same)
-            && self.directories.iter().all(|(directory, stamp)| Stamp::of(directory) == Some(*stamp))
+            && self
+                .directories
+                .iter()
+                .all(|(directory, stamp)| Stamp::from_directory(directory) == Some(*stamp))
     }
 }
 

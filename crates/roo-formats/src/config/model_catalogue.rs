@@ -62,7 +62,7 @@ impl CatalogueModel {
     }
 
     /// The models of a provider, in the order of the file.
-    pub fn of(provider: Provider) -> impl Iterator<Item = &'static Self> {
+    pub fn for_provider(provider: Provider) -> impl Iterator<Item = &'static Self> {
         let owner = provider.spec().owner();
         CATALOGUE.models.iter().filter(move |model| model.provider.as_str() == owner)
     }

@@ -118,7 +118,7 @@ fn key(
     let given = value.as_deref().map(str::trim).filter(|value| !value.is_empty());
     if given.is_none()
         && profile.api_key_env.is_none()
-        && let Some(secret) = KeyStore::of(environment).and_then(|store| store.read(profile))
+        && let Some(secret) = KeyStore::from_environment(environment).and_then(|store| store.read(profile))
     {
         return Ok(Key::Given(secret));
     }

@@ -45,7 +45,7 @@ impl KeyStore {
     }
 
     /// The store of a process's user; none without a home.
-    pub(super) fn of(environment: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+    pub(super) fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         Directories::from_environment(|name| environment(name).map(Into::into))
             .ok()
             .map(|found| Self::new(&found))

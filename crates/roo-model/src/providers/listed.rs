@@ -78,7 +78,7 @@ pub async fn offered_models(
 /// The models that the catalogue has of a profile's provider, without asking anybody.
 pub fn known_models(profile: &Profile) -> Vec<ModelItem> {
     let named = |known: &CatalogueModel| ListedModel { id: known.id.clone(), ..ListedModel::default() };
-    CatalogueModel::of(profile.provider).map(|known| item(profile, named(known))).collect()
+    CatalogueModel::for_provider(profile.provider).map(|known| item(profile, named(known))).collect()
 }
 
 fn item(profile: &Profile, listed: ListedModel) -> ModelItem {

@@ -216,12 +216,12 @@ impl Scripted {
         let mut answers = 0;
         for (index, item) in request.items.iter().enumerate() {
             if let Item::Assistant { .. } = item {
-                walk.next(&Situation::of(&request.items[begin..index]), None);
+                walk.next(&Situation::from_items(&request.items[begin..index]), None);
                 begin = index + 1;
                 answers += 1;
             }
         }
-        let situation = Situation::of(&request.items[begin..]);
+        let situation = Situation::from_items(&request.items[begin..]);
         let left = walk.left();
         // Not the whole conversation: what is cut from it after a failure must not make it another one.
         let place = Digest::of(format!("{} {answers} {:?}", request.mode, request.items.first()));
@@ -401,7 +401,7 @@ struct Situation {
 }
 
 impl Situation {
-    fn of(items: &[Item]) -> Self {
+    fn from_items(items: &[Item]) -> Self {
         let mut texts = Vec::new();
         let mut statuses = Vec::new();
         for item in items {

@@ -538,8 +538,9 @@ impl<'r> Walk<'_, 'r> {
                 Output::Text(rest.join(" "))
             }
             _ => {
-                let listing =
-                    directory.filter(|_| !input.fed).and_then(|directory| Listing::of(arguments, directory));
+                let listing = directory
+                    .filter(|_| !input.fed)
+                    .and_then(|directory| Listing::from_arguments(arguments, directory));
                 let passes = || {
                     let is_plain = |word: &&str| word.starts_with('-') && !word.starts_with("--");
                     let chosen = match name {

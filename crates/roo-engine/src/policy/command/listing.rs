@@ -26,7 +26,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Returns the names that a command lists from a directory; none where it prints anything else.
-    pub(super) fn of(arguments: &[Argument], directory: &str) -> Option<Self> {
+    pub(super) fn from_arguments(arguments: &[Argument], directory: &str) -> Option<Self> {
         let words: Vec<&str> = arguments
             .iter()
             .map(|argument| match argument.kind {
@@ -194,7 +194,7 @@ mod tests {
         let place = Directory::new(root.path().to_owned(), [root.path().to_owned()], "/bin".into());
         let word = |word: &str| Argument { text: word.to_owned(), kind: Kind::Exact };
         let arguments: Vec<Argument> = line.split(' ').map(word).collect();
-        let listing = Listing::of(&arguments, "").ok_or("no listing")?;
+        let listing = Listing::from_arguments(&arguments, "").ok_or("no listing")?;
         let mut names = listing.names(20, &place)?;
         names.sort();
         Ok(names)

@@ -88,7 +88,7 @@ impl Fixture {
                     place("state"),
                     None,
                     Arc::clone(&orchestration),
-                    Reserve::of(&place("state")),
+                    Reserve::new(&place("state")),
                 )),
                 orchestration,
                 bounds: Arc::new(Bounds::new(Helper::own(), directories.clone(), place("state"))),

@@ -46,7 +46,7 @@ impl GitDirectory {
     ) -> Vec<Self> {
         let around = roots.into_iter().filter_map(|root| Self::around(root, home));
         let mut directories: Vec<Self> = Vec::new();
-        for directory in found.into_iter().filter_map(Self::of).chain(around) {
+        for directory in found.into_iter().filter_map(Self::from_dot_git).chain(around) {
             if !directories.contains(&directory) {
                 directories.push(directory);
             }
@@ -63,7 +63,7 @@ impl GitDirectory {
             }
             let git = directory.join(".git");
             if git.symlink_metadata().is_ok() {
-                return Self::of(&git);
+                return Self::from_dot_git(&git);
             }
         }
         None
@@ -71,7 +71,7 @@ impl GitDirectory {
 
     /// Returns the directories that a `.git` names, where that is its own: a directory is, and what a file names if it
     /// names the file in turn.
-    fn of(git: &Path) -> Option<Self> {
+    fn from_dot_git(git: &Path) -> Option<Self> {
         let kind = git.symlink_metadata().ok()?;
         if kind.is_dir() {
             let own = git.canonicalize().ok()?;
@@ -268,7 +268,7 @@ mod tests {
         fs::write(fixture.at("home/fake/.git"), claim).unwrap();
         assert_eq!(fixture.find("home/fake", &["home/fake/.git"]), []);
         std::os::unix::fs::symlink("../theirs/.git", fixture.at("home/main/link")).unwrap();
-        assert_eq!(GitDirectory::of(&fixture.at("home/main/link")), None);
+        assert_eq!(GitDirectory::from_dot_git(&fixture.at("home/main/link")), None);
         fs::write(fixture.at("home/theirs/.git/commondir"), "../../main/.git").unwrap();
         assert_eq!(fixture.find("home/theirs", &["home/theirs/.git"]), []);
         fs::create_dir(fixture.at("home/plain")).unwrap();

@@ -107,7 +107,7 @@ impl GitGuard {
         for directory in directories {
             directory.make_guarded_directories();
             for path in directory.guarded().into_iter().filter(|path| seen.insert(path.clone())) {
-                let state = Guarded::of(&path, holds)?;
+                let state = Guarded::from_path(&path, holds)?;
                 guard.guarded.push((path, state));
             }
             let file = directory.configuration();
@@ -262,7 +262,7 @@ impl Configuration {
 }
 
 impl Guarded {
-    fn of(path: &Path, holds: bool) -> io::Result<Self> {
+    fn from_path(path: &Path, holds: bool) -> io::Result<Self> {
         let Ok(found) = path.symlink_metadata() else { return Ok(Self::Missing) };
         if holds {
             return Ok(Self::Held);
