@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn the_flat_shape_has_its_own_names_and_reads_back() {
-        let house = LedgerFixture::new();
-        house.ledger().append(&[wrote("src/a.rs", "", "fn a() {}\n")]).unwrap();
-        let mut flat = flat(&house.records()[0]);
+        let fixture = LedgerFixture::new();
+        fixture.ledger().append(&[wrote("src/a.rs", "", "fn a() {}\n")]).unwrap();
+        let mut flat = flat(&fixture.records()[0]);
         flat["id"] = "[id]".into();
         insta::assert_json_snapshot!(flat, @r#"
         {

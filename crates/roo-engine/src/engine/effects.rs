@@ -25,7 +25,7 @@ use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::hooks::UserHooks;
 use crate::intent_store::{Binding, Orchestration};
-use crate::policy::post::Deed;
+use crate::policy::post::AuditRecord;
 use crate::policy::{
     Gate, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, Recorder, RefusalRule,
     ToolCallContext,
@@ -211,9 +211,9 @@ pub(super) fn start(
             }
         }),
         Effect::Gate { mode, approved, .. } => {
-            let deed = audit::begin(task, tree, &around.setting);
+            let audit_record = audit::begin(task, tree, &around.setting);
             let judging = Judging {
-                deed,
+                audit_record,
                 call: task.call_to_judge().map(Cow::into_owned),
                 mode,
                 profile: task.pinned.then(|| task.profile.clone()),
@@ -238,7 +238,7 @@ pub(super) fn start(
         Effect::RunTool { call_id, .. } => {
             let mut context = tool_context(&call_id, task, &around);
             let executes = task.current_effect() == ToolEffect::Execute;
-            let deed = audit::begin(task, tree, &around.setting);
+            let audit_record = audit::begin(task, tree, &around.setting);
             let asking = HookDispatch::new(task, &around);
             let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
@@ -254,8 +254,8 @@ pub(super) fn start(
                         let mut outcome = permit.run(&context).await;
                         let took = begun.elapsed();
                         // What runs on is put down when it ends.
-                        background = outcome.background.clone().map(|(id, _)| (id, deed.clone()));
-                        audit::done(deed, &mut outcome, &around.setting).await;
+                        background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
+                        audit::done(audit_record, &mut outcome, &around.setting).await;
                         if let Some(call) = &call {
                             heard = asking.after(call, &mut outcome, took).await;
                         }
@@ -266,16 +266,16 @@ pub(super) fn start(
                     _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
                 };
                 reporter.send(Report::Ran(heard, outcome)).await;
-                if let Some((id, deed)) = background {
-                    follow_command(id, deed, &around, &reporter).await;
+                if let Some((id, audit_record)) = background {
+                    follow_command(id, audit_record, &around, &reporter).await;
                 }
             })
         }
         Effect::SettleWrite { write, .. } => {
-            let deed = audit::begin(task, tree, &around.setting);
+            let audit_record = audit::begin(task, tree, &around.setting);
             tokio::spawn(async move {
                 let found = found_after(&around.setting.workspace, &write).await;
-                audit::settled(deed, &write, &found, &around.setting).await;
+                audit::settled(audit_record, &write, &found, &around.setting).await;
                 reporter.send(Report::Last(Input::WriteSettled(found))).await;
             })
         }
@@ -283,11 +283,16 @@ pub(super) fn start(
 }
 
 /// Waits for the end of a command in the background, puts down what it did, and reports it.
-async fn follow_command(id: CommandId, deed: Option<Deed>, around: &EffectContext, reporter: &Reporter) {
+async fn follow_command(
+    id: CommandId,
+    audit_record: Option<AuditRecord>,
+    around: &EffectContext,
+    reporter: &Reporter,
+) {
     let Some(command) = around.background.get(&id) else { return };
     let Some(job) = command.take_job() else { return };
     let mut outcome = tools::outcome_of(&command.line, job.await);
-    audit::done(deed, &mut outcome, &around.setting).await;
+    audit::done(audit_record, &mut outcome, &around.setting).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
     // Only now: who waits for its end goes on when it is known.
     around.background.remove(&id);
@@ -295,7 +300,7 @@ async fn follow_command(id: CommandId, deed: Option<Deed>, around: &EffectContex
 
 /// Call to be decided on, and what the gate has to know of the task.
 struct Judging {
-    deed: Option<Deed>,
+    audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
     mode: String,
     profile: Option<String>,
@@ -355,10 +360,10 @@ impl Judging {
             offers: self.offers.for_gate(call),
         };
         let outcome = setting.gate.judge(call, subject).await;
-        if let (PolicyDecision::Deny { rule, mistake, .. }, Some(deed)) =
-            (&outcome.decision, self.deed.clone())
+        if let (PolicyDecision::Deny { rule, mistake, .. }, Some(audit_record)) =
+            (&outcome.decision, self.audit_record.clone())
         {
-            audit::refused(deed, *rule, *mistake, setting).await;
+            audit::refused(audit_record, *rule, *mistake, setting).await;
         }
         outcome
     }

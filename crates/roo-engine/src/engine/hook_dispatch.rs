@@ -16,7 +16,7 @@ use crate::hooks::{
     Agent, EnvironmentFile, EventName, HookContext, HookSandbox, Outcome as HookOutcome, PermissionMode,
     ToolResult, ToolUse, UserHooks,
 };
-use crate::policy::{HookMessages, PolicyDecision, UserHooksHere, real_path, stopped};
+use crate::policy::{HookMessages, PolicyDecision, UserHookContext, real_path, stopped};
 use crate::tools::Outcome;
 use roo_catalog::{Invocation, ServerTool, ToolCall};
 use roo_model::providers::ModelErrorKind;
@@ -82,9 +82,9 @@ impl HookDispatch {
     }
 
     /// Returns what the gate is told of the hooks.
-    pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHooksHere<'a> {
+    pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHookContext<'a> {
         let scene = self.scene(hooks).await;
-        UserHooksHere { hooks, scene, ends: self.ends, continuations: self.continuations }
+        UserHookContext { hooks, scene, ends: self.ends, continuations: self.continuations }
     }
 
     /// After a tool has run: its text may become another one.

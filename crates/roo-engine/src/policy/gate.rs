@@ -15,12 +15,12 @@ use super::bounds::Bounds;
 use super::check::{self, Access, CheckContext};
 use super::command::Repositories;
 use super::git;
+use super::hook_decision::{self, HookDecision, HookMessages, UserHookContext};
 use super::intent;
 use super::plan::Plan;
 use super::rule::RefusalRule;
 use super::standing;
 use super::trace::Recorder;
-use super::user_hooks::{self, HookDecision, HookMessages, UserHooksHere};
 use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::hooks::EventName;
@@ -96,7 +96,7 @@ pub struct ToolCallContext<'a> {
     /// Intents that the tasks above it had bound when they delegated: it never covers more than those.
     pub within: &'a [Binding],
     /// The user hooks that are asked; none where none are.
-    pub hooks: Option<UserHooksHere<'a>>,
+    pub hooks: Option<UserHookContext<'a>>,
     /// Standing rules that the user may be offered.
     pub offers: Offers<'a>,
 }
@@ -493,7 +493,7 @@ impl Gate {
             HookDecision::Nothing => {}
             HookDecision::Ask(reason) => judged.must_ask = judged.must_ask.or(Some(reason)),
             HookDecision::Allow if judged.allowed_by.is_none() => {
-                judged.allowed_by = Some(user_hooks::RULE.to_owned());
+                judged.allowed_by = Some(hook_decision::RULE.to_owned());
                 why = "one of the user's hooks allows it";
             }
             HookDecision::Allow => {}
@@ -511,7 +511,7 @@ impl Gate {
             && self.permission(call, here, heard).await?
             && must_ask.is_none()
         {
-            let by_hook = (user_hooks::RULE.to_owned(), "one of the user's hooks answered for them");
+            let by_hook = (hook_decision::RULE.to_owned(), "one of the user's hooks answered for them");
             return Ok(allow(by_hook, judged.plan, judged.action));
         }
         // What asks whatever the settings say asks whatever a rule says, but for a rule about just that.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::check::{Access, CheckContext, Finding, Hook};
 use super::gate::Refusal;
-use super::post::{Deed, PostHook};
+use super::post::{AuditRecord, PostHook};
 use super::rule::RefusalRule;
 use crate::intent_store::{Binding, Intents, Orchestration};
 use roo_durable::reserve::Reserve;
@@ -194,12 +194,12 @@ impl Hook for Traceable {
     }
 }
 
-/// Puts every deed into the trace.
+/// Puts every audit record into the trace.
 pub(super) struct Trace;
 
 impl PostHook for Trace {
-    fn after(&self, recorder: &Recorder, deed: &Deed) {
-        if let Err(error) = recorder.record(deed.entry.clone(), deed.intent.as_ref()) {
+    fn after(&self, recorder: &Recorder, audit_record: &AuditRecord) {
+        if let Err(error) = recorder.record(audit_record.entry.clone(), audit_record.intent.as_ref()) {
             tracing::error!(%error, "the trace is behind");
         }
     }

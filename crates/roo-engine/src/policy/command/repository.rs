@@ -85,12 +85,12 @@ impl Repository {
 /// Reads repositories, and remembers what their configurations say by their bytes.
 #[derive(Debug, Default)]
 pub struct Repositories {
-    known: Mutex<HashMap<Digest, Arc<Vec<Setting>>>>,
+    known: Mutex<HashMap<Digest, Arc<Vec<GitSetting>>>>,
 }
 
 /// A setting as git reads it: its name in lower case but for the part between the first and the last dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Setting {
+struct GitSetting {
     name: String,
     value: String,
 }
@@ -152,7 +152,7 @@ impl Repositories {
     }
 
     /// The settings of one file; none where it isn't there.
-    fn configuration(&self, file: &Path, git: &Path) -> Result<Vec<Setting>, String> {
+    fn configuration(&self, file: &Path, git: &Path) -> Result<Vec<GitSetting>, String> {
         let text = match read_regular(file, CONFIGURATION) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
@@ -174,7 +174,7 @@ impl Repositories {
     }
 }
 
-impl Setting {
+impl GitSetting {
     /// Returns the programs that it would run in a repository whose work tree and metadata lie here.
     fn judge(&self, top: &Path, own: &Path) -> Repository {
         let Self { name, value } = self;
@@ -219,7 +219,7 @@ pub(super) fn is_harmless_setting(name: &str, value: &str) -> bool {
         }
         None => name.to_ascii_lowercase(),
     };
-    let setting = Setting { name, value: value.to_owned() };
+    let setting = GitSetting { name, value: value.to_owned() };
     let nowhere = Path::new("");
     !setting.name.starts_with("alias.")
         && setting.name != "core.worktree"
@@ -248,7 +248,7 @@ fn metadata(directory: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// The settings of a text, as git understands it; nothing else is read.
-fn parse(text: &str, git: &Path) -> io::Result<Vec<Setting>> {
+fn parse(text: &str, git: &Path) -> io::Result<Vec<GitSetting>> {
     let mut child = Command::new(git)
         .args(["config", "--file", "-", "--no-includes", "--null", "--list"])
         .current_dir("/")
@@ -271,7 +271,7 @@ fn parse(text: &str, git: &Path) -> io::Result<Vec<Setting>> {
     // Without a `=` it counts as true.
     let setting = |entry: &str| {
         let (name, value) = entry.split_once('\n').unwrap_or((entry, "true"));
-        Setting { name: name.to_owned(), value: value.to_owned() }
+        GitSetting { name: name.to_owned(), value: value.to_owned() }
     };
     Ok(text.split_terminator('\0').map(setting).collect())
 }
@@ -306,7 +306,7 @@ fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-fn uses_sha256(settings: &[Setting]) -> bool {
+fn uses_sha256(settings: &[GitSetting]) -> bool {
     settings.iter().any(|setting| setting.name == "extensions.objectformat" && setting.value == "sha256")
 }
 

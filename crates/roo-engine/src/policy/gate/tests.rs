@@ -138,7 +138,7 @@ impl Fixture {
         let modes = Modes::built_in();
         let mode = modes.find(self.mode).unwrap();
         let cancel = CancellationToken::new();
-        let here = UserHooksHere {
+        let here = UserHookContext {
             hooks: &self.hooks,
             scene: UserScene {
                 session: "r1",

@@ -17,7 +17,7 @@ pub(super) const RULE: &str = RefusalRule::Hook.as_str();
 
 /// The user hooks that count, and the scene in which they are asked.
 #[derive(Clone, Copy)]
-pub struct UserHooksHere<'a> {
+pub struct UserHookContext<'a> {
     /// The hooks.
     pub hooks: &'a UserHooks,
     /// Who asks, and where.
@@ -104,7 +104,7 @@ impl Gate {
     pub(super) async fn before_call(
         &self,
         call: &ToolCall,
-        here: UserHooksHere<'_>,
+        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<HookDecision, Refusal> {
         if !here.hooks.has(EventName::PreToolUse) {
@@ -141,7 +141,7 @@ impl Gate {
     pub(super) async fn permission(
         &self,
         call: &ToolCall,
-        here: UserHooksHere<'_>,
+        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<bool, Refusal> {
         if !here.hooks.has(EventName::PermissionRequest) {
@@ -174,7 +174,7 @@ impl Gate {
     pub(super) async fn before_end(
         &self,
         call: &ToolCall,
-        here: UserHooksHere<'_>,
+        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<(), Refusal> {
         let is_branch = here.scene.agent.is_some();
@@ -212,7 +212,7 @@ impl Gate {
         &self,
         call: &ToolCall,
         (rule, reason): (RefusalRule, &str),
-        here: UserHooksHere<'_>,
+        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> bool {
         let by_hook = matches!(rule, RefusalRule::Hook | RefusalRule::HookStop | RefusalRule::HookContinue);
