@@ -59,19 +59,19 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
     check_intents(&context, &mut report)?;
     check_trace(context.state().path(), &mut report);
     let bounds = context.bounds();
-    let moved = bounds.kept_back();
-    match std::fs::read_dir(&moved).into_iter().flatten().count() {
+    let withheld = bounds.withheld_changes();
+    match std::fs::read_dir(&withheld).into_iter().flatten().count() {
         0 => {}
         count => report.note(
             "withheld",
             &format!(
                 "{count} in {}: what commands wrote and were not to change, or what could not be brought to the \
                  workspace; each is removed after 30 days",
-                moved.display()
+                withheld.display()
             ),
         ),
     }
-    for journal in half_done(context.state().path()) {
+    for journal in unfinished_journals(context.state().path()) {
         let text = format!(
             "{} lists files of one change that could not be completed; what is missing is beside them, as \
              .roo-lsp-*.tmp. Delete the list when they are as you want them",
@@ -143,7 +143,7 @@ fn known_shell() -> Result<String, String> {
 }
 
 /// The journals of changes of several files that could be brought to neither side.
-fn half_done(state: &Path) -> Vec<PathBuf> {
+fn unfinished_journals(state: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_stopped =
         |path: &PathBuf| path.extension().is_some_and(|kind| kind.to_string_lossy().starts_with("stopped-"));

@@ -111,7 +111,7 @@ fn a_link_that_a_command_makes_has_a_record() {
 }
 
 #[test]
-fn what_is_kept_back_is_told_to_people() {
+fn withheld_changes_are_reported_to_people() {
     let project = project(&runs("echo x > b.txt; echo '{}' > .mcp.json"));
     project.configure("mode: code\nsandbox: { level: staged }\n");
     let output = play(&project);

@@ -42,7 +42,7 @@ const MODULES: &[&str] = &[
 ];
 
 /// Names that no type may have.
-const TYPES: &str = r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (Asking|Deed|Grounds|Heard|House|Judged|Judgement|Kin|Mail|Room|Said|Scene|Setting|Storey|Surroundings)\b";
+const TYPES: &str = r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (Aftermath|Asking|Deed|Grounds|Heard|House|Judged|Judgement|Kin|Mail|Room|Said|Scene|Setting|Storey|Surroundings)\b";
 
 /// Text of a file that others see: all of a page, the string literals of code.
 fn shown(name: &str, text: &str) -> String {

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_kept_back_and_given_when_there_is_none() {
+    fn space_is_reserved_and_given_when_there_is_none() {
         let state = tempfile::tempdir().unwrap();
         let reserve = Reserve::new(state.path());
         let full = io::Error::from(io::ErrorKind::StorageFull);

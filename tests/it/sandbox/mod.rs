@@ -1,10 +1,10 @@
 //! The command sandbox, with the real helper program on this machine. Where no sandbox can be had these
 //! tests fail: a promise that is not tried is none.
 
-mod aftermath;
 mod attacks;
 mod attribution;
 mod bounds;
+mod effects;
 mod ends;
 mod exact;
 mod ordinary_work;

@@ -61,7 +61,7 @@ pub struct EditorContext {
 }
 
 impl EditorContext {
-    /// The scene as it is now, for a task that has seen this. Looks at the disk.
+    /// The context as it is now, for a task that has seen this. Looks at the disk.
     pub fn new(workspace: &Workspace, seen: &BTreeMap<String, Digest>) -> Self {
         Self {
             open: open_files(workspace),

@@ -344,7 +344,7 @@ impl Judging {
             Ok(mode) => mode,
             Err(unknown) => return GateOutcome::deny(RefusalRule::Mode, unknown),
         };
-        let subject = ToolCallContext {
+        let call_context = ToolCallContext {
             mode,
             modes: &modes,
             profile: self.profile.as_deref(),
@@ -359,7 +359,7 @@ impl Judging {
             hooks: if hooks.hooks().is_empty() { None } else { Some(self.asking.here(hooks).await) },
             offers: self.offers.for_gate(call),
         };
-        let outcome = setting.gate.judge(call, subject).await;
+        let outcome = setting.gate.judge(call, call_context).await;
         if let (PolicyDecision::Deny { rule, mistake, .. }, Some(audit_record)) =
             (&outcome.decision, self.audit_record.clone())
         {
@@ -491,7 +491,7 @@ impl Turn {
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = read.await.map_err(|_| configuration("The server is shutting down.".to_owned()))?;
-        let (mode, told, scene) = read.map_err(|error| configuration(error.to_string()))?;
+        let (mode, told, editor) = read.map_err(|error| configuration(error.to_string()))?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
                 id: command.id.clone(),
@@ -499,7 +499,7 @@ impl Turn {
                 unread: command.unread(),
             })
             .collect();
-        let tail = self.environment(&mode, &scene, &commands, setting);
+        let tail = self.environment(&mode, &editor, &commands, setting);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -514,13 +514,13 @@ impl Turn {
     fn environment(
         &self,
         mode: &Mode,
-        scene: &EditorContext,
+        editor: &EditorContext,
         commands: &[CommandStatus],
         setting: &EngineServices,
     ) -> String {
         let profile = setting.settings.profiles.get(&self.profile);
         let priced = profile.is_some_and(|profile| profile.prices().is_some());
-        let problems: Vec<Problems<'_>> = scene
+        let problems: Vec<Problems<'_>> = editor
             .problems
             .iter()
             .map(|FileProblems { path, errors, warnings }| Problems {
@@ -529,16 +529,16 @@ impl Turn {
                 warnings: *warnings,
             })
             .collect();
-        let active = scene.active.as_ref();
+        let active = editor.active.as_ref();
         prompts::environment(&Environment {
-            open_files: &scene.open.all,
-            unsaved_files: &scene.open.unsaved,
+            open_files: &editor.open.all,
+            unsaved_files: &editor.open.unsaved,
             active_file: active.map(|roo_workspace::ActiveFile { path, cursor, visible }| ActiveFile {
                 path,
                 cursor: *cursor,
                 visible: *visible,
             }),
-            changed_files: &scene.changed,
+            changed_files: &editor.changed,
             problems: &problems,
             cost_usd: priced.then_some(self.cost_usd),
             requests_left: self.left.requests,

@@ -631,7 +631,7 @@ impl Bounds {
     }
 
     /// Returns the directory that holds for the user what commands wrote, because it is not in the workspace.
-    pub fn kept_back(&self) -> PathBuf {
+    pub fn withheld_changes(&self) -> PathBuf {
         Store::moved_in(&self.private.join(CHANGES))
     }
 
@@ -642,7 +642,7 @@ impl Bounds {
     pub(super) async fn watch(
         &self,
         policy_context: &PolicyContext,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         grant: Option<&Grant>,
         confined: Option<&Confined>,
     ) -> io::Result<Option<Watch>> {
@@ -672,7 +672,7 @@ impl Bounds {
             protected_names: (0..roots.len())
                 .map(|root| policy_context.workspace.protected(root, patterns))
                 .collect(),
-            urid: subject.urid.clone(),
+            urid: call_context.urid.clone(),
             intents: grant.map(|grant| grant.intents.clone()).unwrap_or_default(),
             opened,
             is_staged,
@@ -705,7 +705,7 @@ impl Bounds {
             server_files: ServerFiles::new(
                 Arc::clone(&policy_context.recorder),
                 &self.private,
-                subject.urid.clone(),
+                call_context.urid.clone(),
             ),
             git,
             layered,
@@ -716,7 +716,7 @@ impl Bounds {
                     // Without namespaces there is nothing that commands could share.
                     holds_protected.then(|| CommandNetwork {
                         networks: Arc::clone(&self.networks),
-                        task: subject.urid.clone(),
+                        task: call_context.urid.clone(),
                         rules: confined.network.clone(),
                         sandbox,
                     })
@@ -762,7 +762,7 @@ impl Bounds {
     pub(super) async fn of(
         &self,
         policy_context: &PolicyContext,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         grant: Option<&Grant>,
         network: NetworkRules,
     ) -> io::Result<Option<Confined>> {
@@ -770,7 +770,7 @@ impl Bounds {
         if settings.level == SandboxLevel::Off || self.sandbox().await.probe().active.is_none() {
             return Ok(None);
         }
-        let task_directory = modes::task_directory(subject.urid);
+        let task_directory = modes::task_directory(call_context.urid);
         let mut writable = match grant {
             None => policy_context.workspace.roots().paths().map(Path::to_path_buf).collect(),
             Some(grant) => granted(&policy_context.workspace, grant),
@@ -782,7 +782,7 @@ impl Bounds {
         };
         let (opened, readable) = (real(&settings.writable), real(&settings.readable));
         writable.extend(opened.iter().cloned());
-        let (workspace, urid) = (Arc::clone(&policy_context.workspace), subject.urid.clone());
+        let (workspace, urid) = (Arc::clone(&policy_context.workspace), call_context.urid.clone());
         let home = self.directories.home.clone();
         let patterns = policy_context.settings.protected.clone();
         let own = [self.directories.state.clone(), self.directories.config.clone()];

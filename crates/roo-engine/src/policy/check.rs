@@ -19,7 +19,7 @@ pub(super) const HOOKS: &[&dyn Hook] = &[
 /// One check. It looks, and changes nothing. What it can't find out, it refuses.
 pub(super) trait Hook: Sync {
     /// Its finding on one call.
-    fn check(&self, scene: &CheckContext<'_>) -> Finding;
+    fn check(&self, context: &CheckContext<'_>) -> Finding;
 }
 
 /// Findings of a check.
@@ -35,7 +35,7 @@ pub(super) enum Finding {
 /// Place that a call is about to touch, and how.
 pub(super) struct CheckContext<'a> {
     pub(super) policy_context: &'a PolicyContext,
-    pub(super) subject: ToolCallContext<'a>,
+    pub(super) call_context: ToolCallContext<'a>,
     /// Resolved path.
     pub(super) place: &'a Resolved,
     /// Access that the call wants.
@@ -63,10 +63,10 @@ impl Access {
 }
 
 /// Runs the checks over one place; what has to be asked of it.
-pub(super) fn check(scene: &CheckContext<'_>) -> Result<Option<Reason>, Refusal> {
+pub(super) fn check(context: &CheckContext<'_>) -> Result<Option<Reason>, Refusal> {
     let mut asks = None;
     for hook in HOOKS {
-        match hook.check(scene) {
+        match hook.check(context) {
             Finding::Pass => {}
             Finding::Ask(reason) => asks = asks.or(Some(reason)),
             Finding::Deny(refusal) => return Err(refusal),

@@ -71,7 +71,7 @@ pub(super) fn asks_always(policy_context: &PolicyContext, grant: Option<&Grant>)
 /// When the user's rules can't be read.
 pub(super) fn confined(
     policy_context: &PolicyContext,
-    subject: ToolCallContext<'_>,
+    call_context: ToolCallContext<'_>,
 ) -> Result<ConfinedPolicy, Refusal> {
     let mode = policy_context.settings.auto_approve.execute.mode;
     if matches!(mode, Some(ExecuteMode::Ask | ExecuteMode::Rules)) {
@@ -86,7 +86,7 @@ pub(super) fn confined(
     }
     if !policy_context.customization.is_trusted() {
         let brings = policy_context.customization.brings_undecided().filter(|brings| {
-            !subject.offers.declines_confined
+            !call_context.offers.declines_confined
                 && brings.join(", ").len() <= NAMED
                 && brings.iter().all(|name| is_plain(name))
         });
@@ -96,7 +96,7 @@ pub(super) fn confined(
     Ok(match (mode, answered(RuleVerdict::Allow)) {
         (Some(_), _) => ConfinedPolicy::Run("autoApprove.execute.mode".to_owned()),
         (None, Some(rule)) => ConfinedPolicy::Run(format!("rule {}", rule.rule_id)),
-        (None, None) if subject.offers.declines_confined => ConfinedPolicy::Ask,
+        (None, None) if call_context.offers.declines_confined => ConfinedPolicy::Ask,
         (None, None) => ConfinedPolicy::Offer(RuleSubject::ConfinedCommands),
     })
 }
@@ -106,21 +106,21 @@ impl Gate {
     /// inside.
     pub(super) fn leaves(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         directory: &Resolved,
         line: &str,
     ) -> Option<String> {
         if line.chars().any(|c| c != '\t' && roo_shell::is_deceptive(c)) {
             return Some("it holds characters that hide or reorder text".to_owned());
         }
-        Walk { gate: self, subject, base: directory.absolute().to_path_buf() }.line(line, 0)
+        Walk { gate: self, call_context, base: directory.absolute().to_path_buf() }.line(line, 0)
     }
 }
 
 /// A walk through the commands of a line.
 struct Walk<'a> {
     gate: &'a Gate,
-    subject: ToolCallContext<'a>,
+    call_context: ToolCallContext<'a>,
     /// Directory from which relative paths are meant, as far as `cd` can be followed.
     base: PathBuf,
 }
@@ -204,9 +204,13 @@ impl Walk<'_> {
     }
 
     fn check(&self, place: &Resolved, access: Access) -> Option<String> {
-        let scene =
-            CheckContext { policy_context: self.gate.policy_context(), subject: self.subject, place, access };
-        match check::check(&scene) {
+        let context = CheckContext {
+            policy_context: self.gate.policy_context(),
+            call_context: self.call_context,
+            place,
+            access,
+        };
+        match check::check(&context) {
             Ok(asks) => asks.map(|reason| reason.text),
             Err(refusal) => Some(refusal.into_reason()),
         }

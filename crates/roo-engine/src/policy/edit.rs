@@ -68,22 +68,22 @@ impl Gate {
     /// Judges an edit of one file.
     pub(crate) async fn edit<E: Edit>(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         edit: &E,
     ) -> Result<CallAssessment, Refusal> {
         let path = self.resolve(edit.path(), Purpose::Write)?;
-        let task_directory = modes::task_directory(subject.urid);
+        let task_directory = modes::task_directory(call_context.urid);
         // Requests live in the first root; a directory of that name elsewhere is like any other.
         let is_first = matches!(path.location(), Location::Inside { root: 0 });
-        let mode = subject.mode;
+        let mode = call_context.mode;
         mode.permits_file(E::TOOL, path.relative(), is_first.then_some(task_directory.as_str()))
             .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        let own = protected::of_place(self.policy_context(), subject, &path);
+        let own = protected::of_place(self.policy_context(), call_context, &path);
         let inside = matches!(path.location(), Location::Inside { .. });
-        let must_ask = self.examine(subject, &path, Access::Write)?;
+        let must_ask = self.examine(call_context, &path, Access::Write)?;
         let shared = own == Protection::OwnTaskDirectory;
         let granted = inside && shared && must_ask.is_none();
-        let mut proposal = self.propose(path, subject.seen, edit).await?;
+        let mut proposal = self.propose(path, call_context.seen, edit).await?;
         let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
         let escaped = escaped::ask(proposal.path.relative(), proposal.before.as_deref(), &proposal.after);
         if escaped.is_some() {

@@ -58,11 +58,11 @@ impl Gate {
 
     pub(crate) async fn execute(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         execute: ExecuteCommand,
     ) -> Result<CallAssessment, Refusal> {
         let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
-        let must_ask = self.examine(subject, &directory, Access::Run)?;
+        let must_ask = self.examine(call_context, &directory, Access::Run)?;
         let wanted = self.settings().sandbox.level;
         // Fail closed: what is wanted and not there means that nothing runs.
         let roots: Vec<_> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
@@ -73,8 +73,8 @@ impl Gate {
             Some(held) => held.level.to_string(),
         };
         let unbounded = held.is_some_and(|held| held.probe.active.is_none());
-        let grant = intent::grant(self.policy_context(), subject)
-            .map_err(|error| intent::refuse(&error, subject.intent))?;
+        let grant = intent::grant(self.policy_context(), call_context)
+            .map_err(|error| intent::refuse(&error, call_context.intent))?;
         if let Some(intent) =
             grant.as_ref().and_then(|grant| grant.intents.iter().find(|intent| intent.network.is_empty()))
             && execute.network
@@ -111,7 +111,7 @@ impl Gate {
         let is_concealed = held.is_some_and(|held| held.probe.holds_within_grants());
         let search = std::env::var_os("PATH").unwrap_or_default();
         let finder = self.policy_context().bounds.finder().await;
-        let here = CommandPlace::new(self.policy_context(), subject, &directory, search, finder)
+        let here = CommandPlace::new(self.policy_context(), call_context, &directory, search, finder)
             .concealed(is_concealed)
             .with(Arc::clone(self.repositories()));
         let line = execute.command.as_str();
@@ -155,8 +155,8 @@ impl Gate {
         let is_held = held.is_some_and(|held| held.probe.holds_within_grants());
         let mut brings = None;
         if is_held && must_ask.is_none() && allowed_by.is_none() {
-            let confined = confined_commands::confined(self.policy_context(), subject)?;
-            match (confined, self.leaves(subject, &directory, line)) {
+            let confined = confined_commands::confined(self.policy_context(), call_context)?;
+            match (confined, self.leaves(call_context, &directory, line)) {
                 (ConfinedPolicy::Ask, _) => {}
                 (_, Some(reason)) => undecided = Some(Reason { rule: "command", text: reason }),
                 (ConfinedPolicy::Run(rule), None) => allowed_by = Some(rule),
@@ -195,7 +195,7 @@ impl Gate {
         let shared_hosts = grants.allowed.hosts.clone();
         let grants = grants.for_line(|commands| command::consists_of(commands, line, &here));
         // A question is asked about one thing: what else asks comes first.
-        let offered = grants.offered(subject, line).filter(|_| must_ask.is_none());
+        let offered = grants.offered(call_context, line).filter(|_| must_ask.is_none());
         let mut opened = grants.allowed;
         let must_ask = match &offered {
             None => must_ask,
@@ -221,7 +221,7 @@ impl Gate {
             .map_err(|error| Refusal::forbidden(RefusalRule::Rules, format!("No command runs: {error}.")))?;
         let policy_context = standing::opened(self.policy_context(), &opened);
         policy_context.bounds.make_trace_directory(&policy_context).await;
-        let confined = policy_context.bounds.of(&policy_context, subject, grant.as_ref(), network).await;
+        let confined = policy_context.bounds.of(&policy_context, call_context, grant.as_ref(), network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
             let text = format!("The workspace can't be read, so no command runs: {error}. Ask the user.");
@@ -233,8 +233,10 @@ impl Gate {
             unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
         }
         // Fail closed: what nobody keeps track of can't be undone, nor told of in the trace.
-        let watch =
-            policy_context.bounds.watch(&policy_context, subject, grant.as_ref(), confined.as_ref()).await;
+        let watch = policy_context
+            .bounds
+            .watch(&policy_context, call_context, grant.as_ref(), confined.as_ref())
+            .await;
         let watch = watch.map_err(|error| {
             let text = format!("Changes by commands can't be tracked, so none runs: {error}. Ask the user.");
             Refusal::forbidden(RefusalRule::Sandbox, text)

@@ -276,7 +276,7 @@ pub(crate) trait Tool: Sized + Send {
     fn judge(
         self,
         gate: &Gate,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
     ) -> impl Future<Output = Result<Checked, Refusal>> + Send;
 
     /// Returns what it would make of its files as they are now; none for what is no edit, and for one that doesn't fit.
@@ -378,15 +378,15 @@ impl Gate {
     }
 
     /// Judges one call. Reads files, and changes nothing itself; what user hooks do is theirs.
-    pub async fn judge(&self, call: &ToolCall, subject: ToolCallContext<'_>) -> GateOutcome {
-        let batch = subject.hooks.is_some_and(|here| here.hooks.has(EventName::PostToolBatch));
+    pub async fn judge(&self, call: &ToolCall, call_context: ToolCallContext<'_>) -> GateOutcome {
+        let batch = call_context.hooks.is_some_and(|here| here.hooks.has(EventName::PostToolBatch));
         let mut heard = HookMessages { batch, ..HookMessages::default() };
-        match self.check(call, subject, &mut heard).await {
+        match self.check(call, call_context, &mut heard).await {
             Ok((decision, permit)) => GateOutcome { decision, permit, heard },
             Err(Refusal { rule, mut reason, mistake, detail }) => {
                 // It may show lines of a file.
                 reason = self.mask().masked(&reason).unwrap_or(reason);
-                if let Some(here) = subject.hooks.filter(|_| !mistake)
+                if let Some(here) = call_context.hooks.filter(|_| !mistake)
                     && self.after_refusal(call, (rule, &reason), here, &mut heard).await
                 {
                     reason.push_str("\nA hook says that you may try it again.");
@@ -394,7 +394,7 @@ impl Gate {
                 // A call that doesn't run has no other parameters than its own.
                 heard.params = None;
                 // A text that doesn't fit the file says nothing of whether the place can be written.
-                let saves = rule != RefusalRule::Content && self.would_save(call, subject.urid);
+                let saves = rule != RefusalRule::Content && self.would_save(call, call_context.urid);
                 let decision = PolicyDecision::Deny { rule, reason, mistake, saves, detail };
                 GateOutcome { decision, permit: None, heard }
             }
@@ -404,21 +404,21 @@ impl Gate {
     async fn check(
         &self,
         call: &ToolCall,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         heard: &mut HookMessages,
     ) -> Result<(PolicyDecision, Option<Permit>), Refusal> {
-        let mut checked = self.prepare(call, subject).await?;
-        let Some(here) = subject.hooks else {
-            return self.verdict(call, checked, HookDecision::Nothing, subject, heard).await;
+        let mut checked = self.prepare(call, call_context).await?;
+        let Some(here) = call_context.hooks else {
+            return self.verdict(call, checked, HookDecision::Nothing, call_context, heard).await;
         };
         let said = self.before_call(call, here, heard).await?;
         // The call as it runs is judged from the start, but for the hooks, which have said their word.
         let rewritten = heard.params.clone().map(|params| ToolCall { params, ..call.clone() });
         if let Some(rewritten) = &rewritten {
-            checked = self.prepare(rewritten, subject).await.map_err(Refusal::of_rewritten)?;
+            checked = self.prepare(rewritten, call_context).await.map_err(Refusal::of_rewritten)?;
         }
         let call = rewritten.as_ref().unwrap_or(call);
-        let decided = self.verdict(call, checked, said, subject, heard).await?;
+        let decided = self.verdict(call, checked, said, call_context, heard).await?;
         if let (PolicyDecision::Allow { .. }, _) = &decided {
             self.before_end(call, here, heard).await?;
         }
@@ -426,10 +426,10 @@ impl Gate {
     }
 
     /// Runs all checks but for the hooks and the approval policy.
-    async fn prepare(&self, call: &ToolCall, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        let mode = subject.mode;
+    async fn prepare(&self, call: &ToolCall, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let mode = call_context.mode;
         let names = || {
-            let tools = mode.tools_with(subject.tools);
+            let tools = mode.tools_with(call_context.tools);
             tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
         };
         let Some(tool) = self.tool_of(call) else {
@@ -441,18 +441,18 @@ impl Gate {
             ToolId::Server(tool) => mode.permits_server_tool(tool),
         };
         permitted.map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        if !subject.tools.has(tool.clone()) {
+        if !call_context.tools.has(tool.clone()) {
             let names = names();
             let text = format!("The tool {tool} is not one of yours. You have {names}.");
             return Err(Refusal::mistake(RefusalRule::Mode, text));
         }
-        intent::check_every_tool(&self.policy_context, subject, &tool)?;
+        intent::check_every_tool(&self.policy_context, call_context, &tool)?;
         let invocation = match tool {
             ToolId::BuiltIn(_) => roo_catalog::parse(call),
             ToolId::Server(tool) => roo_catalog::parse_server_call(call, tool),
         };
         let invocation = invocation.map_err(|error| Refusal::mistake(RefusalRule::Parameters, error))?;
-        let mut judged = match with_call!(invocation, call => call.judge(self, subject).await)? {
+        let mut judged = match with_call!(invocation, call => call.judge(self, call_context).await)? {
             free @ Checked::Free { .. } => return Ok(free),
             Checked::CallAssessment(judged) => judged,
         };
@@ -474,7 +474,7 @@ impl Gate {
         call: &ToolCall,
         checked: Checked,
         said: HookDecision,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         heard: &mut HookMessages,
     ) -> Result<(PolicyDecision, Option<Permit>), Refusal> {
         let allow = |(rule, reason): (String, &str), plan: Plan, action: Option<Box<dyn Action>>| {
@@ -499,7 +499,7 @@ impl Gate {
             HookDecision::Allow => {}
         }
         let digest = Digest::of(judged.identity.to_string());
-        if subject.approved == Some(digest) {
+        if call_context.approved == Some(digest) {
             let by_user = ("approval".to_owned(), "the user allowed exactly this");
             return Ok(allow(by_user, judged.plan, judged.action));
         }
@@ -507,7 +507,7 @@ impl Gate {
             (None, Some(rule)) => return Ok(allow((rule, why), judged.plan, judged.action)),
             (must_ask, _) => must_ask,
         };
-        if let Some(here) = subject.hooks
+        if let Some(here) = call_context.hooks
             && self.permission(call, here, heard).await?
             && must_ask.is_none()
         {
@@ -550,11 +550,11 @@ impl Gate {
     /// Runs the checks over a place that a call leads to; what has to be asked of it.
     pub(crate) fn examine(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         place: &Resolved,
         access: Access,
     ) -> Result<Option<Reason>, Refusal> {
-        check::check(&CheckContext { policy_context: &self.policy_context, subject, place, access })
+        check::check(&CheckContext { policy_context: &self.policy_context, call_context, place, access })
     }
 
     /// Returns whether the task may know what is there only once the user allowed it.

@@ -15,13 +15,13 @@ use roo_workspace::{Purpose, Workspace};
 /// The rule by which a hook allows or asks.
 pub(super) const RULE: &str = RefusalRule::Hook.as_str();
 
-/// The user hooks that count, and the scene in which they are asked.
+/// The user hooks that count, and the context in which they are asked.
 #[derive(Clone, Copy)]
 pub struct UserHookContext<'a> {
     /// The hooks.
     pub hooks: &'a UserHooks,
     /// Who asks, and where.
-    pub scene: HookContext<'a>,
+    pub hook_context: HookContext<'a>,
     /// True if the call would end the task; then they are asked about that too.
     pub ends: bool,
     /// Number of times in a row that they have kept the task from ending.
@@ -115,7 +115,7 @@ impl Gate {
         let server_tool = self.server_tool(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let judged = here.hooks.pre_tool(&tool, &here.scene).await;
+        let judged = here.hooks.pre_tool(&tool, &here.hook_context).await;
         let outcome = &judged.outcome;
         messages.hear(outcome);
         if let Some(reason) = &messages.stop {
@@ -152,7 +152,7 @@ impl Gate {
         let server_tool = self.server_tool(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let judged = here.hooks.permission_request(&tool, &here.scene).await;
+        let judged = here.hooks.permission_request(&tool, &here.hook_context).await;
         messages.hear(&judged.outcome);
         if let Some(reason) = &messages.stop {
             return Err(Refusal::forbidden(RefusalRule::HookStop, reason));
@@ -177,7 +177,7 @@ impl Gate {
         here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<(), Refusal> {
-        let is_branch = here.scene.agent.is_some();
+        let is_branch = here.hook_context.agent.is_some();
         let event = if is_branch { EventName::SubagentStop } else { EventName::Stop };
         if !here.ends || !here.hooks.has(event) {
             return Ok(());
@@ -185,9 +185,9 @@ impl Gate {
         let Ok(Invocation::AttemptCompletion(completion)) = roo_catalog::parse(call) else { return Ok(()) };
         let is_going_on = here.continuations > 0;
         let outcome = if is_branch {
-            here.hooks.subagent_stop(&completion.result, is_going_on, &here.scene).await
+            here.hooks.subagent_stop(&completion.result, is_going_on, &here.hook_context).await
         } else {
-            here.hooks.stop(&completion.result, is_going_on, &here.scene).await
+            here.hooks.stop(&completion.result, is_going_on, &here.hook_context).await
         };
         messages.warn(&outcome);
         // To stop is just what the task does.
@@ -224,7 +224,7 @@ impl Gate {
         let server_tool = self.server_tool(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let outcome = here.hooks.permission_denied(&tool, reason, &here.scene).await;
+        let outcome = here.hooks.permission_denied(&tool, reason, &here.hook_context).await;
         messages.hear(&outcome);
         outcome.retry
     }

@@ -57,16 +57,16 @@ impl Gate {
     /// Judges a patch.
     pub(crate) async fn patch(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         call: &ApplyPatch,
     ) -> Result<CallAssessment, Refusal> {
         let placed = self.place(call)?;
-        let task_directory = modes::task_directory(subject.urid);
+        let task_directory = modes::task_directory(call_context.urid);
         let (mut must_ask, mut shared, mut later) = (None, true, None);
         for (place, access) in placed.iter().flat_map(Placed::touched) {
             // Requests live in the first root; a directory of that name elsewhere is like any other.
             let is_first = matches!(place.location(), Location::Inside { root: 0 });
-            subject
+            call_context
                 .mode
                 .permits_file(
                     ToolName::ApplyPatch,
@@ -74,9 +74,9 @@ impl Gate {
                     is_first.then_some(task_directory.as_str()),
                 )
                 .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-            let reason = self.examine(subject, place, access)?;
+            let reason = self.examine(call_context, place, access)?;
             must_ask = must_ask.or(reason);
-            match protected::of_place(self.policy_context(), subject, place) {
+            match protected::of_place(self.policy_context(), call_context, place) {
                 Protection::OwnTaskDirectory => {}
                 Protection::Tier2 { rule } => {
                     shared = false;
@@ -85,7 +85,7 @@ impl Gate {
                 _ => shared = false,
             }
         }
-        let proposed = self.fit(placed, subject.seen).await?;
+        let proposed = self.fit(placed, call_context.seen).await?;
         for edit in &proposed.edits {
             let path = edit.moved_to().unwrap_or(edit.file()).relative();
             must_ask = must_ask.or_else(|| {

@@ -95,9 +95,9 @@ impl SandboxGrants {
 
     /// Returns the access that was withheld from a call before, or from one that signs, and its user has neither
     /// granted nor refused.
-    pub(super) fn offered(&self, subject: ToolCallContext<'_>, line: &str) -> Option<SandboxAccess> {
-        let mut access = subject.offers.withheld.cloned().unwrap_or_default();
-        let key = subject.offers.signing_key.filter(|_| command::may_sign(line));
+    pub(super) fn offered(&self, call_context: ToolCallContext<'_>, line: &str) -> Option<SandboxAccess> {
+        let mut access = call_context.offers.withheld.cloned().unwrap_or_default();
+        let key = call_context.offers.signing_key.filter(|_| command::may_sign(line));
         access.extend(&SandboxAccess {
             signing_keys: key.map(str::to_owned).into_iter().collect(),
             ..SandboxAccess::default()

@@ -180,11 +180,11 @@ impl Recorder {
 pub(super) struct Traceable;
 
 impl Hook for Traceable {
-    fn check(&self, scene: &CheckContext<'_>) -> Finding {
-        if scene.access == Access::Look {
+    fn check(&self, context: &CheckContext<'_>) -> Finding {
+        if context.access == Access::Look {
             return Finding::Pass;
         }
-        match scene.policy_context.recorder.settle() {
+        match context.policy_context.recorder.settle() {
             Ok(()) => Finding::Pass,
             Err(error) => {
                 let text = format!("Nothing can be changed now: {error}. Ask the user to fix that.");

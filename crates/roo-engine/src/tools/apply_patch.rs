@@ -16,8 +16,8 @@ use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{Changed, FileEdit, Reviewed, WriteError};
 
 impl Tool for ApplyPatch {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        gate.patch(subject, &self).await.map(Checked::from)
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        gate.patch(call_context, &self).await.map(Checked::from)
     }
 
     async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {

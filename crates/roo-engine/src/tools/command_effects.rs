@@ -63,7 +63,7 @@ pub(super) struct Before {
 
 /// Effects of a command.
 #[derive(Default)]
-pub(super) struct Aftermath {
+pub(super) struct CommandEffects {
     /// Changes that it was allowed to make.
     pub(super) changes: Vec<FileChange>,
     /// Changes that it was not allowed to make, and what became of them.
@@ -196,7 +196,7 @@ pub(super) async fn after(
     ended: Ended,
     wants_signature: bool,
     workspace: &Arc<Workspace>,
-) -> Aftermath {
+) -> CommandEffects {
     // What a write has under way is nobody's change yet, and must not be taken back.
     let held = tokio::time::timeout(PATIENCE, workspace.hold_writes()).await;
     if !matches!(held, Ok(Ok(_))) {
@@ -229,27 +229,28 @@ pub(super) async fn after(
                 (Journal::default(), Some(format!("what was kept of files before it can't be read: {error}")))
             }
         };
-        let mut aftermath = match stage {
+        let mut effects = match stage {
             Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
-                Aftermath { incomplete: true, ..Aftermath::default() }
+                CommandEffects { incomplete: true, ..CommandEffects::default() }
             }
             Some(stage) => land(&watch, &recording, &stage, ended),
             None => compare(&watch, &recording, &journal, &git, &others),
         };
-        aftermath.git = watch.git_use(&settled, wants_signature, signing.is_some());
-        tell_git(settled, &mut aftermath);
-        tell_signed(signing.as_ref(), &mut aftermath);
-        aftermath.refused = journal.refused;
-        aftermath.refused_sockets = journal.refused_sockets;
-        aftermath.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
-        aftermath.unknown = aftermath.unknown.or(unreadable);
-        aftermath
+        effects.git = watch.git_use(&settled, wants_signature, signing.is_some());
+        tell_git(settled, &mut effects);
+        tell_signed(signing.as_ref(), &mut effects);
+        effects.refused = journal.refused;
+        effects.refused_sockets = journal.refused_sockets;
+        effects.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
+        effects.unknown = effects.unknown.or(unreadable);
+        effects
     });
     // Only a defect ends it otherwise, and then nobody has looked.
-    compared
-        .await
-        .unwrap_or_else(|error| Aftermath { unknown: Some(error.to_string()), ..Aftermath::default() })
+    compared.await.unwrap_or_else(|error| CommandEffects {
+        unknown: Some(error.to_string()),
+        ..CommandEffects::default()
+    })
 }
 
 /// Who else writes to the workspace.
@@ -279,7 +280,7 @@ fn compare(
     journal: &Journal,
     git: &GitGuard,
     others: &Others,
-) -> Aftermath {
+) -> CommandEffects {
     let mut found = recording.changes(&*watch.scope, journal);
     let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
     found.changes.retain(|change| {
@@ -308,9 +309,9 @@ fn compare(
         change,
         settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
     }));
-    let mut aftermath = Aftermath { unknown: found.unknown.take(), ..Aftermath::default() };
-    tell_git(new_repositories, &mut aftermath);
-    aftermath.changes = found
+    let mut effects = CommandEffects { unknown: found.unknown.take(), ..CommandEffects::default() };
+    tell_git(new_repositories, &mut effects);
+    effects.changes = found
         .changes
         .iter()
         .filter(|change| !change.is_violation())
@@ -341,7 +342,7 @@ fn compare(
         if told.len() < TOLD {
             told.push(format!("\n- {path}: {words}"));
         }
-        aftermath.violations.push(Violation {
+        effects.violations.push(Violation {
             path: change.path.to_string_lossy().into_owned(),
             before: state(change.before.as_ref()),
             after: state(change.after.as_ref()),
@@ -349,15 +350,15 @@ fn compare(
         });
     }
     if !settled.is_empty() {
-        aftermath.short = format!("{} not allowed", changes(settled.len()));
+        effects.short = format!("{} not allowed", changes(settled.len()));
         let more = settled.len().saturating_sub(told.len());
         let more = if more > 0 { format!("\n- and {more} more") } else { String::new() };
-        aftermath.told.push_str(&format!(
+        effects.told.push_str(&format!(
             "\nScope Violation: the command changed what it may not change:{}{more}",
             told.concat()
         ));
     }
-    aftermath
+    effects
 }
 
 /// Takes those git directories that came up and are as git makes them for what a command may make, and puts away the
@@ -386,21 +387,21 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
 }
 
 /// Adds what was signed.
-fn tell_signed(signing: Option<&(Signing, SigningService)>, aftermath: &mut Aftermath) {
+fn tell_signed(signing: Option<&(Signing, SigningService)>, effects: &mut CommandEffects) {
     let Some((Signing { method: SigningMethod::Ssh(key), .. }, service)) = signing else { return };
     let count = service.signed();
     if count > 0 {
         let key = exact_line(&key.key);
-        aftermath.told.push_str(&format!("\nSigned with the user's key {key}: {count} (commits and tags)."));
+        effects.told.push_str(&format!("\nSigned with the user's key {key}: {count} (commits and tags)."));
     }
 }
 
 /// Adds what became of git directories.
-fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
+fn tell_git(outcome: GitOutcome, effects: &mut CommandEffects) {
     let GitOutcome { withheld, failed, commits, .. } = outcome;
-    aftermath.commits.extend(commits);
+    effects.commits.extend(commits);
     let mut violation = |path: &Path, action: &str| {
-        aftermath.violations.push(Violation {
+        effects.violations.push(Violation {
             path: path.to_string_lossy().into_owned(),
             before: FileState::Absent,
             after: FileState::Absent,
@@ -430,17 +431,17 @@ fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
     if lines.is_empty() {
         return;
     }
-    aftermath.told.push_str(&format!(
+    effects.told.push_str(&format!(
         "\nThese changes of git's own files were undone, because they can make git run programs or talk to others. The \
          user can make them:{lines}"
     ));
-    if aftermath.short.is_empty() {
-        aftermath.short = format!("{} of git's files undone", withheld.len() + failed.len());
+    if effects.short.is_empty() {
+        effects.short = format!("{} of git's files undone", withheld.len() + failed.len());
     }
 }
 
 /// Brings to the workspace what a staged command may change.
-fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Aftermath {
+fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> CommandEffects {
     let staged = match stage.changes(recording, &*watch.scope) {
         Ok(staged) => staged,
         Err(error) => {
@@ -453,7 +454,7 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
                  do less, or ask the user."
             );
             let short = "none of its changes reached the workspace".to_owned();
-            return Aftermath { told, short, incomplete: true, ..Aftermath::default() };
+            return CommandEffects { told, short, incomplete: true, ..CommandEffects::default() };
         }
     };
     // These are in the workspace until they are replaced.
@@ -472,7 +473,7 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
     let known = |change: &Change| replaced.get(&(change.root, change.path.clone())).map(Arc::clone);
     let Landed { committed, withheld, kept } =
         staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
-    let mut aftermath = Aftermath {
+    let mut effects = CommandEffects {
         changes: committed.iter().filter_map(|change| traced(watch, change, known(change))).collect(),
         told: tell_withheld(&withheld, kept.as_deref(), ended),
         short: match withheld.len() {
@@ -480,7 +481,7 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
             count => format!("{} withheld", changes(count)),
         },
         incomplete: withheld.iter().any(|withheld| withheld.why != Withheld::NotAllowed),
-        ..Aftermath::default()
+        ..CommandEffects::default()
     };
     // What the settings open was written at once.
     let opened = watch.staging.iter().flat_map(|staging| &staging.opened);
@@ -492,13 +493,13 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
             let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
             absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
         };
-        aftermath
+        effects
             .changes
             .extend(found.changes.iter().filter(is_opened).filter_map(|change| traced(watch, change, None)));
     }
-    aftermath.changes.truncate(FILES);
+    effects.changes.truncate(FILES);
     let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
-    aftermath.violations = not_allowed
+    effects.violations = not_allowed
         .map(|WithheldChange { change, .. }| Violation {
             path: change.path.to_string_lossy().into_owned(),
             before: state(change.before.as_ref()),
@@ -506,7 +507,7 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
             action: "withheld".to_owned(),
         })
         .collect();
-    aftermath
+    effects
 }
 
 fn changes(count: usize) -> String {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::background::{RunningCommand, StopReason};
-use super::command_effects::{self, Aftermath, Before};
+use super::command_effects::{self, Before, CommandEffects};
 use super::withheld::{self, Ended, Explanation};
 use super::{ChangesUnknown, Outcome, ToolContext, context_command};
 use crate::policy::{
@@ -46,15 +46,15 @@ pub struct Bounds {
 }
 
 impl Tool for ExecuteCommand {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        if let Some(native) = gate.native(&self, subject.urid) {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        if let Some(native) = gate.native(&self, call_context.urid) {
             return Ok(Checked::Free {
                 rule: "native",
                 reason: "the server answers it itself; nothing is run",
                 action: Some(Box::new(native)),
             });
         }
-        gate.execute(subject, self).await.map(Checked::from)
+        gate.execute(call_context, self).await.map(Checked::from)
     }
 }
 
@@ -323,7 +323,7 @@ impl Run {
                 };
                 command_effects::after(before, ended, preview.contains(NO_SIGNING), &context.workspace).await
             }
-            None => Aftermath::default(),
+            None => CommandEffects::default(),
         };
         text.push_str(&left_running(&left));
         text.push_str(&found.told);
@@ -363,7 +363,7 @@ impl Run {
             _ => None,
         };
         let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-        let Aftermath { mut changes, commits, violations, short, unknown, .. } = found;
+        let CommandEffects { mut changes, commits, violations, short, unknown, .. } = found;
         let fault = unknown.map(|reason| ChangesUnknown { command: command.line.clone(), reason });
         let summary = match &fault {
             Some(_) => format!("{summary}; what it changed is not known"),

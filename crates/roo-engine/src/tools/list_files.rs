@@ -30,10 +30,10 @@ struct List {
 }
 
 impl Tool for ListFiles {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
         let what = self.recursive.to_string();
-        Ok(Checked::from(gate.look(subject, "List", directory, what, |directory| List {
+        Ok(Checked::from(gate.look(call_context, "List", directory, what, |directory| List {
             directory,
             recursive: self.recursive,
         })?))

@@ -25,8 +25,8 @@ struct Expand {
 
 impl Tool for RequestScopeExpansion {
     /// More scope is always the user's to give.
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        let Some(binding) = subject.intent else {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let Some(binding) = call_context.intent else {
             return Err(refuse_intent(
                 &IntentRefusal::NoActive(" Call select_active_intent first.".to_owned()),
                 None,

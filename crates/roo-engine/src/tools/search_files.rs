@@ -47,10 +47,10 @@ struct Search {
 }
 
 impl Tool for SearchFiles {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
         let what = format!("{} {:?}", self.regex, self.file_pattern);
-        Ok(Checked::from(gate.look(subject, "Search", directory, what, |directory| Search {
+        Ok(Checked::from(gate.look(call_context, "Search", directory, what, |directory| Search {
             directory,
             regex: self.regex,
             file_pattern: self.file_pattern,

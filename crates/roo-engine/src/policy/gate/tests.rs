@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::customization::Setup as CustomizationSetup;
-use crate::hooks::{HookContext as UserScene, HookSandbox, PermissionMode, UserHooks};
+use crate::hooks::{HookContext, HookSandbox, PermissionMode, UserHooks};
 use crate::policy::Native;
 use crate::server_tools::NoServerTools;
 use crate::tools::skill::Load;
@@ -140,7 +140,7 @@ impl Fixture {
         let cancel = CancellationToken::new();
         let here = UserHookContext {
             hooks: &self.hooks,
-            scene: UserScene {
+            hook_context: HookContext {
                 session: "r1",
                 agent: None,
                 transcript: None,
@@ -152,7 +152,7 @@ impl Fixture {
             ends: name == "attempt_completion",
             continuations: self.continuations,
         };
-        let subject = ToolCallContext {
+        let call_context = ToolCallContext {
             mode,
             modes: &modes,
             profile: self.profile,
@@ -167,7 +167,7 @@ impl Fixture {
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),
             offers: Offers::default(),
         };
-        self.gate.judge(&call, subject).await
+        self.gate.judge(&call, call_context).await
     }
 
     /// The verdict and its rule, and why.

@@ -168,7 +168,7 @@ impl Lines {
 
     fn judge(&self, rules: &Execute, line: &str, is_concealed: bool) -> CommandVerdict {
         let modes = Modes::built_in();
-        let subject = ToolCallContext {
+        let call_context = ToolCallContext {
             mode: modes.find("code").unwrap(),
             modes: &modes,
             profile: None,
@@ -186,10 +186,15 @@ impl Lines {
         let policy_context = &self.fixture.gate.policy_context;
         let directory = policy_context.workspace.resolve(".", Purpose::Directory).unwrap();
         let search = OsString::from(&self.search);
-        let place =
-            CommandPlace::new(policy_context, subject, &directory, search, Arc::new(PlaceFinder::new(false)))
-                .concealed(is_concealed)
-                .with(Arc::clone(self.fixture.gate.repositories()));
+        let place = CommandPlace::new(
+            policy_context,
+            call_context,
+            &directory,
+            search,
+            Arc::new(PlaceFinder::new(false)),
+        )
+        .concealed(is_concealed)
+        .with(Arc::clone(self.fixture.gate.repositories()));
         command::judge(rules, line, &place)
     }
 
