@@ -1,4 +1,4 @@
-//! `roo-lsp setup`: from nothing to a model that answers, in four questions.
+//! `roo-lsp setup`: setup of a model that answers, by four questions.
 //!
 //! The key and the profile are written at the end, after a request has worked.
 

@@ -35,7 +35,7 @@ pub struct ModelItem {
     /// Number of tokens that an answer may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Prices.
+    /// Prices, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_per_million: Option<ModelPrice>,
     /// True if it sees images.

@@ -523,8 +523,8 @@ impl Bounds {
         self.found.get_or_init(|| Sandbox::find(self.helper.clone())).await
     }
 
-    /// Checks that the sandbox which the settings want is there for these workspace folders; none where they want no
-    /// sandbox.
+    /// Checks that the sandbox which the settings want is there for these workspace folders; returns none where they
+    /// want no sandbox.
     ///
     /// # Errors
     /// [`ExecError::NoSandbox`]: then no command runs.

@@ -19,7 +19,7 @@ use roo_workspace::{Location, Purpose, Resolved};
 
 /// Directories of programs and libraries, which hold nothing of a user's.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"];
-/// Directories of which a sandboxed command finds private ones.
+/// Directories that are private to a sandboxed command.
 const PRIVATE: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
 /// Devices without content of anybody's.
 const DEVICES: &[&str] = &[

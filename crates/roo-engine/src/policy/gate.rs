@@ -185,10 +185,10 @@ pub enum PolicyDecision {
         title: String,
         /// Object of the call: a diff, a command line, a path.
         subject: String,
-        /// What the user could always allow or refuse; none where each case needs a look.
+        /// Subject of a standing rule that the user can be offered; none where each case needs a look.
         rule_subject: Option<RuleSubject>,
-        /// What the user could always allow instead: a preset of rules that would allow it, or access for such commands
-        /// alone.
+        /// Subject of a broader or narrower standing rule: a preset of rules that would allow it, or access for such
+        /// commands alone.
         alternative: Option<RuleSubject>,
     },
     /// It may not run.
@@ -317,9 +317,9 @@ pub(crate) struct CallAssessment {
     pub(crate) undecided: Option<Reason>,
     /// The rule by which policy allows it.
     pub(crate) allowed_by: Option<String>,
-    /// What the user could always allow or refuse.
+    /// Subject of a standing rule that the user can be offered.
     pub(crate) standing: Option<RuleSubject>,
-    /// What the user could always allow instead.
+    /// Subject of a broader or narrower standing rule.
     pub(crate) alternative: Option<RuleSubject>,
     pub(crate) plan: Plan,
 }

@@ -30,7 +30,7 @@ pub struct Recorder {
     ledger: OnceLock<Ledger>,
     forms: Forms,
     reserve: Reserve,
-    /// Records that could not be written yet. Nothing is changed before it is.
+    /// Records that could not be written yet. Nothing is changed before they are.
     pending: Mutex<Vec<Draft>>,
     /// Reason why it could not be written.
     problem: Mutex<Option<LedgerError>>,

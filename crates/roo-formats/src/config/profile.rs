@@ -39,8 +39,7 @@ pub struct Profile {
     /// Further HTTP headers; they win over our own.
     #[serde(default)]
     pub headers: Headers,
-    /// Protocol in which the model is asked to call tools. When left out, native, unless the catalogue says that the
-    /// model can't.
+    /// Protocol in which the model is asked to call tools. When left out, native unless the catalogue rules it out.
     #[serde(default)]
     pub tool_protocol: Option<ToolProtocol>,
     /// Tools that this model gets besides, where its mode has their group: `apply_patch`. When left out, the
@@ -67,7 +66,7 @@ pub struct Profile {
     /// endpoint; otherwise costs count as unknown.
     #[serde(default)]
     pub price_per_million: Option<Price>,
-    /// Times for which the endpoint may be silent.
+    /// Time limits for a silent endpoint.
     #[serde(default)]
     pub timeouts: Timeouts,
     /// The script of the `scripted` provider.
@@ -188,7 +187,7 @@ impl ToolChoice {
     }
 }
 
-/// Amounts of thinking of a model.
+/// Levels of a model's thinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reasoning {
@@ -256,7 +255,7 @@ impl Price {
     }
 }
 
-/// Times for which an endpoint may be silent, in seconds.
+/// Time limits for a silent endpoint, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {
