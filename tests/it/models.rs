@@ -214,7 +214,7 @@ fn a_key_is_stored_once_the_endpoint_has_taken_it_and_used_from_then_on() {
 #[test]
 fn what_is_no_key_is_not_stored() {
     let project = Project::new(&[]);
-    assert_fails(&answering(&project, &["login", "anthropic", "--offline"], "two words\n"), "no key");
+    assert_fails(&answering(&project, &["login", "anthropic", "--offline"], "two words\n"), "not a key");
     assert_fails(&answering(&project, &["login", "anthropic", "--offline"], ""), "the input ended");
     assert_fails(&answering(&project, &["login", "ollama"], ""), "ollama needs no key");
     let stored = answering(&project, &["login", "anthropic", "--offline"], &format!("{KEY}\n"));

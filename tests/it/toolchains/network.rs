@@ -37,7 +37,7 @@ fn only_hosts_that_the_user_names_are_reached() {
         format!("curl -sS --max-time 20 http://127.0.0.1:{port}/hello; curl -sS http://other.example/");
     let told = workshop.agent(&line);
     assert!(!told.contains("hello from"), "what listens on this machine is out of reach: {told}");
-    assert!(told.contains("other.example:80 can't be reached: no rule names this host"), "{told}");
+    assert!(told.contains("other.example:80 can't be reached: no rule matches this host"), "{told}");
     settings(&workshop, &format!("sandbox: {{network: [cargo, '127.0.0.1:{port}']}}\n"));
     let told = workshop.agent(&line);
     assert!(told.contains("hello from the machine"), "{told}");

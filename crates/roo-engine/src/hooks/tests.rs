@@ -327,7 +327,7 @@ async fn a_rewrite_becomes_our_parameters() {
     let hooks = place.hooks(EventName::PreToolUse, &[("Bash", update(json!({ "command": 1 })))]);
     let refused = judged(&place, &hooks, &call).await;
     assert_eq!((refused.outcome.verdict, refused.params), (Some(Verdict::Ask), None));
-    assert!(refused.outcome.reason().contains("`updatedInput.command` must be a text"));
+    assert!(refused.outcome.reason().contains("`updatedInput.command` must be a string"));
     // Two that contradict each other do, too.
     let (a, b) = (update(json!({ "command": "a" })), update(json!({ "command": "b" })));
     let hooks = place.hooks(EventName::PreToolUse, &[("Bash", a), ("Bash", b)]);

@@ -64,7 +64,7 @@ mod tests {
     fn the_instructions_are_about_what_was_asked_for() {
         assert!(instructions(InstructedTask::CreateMode).contains("customModes:"));
         let server = instructions(InstructedTask::CreateMcpServer);
-        for part in ["standard output", "`tools/list`", "for the user"] {
+        for part in ["standard output", "`tools/list`", "up to the user"] {
             assert!(server.contains(part), "{part}");
         }
     }

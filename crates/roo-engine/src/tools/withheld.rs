@@ -746,9 +746,9 @@ mod tests {
         let found =
             case.explain("error: Read-only file system (os error 30)", &refused, &SandboxAccess::default());
         assert!(
-            found
-                .text
-                .contains("\n- ~/.cargo/registry/cache can't be written (setting sandbox.writable)\nThat"),
+            found.text.contains(
+                "\n- ~/.cargo/registry/cache can't be written (setting sandbox.writable)\nOnly the user"
+            ),
             "{}",
             found.text
         );

@@ -6,8 +6,8 @@
 //! turns:
 //!   - mode: code                   # only in this mode; in any when left out
 //!     when:                        # only if all of this holds for what came since the last answer
-//!       contains: "not ok 2"       # a text or a list of texts that all occur
-//!       notContains: "Bail out"    # a text or a list of texts that don't occur
+//!       contains: "not ok 2"       # a string or a list of strings that all occur
+//!       notContains: "Bail out"    # a string or a list of strings that don't occur
 //!       status: failed             # ok: all results; failed, denied, …: at least one
 //!     thinking: "The bound is off by one."
 //!     text: "I'll look at the bound."
@@ -613,7 +613,7 @@ turns:
         for (yaml, words) in [
             ("turns:\n  - text: a\n  - calls:\n      - tool: fly\n", ["no tool named 'fly'", "line 4"]),
             ("turns:\n  - text: a\n    fial: cut\n", ["fial", "line 3"]),
-            ("turns:\n  - when: { contains: { a: 1 } }\n", ["a text or a list of texts", "line 2"]),
+            ("turns:\n  - when: { contains: { a: 1 } }\n", ["a string or a list of strings", "line 2"]),
             ("turns:\n  - text: [\n", ["test.yaml", "line"]),
         ] {
             let error = Script::parse("test.yaml", yaml).unwrap_err();
