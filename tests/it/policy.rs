@@ -297,7 +297,7 @@ fn no_command_runs_whose_changes_nobody_keeps_track_of() {
     let output = project.run(&["tool", "execute_command", "--allow", "--params", &touch("second")]);
     let told =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && told.contains("can't be kept track of"), "{told}");
+    assert!(!output.status.success() && told.contains("can't be tracked"), "{told}");
     assert!(project.folder().join("first").exists() && !project.folder().join("second").exists());
 }
 

@@ -243,7 +243,7 @@ impl Engine {
     pub fn new(setup: Setup) -> Self {
         let Setup { settings, workspace, customization, directory, directories, helper, clock, server_tools } =
             setup;
-        let reserve = Reserve::of(&directories.state);
+        let reserve = Reserve::new(&directories.state);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
         let recorder = Arc::new(Recorder::new(
             directory.path().to_owned(),
