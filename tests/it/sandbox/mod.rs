@@ -110,7 +110,7 @@ impl Fixture {
     /// A test of this full name once more, as a server that prints what its command prints.
     fn server(&self, test: &str) -> std::process::Command {
         let mut server = std::process::Command::new(std::env::current_exe().unwrap());
-        server.args(["--exact", test, "--nocapture"]).env(TEST_ROOT, &self.root);
+        server.args(["--exact", test, "--nocapture", "--include-ignored"]).env(TEST_ROOT, &self.root);
         server.stdout(std::process::Stdio::piped());
         server
     }
