@@ -253,7 +253,7 @@ fn gate() -> Option<(Gate, TempDir)> {
         folder.join("state"),
         None,
         Arc::clone(&orchestration),
-        Reserve::of(&folder.join("state")),
+        Reserve::new(&folder.join("state")),
     ));
     let server_tools = Arc::new(roo_engine::server_tools::NoServerTools);
     let grounds = PolicyContext {

@@ -534,7 +534,7 @@ pub(super) enum PolicyFormat {
 /// Subcommands of `trace`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum TraceCommand {
-    /// Say whether someone changed the trace; fails when it is not whole
+    /// Say whether someone changed the trace; fails when it is not intact
     Verify {
         /// A copy to compare with the original; the one in the workspace when left out.
         file: Option<PathBuf>,

@@ -42,7 +42,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
             if file.exists() {
                 report.good("settings", &file.display().to_string());
             } else {
-                report.note("settings", &format!("{} is not there; the defaults hold", file.display()));
+                report.note("settings", &format!("{} does not exist; the defaults apply", file.display()));
             }
             for warning in &warnings {
                 report.note("settings", &warning.to_string());
@@ -59,25 +59,25 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
     check_intents(&context, &mut report)?;
     check_trace(context.state().path(), &mut report);
     let bounds = context.bounds();
-    let moved = bounds.kept_back();
-    match std::fs::read_dir(&moved).into_iter().flatten().count() {
+    let withheld = bounds.withheld_changes();
+    match std::fs::read_dir(&withheld).into_iter().flatten().count() {
         0 => {}
         count => report.note(
-            "kept back",
+            "withheld",
             &format!(
                 "{count} in {}: what commands wrote and were not to change, or what could not be brought to the \
                  workspace; each is removed after 30 days",
-                moved.display()
+                withheld.display()
             ),
         ),
     }
-    for journal in half_done(context.state().path()) {
+    for journal in unfinished_journals(context.state().path()) {
         let text = format!(
             "{} lists files of one change that could not be completed; what is missing is beside them, as \
              .roo-lsp-*.tmp. Delete the list when they are as you want them",
             journal.display()
         );
-        report.note("half done", &text);
+        report.note("unfinished", &text);
     }
     report.check("shell", known_shell());
     let folders = std::slice::from_ref(&context.folder);
@@ -143,7 +143,7 @@ fn known_shell() -> Result<String, String> {
 }
 
 /// The journals of changes of several files that could be brought to neither side.
-fn half_done(state: &Path) -> Vec<PathBuf> {
+fn unfinished_journals(state: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_stopped =
         |path: &PathBuf| path.extension().is_some_and(|kind| kind.to_string_lossy().starts_with("stopped-"));
@@ -152,7 +152,7 @@ fn half_done(state: &Path) -> Vec<PathBuf> {
     journals
 }
 
-/// Whether the state directory can be made and written.
+/// Checks that the state directory can be made and written.
 fn writable(path: &Path) -> Result<String, String> {
     let probe = path.join(".doctor");
     let outcome = std::fs::create_dir_all(path)
@@ -164,7 +164,7 @@ fn writable(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Whether agents can write there.
+/// Checks that agents can write there.
 fn check_workspace(folder: &Path, directories: &Directories, report: &mut Report) {
     if let Some(what) = directories.too_wide(folder) {
         return report
@@ -179,14 +179,14 @@ fn check_workspace(folder: &Path, directories: &Directories, report: &mut Report
     }
 }
 
-/// Whether the file of intents can be read; while it can't, agents change nothing.
+/// Checks that the file of intents can be read; while it can't, agents change nothing.
 fn check_intents(context: &SessionContext, report: &mut Report) -> Result<(), CliError> {
     match Orchestration::new(context.workspace()?, context.state().path()).intents() {
         Intents::Absent => {}
         Intents::Broken(problem) => {
             report.bad(
                 "intents",
-                &format!("{INTENTS_FILE}: {problem}; until it is mended agents change nothing"),
+                &format!("{INTENTS_FILE}: {problem}; until it is fixed, agents change nothing"),
             );
         }
         Intents::Present { file, .. } => report.good("intents", &file.intents.len().to_string()),
@@ -194,32 +194,32 @@ fn check_intents(context: &SessionContext, report: &mut Report) -> Result<(), Cl
     Ok(())
 }
 
-/// Whether the trace is whole, where that is soon found out.
+/// Checks that the trace is intact, where that takes little time.
 fn check_trace(state: &Path, report: &mut Report) {
     let files = std::fs::read_dir(state.join("trace")).into_iter().flatten().flatten();
     let size: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
     if size > LARGEST_TRACE {
-        let text = format!("{} MiB; roo-lsp trace verify checks whether it is whole", size >> 20);
+        let text = format!("{} MiB; roo-lsp trace verify checks whether it is intact", size >> 20);
         return report.note("trace", &text);
     }
     match verify(state, None) {
         Err(error) => report.bad("trace", &format!("it can't be read: {error}")),
         Ok(checked) => match checked.original.finding {
             Some(finding) => {
-                let text = format!("it is not whole: {finding}; see roo-lsp trace verify");
+                let text = format!("it is not intact: {finding}; see roo-lsp trace verify");
                 report.bad("trace", &text);
             }
             None if checked.chain.is_none() => {}
-            None => report.good("trace", &format!("{} records, whole", checked.original.records)),
+            None => report.good("trace", &format!("{} records, intact", checked.original.records)),
         },
     }
 }
 
-/// Whether what the settings name is there, and can be used as far as that shows without a request.
+/// Checks that what the settings name is there, and can be used as far as that shows without a request.
 fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     report.check("mode", known_mode(modes, &settings.mode));
     if settings.profiles.is_empty() {
-        report.note("profiles", "none; a task needs one: run roo-lsp setup");
+        report.check("profiles", Err("none, so no task can begin; run roo-lsp setup".to_owned()));
     } else {
         report.check("default profile", known_profile(settings, &settings.profile));
     }
@@ -251,7 +251,7 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     );
 }
 
-/// Whether the models that tasks would use answer.
+/// Checks that the models that tasks would use answer.
 async fn check_models(settings: &Settings, report: &mut Report) {
     let modes = settings.modes.values().filter_map(|mode| mode.profile.as_ref());
     let used: BTreeSet<&String> = modes.chain([&settings.profile]).collect();
@@ -269,7 +269,7 @@ async fn check_models(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// Whether the files that steer agents are as they should be, and what is left out without trust.
+/// Checks the files that steer agents, and reports what is left out without trust.
 fn check_customization(customization: &Customization, report: &mut Report) {
     report.good("modes", &customization.modes().iter().count().to_string());
     for problem in customization.problems() {
@@ -278,7 +278,7 @@ fn check_customization(customization: &Customization, report: &mut Report) {
             GLOBAL_MCP => "MCP servers",
             "trust.json" => "trust",
             name if name.contains("modes") => "modes",
-            _ => "what steers agents",
+            _ => "files that steer agents",
         };
         match problem.severity {
             Severity::Error => report.bad(what, &problem.to_string()),

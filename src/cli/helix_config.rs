@@ -172,7 +172,7 @@ fn languages(wanted: &[String], own: &Chosen) -> Result<String, String> {
     names.sort_unstable();
     names.dedup();
     let mut text = format!(
-        "# What `roo-lsp helix-config` prints belongs into languages.toml beside Helix's config.toml.\n\n\
+        "# What `roo-lsp helix-config` prints belongs in languages.toml beside Helix's config.toml.\n\n\
          [language-server.{SERVER}]\ncommand = \"{SERVER}\"\nargs = [\"serve\"]\n"
     );
     for name in names {
@@ -214,7 +214,7 @@ mod tests {
     fn a_language_keeps_its_servers() {
         let text = languages(&names(&["python", "sql"]), &Chosen::new()).unwrap();
         insta::assert_snapshot!(text, @r#"
-        # What `roo-lsp helix-config` prints belongs into languages.toml beside Helix's config.toml.
+        # What `roo-lsp helix-config` prints belongs in languages.toml beside Helix's config.toml.
 
         [language-server.roo-lsp]
         command = "roo-lsp"

@@ -276,7 +276,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
     let cancel = CancellationToken::new();
     let judge = context.judge(context.settings(None)?, context.bounds())?;
     let sandbox = judge.hook_sandbox(&hooks).await;
-    let scene = HookContext {
+    let hook_context = HookContext {
         session: "try-out",
         agent: None,
         transcript: None,
@@ -287,7 +287,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
     };
     let mut signals = Signals::listen()?;
     let outcome = tokio::select! {
-        outcome = hooks.try_out(event, given, &scene) => outcome,
+        outcome = hooks.try_out(event, given, &hook_context) => outcome,
         // The hooks end with what waits for them.
         signal = signals.next() => {
             return Ok(match signal {

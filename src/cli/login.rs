@@ -37,12 +37,12 @@ pub(super) fn login(arguments: &Login) -> Result<Ending, CliError> {
         })?;
     }
     store.store(&profile, &key).map_err(|error| CliError::Other(error.to_string()))?;
-    let tested = if arguments.offline { "not tested" } else { "the endpoint takes it" };
+    let tested = if arguments.offline { "not tested" } else { "the endpoint accepts it" };
     let file = store.file(&profile);
     writeln!(terminal::stdout(), "key of {name}: {tested}; stored in {}", file.display())?;
     let set = |variable: &&str| environment(variable).is_some_and(|value| !value.trim().is_empty());
     if let Some(variable) = variable.filter(|_| profile.base_url.is_none()).filter(set) {
-        writeln!(terminal::stderr(), "roo-lsp: {variable} is set, and goes before the stored key")?;
+        writeln!(terminal::stderr(), "roo-lsp: {variable} is set and takes precedence over the stored key")?;
     }
     Ok(Ending::Done)
 }
@@ -58,7 +58,7 @@ pub(super) fn store() -> Result<KeyStore, CliError> {
     Ok(KeyStore::new(&directories.map_err(super::SessionError::from)?))
 }
 
-/// Whether an endpoint takes a key.
+/// Checks that an endpoint takes a key.
 pub(super) async fn test(profile: &Profile, key: &str) -> Result<(), ModelError> {
     let (profile, environment) = with_key(profile, Some(key));
     providers::check_key(&profile, &environment).await

@@ -42,7 +42,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
     let tools = ToolSources { choice: &choice, server_tools: &[] };
     let composed =
-        Instructions::of(mode, &modes, protocol, tools, &customization, governed, &workspace).system;
+        Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);

@@ -115,7 +115,7 @@ fn check(
     match (settings.profiles.get(profile.unwrap_or(default)), profile) {
         (Some(profile), _) => check_profile(profile).map_err(|error| CliError::Other(error.to_string())),
         (None, Some(name)) => Err(CliError::Usage(format!(
-            "there is no model profile '{name}'; define profiles.{name} in config.yaml"
+            "there is no model profile '{name}'; run `roo-lsp setup`, or define profiles.{name} in config.yaml"
         ))),
         // The engine says so, before the task comes to be.
         (None, None) => Ok(()),

@@ -172,7 +172,7 @@ impl SessionContext {
             self.state().path().to_owned(),
             Some(self.folder.clone()),
             Arc::clone(&orchestration),
-            Reserve::of(&self.directories.state),
+            Reserve::new(&self.directories.state),
         ));
         let (settings, bounds, clock) = (Arc::new(settings), Arc::new(bounds), SystemClock);
         let gate = Gate::new(PolicyContext {

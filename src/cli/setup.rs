@@ -1,4 +1,4 @@
-//! `roo-lsp setup`: from nothing to a model that answers, in four questions.
+//! `roo-lsp setup`: setup of a model that answers, by four questions.
 //!
 //! The key and the profile are written at the end, after a request has worked.
 
@@ -22,11 +22,11 @@ use roo_formats::config::{Profile, Provider, Settings, WireFormat};
 use roo_model::providers::{self, ModelErrorKind, Probe};
 use roo_protocol::model::ModelItem;
 
-/// How long a server on this machine may take to say that it is there.
+/// Time that a server on this machine may take to say that it is there.
 const LOCAL_ANSWER: Duration = Duration::from_secs(2);
-/// How many models are shown at once.
+/// Number of models that are shown at once.
 const SHOWN: usize = 20;
-/// How often a key or a model may be wrong.
+/// Number of times that a key or a model may be wrong.
 const TRIES: usize = 5;
 
 /// Asks for provider, key and model, tries them, and writes them down.
@@ -157,7 +157,7 @@ fn ask_key(dialogue: &Dialogue, profile: &Profile) -> Result<Option<String>, Cli
             Err(error) => return Err(CliError::Other(error.to_string())),
         }
     }
-    Err(CliError::Other("no key that the endpoint takes; nothing was written".to_owned()))
+    Err(CliError::Other("the endpoint accepted no key; nothing was written".to_owned()))
 }
 
 /// A model of the endpoint's list that answers.
@@ -182,7 +182,7 @@ fn choose_model(
             Err(error) => dialogue.tell(error)?,
         }
     }
-    Err(CliError::Other("no model that answers; nothing was written".to_owned()))
+    Err(CliError::Other("no model answered; nothing was written".to_owned()))
 }
 
 fn ask_model(dialogue: &Dialogue, offered: &[ModelItem]) -> Result<String, CliError> {
@@ -211,7 +211,7 @@ fn ask_model(dialogue: &Dialogue, offered: &[ModelItem]) -> Result<String, CliEr
     }
 }
 
-/// What a short request says of a model.
+/// Returns the line about a model that answered a short request.
 pub(super) fn worked(model: &str, probe: &Probe) -> String {
     let cost = match probe.usage.cost_usd {
         0.0 => String::new(),

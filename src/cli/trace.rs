@@ -1,4 +1,4 @@
-//! `roo-lsp trace`: whether the record of what agents did is whole, and what is in it.
+//! `roo-lsp trace`: verification of the record of what agents did, and its content.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
@@ -100,7 +100,7 @@ fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
         out.write_all(line_of_json(report)?.as_bytes())?;
         return Ok(if report.is_whole() { Ending::Done } else { Ending::Failed });
     }
-    let whole = |checked: &Checked| if checked.finding.is_none() { "whole" } else { "not whole" };
+    let verdict = |checked: &Checked| if checked.finding.is_none() { "intact" } else { "not intact" };
     let (original, copy) = (&report.original, report.copy.as_ref());
     match &report.chain {
         None => writeln!(out, "no agent has done anything in this workspace yet: there is no trace")?,
@@ -113,12 +113,12 @@ fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
             writeln!(
                 out,
                 "the original in {path}: {records} records and {heads} signed heads checked, {}",
-                whole(original)
+                verdict(original)
             )?;
         }
     }
     if let Some(copy) = copy {
-        writeln!(out, "the copy {}: {} records checked, {}", shown(&copy.path), copy.records, whole(copy))?;
+        writeln!(out, "the copy {}: {} records checked, {}", shown(&copy.path), copy.records, verdict(copy))?;
     }
     if let Some(finding) = &original.finding {
         return Err(CliError::Other(format!("the trace is not intact: {finding}")));

@@ -28,15 +28,15 @@ impl Configured {
     /// The settings of the file and of the client's options. A layer that is wrong is left out as a
     /// whole, and the rest counts. Reads the disk.
     pub(super) fn load(file: &Path, options: &Value) -> Self {
-        Self::of([Layer::read(file), Layer::from_initialization_options(options)])
+        Self::from_layers([Layer::read(file), Layer::from_initialization_options(options)])
     }
 
     /// The settings of the file alone, if it held this text.
     pub(super) fn of_text(file: &Path, text: &str) -> Self {
-        Self::of([Layer::from_yaml(file, text)])
+        Self::from_layers([Layer::from_yaml(file, text)])
     }
 
-    fn of(layers: impl IntoIterator<Item = Result<Option<Layer>, Problem>>) -> Self {
+    fn from_layers(layers: impl IntoIterator<Item = Result<Option<Layer>, Problem>>) -> Self {
         let mut configured = Self { settings: Settings::default(), errors: vec![], warnings: vec![] };
         let mut used: Vec<Layer> = Vec::new();
         for layer in layers {

@@ -59,7 +59,7 @@ impl Asker {
 }
 
 impl UserPrompt {
-    fn of(event: &EventParams, branch: Option<String>) -> Option<Self> {
+    fn from_event(event: &EventParams, branch: Option<String>) -> Option<Self> {
         let asker = Asker { root: event.root_id.clone(), branch };
         match event.event.clone() {
             Event::ApprovalRequested { approval } => Some(Self::Approval(asker, approval)),
@@ -232,7 +232,7 @@ impl Delivery {
                 }
             }
             Event::ServerDegraded { reason } => self.session.tell(MessageType::WARNING, reason).await,
-            _ => self.waiting.extend(UserPrompt::of(event, branch)),
+            _ => self.waiting.extend(UserPrompt::from_event(event, branch)),
         }
     }
 

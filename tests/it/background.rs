@@ -63,6 +63,7 @@ fn log(home: &Home, task: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_server_is_sent_to_the_background_read_and_stopped() {
     let script = r#"
 turns:

@@ -544,7 +544,11 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, text) = report("");
-    assert!(code == Some(0) && !text.contains("is not there"), "{text}");
+    assert!(!text.contains("is not there"), "{text}");
+    assert!(
+        code == Some(1) && text.contains("FAIL profiles: none, so no task can begin; run roo-lsp setup"),
+        "{text}"
+    );
     let good = format!("profiles: {{ default: {{ provider: scripted, script: {} }} }}\n", script.display());
     let (code, text) = report(&format!("{good}limts: {{}}\n"));
     assert!(

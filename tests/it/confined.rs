@@ -293,6 +293,7 @@ fn what_a_folder_brings_after_the_question_is_not_trusted_by_the_answer() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn what_a_question_cannot_name_is_not_offered_with_it() {
     let project = untrusted("");
     for mode in ["one", "two", "three", "four", "five", "six", "seven", "eight"] {
@@ -488,6 +489,7 @@ turns:
 "#;
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_key_to_sign_with_is_offered_when_a_commit_comes_again_and_then_signs() {
     let home = Home::playing(SIGNS);
     home.configure(&format!("mode: code\n{CONFINED}\n"));
@@ -538,6 +540,7 @@ turns:
 "#;
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_socket_of_another_program_is_offered_when_the_same_call_comes_again() {
     let home = Home::playing(CONNECTS);
     home.configure(&format!("mode: code\n{CONFINED}\n"));

@@ -470,7 +470,7 @@ fn a_file_that_somebody_changed_after_a_kill_stops_the_recovery_and_is_told() {
         assert_eq!(project.read("count.txt"), "somebody's\n", "killed after step {steps}");
         let doctor = String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
         let log = fs::read_to_string(&project.logs()[0]).unwrap();
-        if doctor.contains("half done") {
+        if doctor.contains("unfinished") {
             stopped += 1;
             assert!(log.contains("count.txt hold neither"), "killed after step {steps}");
         }

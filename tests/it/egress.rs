@@ -168,6 +168,7 @@ async fn serve_files(directory: PathBuf, requests: Arc<Mutex<Vec<String>>>) -> u
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn curl_reaches_a_host_that_a_rule_names_by_each_protocol() {
     let fixture = Fixture::naming("files.test").await;
     let large: Vec<u8> = (0..4_000_000_u32).map(|number| (number / 7 % 251) as u8).collect();
@@ -188,6 +189,7 @@ async fn curl_reaches_a_host_that_a_rule_names_by_each_protocol() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn curl_is_told_which_host_the_sandbox_refused() {
     let fixture = Fixture::naming("files.test").await;
     fixture.put("files/a", "content");
@@ -223,6 +225,7 @@ async fn curl_is_told_which_host_the_sandbox_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn what_is_on_the_commands_own_loopback_does_not_go_by_the_proxy() {
     let fixture = Fixture::naming("files.test").await;
     fixture.put("files/a", "content");
@@ -252,6 +255,7 @@ for options in ['--noproxy', '*', 'http://127.0.0.1'], ['http://files.test'], ['
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_command_without_a_network_reaches_hosts_by_a_listener_in_its_namespace() {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let child = Command::new("unshare")
@@ -296,6 +300,7 @@ async fn git_clones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn pip_installs() {
     let fixture = Fixture::naming("pypi.test").await;
     fixture.run("python3", &["-m", "venv", "venv"]).await;
@@ -322,6 +327,7 @@ async fn pip_installs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn npm_installs() {
     let fixture = Fixture::naming("npm.test").await;
     fixture.put(

@@ -48,6 +48,7 @@ fn rules(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_host_that_the_proxy_refused_is_granted_by_its_name() {
     let line = "curl -sS --max-time 20 http://other.example/";
     let (_home, mut client) = begin(&calling(&[line; 3]), CONFINED, Options::typed());
@@ -69,6 +70,7 @@ fn a_host_that_the_proxy_refused_is_granted_by_its_name() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_host_that_is_granted_leaves_a_server_of_the_request_within_reach() {
     const SERVE: &str = "python3 -u -m http.server 8123 --bind 127.0.0.1";
     let fetch = "curl -sS --max-time 20 http://127.0.0.1:8123/hello.txt";

@@ -12,6 +12,7 @@ mod crash;
 mod delegation;
 mod dependencies;
 mod documentation;
+mod earlier_versions;
 mod egress;
 mod engine;
 mod faults;

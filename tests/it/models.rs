@@ -195,7 +195,7 @@ fn a_key_is_stored_once_the_endpoint_has_taken_it_and_used_from_then_on() {
     assert!(!keys.exists());
 
     let right = answering(&project, &login, &format!("{KEY}\n"));
-    assert!(right.status.success() && text(&right.stdout).contains("the endpoint takes it"), "{right:?}");
+    assert!(right.status.success() && text(&right.stdout).contains("the endpoint accepts it"), "{right:?}");
     assert!(!format!("{right:?}").contains(KEY));
     let file = fs::read_dir(&keys).unwrap().next().unwrap().unwrap();
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -214,7 +214,7 @@ fn a_key_is_stored_once_the_endpoint_has_taken_it_and_used_from_then_on() {
 #[test]
 fn what_is_no_key_is_not_stored() {
     let project = Project::new(&[]);
-    assert_fails(&answering(&project, &["login", "anthropic", "--offline"], "two words\n"), "no key");
+    assert_fails(&answering(&project, &["login", "anthropic", "--offline"], "two words\n"), "not a key");
     assert_fails(&answering(&project, &["login", "anthropic", "--offline"], ""), "the input ended");
     assert_fails(&answering(&project, &["login", "ollama"], ""), "ollama needs no key");
     let stored = answering(&project, &["login", "anthropic", "--offline"], &format!("{KEY}\n"));

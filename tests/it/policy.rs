@@ -86,6 +86,7 @@ pub(crate) fn rules(project: &Project) -> StandingRules {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_question_has_one_verdict_and_an_exit_code() {
     let project = project();
     let reason = "the user's settings allow it without asking";
@@ -196,6 +197,7 @@ fn a_malformed_line_is_told_and_the_others_are_answered() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn people_get_lines() {
     let output = project().run(&["policy", "check", "--format", "text", "--command", "make all"]);
     assert_eq!(
@@ -295,7 +297,7 @@ fn no_command_runs_whose_changes_nobody_keeps_track_of() {
     let output = project.run(&["tool", "execute_command", "--allow", "--params", &touch("second")]);
     let told =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && told.contains("can't be kept track of"), "{told}");
+    assert!(!output.status.success() && told.contains("can't be tracked"), "{told}");
     assert!(project.folder().join("first").exists() && !project.folder().join("second").exists());
 }
 
@@ -336,6 +338,7 @@ fn explain_says_where_each_part_comes_from() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn standing_rules_count_are_listed_and_taken_back() {
     let project = project();
     assert_eq!(project.succeed(&["policy", "rules"]), "no standing rules\n");

@@ -1135,10 +1135,15 @@ mod plain {
         run("roo.resume", Value::Null, -32803, "no task");
         run("roo.send", json!(3), -32602, "string");
         // A misspelt field must not leave what is meant to the newest, nor to everything.
-        run("roo.approve", json!({ "approvalID": "zzz" }), -32602, "roo.approve takes no `approvalID`");
-        run("roo.deny", json!({ "id": "zzz" }), -32602, "roo.deny takes no `id`");
-        run("roo.cancel", json!({ "approvalId": "zzz" }), -32602, "roo.cancel takes no `approvalId`");
-        run("roo.trustWorkspace", json!({ "pth": ".roo/hooks.json" }), -32602, "takes no `pth`");
+        run(
+            "roo.approve",
+            json!({ "approvalID": "zzz" }),
+            -32602,
+            "roo.approve has no parameter `approvalID`",
+        );
+        run("roo.deny", json!({ "id": "zzz" }), -32602, "roo.deny has no parameter `id`");
+        run("roo.cancel", json!({ "approvalId": "zzz" }), -32602, "roo.cancel has no parameter `approvalId`");
+        run("roo.trustWorkspace", json!({ "pth": ".roo/hooks.json" }), -32602, "has no parameter `pth`");
         run("roo.noSuch", Value::Null, -32602, "no command");
         assert_eq!(client.shut_down(), 0);
     }

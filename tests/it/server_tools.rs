@@ -252,7 +252,7 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
         let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
         let mode = modes.find(mode).unwrap();
         let tools = ToolSources { choice, server_tools: tools };
-        let told = Instructions::of(mode, &modes, protocol, tools, &customization, governed, &workspace);
+        let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);
         let names: Vec<String> = told.tools.iter().map(|tool| tool.name().to_owned()).collect();
         (told.system, names)
     };

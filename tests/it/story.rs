@@ -111,18 +111,19 @@ fn a_link_that_a_command_makes_has_a_record() {
 }
 
 #[test]
-fn what_is_kept_back_is_told_to_people() {
+fn withheld_changes_are_reported_to_people() {
     let project = project(&runs("echo x > b.txt; echo '{}' > .mcp.json"));
     project.configure("mode: code\nsandbox: { level: staged }\n");
     let output = play(&project);
-    let summary = "exit code 0; 1 change was kept back";
+    let summary = "exit code 0; 1 change was withheld";
     assert!(stderr(&output).contains(summary), "{output:?}");
     let urid = project.succeed(&["tasks", "list"]).split(' ').next().unwrap().to_owned();
     let shown = project.succeed(&["tasks", "show", &urid]);
     assert!(shown.contains(&format!("✗ {summary}")), "{shown}");
     let doctor = String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
-    assert!(doctor.contains("note kept back: ") && doctor.contains("/changes/moved"), "{doctor}");
-    assert!(!Project::new(&[]).succeed(&["doctor"]).contains("kept back"));
+    assert!(doctor.contains("note withheld: ") && doctor.contains("/changes/moved"), "{doctor}");
+    let other = String::from_utf8(Project::new(&[]).run(&["doctor"]).stdout).unwrap();
+    assert!(other.contains("ok   version") && !other.contains("withheld"), "{other}");
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn the_doctor_says_what_keeps_agents_from_working() {
     let project = project(&runs("true"));
     let doctor = || String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
     assert!(play(&project).status.success());
-    assert!(doctor().contains("ok   trace: 1 records, whole"), "{}", doctor());
+    assert!(doctor().contains("ok   trace: 1 records, intact"), "{}", doctor());
     project.write(".orchestration/active_intents.yaml", "active_intents: [\n");
     fs::write(project.beside("config/roo-lsp/hooks.json"), "{").unwrap();
     let text = doctor();

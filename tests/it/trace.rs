@@ -93,8 +93,8 @@ fn assert_fails(output: &Output, sentence: &str) {
 fn a_whole_trace_is_verified_and_says_what_was_checked() {
     let project = project();
     let told = project.succeed(&["trace", "verify"]);
-    assert!(told.contains("3 records and 0 signed heads checked, whole"), "{told}");
-    assert!(told.contains("agent_trace.jsonl: 3 records checked, whole"), "{told}");
+    assert!(told.contains("3 records and 0 signed heads checked, intact"), "{told}");
+    assert!(told.contains("agent_trace.jsonl: 3 records checked, intact"), "{told}");
     let report: serde_json::Value =
         serde_json::from_str(&project.succeed(&["trace", "verify", "--json"])).unwrap();
     assert_eq!((&report["newest"], &report["original"]["finding"]), (&3.into(), &serde_json::Value::Null));
@@ -119,7 +119,7 @@ fn a_copy_that_was_changed_fails_with_the_first_wrong_record() {
     ] {
         fs::write(&file, &text).unwrap();
         assert_fails(&project.run(&["trace", "verify", file.to_str().unwrap()]), sentence);
-        // The workspace's own copy is whole all the while, then it is not either.
+        // The workspace's own copy is intact all the while, then it is not either.
         project.succeed(&["trace", "verify"]);
         fs::write(copy(&project), &text).unwrap();
         assert_fails(&project.run(&["trace", "verify"]), sentence);

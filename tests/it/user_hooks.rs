@@ -405,6 +405,7 @@ fn by_hand(project: &Project, row: &Row) -> (Option<i32>, String) {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn scripts_of_the_public_contract_run_unchanged() {
     let project = project();
     project.write("tabs.txt", "a\tb\n");
@@ -426,6 +427,7 @@ fn scripts_of_the_public_contract_run_unchanged() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn the_table_uses_all_of_the_contract() {
     let project = project();
     project.write("tabs.txt", "a\tb\n");
@@ -486,6 +488,7 @@ fn the_table_uses_all_of_the_contract() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn nothing_runs_before_it_is_trusted_and_approved() {
     let project = project();
     let command = "touch CANARY";
@@ -525,6 +528,7 @@ fn nothing_runs_before_it_is_trusted_and_approved() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn the_users_hooks_run_without_trust() {
     let project = project();
     let hooks = json!({ "hooks": { "UserPromptSubmit": [{ "hooks": [{ "type": "command", "command": "echo mine" }] }] } });
@@ -559,6 +563,7 @@ fn mistakes_are_told_with_their_places() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn hooks_of_another_program_are_taken_over() {
     let project = project();
     let settings = json!({

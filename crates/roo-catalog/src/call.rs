@@ -19,10 +19,10 @@ pub struct ToolCall {
     pub name: String,
     /// The parameters as sent. From XML-like text every value is a string.
     pub params: Map<String, Value>,
-    /// What the stream parser found wrong with the call; such a call is answered, never run.
+    /// Problem that the stream parser found in the call; such a call is answered, never run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What the server changed in the call before anything was made of it. The model reads it with the result.
+    /// Changes that the server made in the call before anything was made of it. The model reads it with the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -33,7 +33,7 @@ impl ToolCall {
         ToolId::of_call(&self.name)
     }
 
-    /// What it works on, for people; empty for a call that can't be read.
+    /// Returns the object of the call, for people; empty for a call that can't be read.
     pub fn subject(&self) -> String {
         match (parse(self), self.tool()) {
             (Ok(invocation), _) => invocation.subject(),
@@ -42,7 +42,7 @@ impl ToolCall {
         }
     }
 
-    /// How clients see it.
+    /// Returns the kind as which clients show it.
     pub fn shown(&self) -> Shown {
         match (parse(self), self.tool()) {
             (Ok(invocation), _) => invocation.shown(),
@@ -53,12 +53,12 @@ impl ToolCall {
         }
     }
 
-    /// Whether it names this tool.
+    /// Returns whether it names this tool.
     pub fn is_of(&self, tool: ToolName) -> bool {
         ToolName::parse(&self.name) == Some(tool)
     }
 
-    /// What it can do to the world; a tool that nobody knows is taken for the worst.
+    /// Returns the tool's effect class; a tool that nobody knows is taken for the worst.
     pub fn effect(&self) -> Effect {
         self.tool().map_or(Effect::Execute, |tool| tool.effect())
     }

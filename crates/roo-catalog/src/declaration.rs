@@ -1,4 +1,4 @@
-//! What each tool declares.
+//! Declarations of the tools.
 
 use std::fmt::Debug;
 
@@ -62,7 +62,7 @@ pub(crate) trait Declaration: Clone + Debug + Eq {
     }
 }
 
-/// How clients see a call, in Roo's words.
+/// Kinds of calls that clients show, in Roo's words.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shown {
     /// A command line.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// A JSON object.
 pub type Object = Map<String, Value>;
 
-/// Where a path of a call really leads; none when that can't be said.
+/// Resolver of a path of a call to the real path; none when that can't be said.
 pub type RealPath<'a> = &'a (dyn Fn(&str) -> Option<PathBuf> + Sync);
 
 /// A rewrite that can't be brought back to our parameters, in one sentence.
@@ -15,12 +15,12 @@ pub type RealPath<'a> = &'a (dyn Fn(&str) -> Option<PathBuf> + Sync);
 #[error("{0}")]
 pub struct RewriteError(pub(crate) String);
 
-/// What a view of a call needs besides the call itself.
+/// Context of a view of a call, besides the call itself.
 #[derive(Clone, Copy)]
 pub struct HookView<'a> {
-    /// Where relative paths begin.
+    /// Directory from which relative paths are meant.
     pub root: &'a Path,
-    /// Where paths lead: absolute, with links followed.
+    /// Resolver of paths: absolute, with links followed.
     pub real_path: RealPath<'a>,
     /// The parameters as the model gave them.
     pub params: &'a Object,
@@ -75,10 +75,10 @@ pub(crate) fn wrong(field: &str, expected: &str) -> RewriteError {
     RewriteError(format!("`updatedInput.{field}` must be {expected}"))
 }
 
-/// What a hook's rewrite changes of an input.
+/// Changes that a hook's rewrite makes to an input.
 #[derive(Clone, Copy)]
 pub struct Rewrite<'a> {
-    /// Where relative paths begin.
+    /// Directory from which relative paths are meant.
     pub root: &'a Path,
     /// The input as the hook got it.
     pub before: &'a Object,
@@ -87,7 +87,7 @@ pub struct Rewrite<'a> {
 }
 
 impl Rewrite<'_> {
-    /// Whether nothing changes but what is only for reading.
+    /// Returns whether nothing changes but what is only for reading.
     pub(crate) fn is_none(&self) -> bool {
         let fields = self.before.keys().chain(self.after.keys());
         !fields.filter(|name| *name != "roo").any(|name| self.differs(name))
@@ -110,7 +110,7 @@ impl Rewrite<'_> {
 
     pub(crate) fn text(&self, field: &str) -> Result<String, RewriteError> {
         let text = self.after.get(field).and_then(Value::as_str);
-        text.map(str::to_owned).ok_or_else(|| wrong(field, "a text: a rewrite has all fields"))
+        text.map(str::to_owned).ok_or_else(|| wrong(field, "a string: a rewrite has all fields"))
     }
 
     /// A path: as the model wrote it where it stays, and below the root relative to it.

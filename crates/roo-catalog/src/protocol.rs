@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a model is asked to call tools.
+/// Ways in which a model is asked to call tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolProtocol {

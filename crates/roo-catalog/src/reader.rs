@@ -6,7 +6,7 @@ use crate::tools::ToolName;
 use roo_protocol::task::TodoStatus;
 use roo_text::lines::LineRange;
 
-/// Why a call can't be understood. The text is for the model: it says what to change.
+/// Reasons why a call can't be understood. The text is for the model: it says what to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCall {
     /// No tool of that name.
@@ -19,7 +19,7 @@ pub enum InvalidCall {
     Missing {
         /// The tool.
         tool: ToolName,
-        /// What is missing.
+        /// Missing parameter.
         parameter: &'static str,
     },
     /// A parameter has a value that the tool can't use.
@@ -29,7 +29,7 @@ pub enum InvalidCall {
         tool: ToolName,
         /// The parameter.
         parameter: String,
-        /// What is wrong with it.
+        /// Problem with it.
         problem: String,
     },
     /// The stream parser could not read the call.
@@ -37,7 +37,7 @@ pub enum InvalidCall {
     Unreadable {
         /// The name as sent.
         name: String,
-        /// What is wrong.
+        /// Problem with it.
         problem: String,
     },
 }

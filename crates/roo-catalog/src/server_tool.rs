@@ -21,7 +21,7 @@ pub struct ServerTool {
     annotations: Annotations,
 }
 
-/// What a server says that a tool does. Hints for people.
+/// Statements of a server about what a tool does. Hints for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// A name for people.
@@ -70,7 +70,7 @@ impl ServerTool {
         &self.schema
     }
 
-    /// What the server says that it does.
+    /// Returns the server's statements about what it does.
     pub fn annotations(&self) -> &Annotations {
         &self.annotations
     }

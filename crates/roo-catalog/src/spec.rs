@@ -1,4 +1,4 @@
-//! What the table of tools says of each.
+//! Specification of each tool, as the table of tools holds it.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub enum Group {
     Intents,
 }
 
-/// What a tool can do to the world: the class by which policy judges it.
+/// Effects that a tool can have: the class by which policy judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Looks only. Runs again after a kill.
@@ -42,7 +42,7 @@ pub enum Effect {
     Control,
 }
 
-/// What a tool needs to be of use here.
+/// Conditions for a tool to be of use in a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Needs {
     /// Nothing.
@@ -55,7 +55,7 @@ pub enum Needs {
     ServerTools,
 }
 
-/// What a parameter holds.
+/// Types of a parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Text, kept as it is but for one newline at each end.
@@ -70,12 +70,12 @@ pub enum Kind {
     Structured(&'static Structured),
 }
 
-/// How native calls give a parameter with parts of its own.
+/// Form in which native calls give a parameter with parts of its own.
 #[derive(Debug)]
 pub struct Structured {
     /// The parameter's name there, where it differs.
     pub name: Option<&'static str>,
-    /// What models read there, where it differs.
+    /// Description that models read in native calls, where it differs.
     pub description: Option<&'static str>,
     /// Its JSON Schema.
     pub schema: fn() -> Value,
@@ -86,9 +86,9 @@ pub struct Structured {
 pub struct Parameter {
     /// Its name, as a tag or a JSON key.
     pub name: &'static str,
-    /// What it holds.
+    /// Type of its value.
     pub kind: Kind,
-    /// Whether a call without it is refused.
+    /// True if a call without it is refused.
     pub required: bool,
     /// For the model.
     pub description: &'static str,
@@ -105,16 +105,16 @@ pub struct ToolSpec {
     pub hook_names: &'static [&'static str],
     /// The group that brings it into a mode.
     pub group: Group,
-    /// What it can do to the world.
+    /// Effect that it can have.
     pub effect: Effect,
-    /// What it needs to be of use; where that lacks, no model is told of it.
+    /// Condition for it to be of use; where that isn't met, no model is told of it.
     pub needs: Needs,
-    /// Whether every mode has it, whatever its groups.
+    /// True if every mode has it, whatever its groups.
     pub is_in_every_mode: bool,
-    /// Whether only those models have it whose profile includes it.
+    /// True if only those models have it whose profile includes it.
     pub is_opt_in: bool,
-    /// Whether a task may always call it before it has bound an intent: without these it could neither bind one,
-    /// ask which one, nor end.
+    /// True if a task may always call it before it has bound an intent: without these it could neither bind one, ask
+    /// which one, nor end.
     pub precedes_intent: bool,
     /// For the model: what it does and when to use it.
     pub description: &'static str,
@@ -153,7 +153,7 @@ impl ToolSpec {
     }
 }
 
-/// Whether a parameter of this tool keeps its white space when it comes from a tag.
+/// Returns whether a parameter of this tool keeps its white space when it comes from a tag.
 pub fn is_verbatim(tool: ToolName, parameter: &str) -> bool {
     let spec = tool.spec();
     let own = |known: &Parameter| known.name == parameter && matches!(known.kind, Kind::Verbatim);

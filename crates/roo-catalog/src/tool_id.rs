@@ -31,13 +31,13 @@ pub struct ServerToolName {
 #[error("'{0}' names no tool: write the name of a built-in tool, or `server/tool`")]
 pub struct InvalidToolId(String);
 
-/// What the names of tools of servers begin with where models and hooks meet them.
+/// Prefix of the names of servers' tools, as models and hooks see them.
 const PREFIX: &str = "mcp__";
 
 /// The longest name of a function that all providers take, in bytes.
 const LONGEST: usize = 64;
 
-/// How much of a digest tells apart names that would be the same once shortened, in characters.
+/// Length of the digest that distinguishes names which would be the same once shortened, in characters.
 const TELLS_APART: usize = 8;
 
 impl ToolId {
@@ -62,7 +62,7 @@ impl ToolId {
         }
     }
 
-    /// What it can do to the world.
+    /// Returns the effect that it can have.
     pub fn effect(&self) -> Effect {
         match self {
             Self::BuiltIn(tool) => tool.spec().effect,

@@ -147,7 +147,7 @@ impl RequestLog {
         let path = directory.log();
         let disk = Arc::clone(directory.disk());
         let file = disk.open(&path, false).map_err(StoreError::io("open", &path))?;
-        let mut scan = Scan::of(&directory).map_err(StoreError::io("read", &path))?;
+        let mut scan = Scan::new(&directory).map_err(StoreError::io("read", &path))?;
         if scan.is_torn {
             let moved_to = move_tail(&directory, scan.end)?;
             file.truncate(scan.end).map_err(StoreError::io("truncate", &path))?;
@@ -434,7 +434,7 @@ struct Scan<E> {
 }
 
 impl<E: DeserializeOwned> Scan<E> {
-    fn of(directory: &RequestDirectory) -> io::Result<Self> {
+    fn new(directory: &RequestDirectory) -> io::Result<Self> {
         let mut lines = Lines::new(directory.disk().read(&directory.log(), 0)?, 0);
         let (mut records, mut damage) = (Vec::new(), Vec::new());
         let (mut last_seq, mut is_torn) = (0, false);

@@ -20,7 +20,7 @@ pub struct Reserve {
 
 impl Reserve {
     /// Of this state directory. Nothing is kept back yet.
-    pub fn of(state: &Path) -> Self {
+    pub fn new(state: &Path) -> Self {
         Self { path: state.join("reserve") }
     }
 
@@ -66,9 +66,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_kept_back_and_given_when_there_is_none() {
+    fn space_is_reserved_and_given_when_there_is_none() {
         let state = tempfile::tempdir().unwrap();
-        let reserve = Reserve::of(state.path());
+        let reserve = Reserve::new(state.path());
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert!(!reserve.relieve(&full), "there is none yet");
         reserve.fill().unwrap();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use roo_catalog::{Object, ServerTool, ServerToolName};
 
-/// Where tools of servers come from.
+/// Source of servers' tools.
 pub trait ServerTools: Debug + Send + Sync {
     /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request.
     fn list(&self) -> Vec<Arc<ServerTool>>;
@@ -51,18 +51,18 @@ impl dyn ServerTools {
     }
 }
 
-/// What a server answered.
+/// Answer of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerAnswer {
     /// For the model.
     pub text: String,
     /// Images as data URLs.
     pub images: Vec<String>,
-    /// Whether the tool says that it failed.
+    /// True if the tool says that it failed.
     pub failed: bool,
 }
 
-/// Why a server gave no answer. The text is for the model.
+/// Reasons why a server gave no answer. The text is for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerToolError {
     /// There is no such tool any more.
@@ -73,7 +73,7 @@ pub enum ServerToolError {
     Unreachable {
         /// The server.
         server: String,
-        /// Why not, without a full stop.
+        /// Reason, without a full stop.
         reason: String,
     },
     /// The server was asked and gave no answer.
@@ -81,7 +81,7 @@ pub enum ServerToolError {
     Unanswered {
         /// The server.
         server: String,
-        /// Why not, without a full stop.
+        /// Reason, without a full stop.
         reason: String,
     },
     /// The call was cancelled.

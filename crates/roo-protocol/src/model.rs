@@ -15,7 +15,7 @@ pub struct ModelListParams {
     pub provider: Option<String>,
 }
 
-/// What `roo/model/list` answers.
+/// Result of `roo/model/list`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelListResult {
@@ -29,22 +29,22 @@ pub struct ModelListResult {
 pub struct ModelItem {
     /// Its name in settings.
     pub id: String,
-    /// How many tokens a request and its answer may have together.
+    /// Number of tokens that a request and its answer may have together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// How many tokens an answer may have.
+    /// Number of tokens that an answer may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// What it costs.
+    /// Prices, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_per_million: Option<ModelPrice>,
-    /// Whether it sees images.
+    /// True if it sees images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<bool>,
-    /// Whether it can think before it answers.
+    /// True if it can think before it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<bool>,
-    /// Whether it calls tools natively.
+    /// True if it calls tools natively.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native_tools: Option<bool>,
 }

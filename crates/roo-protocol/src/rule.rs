@@ -253,3 +253,18 @@ fn shown(words: &[String]) -> String {
     };
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_earlier_versions_are_read() {
+        let rule = r#"{ "kind": "sandboxPaths", "readable": ["/home/a/.env"] }"#;
+        let access = SandboxAccess { readable: vec!["/home/a/.env".to_owned()], ..SandboxAccess::default() };
+        assert_eq!(
+            serde_json::from_str::<RuleSubject>(rule).unwrap(),
+            RuleSubject::SandboxAccess(Box::new(access))
+        );
+    }
+}

@@ -360,7 +360,7 @@ impl TreeWalk<'_> {
 
     fn read_word(&mut self, node: Node<'_>) -> Word {
         let raw = self.text(node).to_owned();
-        let value = Value::of(&raw);
+        let value = Value::from_raw(&raw);
         if let Value::Opaque(opaque) = value {
             let text = render::one_line(&raw, SHOWN);
             self.problem(Problem::Opaque { text, opaque });

@@ -64,7 +64,7 @@ impl Opaque {
 
 impl Value {
     /// The value of a whole word as it is written.
-    pub(super) fn of(raw: &str) -> Self {
+    pub(super) fn from_raw(raw: &str) -> Self {
         match first(raw) {
             Ok((length, value)) if length == raw.len() && length > 0 => value,
             // What follows the word's end is an operator, as in `<(a)`.

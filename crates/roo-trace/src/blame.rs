@@ -148,7 +148,7 @@ pub fn line(
 impl Index {
     /// An empty one; [`Index::refresh`] fills it.
     pub fn new(state_directory: &Path) -> Self {
-        let directory = TraceDirectory::of(state_directory);
+        let directory = TraceDirectory::new(state_directory);
         Self { directory, at: Position::default(), files: HashMap::new(), runs: 0 }
     }
 

@@ -26,7 +26,7 @@ pub(super) struct TraceDirectory {
 
 impl TraceDirectory {
     /// Below the state directory of a workspace.
-    pub(super) fn of(state_directory: &Path) -> Self {
+    pub(super) fn new(state_directory: &Path) -> Self {
         Self {
             path: state_directory.join("trace"),
             #[cfg(test)]

@@ -48,7 +48,7 @@ pub fn export(state_directory: &Path, folder: &Path, shape: Shape, out: &mut imp
         return out.write_all(note.render().as_bytes());
     }
     let mut written = Ok(());
-    history::lines(&TraceDirectory::of(state_directory), Position::default(), |_, line| {
+    history::lines(&TraceDirectory::new(state_directory), Position::default(), |_, line| {
         written = match shape {
             Shape::Canonical | Shape::Note => out.write_all(line).and_then(|()| out.write_all(b"\n")),
             // A line that is no record has no other shape; `verify` tells it.
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn the_flat_shape_has_its_own_names_and_reads_back() {
-        let house = LedgerFixture::new();
-        house.ledger().append(&[wrote("src/a.rs", "", "fn a() {}\n")]).unwrap();
-        let mut flat = flat(&house.records()[0]);
+        let fixture = LedgerFixture::new();
+        fixture.ledger().append(&[wrote("src/a.rs", "", "fn a() {}\n")]).unwrap();
+        let mut flat = flat(&fixture.records()[0]);
         flat["id"] = "[id]".into();
         insta::assert_json_snapshot!(flat, @r#"
         {

@@ -20,9 +20,9 @@ pub(super) struct LedgerFixture {
 
 impl LedgerFixture {
     pub(super) fn new() -> Self {
-        let house = Self { root: tempfile::tempdir().unwrap() };
-        std::fs::create_dir(house.folder()).unwrap();
-        house
+        let fixture = Self { root: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(fixture.folder()).unwrap();
+        fixture
     }
 
     pub(super) fn folder(&self) -> PathBuf {
@@ -34,7 +34,7 @@ impl LedgerFixture {
     }
 
     pub(super) fn directory(&self) -> super::disk::TraceDirectory {
-        super::disk::TraceDirectory::of(&self.state())
+        super::disk::TraceDirectory::new(&self.state())
     }
 
     pub(super) fn copy(&self) -> PathBuf {

@@ -179,7 +179,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::Io`].
     pub fn open(setup: Setup) -> Result<(Self, Vec<Damage>), LedgerError> {
-        Self::in_directory(TraceDirectory::of(&setup.state_directory), setup)
+        Self::in_directory(TraceDirectory::new(&setup.state_directory), setup)
     }
 
     pub(super) fn in_directory(

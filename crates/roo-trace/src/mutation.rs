@@ -90,7 +90,7 @@ pub(super) fn analyse(change: &FileMutation<'_>, forms: &Forms) -> Analysis {
 }
 
 fn by_syntax(change: &FileMutation<'_>, forms: &Forms) -> Option<Analysis> {
-    let (language, after) = (Language::of(change.path)?, change.after?);
+    let (language, after) = (Language::from_path(change.path)?, change.after?);
     let texts: Vec<(Language, &str)> =
         [Some(after), change.before].into_iter().flatten().map(|text| (language, text)).collect();
     let mut found = forms.of(&texts).into_iter();
@@ -104,7 +104,8 @@ fn by_syntax(change: &FileMutation<'_>, forms: &Forms) -> Option<Analysis> {
     let Some(before) = change.before else {
         return Some(analysis(MutationClass::IntentEvolution));
     };
-    let moved_to_other_language = change.old_path.is_some_and(|path| Language::of(path) != Some(language));
+    let moved_to_other_language =
+        change.old_path.is_some_and(|path| Language::from_path(path) != Some(language));
     if moved_to_other_language && !change.same {
         return Some(analysis(MutationClass::IntentEvolution));
     }
@@ -165,7 +166,7 @@ fn find_renames(old: &Source<'_>, new: &Source<'_>, form: Digest) -> Result<bool
 fn by_text(change: &FileMutation<'_>) -> MutationClass {
     let same = change.same
         || match (change.before, change.after) {
-            (Some(before), Some(after)) if Language::of(change.path) == Some(Language::Python) => {
+            (Some(before), Some(after)) if Language::from_path(change.path) == Some(Language::Python) => {
                 // What is indented how far is what is done.
                 fn lines(text: &str) -> impl Iterator<Item = &str> {
                     text.lines().map(str::trim_end).filter(|line| !line.is_empty())

@@ -38,7 +38,7 @@ pub(super) struct ComparableForm {
 
 impl ComparableForm {
     /// None for a text without a tree, or with one that is too deep.
-    fn of(language: Language, text: &str) -> Option<Self> {
+    fn from_text(language: Language, text: &str) -> Option<Self> {
         let source = Source::parse(language, text)?;
         Some(Self {
             digest: Digest::of(&source.normal_form(&HashMap::new()).ok()?.bytes),
@@ -77,7 +77,7 @@ impl Forms {
     /// milliseconds for a thousand lines.
     pub fn look_ahead<'t>(&self, texts: impl IntoIterator<Item = (&'t str, &'t str)>) {
         let texts: Vec<_> =
-            texts.into_iter().filter_map(|(path, text)| Some((Language::of(path)?, text))).collect();
+            texts.into_iter().filter_map(|(path, text)| Some((Language::from_path(path)?, text))).collect();
         self.of(&texts);
     }
 
@@ -87,7 +87,8 @@ impl Forms {
         std::thread::scope(|scope| {
             for ((language, text), slot) in texts.iter().zip(&slots) {
                 if slot.get().is_none() {
-                    let find = || _ = slot.get_or_init(|| ComparableForm::of(*language, text).map(Arc::new));
+                    let find =
+                        || _ = slot.get_or_init(|| ComparableForm::from_text(*language, text).map(Arc::new));
                     // A text whose form can't be found is compared as a text.
                     let _ = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, find);
                 }

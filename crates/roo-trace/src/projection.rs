@@ -67,7 +67,7 @@ pub(super) struct Projected {
 }
 
 impl Projected {
-    fn of(file: &File, first: u64, last: u64) -> io::Result<Self> {
+    fn from_file(file: &File, first: u64, last: u64) -> io::Result<Self> {
         let found = file.metadata()?;
         Ok(Self {
             first,
@@ -190,7 +190,7 @@ impl Projection {
         let found = self.open(&directory, TRACE_FILE, OFlags::RDWR | OFlags::APPEND)?;
         let failed = self.io("write", TRACE_FILE);
         if let (Some(known), Some(file)) = (known, &found) {
-            let same = Projected::of(file, known.first, lines.after).map_err(&failed)? == known;
+            let same = Projected::from_file(file, known.first, lines.after).map_err(&failed)? == known;
             if same && known.length + lines.bytes.len() as u64 <= self.limit {
                 let mut file = file;
                 if let Err(error) = file.write_all(lines.bytes) {
@@ -198,7 +198,7 @@ impl Projection {
                     let _ = file.set_len(known.length);
                     return Err(failed(error));
                 }
-                return Projected::of(file, known.first, lines.last).map_err(&failed);
+                return Projected::from_file(file, known.first, lines.last).map_err(&failed);
             }
         }
         if let Some(file) = found {
@@ -206,14 +206,15 @@ impl Projection {
         }
         let newest = newest(self.limit / 2).map_err(&failed)?;
         let file = self.replace(&directory, TRACE_FILE, &newest.lines)?;
-        Projected::of(&file, newest.first, lines.last).map_err(&failed)
+        Projected::from_file(&file, newest.first, lines.last).map_err(&failed)
     }
 
     /// Returns whether the copy is the one that was written last, and nobody has changed it since.
     pub(super) fn is_current(&self, known: Option<Projected>) -> bool {
         let found = known.zip(self.open_present(TRACE_FILE));
         found.is_some_and(|(known, file)| {
-            let now = Projected::of(&file, known.first, 0).map(|now| Projected { last: known.last, ..now });
+            let now =
+                Projected::from_file(&file, known.first, 0).map(|now| Projected { last: known.last, ..now });
             now.is_ok_and(|now| now == known)
         })
     }

@@ -85,7 +85,7 @@ impl Filter {
 /// # Errors
 /// When the trace can't be read.
 pub fn query(state_directory: &Path, filter: &Filter) -> io::Result<Vec<Record>> {
-    let directory = TraceDirectory::of(state_directory);
+    let directory = TraceDirectory::new(state_directory);
     let needles = filter.needles();
     let limit = filter.limit.unwrap_or(usize::MAX);
     let mut segments = directory.segments()?;
@@ -123,9 +123,9 @@ mod tests {
     use super::super::record::{Draft, Entry};
     use super::*;
 
-    fn house() -> LedgerFixture {
-        let house = LedgerFixture::new();
-        let ledger = house.ledger_with(Limits { segment: 3000, copy: 1 << 20 });
+    fn fixture() -> LedgerFixture {
+        let fixture = LedgerFixture::new();
+        let ledger = fixture.ledger_with(Limits { segment: 3000, copy: 1 << 20 });
         let other = |number: i64| {
             draft(&Entry {
                 at: entry().at + number * 1000,
@@ -140,32 +140,32 @@ mod tests {
             .map(|number| if number % 2 == 0 { other(number) } else { wrote("src/a.rs", "", "fn a() {}\n") })
             .collect();
         drafts.iter().for_each(|draft| drop(ledger.append(std::slice::from_ref(draft)).unwrap()));
-        house
+        fixture
     }
 
-    fn seqs(house: &LedgerFixture, filter: Filter) -> Vec<u64> {
-        let found = query(&house.state(), &filter).unwrap();
+    fn seqs(fixture: &LedgerFixture, filter: Filter) -> Vec<u64> {
+        let found = query(&fixture.state(), &filter).unwrap();
         found.iter().map(|record| record.own().unwrap().seq).collect()
     }
 
     #[test]
     fn filters_choose_records() {
-        let house = house();
+        let fixture = fixture();
         let text = |text: &str| Some(text.to_owned());
         let all = Filter::default;
-        assert_eq!(seqs(&house, all()), [1, 2, 3, 4, 5, 6]);
-        assert_eq!(seqs(&house, Filter { limit: Some(2), ..all() }), [5, 6]);
-        assert_eq!(seqs(&house, Filter { intent: text("INT-001"), ..all() }), [2, 4, 6]);
-        assert_eq!(seqs(&house, Filter { intent: text("INT-001"), limit: Some(2), ..all() }), [4, 6]);
-        assert_eq!(seqs(&house, Filter { mode: text("ask"), ..all() }), [1, 3, 5]);
-        assert_eq!(seqs(&house, Filter { model: text("claude-sonnet-4-5"), ..all() }), [2, 4, 6]);
-        assert_eq!(seqs(&house, Filter { path: text("src"), ..all() }), [2, 4, 6]);
-        assert_eq!(seqs(&house, Filter { path: text("sr"), ..all() }), [0; 0]);
-        assert_eq!(seqs(&house, Filter { outcome: Some(Outcome::Denied), ..all() }), [1, 3, 5]);
-        assert_eq!(seqs(&house, Filter { task: text("0198f0c2"), urid: text("2025"), ..all() }).len(), 6);
+        assert_eq!(seqs(&fixture, all()), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(seqs(&fixture, Filter { limit: Some(2), ..all() }), [5, 6]);
+        assert_eq!(seqs(&fixture, Filter { intent: text("INT-001"), ..all() }), [2, 4, 6]);
+        assert_eq!(seqs(&fixture, Filter { intent: text("INT-001"), limit: Some(2), ..all() }), [4, 6]);
+        assert_eq!(seqs(&fixture, Filter { mode: text("ask"), ..all() }), [1, 3, 5]);
+        assert_eq!(seqs(&fixture, Filter { model: text("claude-sonnet-4-5"), ..all() }), [2, 4, 6]);
+        assert_eq!(seqs(&fixture, Filter { path: text("src"), ..all() }), [2, 4, 6]);
+        assert_eq!(seqs(&fixture, Filter { path: text("sr"), ..all() }), [0; 0]);
+        assert_eq!(seqs(&fixture, Filter { outcome: Some(Outcome::Denied), ..all() }), [1, 3, 5]);
+        assert_eq!(seqs(&fixture, Filter { task: text("0198f0c2"), urid: text("2025"), ..all() }).len(), 6);
         let since = entry().at + 2000;
-        assert_eq!(seqs(&house, Filter { since: Some(since), ..all() }), [3, 5]);
-        assert_eq!(seqs(&house, Filter { until: Some(since), mode: text("ask"), ..all() }), [1]);
+        assert_eq!(seqs(&fixture, Filter { since: Some(since), ..all() }), [3, 5]);
+        assert_eq!(seqs(&fixture, Filter { until: Some(since), mode: text("ask"), ..all() }), [1]);
     }
 
     #[test]

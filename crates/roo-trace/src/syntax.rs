@@ -21,7 +21,7 @@ pub(super) enum Language {
 
 impl Language {
     /// By the name's ending.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    pub(super) fn from_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or_default();
         match name.rsplit_once('.')?.1 {
             "rs" => Some(Self::Rust),

@@ -1,7 +1,7 @@
 //! Verification of the trace: every record against its hash, its neighbours, the head and the signed heads; and a copy
 //! against the original.
 //!
-//! Of the original, which no one but the user can write, what is found is an accident or a deed with the
+//! Of the original, which no one but the user can write, what is found is an accident or was done with the
 //! user's rights. Not found is what someone does who also has the key that signs. The first wrong record is
 //! told, and what became of it; what follows it is not looked into.
 //!
@@ -141,7 +141,7 @@ pub enum Copy<'a> {
 /// # Errors
 /// When a file can't be read. A copy in the workspace that is missing is a finding.
 pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Report> {
-    let directory = TraceDirectory::of(state_directory);
+    let directory = TraceDirectory::new(state_directory);
     let path = directory.path().to_owned();
     // An append that is under way is waited for, so that head and records are of one moment.
     let (head, lengths, opened) = {

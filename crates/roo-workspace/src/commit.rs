@@ -140,7 +140,7 @@ pub(super) fn commit(
         Err(error) => return Err(error.into()),
     };
     let path = || target.display();
-    let old = match (old.map(Contents::of), expected) {
+    let old = match (old.map(Contents::from_bytes), expected) {
         (None, None) => None,
         (Some(_), None) => return Err(WriteError::Exists { path: path() }),
         (None, Some(expected)) => {

@@ -102,7 +102,7 @@ pub struct FileText {
 
 impl Contents {
     /// Classifies the bytes of a file.
-    pub(super) fn of(bytes: Vec<u8>) -> Self {
+    pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
         let digest = Digest::of(&bytes);
         if bytes.iter().take(BINARY_PROBE).any(|&byte| byte == 0) {
             return Self::Binary { bytes, digest };
@@ -120,7 +120,7 @@ impl Contents {
 
     /// Reads a file on disk, whatever an editor has.
     pub fn of_file(file: &Resolved, limit: u64) -> Result<Self, ReadError> {
-        read_disk(file, limit).map(Self::of)
+        read_disk(file, limit).map(Self::from_bytes)
     }
 
     /// The digest of the whole file.
@@ -170,7 +170,7 @@ pub(super) fn differs(path: &Path, text: &str) -> Option<bool> {
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(!text.is_empty()),
         Ok(found) if found.is_file() && found.len() <= EDIT_LIMIT => {
-            match Contents::of(std::fs::read(path).ok()?) {
+            match Contents::from_bytes(std::fs::read(path).ok()?) {
                 Contents::Text(disk) if !disk.lossy => Some(disk.text != text),
                 _ => None,
             }
@@ -183,7 +183,7 @@ pub(super) fn differs(path: &Path, text: &str) -> Option<bool> {
 pub(super) fn digest_of_text(path: &Path) -> Option<Digest> {
     match path.metadata() {
         Ok(found) if found.is_file() && found.len() <= EDIT_LIMIT => {
-            match Contents::of(std::fs::read(path).ok()?) {
+            match Contents::from_bytes(std::fs::read(path).ok()?) {
                 Contents::Text(text) => Some(Digest::of(&text.text)),
                 Contents::Binary { .. } => None,
             }
@@ -261,7 +261,7 @@ mod tests {
     use crate::resolver::{Purpose, Roots};
 
     fn text(bytes: &[u8]) -> FileText {
-        match Contents::of(bytes.to_vec()) {
+        match Contents::from_bytes(bytes.to_vec()) {
             Contents::Text(text) => text,
             Contents::Binary { .. } => panic!("binary"),
         }
@@ -280,7 +280,7 @@ mod tests {
     fn bytes_that_are_no_text_are_told_apart() {
         assert!(text(b"caf\xe9").lossy);
         assert!(!text("café".as_bytes()).lossy);
-        assert!(matches!(Contents::of(b"\x89PNG\0".to_vec()), Contents::Binary { .. }));
+        assert!(matches!(Contents::from_bytes(b"\x89PNG\0".to_vec()), Contents::Binary { .. }));
     }
 
     #[test]

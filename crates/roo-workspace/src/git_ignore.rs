@@ -39,7 +39,7 @@ impl GitIgnores {
     pub(super) fn ignore(&self, path: &Path, is_directory: bool) -> bool {
         let Some(directory) = path.parent() else { return false };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let level = Level::of(directory, &mut known);
+        let level = Level::from_directory(directory, &mut known);
         let levels = || std::iter::successors(level.as_deref(), |level| level.above.as_deref());
         (0..3)
             .find_map(|rank| {
@@ -53,11 +53,14 @@ impl GitIgnores {
 }
 
 impl Level {
-    fn of(directory: &Path, known: &mut HashMap<PathBuf, Option<Arc<Self>>>) -> Option<Arc<Self>> {
+    fn from_directory(
+        directory: &Path,
+        known: &mut HashMap<PathBuf, Option<Arc<Self>>>,
+    ) -> Option<Arc<Self>> {
         if let Some(level) = known.get(directory) {
             return level.clone();
         }
-        let above = directory.parent().and_then(|above| Self::of(above, known));
+        let above = directory.parent().and_then(|above| Self::from_directory(above, known));
         let files = [
             rules(directory, &directory.join(".ignore")),
             rules(directory, &directory.join(".gitignore")),

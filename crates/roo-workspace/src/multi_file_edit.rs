@@ -440,7 +440,7 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<FileStep>, WriteError> {
 /// Returns the text of a file on disk, if it is the expected one.
 fn current(file: &Resolved, expected: &str) -> Result<FileText, WriteError> {
     let (path, expected) = (file.display(), Digest::of(expected));
-    match read_disk(file, EDIT_LIMIT).map(Contents::of) {
+    match read_disk(file, EDIT_LIMIT).map(Contents::from_bytes) {
         Ok(Contents::Text(old)) if !old.lossy && is_expected(&old, expected) => Ok(old),
         Ok(Contents::Text(old)) if !old.lossy => {
             Err(WriteError::Stale { path, expected, actual: Some(old.digest) })

@@ -241,7 +241,7 @@ impl Roots {
         let io = |source| PathError::Io { path: named(), source };
         let kind = match real.exists {
             false => FileKind::Missing,
-            true => FileKind::of(&real.path).map_err(io)?,
+            true => FileKind::from_path(&real.path).map_err(io)?,
         };
         check_purpose(purpose, kind, text)?;
 
@@ -420,7 +420,7 @@ enum FileKind {
 }
 
 impl FileKind {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn from_path(path: &Path) -> io::Result<Self> {
         let kind = path.symlink_metadata()?.file_type();
         Ok(match (kind.is_file(), kind.is_dir()) {
             (true, _) => Self::File,

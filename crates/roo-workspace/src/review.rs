@@ -134,7 +134,8 @@ impl Workspace {
             return Some(document.text.to_string());
         }
         let place = place.clone();
-        let read = blocking(move || read_disk(&place, EDIT_LIMIT).map(Contents::of)).await.ok()?.ok()?;
+        let read =
+            blocking(move || read_disk(&place, EDIT_LIMIT).map(Contents::from_bytes)).await.ok()?.ok()?;
         match read {
             Contents::Text(text) if !text.lossy => Some(text.text),
             _ => None,

@@ -38,7 +38,7 @@ pub enum FoundKind {
 
 /// Limits of a walk.
 pub struct Walk {
-    /// True if to go into directories.
+    /// True if it goes into directories.
     pub recursive: bool,
     /// Names of directories that are left out with all below.
     pub leave_out: fn(&str) -> bool,

@@ -603,7 +603,7 @@ export type ModelListParams = {
   provider?: string | null;
 };
 
-/** What `roo/model/list` answers. */
+/** Result of `roo/model/list`. */
 export type ModelListResult = {
   /** The models, in the endpoint's order. */
   models: ModelItem[];
@@ -613,17 +613,17 @@ export type ModelListResult = {
 export type ModelItem = {
   /** Its name in settings. */
   id: string;
-  /** How many tokens a request and its answer may have together. */
+  /** Number of tokens that a request and its answer may have together. */
   contextWindow?: number | null;
-  /** How many tokens an answer may have. */
+  /** Number of tokens that an answer may have. */
   maxTokens?: number | null;
-  /** What it costs. */
+  /** Prices, if known. */
   pricePerMillion?: ModelPrice | null;
-  /** Whether it sees images. */
+  /** True if it sees images. */
   images?: boolean | null;
-  /** Whether it can think before it answers. */
+  /** True if it can think before it answers. */
   reasoning?: boolean | null;
-  /** Whether it calls tools natively. */
+  /** True if it calls tools natively. */
   nativeTools?: boolean | null;
 };
 

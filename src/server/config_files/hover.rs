@@ -226,7 +226,8 @@ mod tests {
     fn keys_say_what_they_mean() {
         assert!(at("customModes:\n  - sl|ug: a\n").starts_with("**slug**: Names the mode everywhere"));
         assert!(
-            at_kind(ConfigFileKind::Settings, "limits:\n  dep|th: 3\n").starts_with("**depth**: How deep")
+            at_kind(ConfigFileKind::Settings, "limits:\n  dep|th: 3\n")
+                .starts_with("**depth**: Maximum depth")
         );
         assert!(
             at_kind(ConfigFileKind::Skill, "---\nmodeSl|ugs: [code]\n---\n").starts_with("**modeSlugs**: ")

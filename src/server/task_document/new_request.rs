@@ -46,7 +46,7 @@ pub(super) struct NewRequest {
 
 impl NewRequest {
     /// The one of this workspace, as it is in the editor or on disk.
-    async fn of(session: &Session, services: &WorkspaceServices) -> Result<Self> {
+    async fn new(session: &Session, services: &WorkspaceServices) -> Result<Self> {
         let path = services.directory.path().join(FILE);
         let open = session.documents.get(&file_uri(&path));
         let text = match &open {
@@ -70,7 +70,7 @@ impl NewRequest {
         if !is_one(uri) {
             return Ok(None);
         }
-        let this = Self::of(session, services).await?;
+        let this = Self::new(session, services).await?;
         let named = path_of(uri).and_then(|path| path.canonicalize().ok());
         Ok((named == this.path.canonicalize().ok()).then_some(this))
     }
@@ -126,7 +126,7 @@ pub(in crate::server) async fn add_context(
     services: &Arc<WorkspaceServices>,
     items: Vec<ContextItem>,
 ) -> Result<PathBuf> {
-    let request = NewRequest::of(session, services).await?;
+    let request = NewRequest::new(session, services).await?;
     let mut about = request.context();
     for item in items {
         if !about.contains(&item) {
@@ -142,7 +142,7 @@ pub(in crate::server) async fn add_context(
 
 /// Empties the document once its request has begun.
 pub(in crate::server) async fn empty(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
-    if let Ok(request) = NewRequest::of(session, services).await
+    if let Ok(request) = NewRequest::new(session, services).await
         && let Err(error) = request.replace(session, written(&[], None, "\n")).await
     {
         tracing::warn!(%error, "the text that was sent could not be removed from the document for new requests");

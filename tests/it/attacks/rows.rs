@@ -90,7 +90,10 @@ fn every_test_of_a_row_is_there() {
                 row.id
             );
             assert!(
-                !above.iter().take(3).any(|line| line.contains("#[ignore")),
+                !above
+                    .iter()
+                    .take(3)
+                    .any(|line| line.contains("#[ignore") && !line.contains("scripts/test runs it")),
                 "{}: {test} never runs",
                 row.id
             );

@@ -232,6 +232,12 @@ fn in_repository(path: &Path) -> Result<(), String> {
 fn run(text: &str) -> Result<(), String> {
     let project =
         Project::new(&[("src/main.rs", "fn main() {}\n"), ("Cargo.toml", "[package]\nname = \"x\"\n")]);
+    // As for a user who has a model.
+    project.configure(&format!(
+        "profiles: {{ default: {{ provider: scripted, script: {} }} }}\n",
+        project.beside("script.yaml").display()
+    ));
+    std::fs::write(project.beside("script.yaml"), "turns: []\n").map_err(|error| error.to_string())?;
     let program = Path::new(env!("CARGO_BIN_EXE_roo-lsp")).parent().unwrap();
     let search = std::env::join_paths(
         std::iter::once(program.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),

@@ -182,7 +182,7 @@ fn a_run_that_nobody_watches_ends_with_a_message_where_no_more_can_be_kept() {
 
 /// What is kept back lets a task end in order, and its user hears of it.
 #[tokio::test]
-async fn the_room_that_is_kept_back_is_used_when_there_is_no_other() {
+async fn the_reserved_space_is_used_when_there_is_no_other() {
     let disk = SimulatedDisk::new();
     let fixture = fixture(&disk);
     let kept = fixture.project.beside("state/reserve");

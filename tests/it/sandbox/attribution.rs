@@ -173,6 +173,7 @@ open(\"CLAUDE.md\", \"a\"); thread.join()'",
 ];
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn whatever_way_a_command_plants_a_file_it_is_known_as_its_work() {
     let fixture = Fixture::new().await;
     for (way, line) in PLANTS {
@@ -192,6 +193,7 @@ async fn whatever_way_a_command_plants_a_file_it_is_known_as_its_work() {
 
 /// What the user has made is the command's as soon as the command writes it, by whatever name.
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn what_others_made_is_not_changed_unseen() {
     for line in [
         "exec 3<CLAUDE.md; echo x >/proc/self/fd/3",
@@ -293,6 +295,7 @@ tell('no socket', lambda: socket.socket(fileno=os.open('prog', 0)).connect(('127
 
 /// To be carried out by a supervisor makes no difference to a program.
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_program_notices_nothing_of_its_supervisor() {
     let fixture = Fixture::new().await;
     fs::write(fixture.at("home/calls.py"), CALLS).unwrap();

@@ -167,6 +167,7 @@ async fn a_grant_that_is_a_link_or_missing_grants_nothing() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn without_a_network_there_is_only_its_own_loopback() {
     let fixture = Fixture::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -209,6 +210,7 @@ fn connect(name: &str) -> String {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn no_socket_of_another_program_can_be_reached_with_or_without_a_network() {
     let fixture = Fixture::new().await;
     let name = format!("roo-lsp-test-{}", std::process::id());
@@ -268,6 +270,7 @@ async fn the_environment_of_the_server_and_other_processes_can_not_be_seen() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn there_are_no_privileges_to_gain() {
     let fixture = Fixture::new().await;
     fixture.check("grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs)' /proc/self/status | cut -f2 | sort -u", "0000000000000000\n1").await;
@@ -291,6 +294,7 @@ async fn there_are_no_privileges_to_gain() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn limits_are_held() {
     let fixture = Fixture::new().await;
     let limits = Limits { processes: 64, memory: Some(256 << 20), file_size: Some(1 << 20) };

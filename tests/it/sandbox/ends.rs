@@ -179,21 +179,25 @@ fn assert_no_zombies() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn no_process_survives_its_cancelled_command() {
     no_process_survives(Fixture::new().await, "cancel", &TREES).await;
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn no_process_survives_its_time_limit() {
     no_process_survives(Fixture::new().await, "timeout", &TREES).await;
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn no_process_survives_its_shell() {
     no_process_survives(Fixture::new().await, "exit", &TREES).await;
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn no_process_survives_by_landlock_alone() {
     no_process_survives(Fixture::with_landlock().await, "cancel", &without_terminals()).await;
     no_process_survives(Fixture::with_landlock().await, "exit", &without_terminals()).await;
@@ -225,12 +229,14 @@ async fn no_process_survives_a_killed_server(name: &str, mechanism: Mechanism, t
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn no_process_survives_its_killed_server() {
     let name = "no_process_survives_its_killed_server";
     no_process_survives_a_killed_server(name, Mechanism::Namespaces, &TREES).await;
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn no_process_survives_its_killed_server_by_landlock_alone() {
     let name = "no_process_survives_its_killed_server_by_landlock_alone";
     no_process_survives_a_killed_server(name, Mechanism::Landlock, &without_terminals()).await;

@@ -211,6 +211,7 @@ fn what_is_recorded_is_what_changed_and_what_was_out_of_scope_is_back() {
 
 /// However much a command writes, what steers agents and editors does not stay.
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_flood_of_files_hides_nothing() {
     let fixture = Fixture::new().await;
     let top = fixture.at("ws");

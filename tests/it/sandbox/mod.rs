@@ -1,10 +1,10 @@
 //! The command sandbox, with the real helper program on this machine. Where no sandbox can be had these
 //! tests fail: a promise that is not tried is none.
 
-mod aftermath;
 mod attacks;
 mod attribution;
 mod bounds;
+mod effects;
 mod ends;
 mod exact;
 mod ordinary_work;
@@ -54,11 +54,11 @@ impl Marker for Unmarked {
 }
 
 /// The variable by which a test that runs itself once more, as a server to be killed, is told of its fixture.
-const HOUSE: &str = "ROO_TEST_HOUSE";
+const TEST_ROOT: &str = "ROO_TEST_ROOT";
 
 /// The fixture of which this process is the server; none in a test as such.
 fn served_fixture() -> Option<PathBuf> {
-    std::env::var_os(HOUSE).map(PathBuf::from)
+    std::env::var_os(TEST_ROOT).map(PathBuf::from)
 }
 
 /// A workspace and its surroundings, outside of `/tmp`: what is there isn't seen in a sandbox at all.
@@ -111,7 +111,7 @@ impl Fixture {
     /// A test of this full name once more, as a server that prints what its command prints.
     fn server(&self, test: &str) -> std::process::Command {
         let mut server = std::process::Command::new(std::env::current_exe().unwrap());
-        server.args(["--exact", test, "--nocapture"]).env(HOUSE, &self.root);
+        server.args(["--exact", test, "--nocapture", "--include-ignored"]).env(TEST_ROOT, &self.root);
         server.stdout(std::process::Stdio::piped());
         server
     }

@@ -79,6 +79,7 @@ async fn cargo_builds_and_tests() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn scripts_of_other_languages_run() {
     let fixture = Fixture::new().await;
     fixture.write("a.js", "require('child_process').execSync('true'); require('fs').writeFileSync('js', 'x'); \
@@ -101,6 +102,7 @@ async fn scripts_of_other_languages_run() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn packages_scripts_run() {
     let fixture = Fixture::new().await;
     fixture.write("package.json", r#"{"name": "a", "version": "1.0.0", "scripts": {"test": "node -p 1+1"}}"#);
@@ -109,6 +111,7 @@ async fn packages_scripts_run() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn there_are_terminals_for_those_who_make_them() {
     let fixture = Fixture::new().await;
     let output = fixture.work("python3 -c 'import pty; pty.spawn([\"tty\"])'").await;
@@ -116,6 +119,7 @@ async fn there_are_terminals_for_those_who_make_them() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn archives_and_builds_by_make_work() {
     let fixture = Fixture::new().await;
     fixture.write("Makefile", "all: out.txt\nout.txt: src/a.txt\n\tcat $< >$@\n");

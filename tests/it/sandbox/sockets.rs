@@ -17,6 +17,7 @@ except OSError as error: print(type(error).__name__)'"
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_socket_that_was_bound_by_a_relative_path_is_not_reached() {
     let fixture = Fixture::new().await;
     std::env::set_current_dir(fixture.at("ws")).unwrap();
@@ -33,6 +34,7 @@ async fn a_socket_that_was_bound_by_a_relative_path_is_not_reached() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_socket_that_was_bound_after_the_start_is_not_reached() {
     let fixture = Fixture::new().await;
     std::process::Command::new("mkfifo").arg(fixture.at("ws/go")).status().unwrap();
@@ -55,6 +57,7 @@ async fn a_socket_that_was_bound_after_the_start_is_not_reached() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_socket_of_another_network_is_not_reached() {
     let fixture = Fixture::new().await;
     let server = "import socket, sys\ns = socket.socket(socket.AF_UNIX); s.bind('other.sock'); s.listen()\n\
@@ -76,6 +79,7 @@ async fn a_socket_of_another_network_is_not_reached() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_process_that_can_not_be_looked_at_reaches_no_socket() {
     let fixture = Fixture::new().await;
     let _listener = UnixListener::bind(fixture.at("ws/agent.sock")).unwrap();
@@ -88,6 +92,7 @@ except OSError as error: print(type(error).__name__)'";
 
 /// Where a message goes would only be known from memory.
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn there_are_no_unix_sockets_for_datagrams() {
     let fixture = Fixture::new().await;
     for make in [
@@ -111,6 +116,7 @@ while True:
     c, _ = s.accept(); c.sendall(b\"hello\"); c.close()";
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_commands_own_sockets_are_reached_wherever_they_are() {
     let fixture = Fixture::new().await;
     for path in ["src/own.sock", "/tmp/own.sock", fixture.at("ws/absolute.sock").to_str().unwrap()] {
@@ -136,6 +142,7 @@ asyncio.run(main())'";
 
 /// A server in the background and the next command.
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn commands_of_one_network_reach_each_others_sockets() {
     let fixture = Fixture::new().await;
     let network = fixture.sandbox.private_network(&[]).unwrap();
@@ -171,6 +178,7 @@ async fn commands_of_one_network_reach_each_others_sockets() {
 
 /// A connection that has to be waited for keeps nobody else from going on.
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_full_server_holds_up_its_clients_alone() {
     let fixture = Fixture::new().await;
     let line = "python3 -c 'import os, socket, threading, time
@@ -188,6 +196,7 @@ open(\"src/written\", \"w\").write(\"x\"); print(\"written\", flush=True); os._e
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn the_users_agent_for_keys_is_not_reached() {
     let fixture = Fixture::new().await;
     std::env::set_current_dir(fixture.at("home")).unwrap();

@@ -380,6 +380,7 @@ async fn a_build_works_the_first_time_and_finds_its_output_the_second() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn what_could_do_harm_does_not_arrive() {
     let fixture = Fixture::new().await;
     let outside = fixture.at("out/kept.txt").display().to_string();
@@ -445,6 +446,7 @@ async fn the_kernels_notes_are_not_taken_along() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_tree_too_deep_to_be_judged_is_refused_as_a_whole() {
     let fixture = Fixture::new().await;
     let staging = fixture.stage(&Rules);

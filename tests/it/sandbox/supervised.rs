@@ -34,6 +34,7 @@ fn kept(fixture: &Fixture, journal: &Journal) -> Vec<String> {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn what_a_command_changes_is_kept_as_it_was() {
     let fixture = Fixture::new().await;
     for name in
@@ -111,6 +112,7 @@ async fn what_a_command_may_not_write_is_told_by_name() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_file_gets_no_second_name_where_nobody_looks() {
     let fixture = Fixture::new().await;
     let line = "mkdir target new; ln src/a.txt target/x; ln src/a.txt new/x; ln src/a.txt src/b.txt && echo beside; \
@@ -152,6 +154,7 @@ async fn a_private_copy_is_shown_in_place_of_a_file_and_can_be_replaced_by_name(
 }
 
 #[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn a_program_that_signals_itself_all_the_time_is_not_held_up() {
     let fixture = Fixture::new().await;
     let program = "import signal, os\n\

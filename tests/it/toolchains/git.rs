@@ -161,6 +161,7 @@ fn signing_repository() -> Workshop {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn what_is_not_signed_is_told_with_the_key_that_the_user_can_grant() {
     let workshop = signing_repository();
     let told = workshop.agent("echo x >>a.txt && git commit -qam unsigned");
@@ -185,6 +186,7 @@ fn what_is_not_signed_is_told_with_the_key_that_the_user_can_grant() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn with_the_users_word_git_signs_and_the_key_stays_outside() {
     let workshop = signing_repository();
     settings(&workshop, "sandbox: {signingKeys: [~/.ssh/id.pub]}\n");

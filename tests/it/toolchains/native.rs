@@ -5,6 +5,7 @@ use super::*;
 const PROGRAM: &str = "#include <stdio.h>\nint main(void) { puts(\"built\"); return 0; }\n";
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn make_builds_and_cleans_as_in_a_shell() {
     let makefile = "all: app\napp: app.o\n\t$(CC) -o $@ $^\ncheck: app\n\t./app | grep -q built\n\
                     clean:\n\trm -f app app.o\nbroken:\n\texit 3\n";
@@ -17,6 +18,7 @@ fn make_builds_and_cleans_as_in_a_shell() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn cmake_configures_builds_and_tests_as_in_a_shell() {
     let lists = "cmake_minimum_required(VERSION 3.10)\nproject(app C)\nenable_testing()\nadd_executable(app app.c)\n\
                  add_test(NAME runs COMMAND app)\n";
@@ -32,6 +34,7 @@ fn cmake_configures_builds_and_tests_as_in_a_shell() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn go_builds_tests_and_formats_as_in_a_shell() {
     let workshop = Workshop::new(&[
         ("go.mod", "module example.org/app\n\ngo 1.19\n\nrequire example.org/lib v0.0.0\n\nreplace example.org/lib => ./lib\n"),

@@ -3,6 +3,7 @@
 use super::*;
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn the_users_registry_is_npms_and_the_token_is_not() {
     let workshop = Workshop::new(&[
         (
@@ -23,6 +24,7 @@ fn the_users_registry_is_npms_and_the_token_is_not() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn vitest_runs_beside_an_env_file_when_the_user_lets_it() {
     let test = "import { expect, test } from 'vitest';\n\
                 test('greets', () => expect(import.meta.env.VITE_GREETING).toBe('hello'));\n";

@@ -27,6 +27,7 @@ fn with_index(workshop: &Workshop) {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_virtual_environment_is_made_filled_and_tested_in_as_in_a_shell() {
     let workshop = Workshop::new(&[
         (
@@ -56,6 +57,7 @@ fn a_virtual_environment_is_made_filled_and_tested_in_as_in_a_shell() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_program_reads_its_env_file_when_the_user_lets_it() {
     let program = "from dotenv import load_dotenv\nimport os\nload_dotenv()\nprint(os.environ['GREETING'])\n";
     let workshop = Workshop::new(&[("app.py", program), (".env", "GREETING=hello there\n")]).with("python3");
@@ -72,6 +74,7 @@ fn a_program_reads_its_env_file_when_the_user_lets_it() {
 }
 
 #[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn hooks_of_pre_commit_run_and_can_refuse() {
     let configuration = "repos:\n- repo: local\n  hooks:\n  - {id: words, name: words, language: pygrep, entry: forbidden, types: [python]}\n  \
                          - {id: syntax, name: syntax, language: system, entry: python3 -m py_compile, types: [python]}\n";

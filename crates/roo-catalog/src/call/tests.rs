@@ -19,7 +19,7 @@ fn read(tool: &str, params: &Value) -> Result<Invocation, InvalidCall> {
     })
 }
 
-/// What is said of a call that can't be used.
+/// Returns the message about a call that can't be used.
 fn refusal(tool: &str, params: &Value) -> String {
     match read(tool, params) {
         Ok(invocation) => panic!("{params} was read as {invocation:?}"),

@@ -152,7 +152,7 @@ fn rewritten_diff(change: &Rewrite<'_>, blocks: &[Block]) -> Result<Option<Strin
             let message = "an edit of several places is changed by `updatedInput.edits`";
             return Err(RewriteError(message.to_owned()));
         }
-        vec![pair(change.after).ok_or_else(|| wrong("old_string", "a text, as `new_string`"))?]
+        vec![pair(change.after).ok_or_else(|| wrong("old_string", "a string, as `new_string`"))?]
     } else {
         return Ok(None);
     };

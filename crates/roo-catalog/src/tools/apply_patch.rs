@@ -29,13 +29,13 @@ impl Declaration for ApplyPatch {
         parameters: &[required(
             "patch",
             Kind::Verbatim,
-            "The patch. It begins with `*** Begin Patch` and ends with `*** End Patch`. Between them stands for \
-             each file one header with its path, relative to the workspace: `*** Add File: <path>`, then its \
-             lines, each after `+`; `*** Delete File: <path>`; or `*** Update File: <path>`, to move it followed \
-             by `*** Move to: <path>`, then hunks. A hunk begins with `@@`, after which may stand a whole line \
-             from above the place, such as the head of the function. Its lines begin with a blank (stays), `-` \
-             (goes) or `+` (comes); show three lines around a change. `*** End of File` behind it says that it \
-             is the file's end.",
+            "The patch. It begins with `*** Begin Patch` and ends with `*** End Patch`. Between them, each \
+             file has one header with its path, relative to the workspace: `*** Add File: <path>`, then \
+             its lines, each after `+`; `*** Delete File: <path>`; or `*** Update File: <path>`, to move \
+             it followed by `*** Move to: <path>`, then hunks. A hunk begins with `@@`, optionally \
+             followed by a whole line from above the place, such as the head of the function. Its lines \
+             begin with a space (kept), `-` (removed) or `+` (added); show three lines around a change. \
+             `*** End of File` after it marks the end of the file.",
         )],
         legacy_parameters: &["input"],
         example: "<apply_patch>\n<patch>\n*** Begin Patch\n*** Update File: src/page.rs\n@@ fn count(&self) -> usize {\n\

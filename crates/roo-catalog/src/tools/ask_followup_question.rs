@@ -78,7 +78,7 @@ impl Declaration for AskFollowupQuestion {
     }
 }
 
-/// How native calls give suggestions.
+/// Form of suggestions in native calls.
 const SUGGESTIONS: Structured = Structured {
     name: None,
     description: None,

@@ -5,7 +5,7 @@ use super::prelude::*;
 /// Ends the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptCompletion {
-    /// What was achieved.
+    /// Result for the user.
     pub result: String,
 }
 

@@ -5,7 +5,7 @@ use super::prelude::*;
 /// Gives the task up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompleteWithFailure {
-    /// What stood in the way.
+    /// Obstacle that the task could not overcome.
     pub reason: String,
 }
 

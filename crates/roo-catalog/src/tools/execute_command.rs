@@ -9,9 +9,9 @@ pub struct ExecuteCommand {
     pub command: String,
     /// As the model wrote it; the first root when none.
     pub cwd: Option<String>,
-    /// How long its end is waited for, in seconds, at least 1.
+    /// Time to wait for its end, in seconds, at least 1.
     pub timeout: Option<u64>,
-    /// Whether it is to reach the network.
+    /// True if it is to reach the network.
     pub network: bool,
 }
 

@@ -5,11 +5,11 @@ use super::prelude::*;
 /// Fetches instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchInstructions {
-    /// What they are for.
+    /// Task to be instructed for.
     pub task: InstructedTask,
 }
 
-/// What there are instructions for.
+/// Tasks for which there are instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstructedTask {
     /// `create_mcp_server`

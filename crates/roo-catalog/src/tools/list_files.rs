@@ -7,7 +7,7 @@ use super::prelude::*;
 pub struct ListFiles {
     /// As the model wrote it.
     pub path: String,
-    /// Whether to go into directories.
+    /// True if it goes into directories.
     pub recursive: bool,
 }
 

@@ -145,12 +145,12 @@ impl Invocation {
         with_call!(self, call => name(call))
     }
 
-    /// What it works on, for people: a path, a command, a question.
+    /// Returns the object of the call, for people: a path, a command, a question.
     pub fn subject(&self) -> String {
         with_call!(self, call => call.subject())
     }
 
-    /// How clients see it.
+    /// Returns the kind as which clients show it.
     pub fn shown(&self) -> Shown {
         with_call!(self, call => call.shown())
     }
@@ -160,7 +160,7 @@ impl Invocation {
         with_call!(self, call => call.edited_files())
     }
 
-    /// What hooks are asked about: one thing for most calls, one for each file for calls of several.
+    /// Returns the inputs of hooks: one thing for most calls, one for each file for calls of several.
     pub fn hook_inputs(&self, view: &HookView<'_>) -> Vec<HookInput> {
         with_call!(self, call => call.hook_inputs(view))
     }
@@ -177,7 +177,7 @@ impl Invocation {
         with_call!(self, call => call.rewrite(changes, params))
     }
 
-    /// What the tool answered, in the form of the hook contract.
+    /// Returns the tool's answer in the form of the hook contract.
     pub fn hook_response(&self, view: &HookView<'_>, text: &str, ok: bool) -> Value {
         with_call!(self, call => call.hook_response(view, text, ok))
     }

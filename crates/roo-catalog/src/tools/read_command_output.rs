@@ -8,7 +8,7 @@ use roo_protocol::ids::CommandId;
 pub struct ReadCommandOutput {
     /// The command; all that run in the background when none.
     pub command: Option<CommandId>,
-    /// How long its end is waited for, in seconds.
+    /// Time to wait for its end, in seconds.
     pub timeout: u64,
 }
 

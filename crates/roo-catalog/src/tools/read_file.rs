@@ -95,7 +95,7 @@ impl Declaration for ReadFile {
     }
 }
 
-/// How native calls give files.
+/// Form of files in native calls.
 const FILES: Structured = Structured {
     name: Some("files"),
     // The XML wording speaks of tags.

@@ -8,7 +8,7 @@ use roo_text::edit::{Occurrences, Replacement};
 pub struct SearchAndReplace {
     /// As the model wrote it.
     pub path: String,
-    /// What becomes of the file's text.
+    /// Change of the file's text.
     pub replacement: Replacement,
 }
 

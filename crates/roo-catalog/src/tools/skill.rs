@@ -7,7 +7,7 @@ use super::prelude::*;
 pub struct Skill {
     /// Its name.
     pub name: String,
-    /// What it is to be used on.
+    /// Text that the skill is to be used on.
     pub arguments: Option<String>,
 }
 

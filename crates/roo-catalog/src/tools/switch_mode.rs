@@ -7,7 +7,7 @@ use super::prelude::*;
 pub struct SwitchMode {
     /// The slug of the mode.
     pub mode: String,
-    /// Why, for the user.
+    /// Reason, for the user.
     pub reason: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::tool_id::ServerToolName;
 pub struct UseMcpTool {
     /// Server and tool.
     pub tool: ServerToolName,
-    /// What the tool gets.
+    /// Arguments of the tool.
     pub arguments: Object,
 }
 

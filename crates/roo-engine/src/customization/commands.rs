@@ -141,7 +141,7 @@ pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem
                 continue;
             }
             match read(&directory, &below, file, &path, &mut problems) {
-                Err(fault) => problems.push(Problem::of(&path, fault)),
+                Err(fault) => problems.push(Problem::new(&path, fault)),
                 Ok(new) => match commands.iter_mut().find(|known| known.name == new.name) {
                     Some(known) if known.source > new.source => {}
                     Some(known) => *known = new,
@@ -180,7 +180,7 @@ pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     // Neither matters for what is wrong.
     if let Err(fault) = parse(text, "", path, Scope::Project, &mut problems) {
-        problems.push(Problem::of(path, fault));
+        problems.push(Problem::new(path, fault));
     }
     problems
 }
@@ -206,7 +206,7 @@ fn parse(
     // What only people read is not worth losing the command.
     let mut shown = |key: &str| {
         let text = front.text(key).unwrap_or_else(|fault| {
-            problems.push(Problem::of(path, fault));
+            problems.push(Problem::new(path, fault));
             None
         });
         text.map(|text| one_line(&text, LONGEST_DESCRIPTION))

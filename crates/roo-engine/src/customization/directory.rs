@@ -77,7 +77,7 @@ impl CustomizationDirectory {
 }
 
 impl Problem {
-    pub(super) fn of(path: &Path, fault: Fault) -> Self {
+    pub(super) fn new(path: &Path, fault: Fault) -> Self {
         Self::at(path, fault.position, fault.message)
     }
 }

@@ -66,7 +66,7 @@ pub(super) struct Fingerprint {
 
 impl Fingerprint {
     /// Of the file that a path leads to; none when there is none.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(super) fn from_file(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         Some(Self {
             device: found.dev(),

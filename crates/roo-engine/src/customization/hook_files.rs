@@ -64,7 +64,7 @@ impl HookFiles {
     /// names alone. `trust` is asked for when a workspace has hooks.
     pub(super) fn effective(&mut self, files: &Files, trust: impl FnOnce() -> TrustState) -> Arc<UserHooks> {
         let mut changed = self.user.refresh(files, None);
-        let there = self.project.as_ref().is_some_and(|file| Fingerprint::of(&file.path).is_some());
+        let there = self.project.as_ref().is_some_and(|file| Fingerprint::from_file(&file.path).is_some());
         let trust = there.then(trust);
         if let Some(project) = &mut self.project {
             if trust.as_ref().is_some_and(|trust| trust.trusted) {
@@ -230,7 +230,7 @@ impl Watched {
 
     fn refresh_file(&mut self, files: &Files, root: Option<&Path>) -> bool {
         // Taken before reading, so that a change in between is seen the next time.
-        let found = Fingerprint::of(&self.path);
+        let found = Fingerprint::from_file(&self.path);
         if self.seen == Some(found) {
             return false;
         }

@@ -66,7 +66,7 @@ impl McpFiles {
 
     /// Returns whether the workspace has such a file.
     pub(super) fn of_project_exists(&self) -> bool {
-        self.project.as_ref().is_some_and(|file| Fingerprint::of(&file.path).is_some())
+        self.project.as_ref().is_some_and(|file| Fingerprint::from_file(&file.path).is_some())
     }
 
     /// Reads what may have changed. Of a workspace that isn't trusted nothing is read.
@@ -212,7 +212,7 @@ impl McpFile {
 
     fn refresh_file(&mut self, files: &Files, root: Option<&Path>) {
         // Taken before reading, so that a change in between is seen the next time.
-        let found = Fingerprint::of(&self.path);
+        let found = Fingerprint::from_file(&self.path);
         if self.seen == Some(found) {
             return;
         }

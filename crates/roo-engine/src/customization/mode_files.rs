@@ -78,13 +78,13 @@ impl ModeFile {
 
     /// Returns whether nothing is to be read again.
     pub(super) fn is_current(&self) -> bool {
-        self.seen == Some(Fingerprint::of(&self.path))
+        self.seen == Some(Fingerprint::from_file(&self.path))
     }
 
     /// Reads the file if it may have changed; whether it had.
     pub(super) fn refresh(&mut self, files: &Files) -> bool {
         // Taken before reading, so that a change in between is seen the next time.
-        let found = Fingerprint::of(&self.path);
+        let found = Fingerprint::from_file(&self.path);
         if self.seen == Some(found) {
             return false;
         }

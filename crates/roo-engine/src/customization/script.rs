@@ -39,7 +39,7 @@ impl Script {
     /// Reads it if it may have changed; whether it had.
     pub(super) fn refresh(&mut self, root: &Path) -> bool {
         let path = root.join(&self.path);
-        let found = Fingerprint::of(&path);
+        let found = Fingerprint::from_file(&path);
         if self.seen == Some(found) {
             return false;
         }

@@ -225,7 +225,7 @@ fn load_group(
         *left = fewer;
         count += 1;
         match read_head(directory, &below, name) {
-            Err(fault) => problems.push(Problem::of(&path, fault)),
+            Err(fault) => problems.push(Problem::new(&path, fault)),
             Ok(head) => skills.push(Skill {
                 name: name.clone(),
                 description: head.description,
@@ -257,7 +257,7 @@ pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
     let too_long = text.len() as u64 > LONGEST;
     let too_long = too_long.then(|| format!("It has more than {} KiB: shorten it.", LONGEST >> 10));
     let too_long = too_long.map(|message| Problem::at(path, None, message));
-    parse_head(text, &name).err().map(|fault| Problem::of(path, fault)).into_iter().chain(too_long).collect()
+    parse_head(text, &name).err().map(|fault| Problem::new(path, fault)).into_iter().chain(too_long).collect()
 }
 
 fn parse_head(text: &str, name: &str) -> Result<Head, Fault> {

@@ -125,7 +125,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(directory: &Path) -> io::Result<Self> {
+    fn from_directory(directory: &Path) -> io::Result<Self> {
         let found = fs::metadata(directory)?;
         Ok(Self { device: found.dev(), inode: found.ino() })
     }
@@ -166,7 +166,7 @@ impl TrustStore {
         if stored.version != VERSION || stored.root != digest(root) {
             return Err(damaged("it has another version or belongs to another workspace".to_owned()));
         }
-        if Identity::of(root).ok() != Some(stored.directory) {
+        if Identity::from_directory(root).ok() != Some(stored.directory) {
             return if stored.trusted { Err(TrustError::Replaced) } else { Ok(TrustState::default()) };
         }
         let approved = stored.approved.into_iter().map(|file| (file.path, file.digest)).collect();
@@ -191,7 +191,7 @@ impl TrustStore {
             trusted: state.trusted,
             approved: approved.collect(),
         };
-        let written = Identity::of(root).and_then(|directory| {
+        let written = Identity::from_directory(root).and_then(|directory| {
             private_file::replace(&self.file, &serde_json::to_vec_pretty(&stored(directory))?)
         });
         written.map_err(|source| TrustError::Write { path: self.file.clone(), source })

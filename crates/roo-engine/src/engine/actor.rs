@@ -622,7 +622,7 @@ impl Actor {
                 background: Arc::clone(&self.background),
                 to_background: CancellationToken::new(),
             };
-            let asking = HookDispatch::of(root, &context);
+            let asking = HookDispatch::new(root, &context);
             tokio::spawn(async move { asking.session_ended().await });
         }
     }

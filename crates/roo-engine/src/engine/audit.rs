@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::effects::EngineServices;
 use super::task::{Decided, Task};
 use super::tree::Tree;
-use crate::policy::post::{self, Deed};
+use crate::policy::post::{self, AuditRecord};
 use crate::policy::{PlannedEdit, RefusalRule};
 use crate::tools::Outcome;
 use roo_catalog::Effect;
@@ -15,7 +15,7 @@ use roo_trace::record::{Author, Decision, Entry, FileChange, Outcome as TraceOut
 
 /// Begins the audit record of the current call; none for one that leaves no trace: looks, and steps of the
 /// conversation.
-pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Option<Deed> {
+pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Option<AuditRecord> {
     let call = task.current_call()?;
     if !matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External) {
         return None;
@@ -59,7 +59,7 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
         server_call: None,
         claimed: None,
     };
-    Some(Deed { entry, intent: task.intent.clone() })
+    Some(AuditRecord { entry, intent: task.intent.clone() })
 }
 
 /// An edit is about to replace and to write these texts. What the trace tells of them is found meanwhile.
@@ -72,26 +72,35 @@ pub(super) fn look_ahead(texts: Vec<(String, String)>, setting: &Arc<EngineServi
 }
 
 /// The gate refused the call.
-pub(super) async fn refused(mut deed: Deed, rule: RefusalRule, mistake: bool, setting: &Arc<EngineServices>) {
+pub(super) async fn refused(
+    mut audit_record: AuditRecord,
+    rule: RefusalRule,
+    mistake: bool,
+    setting: &Arc<EngineServices>,
+) {
     if mistake && !rule.traces_mistakes() {
         return;
     }
-    deed.entry.outcome = TraceOutcome::Denied;
-    deed.entry.decision =
+    audit_record.entry.outcome = TraceOutcome::Denied;
+    audit_record.entry.decision =
         Decision { by: "rule".to_owned(), rule: Some(rule.to_string()), ask: None, digest: None };
-    tell(deed, setting).await;
+    tell(audit_record, setting).await;
 }
 
 /// The call has run. What only the hooks need is taken out of its outcome.
-pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Arc<EngineServices>) {
+pub(super) async fn done(
+    audit_record: Option<AuditRecord>,
+    outcome: &mut Outcome,
+    setting: &Arc<EngineServices>,
+) {
     let changes = std::mem::take(&mut outcome.changes);
     let violations = std::mem::take(&mut outcome.violations);
     let commits = std::mem::take(&mut outcome.commits);
-    let Some(mut deed) = deed else { return };
-    deed.entry.command = outcome.command.take();
-    deed.entry.sandbox = outcome.sandbox.take();
-    deed.entry.server_call = outcome.server_call.take();
-    deed.entry.outcome = match outcome.status {
+    let Some(mut audit_record) = audit_record else { return };
+    audit_record.entry.command = outcome.command.take();
+    audit_record.entry.sandbox = outcome.sandbox.take();
+    audit_record.entry.server_call = outcome.server_call.take();
+    audit_record.entry.outcome = match outcome.status {
         _ if !violations.is_empty() => TraceOutcome::ScopeViolation,
         ToolStatus::Ok => TraceOutcome::Ok,
         ToolStatus::Interrupted => TraceOutcome::Interrupted,
@@ -100,47 +109,49 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
         ToolStatus::Failed | ToolStatus::Skipped => TraceOutcome::Failed,
     };
     // A write that changed nothing is none.
-    let is_nothing = changes.is_empty() && deed.entry.command.is_none() && deed.entry.server_call.is_none();
-    if is_nothing && deed.entry.outcome == TraceOutcome::Ok {
+    let is_nothing = changes.is_empty()
+        && audit_record.entry.command.is_none()
+        && audit_record.entry.server_call.is_none();
+    if is_nothing && audit_record.entry.outcome == TraceOutcome::Ok {
         return;
     }
-    deed.entry.violations = violations;
-    if deed.entry.command.is_none() {
-        deed.entry.files = changes;
-        return tell(deed, setting).await;
+    audit_record.entry.violations = violations;
+    if audit_record.entry.command.is_none() {
+        audit_record.entry.files = changes;
+        return tell(audit_record, setting).await;
     }
     // One record for the run, one for each file that it changed and each commit that it made. These are there,
     // whatever became of other files; where the run was cut off, nobody knows whether they are whole.
-    let outcome = match deed.entry.outcome {
+    let outcome = match audit_record.entry.outcome {
         TraceOutcome::Interrupted => TraceOutcome::Interrupted,
         _ => TraceOutcome::Ok,
     };
-    let further = Deed {
-        entry: Entry { command: None, violations: vec![], outcome, ..deed.entry.clone() },
-        ..deed.clone()
+    let further = AuditRecord {
+        entry: Entry { command: None, violations: vec![], outcome, ..audit_record.entry.clone() },
+        ..audit_record.clone()
     };
-    tell(deed, setting).await;
+    tell(audit_record, setting).await;
     if !changes.is_empty() {
         let entry = Entry { files: changes, ..further.entry.clone() };
-        tell(Deed { entry, ..further.clone() }, setting).await;
+        tell(AuditRecord { entry, ..further.clone() }, setting).await;
     }
     for commit in commits {
         let entry = Entry { commit: Some(commit), ..further.entry.clone() };
-        tell(Deed { entry, ..further.clone() }, setting).await;
+        tell(AuditRecord { entry, ..further.clone() }, setting).await;
     }
 }
 
 /// An edit that the server's end interrupted turned out to have been made.
 pub(super) async fn settled(
-    deed: Option<Deed>,
+    audit_record: Option<AuditRecord>,
     edit: &PlannedEdit,
     found: &[Option<Digest>],
     setting: &Arc<EngineServices>,
 ) {
     let happened = edit.places().iter().map(|(_, _, after)| *after).eq(found.iter().copied());
-    let Some(mut deed) = deed.filter(|_| happened) else { return };
+    let Some(mut audit_record) = audit_record.filter(|_| happened) else { return };
     let recorder = Arc::clone(&setting.recorder);
-    let (task, call) = (deed.entry.task.to_string(), deed.entry.tool_call_id.to_string());
+    let (task, call) = (audit_record.entry.task.to_string(), audit_record.entry.tool_call_id.to_string());
     // It may have been put down before the end.
     let known = tokio::task::spawn_blocking(move || recorder.has(&task, &call)).await;
     if known.unwrap_or(true) {
@@ -159,7 +170,7 @@ pub(super) async fn settled(
         after: side(after),
         author: Author::Ai,
     };
-    deed.entry.files = match edit {
+    audit_record.entry.files = match edit {
         PlannedEdit::File(write) => vec![change(&write.path, None, write.before, Some(write.after))],
         PlannedEdit::Patch(patch) => {
             let is_moved =
@@ -174,11 +185,11 @@ pub(super) async fn settled(
             .collect()
         }
     };
-    tell(deed, setting).await;
+    tell(audit_record, setting).await;
 }
 
-async fn tell(deed: Deed, setting: &Arc<EngineServices>) {
+async fn tell(audit_record: AuditRecord, setting: &Arc<EngineServices>) {
     let recorder = Arc::clone(&setting.recorder);
     // Only a runtime that is ending runs nothing more.
-    let _ = tokio::task::spawn_blocking(move || post::after(&recorder, &deed)).await;
+    let _ = tokio::task::spawn_blocking(move || post::after(&recorder, &audit_record)).await;
 }

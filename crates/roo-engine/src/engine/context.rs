@@ -61,8 +61,8 @@ pub struct EditorContext {
 }
 
 impl EditorContext {
-    /// The scene as it is now, for a task that has seen this. Looks at the disk.
-    pub fn of(workspace: &Workspace, seen: &BTreeMap<String, Digest>) -> Self {
+    /// The context as it is now, for a task that has seen this. Looks at the disk.
+    pub fn new(workspace: &Workspace, seen: &BTreeMap<String, Digest>) -> Self {
         Self {
             open: open_files(workspace),
             active: workspace.active_file(),

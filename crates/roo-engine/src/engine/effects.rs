@@ -25,7 +25,7 @@ use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::hooks::UserHooks;
 use crate::intent_store::{Binding, Orchestration};
-use crate::policy::post::Deed;
+use crate::policy::post::AuditRecord;
 use crate::policy::{
     Gate, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, Recorder, RefusalRule,
     ToolCallContext,
@@ -181,7 +181,7 @@ pub(super) fn start(
     match effect {
         Effect::CallModel { .. } => {
             let turn = Turn::new(task, tree);
-            let asking = HookDispatch::of(task, &around);
+            let asking = HookDispatch::new(task, &around);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 tokio::select! {
@@ -191,7 +191,7 @@ pub(super) fn start(
             })
         }
         Effect::Gather(gather) => {
-            let asking = HookDispatch::of(task, &around);
+            let asking = HookDispatch::new(task, &around);
             tokio::spawn(async move {
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
@@ -211,9 +211,9 @@ pub(super) fn start(
             }
         }),
         Effect::Gate { mode, approved, .. } => {
-            let deed = audit::begin(task, tree, &around.setting);
+            let audit_record = audit::begin(task, tree, &around.setting);
             let judging = Judging {
-                deed,
+                audit_record,
                 call: task.call_to_judge().map(Cow::into_owned),
                 mode,
                 profile: task.pinned.then(|| task.profile.clone()),
@@ -226,7 +226,7 @@ pub(super) fn start(
                 intent: task.intent.clone(),
                 within: task.within.clone(),
                 offers: task.offers.clone(),
-                asking: HookDispatch::of(task, &around),
+                asking: HookDispatch::new(task, &around),
             };
             tokio::spawn(async move {
                 tokio::select! {
@@ -238,8 +238,8 @@ pub(super) fn start(
         Effect::RunTool { call_id, .. } => {
             let mut context = tool_context(&call_id, task, &around);
             let executes = task.current_effect() == ToolEffect::Execute;
-            let deed = audit::begin(task, tree, &around.setting);
-            let asking = HookDispatch::of(task, &around);
+            let audit_record = audit::begin(task, tree, &around.setting);
+            let asking = HookDispatch::new(task, &around);
             let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
                 let mut heard = HookMessages::default();
@@ -254,8 +254,8 @@ pub(super) fn start(
                         let mut outcome = permit.run(&context).await;
                         let took = begun.elapsed();
                         // What runs on is put down when it ends.
-                        background = outcome.background.clone().map(|(id, _)| (id, deed.clone()));
-                        audit::done(deed, &mut outcome, &around.setting).await;
+                        background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
+                        audit::done(audit_record, &mut outcome, &around.setting).await;
                         if let Some(call) = &call {
                             heard = asking.after(call, &mut outcome, took).await;
                         }
@@ -266,16 +266,16 @@ pub(super) fn start(
                     _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
                 };
                 reporter.send(Report::Ran(heard, outcome)).await;
-                if let Some((id, deed)) = background {
-                    follow_command(id, deed, &around, &reporter).await;
+                if let Some((id, audit_record)) = background {
+                    follow_command(id, audit_record, &around, &reporter).await;
                 }
             })
         }
         Effect::SettleWrite { write, .. } => {
-            let deed = audit::begin(task, tree, &around.setting);
+            let audit_record = audit::begin(task, tree, &around.setting);
             tokio::spawn(async move {
                 let found = found_after(&around.setting.workspace, &write).await;
-                audit::settled(deed, &write, &found, &around.setting).await;
+                audit::settled(audit_record, &write, &found, &around.setting).await;
                 reporter.send(Report::Last(Input::WriteSettled(found))).await;
             })
         }
@@ -283,11 +283,16 @@ pub(super) fn start(
 }
 
 /// Waits for the end of a command in the background, puts down what it did, and reports it.
-async fn follow_command(id: CommandId, deed: Option<Deed>, around: &EffectContext, reporter: &Reporter) {
+async fn follow_command(
+    id: CommandId,
+    audit_record: Option<AuditRecord>,
+    around: &EffectContext,
+    reporter: &Reporter,
+) {
     let Some(command) = around.background.get(&id) else { return };
     let Some(job) = command.take_job() else { return };
     let mut outcome = tools::outcome_of(&command.line, job.await);
-    audit::done(deed, &mut outcome, &around.setting).await;
+    audit::done(audit_record, &mut outcome, &around.setting).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
     // Only now: who waits for its end goes on when it is known.
     around.background.remove(&id);
@@ -295,7 +300,7 @@ async fn follow_command(id: CommandId, deed: Option<Deed>, around: &EffectContex
 
 /// Call to be decided on, and what the gate has to know of the task.
 struct Judging {
-    deed: Option<Deed>,
+    audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
     mode: String,
     profile: Option<String>,
@@ -339,7 +344,7 @@ impl Judging {
             Ok(mode) => mode,
             Err(unknown) => return GateOutcome::deny(RefusalRule::Mode, unknown),
         };
-        let subject = ToolCallContext {
+        let call_context = ToolCallContext {
             mode,
             modes: &modes,
             profile: self.profile.as_deref(),
@@ -354,11 +359,11 @@ impl Judging {
             hooks: if hooks.hooks().is_empty() { None } else { Some(self.asking.here(hooks).await) },
             offers: self.offers.for_gate(call),
         };
-        let outcome = setting.gate.judge(call, subject).await;
-        if let (PolicyDecision::Deny { rule, mistake, .. }, Some(deed)) =
-            (&outcome.decision, self.deed.clone())
+        let outcome = setting.gate.judge(call, call_context).await;
+        if let (PolicyDecision::Deny { rule, mistake, .. }, Some(audit_record)) =
+            (&outcome.decision, self.audit_record.clone())
         {
-            audit::refused(deed, *rule, *mistake, setting).await;
+            audit::refused(audit_record, *rule, *mistake, setting).await;
         }
         outcome
     }
@@ -473,7 +478,7 @@ impl Turn {
         let read = tokio::task::spawn_blocking(move || {
             let modes = reading.modes();
             let mode = Arc::clone(modes.find(&mode)?);
-            let told = Instructions::of(
+            let told = Instructions::new(
                 &mode,
                 &modes,
                 protocol,
@@ -482,11 +487,11 @@ impl Turn {
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
-            Ok::<_, UnknownMode>((mode, told, EditorContext::of(&reading.workspace, &seen)))
+            Ok::<_, UnknownMode>((mode, told, EditorContext::new(&reading.workspace, &seen)))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = read.await.map_err(|_| configuration("The server is shutting down.".to_owned()))?;
-        let (mode, told, scene) = read.map_err(|error| configuration(error.to_string()))?;
+        let (mode, told, editor) = read.map_err(|error| configuration(error.to_string()))?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
                 id: command.id.clone(),
@@ -494,7 +499,7 @@ impl Turn {
                 unread: command.unread(),
             })
             .collect();
-        let tail = self.environment(&mode, &scene, &commands, setting);
+        let tail = self.environment(&mode, &editor, &commands, setting);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -509,13 +514,13 @@ impl Turn {
     fn environment(
         &self,
         mode: &Mode,
-        scene: &EditorContext,
+        editor: &EditorContext,
         commands: &[CommandStatus],
         setting: &EngineServices,
     ) -> String {
         let profile = setting.settings.profiles.get(&self.profile);
         let priced = profile.is_some_and(|profile| profile.prices().is_some());
-        let problems: Vec<Problems<'_>> = scene
+        let problems: Vec<Problems<'_>> = editor
             .problems
             .iter()
             .map(|FileProblems { path, errors, warnings }| Problems {
@@ -524,16 +529,16 @@ impl Turn {
                 warnings: *warnings,
             })
             .collect();
-        let active = scene.active.as_ref();
+        let active = editor.active.as_ref();
         prompts::environment(&Environment {
-            open_files: &scene.open.all,
-            unsaved_files: &scene.open.unsaved,
+            open_files: &editor.open.all,
+            unsaved_files: &editor.open.unsaved,
             active_file: active.map(|roo_workspace::ActiveFile { path, cursor, visible }| ActiveFile {
                 path,
                 cursor: *cursor,
                 visible: *visible,
             }),
-            changed_files: &scene.changed,
+            changed_files: &editor.changed,
             problems: &problems,
             cost_usd: priced.then_some(self.cost_usd),
             requests_left: self.left.requests,

@@ -16,7 +16,7 @@ use crate::hooks::{
     Agent, EnvironmentFile, EventName, HookContext, HookSandbox, Outcome as HookOutcome, PermissionMode,
     ToolResult, ToolUse, UserHooks,
 };
-use crate::policy::{HookMessages, PolicyDecision, UserHooksHere, real_path, stopped};
+use crate::policy::{HookMessages, PolicyDecision, UserHookContext, real_path, stopped};
 use crate::tools::Outcome;
 use roo_catalog::{Invocation, ServerTool, ToolCall};
 use roo_model::providers::ModelErrorKind;
@@ -47,7 +47,7 @@ pub(super) struct HookDispatch {
 }
 
 impl HookDispatch {
-    pub(super) fn of(task: &Task, around: &EffectContext) -> Self {
+    pub(super) fn new(task: &Task, around: &EffectContext) -> Self {
         let EffectContext { setting, journal, cancel, .. } = around;
         let writes = setting.settings.auto_approve.write;
         let profile = setting.settings.profiles.get(&task.profile);
@@ -68,7 +68,7 @@ impl HookDispatch {
         }
     }
 
-    async fn scene(&self, hooks: &UserHooks) -> HookContext<'_> {
+    async fn hook_context(&self, hooks: &UserHooks) -> HookContext<'_> {
         let look_up = || self.setting.gate.hook_sandbox(hooks, &self.urid);
         HookContext {
             session: &self.session,
@@ -82,9 +82,9 @@ impl HookDispatch {
     }
 
     /// Returns what the gate is told of the hooks.
-    pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHooksHere<'a> {
-        let scene = self.scene(hooks).await;
-        UserHooksHere { hooks, scene, ends: self.ends, continuations: self.continuations }
+    pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHookContext<'a> {
+        let hook_context = self.hook_context(hooks).await;
+        UserHookContext { hooks, hook_context, ends: self.ends, continuations: self.continuations }
     }
 
     /// After a tool has run: its text may become another one.
@@ -105,7 +105,7 @@ impl HookDispatch {
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let result = ToolResult { text: &outcome.text, ok, took: Some(took) };
-        let reviewed = hooks.post_tool(&tool, result, &self.scene(&hooks).await).await;
+        let reviewed = hooks.post_tool(&tool, result, &self.hook_context(&hooks).await).await;
         if let Some(text) = reviewed.result {
             outcome.text = text;
         }
@@ -123,7 +123,7 @@ impl HookDispatch {
             return parts;
         }
         let hooks = hooks_of(&self.setting).await;
-        let scene = self.scene(&hooks).await;
+        let hook_context = self.hook_context(&hooks).await;
         if !self.batch.is_empty() {
             let outcome = self.after_all(&hooks).await;
             parts.extend(outcome.for_model());
@@ -133,13 +133,13 @@ impl HookDispatch {
         }
         if let Some(begins) = gather.begins {
             let outcome = if self.agent.is_some() {
-                hooks.subagent_start(&scene).await
+                hooks.subagent_start(&hook_context).await
             } else {
                 let source = match begins {
                     Begins::Anew => "startup",
                     Begins::Again => "resume",
                 };
-                hooks.session_start(source, self.model.as_deref(), &scene).await
+                hooks.session_start(source, self.model.as_deref(), &hook_context).await
             };
             parts.extend(outcome.for_model());
             gathered.warnings.extend(outcome.warnings);
@@ -149,7 +149,7 @@ impl HookDispatch {
             }
         }
         for prompt in &gather.prompts {
-            let outcome = hooks.prompt_submitted(&prompt.text, &scene).await;
+            let outcome = hooks.prompt_submitted(&prompt.text, &hook_context).await;
             gathered.warnings.extend(outcome.warnings.iter().cloned());
             if outcome.is_refused() {
                 gathered.refused.push((prompt.id.clone(), outcome.reason()));
@@ -173,7 +173,7 @@ impl HookDispatch {
             let invocation = invocation.as_ref();
             (ToolUse { call, invocation, server_tool, real_path: &real_path }, text.as_str())
         });
-        hooks.post_batch(&calls.collect::<Vec<_>>(), &self.scene(hooks).await).await
+        hooks.post_batch(&calls.collect::<Vec<_>>(), &self.hook_context(hooks).await).await
     }
 
     /// The variables that hooks left for the request's commands.
@@ -203,7 +203,7 @@ impl HookDispatch {
             PolicyDecision::Deny { .. } => return,
         };
         if hooks.has(EventName::Notification) {
-            log(&hooks.notification(kind, title, &message, &self.scene(hooks).await).await.warnings);
+            log(&hooks.notification(kind, title, &message, &self.hook_context(hooks).await).await.warnings);
         }
     }
 
@@ -214,7 +214,7 @@ impl HookDispatch {
         if !hooks.has(EventName::PreCompact) {
             return None;
         }
-        let outcome = hooks.pre_compact(AUTOMATIC, "", &self.scene(&hooks).await).await;
+        let outcome = hooks.pre_compact(AUTOMATIC, "", &self.hook_context(&hooks).await).await;
         log(&outcome.warnings);
         outcome.is_refused().then(|| {
             format!("A hook blocked the shortening of the conversation. {}", outcome.reason())
@@ -228,7 +228,7 @@ impl HookDispatch {
         let hooks = hooks_of(&self.setting).await;
         if hooks.has(EventName::PostCompact) {
             let summary = "The results of earlier calls are left out; the model can make the calls again.";
-            log(&hooks.post_compact(AUTOMATIC, summary, &self.scene(&hooks).await).await.warnings);
+            log(&hooks.post_compact(AUTOMATIC, summary, &self.hook_context(&hooks).await).await.warnings);
         }
     }
 
@@ -247,7 +247,7 @@ impl HookDispatch {
         };
         let hooks = hooks_of(&self.setting).await;
         if hooks.has(EventName::StopFailure) {
-            log(&hooks.stop_failure(word, message, &self.scene(&hooks).await).await.warnings);
+            log(&hooks.stop_failure(word, message, &self.hook_context(&hooks).await).await.warnings);
         }
     }
 
@@ -255,7 +255,7 @@ impl HookDispatch {
     pub(super) async fn session_ended(&self) {
         let hooks = hooks_of(&self.setting).await;
         if hooks.has(EventName::SessionEnd) {
-            log(&hooks.session_end("other", &self.scene(&hooks).await).await.warnings);
+            log(&hooks.session_end("other", &self.hook_context(&hooks).await).await.warnings);
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct ToolSources<'a> {
 
 impl Instructions {
     /// Gathers the instructions of a mode in this workspace.
-    pub fn of(
+    pub fn new(
         mode: &Mode,
         modes: &Modes,
         protocol: ToolProtocol,
@@ -111,7 +111,7 @@ impl Instructions {
     }
 }
 
-/// What there is here for tools to be of use.
+/// Conditions of this session on which the use of tools depends.
 #[derive(Clone, Copy)]
 struct Here {
     has_skills: bool,

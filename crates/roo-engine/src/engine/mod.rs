@@ -243,7 +243,7 @@ impl Engine {
     pub fn new(setup: Setup) -> Self {
         let Setup { settings, workspace, customization, directory, directories, helper, clock, server_tools } =
             setup;
-        let reserve = Reserve::of(&directories.state);
+        let reserve = Reserve::new(&directories.state);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
         let recorder = Arc::new(Recorder::new(
             directory.path().to_owned(),
@@ -862,7 +862,8 @@ fn fold(id: &TaskId, records: &[roo_durable::Record<Event>]) -> Result<Tree, Eng
 
 fn unknown_profile(name: &str) -> EngineError {
     EngineError::Configuration(format!(
-        "there is no model profile '{name}'; define profiles.{name} in config.yaml or in initializationOptions"
+        "there is no model profile '{name}'; run `roo-lsp setup`, or define profiles.{name} in config.yaml or in \
+         initializationOptions"
     ))
 }
 

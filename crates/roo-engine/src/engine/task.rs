@@ -956,15 +956,15 @@ impl Task {
                     self.decided.get_or_insert_default().approval =
                         Some((approval_id.clone(), by.clone(), digest));
                 }
-                let deed = self.current_call().map(deed);
+                let described = self.current_call().map(describe_call);
                 let judges_again = |offer: &RuleSubject, option: &str| {
                     Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
                 };
                 match option_id.as_deref() {
                     None => {}
                     Some(option) if allows(option) => {
-                        if let Some(deed) = deed {
-                            self.refusals.remove(&deed);
+                        if let Some(described) = described {
+                            self.refusals.remove(&described);
                         }
                         self.phase = Phase::Tools(Stage::Gate { approved });
                     }
@@ -975,8 +975,8 @@ impl Task {
                         self.phase = Phase::Tools(Stage::Gate { approved: None });
                     }
                     Some(_) => {
-                        if let Some(deed) = deed {
-                            *self.refusals.entry(deed).or_default() += 1;
+                        if let Some(described) = described {
+                            *self.refusals.entry(described).or_default() += 1;
                         }
                         self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() });
                     }
@@ -1326,7 +1326,7 @@ fn identity(call: &ToolCall) -> Digest {
 
 /// Describes a call and its subject for people: the same for calls that differ in their other words alone, so that a
 /// user who refuses one is not worn down by its like.
-fn deed(call: &ToolCall) -> String {
+fn describe_call(call: &ToolCall) -> String {
     let parameter = |name: &str| call.params.get(name).and_then(serde_json::Value::as_str);
     if let Some(line) = parameter("command") {
         return format!("to run {}", programs(line).join(", "));

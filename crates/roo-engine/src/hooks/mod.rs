@@ -176,14 +176,18 @@ impl UserHooks {
 
     /// Before a tool call, when it has passed command policy and before the user is asked. A rewrite that
     /// can't be understood has the user asked about the call as it is.
-    pub async fn pre_tool(&self, tool: &ToolUse<'_>, scene: &HookContext<'_>) -> HookVerdict {
+    pub async fn pre_tool(&self, tool: &ToolUse<'_>, hook_context: &HookContext<'_>) -> HookVerdict {
         let own = json!({ "tool_use_id": tool.call.id.as_str() });
-        self.judge(EventName::PreToolUse, tool, own, scene).await
+        self.judge(EventName::PreToolUse, tool, own, hook_context).await
     }
 
     /// Before the user is asked about a call. [`Verdict::Allow`] and [`Verdict::Deny`] stand for their answer.
-    pub async fn permission_request(&self, tool: &ToolUse<'_>, scene: &HookContext<'_>) -> HookVerdict {
-        self.judge(EventName::PermissionRequest, tool, json!({}), scene).await
+    pub async fn permission_request(
+        &self,
+        tool: &ToolUse<'_>,
+        hook_context: &HookContext<'_>,
+    ) -> HookVerdict {
+        self.judge(EventName::PermissionRequest, tool, json!({}), hook_context).await
     }
 
     async fn judge(
@@ -191,13 +195,13 @@ impl UserHooks {
         event: EventName,
         tool: &ToolUse<'_>,
         own: Value,
-        scene: &HookContext<'_>,
+        hook_context: &HookContext<'_>,
     ) -> HookVerdict {
         if !self.has(event) {
             return HookVerdict { outcome: Outcome::nothing(event), params: None };
         }
         let inputs = tool.inputs(self.root());
-        let mut outcome = self.fire(event, inputs.clone(), own, scene).await;
+        let mut outcome = self.fire(event, inputs.clone(), own, hook_context).await;
         let params = match tool.rewritten(self.root(), &inputs, &outcome.rewrites) {
             Ok(params) => params,
             Err(error) => {
@@ -218,14 +222,14 @@ impl UserHooks {
         &self,
         tool: &ToolUse<'_>,
         reason: &str,
-        scene: &HookContext<'_>,
+        hook_context: &HookContext<'_>,
     ) -> Outcome {
         let event = EventName::PermissionDenied;
         if !self.has(event) {
             return Outcome::nothing(event);
         }
         let own = json!({ "tool_use_id": tool.call.id.as_str(), "reason": reason });
-        self.fire(event, tool.inputs(self.root()), own, scene).await
+        self.fire(event, tool.inputs(self.root()), own, hook_context).await
     }
 
     /// After a tool call, whether it succeeded or failed.
@@ -233,7 +237,7 @@ impl UserHooks {
         &self,
         tool: &ToolUse<'_>,
         result: ToolResult<'_>,
-        scene: &HookContext<'_>,
+        hook_context: &HookContext<'_>,
     ) -> Reviewed {
         let event = if result.ok { EventName::PostToolUse } else { EventName::PostToolUseFailure };
         if !self.has(event) {
@@ -250,7 +254,7 @@ impl UserHooks {
         if let Some(took) = result.took {
             own["duration_ms"] = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into();
         }
-        let mut outcome = self.fire(event, tool.inputs(self.root()), own, scene).await;
+        let mut outcome = self.fire(event, tool.inputs(self.root()), own, hook_context).await;
         let result = outcome.output.as_ref().and_then(|output| {
             let text = tool_input::response_text(output, &response);
             text.map(|text| answer::clean(&text, process::OUTPUT_LIMIT))
@@ -268,7 +272,7 @@ impl UserHooks {
 
     /// After all calls of one answer, each with the text of its result. [`Outcome::is_refused`] means that the
     /// model is not asked again.
-    pub async fn post_batch(&self, calls: &[(ToolUse<'_>, &str)], scene: &HookContext<'_>) -> Outcome {
+    pub async fn post_batch(&self, calls: &[(ToolUse<'_>, &str)], hook_context: &HookContext<'_>) -> Outcome {
         let event = EventName::PostToolBatch;
         if !self.has(event) {
             return Outcome::nothing(event);
@@ -284,31 +288,36 @@ impl UserHooks {
             })
         });
         let own = json!({ "tool_calls": calls.collect::<Vec<_>>() });
-        self.fire(event, vec![], own, scene).await
+        self.fire(event, vec![], own, hook_context).await
     }
 
     /// Before a prompt reaches the model. Where it is refused, the model never sees it, and the reason is for
     /// the user alone.
-    pub async fn prompt_submitted(&self, prompt: &str, scene: &HookContext<'_>) -> Outcome {
-        self.fire(EventName::UserPromptSubmit, vec![], json!({ "prompt": prompt }), scene).await
+    pub async fn prompt_submitted(&self, prompt: &str, hook_context: &HookContext<'_>) -> Outcome {
+        self.fire(EventName::UserPromptSubmit, vec![], json!({ "prompt": prompt }), hook_context).await
     }
 
     /// Before a request ends. Where that is refused, it goes on, and the reasons are for the model: see
     /// [`Outcome::reason`]. `is_going_on` says whether it goes on already because of a hook, which may be so at
     /// most [`CONTINUATIONS`] times in a row.
-    pub async fn stop(&self, last_message: &str, is_going_on: bool, scene: &HookContext<'_>) -> Outcome {
-        self.fire(EventName::Stop, vec![], ending(last_message, is_going_on), scene).await
+    pub async fn stop(
+        &self,
+        last_message: &str,
+        is_going_on: bool,
+        hook_context: &HookContext<'_>,
+    ) -> Outcome {
+        self.fire(EventName::Stop, vec![], ending(last_message, is_going_on), hook_context).await
     }
 
     /// Runs the hooks for a request that ended because its model failed. `error` is one of the contract's words.
-    pub async fn stop_failure(&self, error: &str, details: &str, scene: &HookContext<'_>) -> Outcome {
+    pub async fn stop_failure(&self, error: &str, details: &str, hook_context: &HookContext<'_>) -> Outcome {
         let own = json!({ "error": error, "error_details": details, "last_assistant_message": details });
-        self.fire(EventName::StopFailure, named(error), own, scene).await
+        self.fire(EventName::StopFailure, named(error), own, hook_context).await
     }
 
     /// Runs the hooks for a branch that begins; [`HookContext::agent`] says which.
-    pub async fn subagent_start(&self, scene: &HookContext<'_>) -> Outcome {
-        self.fire(EventName::SubagentStart, agent(scene), json!({}), scene).await
+    pub async fn subagent_start(&self, hook_context: &HookContext<'_>) -> Outcome {
+        self.fire(EventName::SubagentStart, agent(hook_context), json!({}), hook_context).await
     }
 
     /// Before a branch ends; as [`UserHooks::stop`].
@@ -316,24 +325,34 @@ impl UserHooks {
         &self,
         last_message: &str,
         is_going_on: bool,
-        scene: &HookContext<'_>,
+        hook_context: &HookContext<'_>,
     ) -> Outcome {
         let mut own = ending(last_message, is_going_on);
-        own["agent_transcript_path"] = transcript(scene);
-        self.fire(EventName::SubagentStop, agent(scene), own, scene).await
+        own["agent_transcript_path"] = transcript(hook_context);
+        self.fire(EventName::SubagentStop, agent(hook_context), own, hook_context).await
     }
 
     /// Before a conversation is shortened: by its user (`manual`) or for want of room (`auto`). Where that is
     /// refused, it stays as long as it is.
-    pub async fn pre_compact(&self, trigger: &str, instructions: &str, scene: &HookContext<'_>) -> Outcome {
+    pub async fn pre_compact(
+        &self,
+        trigger: &str,
+        instructions: &str,
+        hook_context: &HookContext<'_>,
+    ) -> Outcome {
         let own = json!({ "trigger": trigger, "custom_instructions": instructions });
-        self.fire(EventName::PreCompact, named(trigger), own, scene).await
+        self.fire(EventName::PreCompact, named(trigger), own, hook_context).await
     }
 
     /// After a conversation was shortened to this.
-    pub async fn post_compact(&self, trigger: &str, summary: &str, scene: &HookContext<'_>) -> Outcome {
+    pub async fn post_compact(
+        &self,
+        trigger: &str,
+        summary: &str,
+        hook_context: &HookContext<'_>,
+    ) -> Outcome {
         let own = json!({ "trigger": trigger, "compact_summary": summary });
-        self.fire(EventName::PostCompact, named(trigger), own, scene).await
+        self.fire(EventName::PostCompact, named(trigger), own, hook_context).await
     }
 
     /// Runs the hooks for a notification of the user. `kind` is one of the contract's words, such as
@@ -343,24 +362,29 @@ impl UserHooks {
         kind: &str,
         title: &str,
         message: &str,
-        scene: &HookContext<'_>,
+        hook_context: &HookContext<'_>,
     ) -> Outcome {
         let own = json!({ "message": message, "title": title, "notification_type": kind });
-        self.fire(EventName::Notification, named(kind), own, scene).await
+        self.fire(EventName::Notification, named(kind), own, hook_context).await
     }
 
     /// Runs the hooks for a request that begins (`startup`) or resumes (`resume`).
-    pub async fn session_start(&self, source: &str, model: Option<&str>, scene: &HookContext<'_>) -> Outcome {
+    pub async fn session_start(
+        &self,
+        source: &str,
+        model: Option<&str>,
+        hook_context: &HookContext<'_>,
+    ) -> Outcome {
         let mut own = json!({ "source": source });
         if let Some(model) = model {
             own["model"] = model.into();
         }
-        self.fire(EventName::SessionStart, named(source), own, scene).await
+        self.fire(EventName::SessionStart, named(source), own, hook_context).await
     }
 
     /// Runs the hooks for a request that has ended. `reason` is one of the contract's words, mostly `other`.
-    pub async fn session_end(&self, reason: &str, scene: &HookContext<'_>) -> Outcome {
-        self.fire(EventName::SessionEnd, named(reason), json!({ "reason": reason }), scene).await
+    pub async fn session_end(&self, reason: &str, hook_context: &HookContext<'_>) -> Outcome {
+        self.fire(EventName::SessionEnd, named(reason), json!({ "reason": reason }), hook_context).await
     }
 
     /// An event just as it is given, in the contract's form: for people who try their hooks. What it lacks of
@@ -369,7 +393,7 @@ impl UserHooks {
         &self,
         event: EventName,
         given: Map<String, Value>,
-        scene: &HookContext<'_>,
+        hook_context: &HookContext<'_>,
     ) -> Outcome {
         let text = |field: &str| given.get(field).and_then(Value::as_str).unwrap_or_default();
         let inputs = match event.compared() {
@@ -384,7 +408,7 @@ impl UserHooks {
             }
             Compared::Nothing => vec![],
         };
-        self.fire(event, inputs, Value::Object(given), scene).await
+        self.fire(event, inputs, Value::Object(given), hook_context).await
     }
 
     async fn fire(
@@ -392,7 +416,7 @@ impl UserHooks {
         event: EventName,
         mut inputs: Vec<Input>,
         own: Value,
-        scene: &HookContext<'_>,
+        hook_context: &HookContext<'_>,
     ) -> Outcome {
         if !self.has(event) {
             return Outcome::nothing(event);
@@ -404,25 +428,25 @@ impl UserHooks {
         let mut set = |name: &str, value: Value| {
             common.insert(name.to_owned(), value);
         };
-        set("session_id", scene.session.into());
-        set("transcript_path", transcript(scene));
+        set("session_id", hook_context.session.into());
+        set("transcript_path", transcript(hook_context));
         set("cwd", self.root().to_string_lossy().into());
-        set("permission_mode", scene.permission_mode.as_str().into());
-        if let Some(agent) = scene.agent {
+        set("permission_mode", hook_context.permission_mode.as_str().into());
+        if let Some(agent) = hook_context.agent {
             set("agent_id", agent.id.into());
             set("agent_type", agent.mode.into());
         }
         if let Value::Object(own) = own {
             common.extend(own);
         }
-        let HookContext { environment_file, transcript, sandbox, cancel, .. } = *scene;
+        let HookContext { environment_file, transcript, sandbox, cancel, .. } = *hook_context;
         let firing = Firing { event, inputs, common, transcript, environment_file, sandbox, cancel };
         run::fire(&self.hooks, self.root(), firing).await
     }
 }
 
-fn transcript(scene: &HookContext<'_>) -> Value {
-    scene.transcript.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default().into()
+fn transcript(hook_context: &HookContext<'_>) -> Value {
+    hook_context.transcript.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default().into()
 }
 
 /// Returns the value for a matcher that is compared with a word.
@@ -430,8 +454,8 @@ fn named(word: &str) -> Vec<Input> {
     vec![Input { names: vec![word.to_owned()], fields: Map::new() }]
 }
 
-fn agent(scene: &HookContext<'_>) -> Vec<Input> {
-    named(scene.agent.map(|agent| agent.mode).unwrap_or_default())
+fn agent(hook_context: &HookContext<'_>) -> Vec<Input> {
+    named(hook_context.agent.map(|agent| agent.mode).unwrap_or_default())
 }
 
 fn ending(last_message: &str, is_going_on: bool) -> Value {

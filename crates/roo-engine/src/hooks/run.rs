@@ -100,7 +100,7 @@ fn bounded(hook: &Hook, firing: &Firing<'_>, environment: &Environment) -> HookS
     let needs = Needs { transcript: firing.transcript, environment_file };
     match firing.sandbox {
         _ if hook.is_unconfined => HookSandbox::Off,
-        HookSandbox::On(bounds) => HookSandbox::On(Box::new(bounds.of(hook, needs, environment))),
+        HookSandbox::On(bounds) => HookSandbox::On(Box::new(bounds.for_hook(hook, needs, environment))),
         other => other.clone(),
     }
 }

@@ -80,7 +80,7 @@ pub(super) struct Needs<'a> {
 impl HookBounds {
     /// The bounds of one hook: the scripts that a user's hook names can be read, wherever they are.
     /// They are named as a shell with this environment would read them.
-    pub(super) fn of(&self, hook: &Hook, needs: Needs<'_>, environment: &Environment) -> Self {
+    pub(super) fn for_hook(&self, hook: &Hook, needs: Needs<'_>, environment: &Environment) -> Self {
         let mut bounds = self.clone();
         let can_open_hidden = self.sandbox.probe().holds_within_grants();
         let Confinement { hidden, read_only, writable, .. } = &mut bounds.confinement;

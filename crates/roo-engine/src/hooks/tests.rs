@@ -32,7 +32,7 @@ impl HookProject {
         self.read("told").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn scene(&self) -> HookContext<'_> {
+    fn hook_context(&self) -> HookContext<'_> {
         HookContext {
             session: "r1",
             agent: None,
@@ -77,7 +77,7 @@ fn call(name: &str, params: Value) -> ToolCall {
 async fn judged(place: &HookProject, hooks: &UserHooks, call: &ToolCall) -> HookVerdict {
     let invocation = parse(call).ok();
     let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool: None, real_path: &|_| None };
-    hooks.pre_tool(&tool, &place.scene()).await
+    hooks.pre_tool(&tool, &place.hook_context()).await
 }
 
 const BASH: &str = "execute_command";
@@ -112,7 +112,7 @@ async fn a_hook_is_told_what_the_contract_says() {
 async fn without_the_sandbox_that_is_wanted_only_what_runs_outside_of_it_runs() {
     let place = HookProject::new();
     let missing = HookSandbox::Missing("there is none".to_owned());
-    let scene = HookContext { sandbox: &missing, ..place.scene() };
+    let hook_context = HookContext { sandbox: &missing, ..place.hook_context() };
     let hooks = place.hooks(
         EventName::PreToolUse,
         &[
@@ -124,13 +124,13 @@ async fn without_the_sandbox_that_is_wanted_only_what_runs_outside_of_it_runs() 
     let invocation = parse(&call).ok();
     let tool =
         ToolUse { call: &call, invocation: invocation.as_ref(), server_tool: None, real_path: &|_| None };
-    let judged = hooks.pre_tool(&tool, &scene).await;
+    let judged = hooks.pre_tool(&tool, &hook_context).await;
     assert_eq!(judged.outcome.warnings, ["The hook `touch ran` failed: it did not run: there is none"]);
     assert!(place.root().join("outside").exists() && !place.root().join("ran").exists());
 
     let guard = json!({ "command": "true", "roo": { "failClosed": true } });
     let hooks = place.hooks(EventName::PreToolUse, &[("*", guard)]);
-    assert_eq!(hooks.pre_tool(&tool, &scene).await.outcome.verdict, Some(Verdict::Deny));
+    assert_eq!(hooks.pre_tool(&tool, &hook_context).await.outcome.verdict, Some(Verdict::Deny));
 }
 
 #[tokio::test]
@@ -146,25 +146,25 @@ async fn every_event_has_its_own_fields() {
     let invocation = parse(&call).unwrap();
     let tool =
         ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: &|_| None };
-    let scene = place.scene();
-    let branch = HookContext { agent: Some(Agent { id: "r1.4", mode: "debug" }), ..scene };
+    let hook_context = place.hook_context();
+    let branch = HookContext { agent: Some(Agent { id: "r1.4", mode: "debug" }), ..hook_context };
     let ok = ToolResult { text: "a.txt", ok: true, took: Some(Duration::from_millis(12)) };
-    hooks.pre_tool(&tool, &scene).await;
-    hooks.permission_request(&tool, &scene).await;
-    hooks.permission_denied(&tool, "no", &scene).await;
-    hooks.post_tool(&tool, ok, &scene).await;
-    hooks.post_tool(&tool, ToolResult { ok: false, took: None, ..ok }, &scene).await;
-    hooks.post_batch(&[(tool, "a.txt")], &scene).await;
-    hooks.notification("permission_prompt", "Title", "Message", &scene).await;
-    hooks.prompt_submitted("Hello", &scene).await;
-    hooks.stop("Done.", true, &scene).await;
-    hooks.stop_failure("overloaded", "529", &scene).await;
+    hooks.pre_tool(&tool, &hook_context).await;
+    hooks.permission_request(&tool, &hook_context).await;
+    hooks.permission_denied(&tool, "no", &hook_context).await;
+    hooks.post_tool(&tool, ok, &hook_context).await;
+    hooks.post_tool(&tool, ToolResult { ok: false, took: None, ..ok }, &hook_context).await;
+    hooks.post_batch(&[(tool, "a.txt")], &hook_context).await;
+    hooks.notification("permission_prompt", "Title", "Message", &hook_context).await;
+    hooks.prompt_submitted("Hello", &hook_context).await;
+    hooks.stop("Done.", true, &hook_context).await;
+    hooks.stop_failure("overloaded", "529", &hook_context).await;
     hooks.subagent_start(&branch).await;
     hooks.subagent_stop("Found.", false, &branch).await;
-    hooks.pre_compact("auto", "", &scene).await;
-    hooks.post_compact("manual", "Short.", &scene).await;
-    hooks.session_start("startup", Some("m"), &scene).await;
-    hooks.session_end("other", &scene).await;
+    hooks.pre_compact("auto", "", &hook_context).await;
+    hooks.post_compact("manual", "Short.", &hook_context).await;
+    hooks.session_start("startup", Some("m"), &hook_context).await;
+    hooks.session_end("other", &hook_context).await;
 
     let told = place.told();
     let names: Vec<&str> = told.iter().filter_map(|event| event["hook_event_name"].as_str()).collect();
@@ -256,7 +256,7 @@ async fn without_hooks_nothing_is_asked() {
     assert!(!hooks.has(EventName::PreToolUse));
     let judged = judged(&place, &hooks, &ls()).await;
     assert_eq!(judged.outcome, Outcome::nothing(EventName::PreToolUse));
-    let none = UserHooks::default().session_end("other", &place.scene()).await;
+    let none = UserHooks::default().session_end("other", &place.hook_context()).await;
     assert_eq!((none.verdict, none.for_model()), (None, None));
 }
 
@@ -269,7 +269,7 @@ async fn twenty_hooks_run_at_once() {
     let hooks: Vec<(&str, Value)> =
         (0..20).map(|n| ("", json!({ "command": line(n), "timeout": 20 }))).collect();
     let hooks = place.hooks(EventName::UserPromptSubmit, &hooks);
-    let outcome = hooks.prompt_submitted("x", &place.scene()).await;
+    let outcome = hooks.prompt_submitted("x", &place.hook_context()).await;
     assert_eq!(outcome.warnings, Vec::<String>::new());
     let expected: Vec<String> = (0..20).map(|n| n.to_string()).collect();
     assert_eq!(outcome.contexts, expected, "in the order of configuration");
@@ -327,7 +327,7 @@ async fn a_rewrite_becomes_our_parameters() {
     let hooks = place.hooks(EventName::PreToolUse, &[("Bash", update(json!({ "command": 1 })))]);
     let refused = judged(&place, &hooks, &call).await;
     assert_eq!((refused.outcome.verdict, refused.params), (Some(Verdict::Ask), None));
-    assert!(refused.outcome.reason().contains("`updatedInput.command` must be a text"));
+    assert!(refused.outcome.reason().contains("`updatedInput.command` must be a string"));
     // Two that contradict each other do, too.
     let (a, b) = (update(json!({ "command": "a" })), update(json!({ "command": "b" })));
     let hooks = place.hooks(EventName::PreToolUse, &[("Bash", a), ("Bash", b)]);
@@ -436,7 +436,7 @@ async fn what_hooks_say_after_a_tool_is_set_off() {
     let tool =
         ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: &|_| None };
     let result = ToolResult { text: "long", ok: true, took: None };
-    let reviewed = hooks.post_tool(&tool, result, &place.scene()).await;
+    let reviewed = hooks.post_tool(&tool, result, &place.hook_context()).await;
     assert_eq!(reviewed.result.as_deref(), Some("short"));
     assert_eq!(
         reviewed.addition.as_deref(),
@@ -445,7 +445,7 @@ async fn what_hooks_say_after_a_tool_is_set_off() {
         )
     );
     let failed = ToolResult { ok: false, ..result };
-    assert_eq!(hooks.post_tool(&tool, failed, &place.scene()).await.addition, None);
+    assert_eq!(hooks.post_tool(&tool, failed, &place.hook_context()).await.addition, None);
 }
 
 #[tokio::test]
@@ -453,14 +453,14 @@ async fn variables_are_left_at_the_start_alone() {
     let place = HookProject::new();
     let file = place.root().join("variables");
     let line = r#"[ -n "$CLAUDE_ENV_FILE" ] && echo "export A=1" >>"$CLAUDE_ENV_FILE"; echo "$CLAUDE_PROJECT_DIR$ROO_PROJECT_DIR""#;
-    let scene = HookContext { environment_file: Some(&file), ..place.scene() };
+    let hook_context = HookContext { environment_file: Some(&file), ..place.hook_context() };
     let hooks = place.hooks(EventName::UserPromptSubmit, &[("", json!(line))]);
     let root = place.root().display().to_string();
-    assert_eq!(hooks.prompt_submitted("x", &scene).await.contexts, [format!("{root}{root}")]);
+    assert_eq!(hooks.prompt_submitted("x", &hook_context).await.contexts, [format!("{root}{root}")]);
     assert!(!file.exists());
     let hooks =
         place.hooks(EventName::SessionStart, &[("startup", json!(line)), ("resume", json!("exit 2"))]);
-    let outcome = hooks.session_start("startup", None, &scene).await;
+    let outcome = hooks.session_start("startup", None, &hook_context).await;
     assert_eq!((outcome.ran.len(), outcome.contexts.len()), (1, 1));
     assert_eq!(EnvironmentFile::load(&file).variables["A"], "1");
 }

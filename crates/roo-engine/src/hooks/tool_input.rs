@@ -1,4 +1,4 @@
-//! What a tool call looks like in the public contract, and what a rewrite of it means for ours.
+//! Form of a tool call in the public contract, and what a rewrite of it means for ours.
 //!
 //! Every input has besides `roo`, with our tool and its parameters as they are. A rewrite that changes
 //! `roo.parameters` gives all of them anew; else the contract's fields are taken back. Which fields a tool has is in
@@ -18,11 +18,11 @@ use roo_catalog::{
 pub struct ToolUse<'a> {
     /// As the model made it.
     pub call: &'a ToolCall,
-    /// What it asks for; none for a tool of an MCP server.
+    /// Call in our own form; none for a tool of an MCP server.
     pub invocation: Option<&'a Invocation>,
     /// The tool of a server, where it is called by its own name.
     pub server_tool: Option<&'a ServerToolName>,
-    /// Where its paths lead: absolute, with links followed.
+    /// Resolver of its paths: absolute, with links followed.
     pub real_path: RealPath<'a>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> ToolUse<'a> {
         HookView { root, real_path: self.real_path, params: &self.call.params }
     }
 
-    /// What hooks are asked about.
+    /// Returns the inputs of hooks for this call.
     pub(super) fn inputs(&self, root: &Path) -> Vec<Input> {
         let Some(invocation) = self.invocation else {
             // A tool of a server: its input is its own.
@@ -84,7 +84,7 @@ impl<'a> ToolUse<'a> {
     }
 }
 
-/// What a tool answered, in the contract's form, with the text that the model reads under `roo`.
+/// Returns a tool's answer in the contract's form, with the text that the model reads under `roo`.
 pub(super) fn response(tool: &ToolUse<'_>, root: &Path, text: &str, ok: bool) -> Value {
     let mut response = match tool.invocation {
         Some(invocation) => invocation.hook_response(&tool.view(root), text, ok),

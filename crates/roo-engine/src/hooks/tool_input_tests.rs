@@ -20,7 +20,7 @@ fn object(value: Value) -> Object {
 
 const NOWHERE: RealPath<'static> = &|_| None;
 
-/// What hooks are asked about, without `roo`.
+/// Returns the inputs of hooks, without `roo`.
 fn told(name: &str, params: Value) -> Vec<Value> {
     let call = call(name, params);
     let invocation = parse(&call).unwrap();

@@ -25,7 +25,7 @@ pub fn names(tool: ToolName) -> Vec<&'static str> {
     tool.spec().hook_names.iter().copied().chain([tool.as_str()]).collect()
 }
 
-/// Whether a tool has this name, in either world.
+/// Returns whether a tool has this name, in either world.
 fn has_name(spec: &ToolSpec, name: &str) -> bool {
     spec.name.as_str() == name || spec.hook_names.contains(&name)
 }
@@ -49,12 +49,12 @@ pub fn names_of(name: &str) -> Vec<String> {
     all
 }
 
-/// Whether a tool has this name, in either world.
+/// Returns whether a tool has this name, in either world.
 pub fn is_known(name: &str) -> bool {
     TOOLS.iter().any(|spec| has_name(spec, name))
 }
 
-/// Whether the contract has a tool of this name that we have not.
+/// Returns whether the contract has a tool of this name that we have not.
 pub fn never_comes(name: &str) -> bool {
     NEVER.contains(&name)
 }

@@ -11,7 +11,7 @@ use crate::tools::{Outcome, ToolContext};
 use roo_protocol::ids::{ToolCallId, Urid};
 use roo_workspace::{FileEdit, Resolved};
 
-/// What a tool call would do, with every path resolved. Each kind is in the file of its tool.
+/// Action that a tool call would take, with every path resolved. Each kind is in the file of its tool.
 pub trait Action: Any + Debug + Send + Sync {
     /// Does it. Only a permit has what this takes.
     fn run<'a>(self: Box<Self>, permitted: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome>;
@@ -21,8 +21,8 @@ pub trait Action: Any + Debug + Send + Sync {
         vec![]
     }
 
-    /// What is shown of it to who is asked; none where its assessment says it. Made only when somebody is asked, as
-    /// the diff of a large file takes a while.
+    /// Returns the text that is shown to whoever is asked; none where its assessment says it. Made only when somebody
+    /// is asked, as the diff of a large file takes a while.
     fn shown(&self) -> Option<String> {
         None
     }
@@ -41,15 +41,15 @@ pub struct Execute {
     pub parts: Vec<String>,
     /// The directory to run in.
     pub directory: Resolved,
-    /// How long its end is waited for, where the model says so.
+    /// Time to wait for its end, if the model sets one.
     pub timeout: Option<Duration>,
-    /// What bounds it; none where nothing does.
+    /// Sandbox that bounds it; none where nothing does.
     pub confined: Option<Box<Confined>>,
-    /// How its changes are found; none where they are not.
+    /// Watch that finds its changes; none where they are not.
     pub watch: Option<Box<Watch>>,
 }
 
-/// What the server answers itself instead of running a command.
+/// Answers that the server gives itself instead of running a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Native {
     /// The command for the system context.
@@ -69,7 +69,7 @@ pub struct Proposal {
     pub before: Option<String>,
     /// The whole new text.
     pub after: String,
-    /// What the model should know about how the edit was applied.
+    /// Note to the model on how the edit was applied.
     pub notice: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub struct Proposal {
 pub struct ProposedPatch {
     /// In the order of the patch; at least one, no place twice, all in one workspace folder.
     pub edits: Vec<FileEdit>,
-    /// What the model should know about how the patch was applied.
+    /// Note to the model on how the patch was applied.
     pub notice: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the sandbox lets a command write, read and reach: what its task may change, and no more.
+//! Paths and hosts that the sandbox lets a command write, read and reach: what its task may change, and no more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,30 +35,30 @@ use roo_sandbox::exec::sandbox::{
 use roo_sandbox::exec::{EnvironmentRules, ExecError};
 use roo_workspace::{ProtectedNames, Protection, Purpose, Workspace, protection};
 
-/// Where commands write that are staged, below the workspace's part of the state directory.
+/// Directory for the writes of staged commands, below the workspace's part of the state directory.
 const STAGED: &str = "staged";
-/// Where contents are kept that commands change, below the same.
+/// Directory for contents that commands change, below the same.
 const CHANGES: &str = "changes";
-/// Where files are kept as they were before the command that runs, below the same.
+/// Directory for files as they were before the running command, below the same.
 const CAPTURES: &str = "captures";
 /// The layers over directories of build tools, below the same.
 const LAYERS: &str = "layers";
-/// Where what signs for commands is served, below the same.
+/// Directory of the sockets that sign for commands, below the same.
 const SIGNING: &str = "signing";
 /// After this long no command runs any more whose captures are there.
 const ABANDONED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How commands of one workspace are bounded.
+/// Bounds of the commands of one workspace.
 pub struct Bounds {
     helper: Helper,
     found: OnceCell<Sandbox>,
-    /// Where files are kept that a command may have to give back.
+    /// Store of files that a command may have to give back.
     store: OnceCell<Arc<Store>>,
-    /// Where commands write that are staged.
+    /// Area for the writes of staged commands.
     staging: OnceCell<Arc<StagingArea>>,
     under_way: Arc<UnderWay>,
     networks: Arc<TaskNetworks>,
-    /// What is known of the names of the workspace.
+    /// Finder of names in the workspace.
     finder: OnceCell<Arc<PlaceFinder>>,
     /// The directories that can be shown through layers, or can't.
     layered: Mutex<BTreeMap<PathBuf, bool>>,
@@ -67,28 +67,28 @@ pub struct Bounds {
     directories: Directories,
     /// The workspace's part of the state directory: private temporary files and caches are in it.
     private: PathBuf,
-    /// Whether git leaves out what the server makes in the workspace.
+    /// Set once git has been told to ignore what the server makes in the workspace.
     excluded: Once,
-    /// Whether nothing is going to run, so that nothing is made for it.
+    /// True if nothing is going to run, so that nothing is made for it.
     only_looks: bool,
 }
 
-/// How a command's changes are found, and judged by what its task may change.
+/// Watch that finds a command's changes, and judges them by what its task may change.
 pub struct Watch {
     /// The workspace folders.
     pub roots: Vec<PathBuf>,
     /// Keeps what may have to be given back.
     pub store: Arc<Store>,
-    /// What the command may change.
+    /// Paths that the command may change.
     pub scope: Arc<CommandScope>,
     /// The commands that run at the same time.
     pub under_way: Arc<UnderWay>,
-    /// How it is staged; none where what it writes is in the workspace at once.
+    /// Staging of its writes; none where what it writes is in the workspace at once.
     pub staging: Option<Staging>,
     finder: Arc<PlaceFinder>,
-    /// What the user's settings protect besides the built-in names.
+    /// Patterns that the user's settings protect besides the built-in names.
     patterns: Vec<String>,
-    /// Where files are kept as they were before it wrote them; none where nothing can do that.
+    /// Directory for files as they were before it wrote them; none where nothing can do that.
     captures: Option<PathBuf>,
     /// Tells what roo-lsp processes write themselves.
     server_files: ServerFiles,
@@ -100,22 +100,22 @@ pub struct Watch {
     configuration: Vec<(PathBuf, String)>,
     /// The network that it joins; none where it has the machine's or none at all.
     network: Option<CommandNetwork>,
-    /// Whether what is protected can't be written.
+    /// True if what is protected can't be written.
     holds_protected: bool,
-    /// What git signs, where the user lets it, and where that is served.
+    /// Git's signing, where the user allows it, and the socket where that is served.
     signing: Option<(Signing, PathBuf)>,
 }
 
-/// What there is to say of git in a command.
+/// Findings about git in a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitUse {
-    /// How git would have signed what the command made, which was not signed.
+    /// Signing that git is configured for, where the command's commits were not signed.
     pub unsigned: Option<Signing>,
     /// The directory of hooks that the configuration names; none where that is the repository's own.
     pub hooks: Option<PathBuf>,
 }
 
-/// What makes the network of a command.
+/// Parts from which the network of a command is made.
 struct CommandNetwork {
     networks: Arc<TaskNetworks>,
     task: Urid,
@@ -198,8 +198,8 @@ impl Watch {
         Ok(Some((signing.clone(), SigningService::start(directory, key.clone())?)))
     }
 
-    /// What there is to say of git in a command that has ended. `wanted` says whether git could not sign what it was told
-    /// to, `is_served` whether it could. Runs git.
+    /// Returns the findings about git in a command that has ended. `wanted` says whether git could not sign what it was
+    /// told to, `is_served` whether it could. Runs git.
     pub fn git_use(&self, outcome: &GitOutcome, wanted: bool, is_served: bool) -> GitUse {
         let root = self.roots.first().filter(|_| wanted || outcome.tagged || !outcome.commits.is_empty());
         // Without git there is nothing to say.
@@ -238,7 +238,7 @@ impl Watch {
     }
 }
 
-/// Where the files of one command are kept as they were before; removed with it.
+/// Directory for the files of one command as they were before; removed with it.
 #[derive(Debug)]
 pub struct Captured {
     directory: PathBuf,
@@ -247,7 +247,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// What was kept.
+    /// Reads the files that were kept.
     ///
     /// # Errors
     /// When it can't be read.
@@ -265,11 +265,11 @@ impl Drop for Captured {
     }
 }
 
-/// How a command is staged.
+/// Staging of a command's writes.
 #[derive(Debug)]
 pub struct Staging {
     area: Arc<StagingArea>,
-    /// What the user's settings open is written at once.
+    /// Paths that the user's settings open, which are written at once.
     pub opened: Vec<PathBuf>,
 }
 
@@ -291,12 +291,12 @@ pub(super) struct Private {
     pub(super) cache: PathBuf,
 }
 
-/// How well commands are held, by what the settings want and the machine has.
+/// Level at which commands are sandboxed, by what the settings want and the machine has.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
     /// The level of every command.
     pub level: Level,
-    /// What the machine has.
+    /// Result of probing the machine.
     pub probe: &'a Probe,
 }
 
@@ -306,7 +306,7 @@ impl std::fmt::Debug for Watch {
     }
 }
 
-/// What a command may change.
+/// Paths that a command may change.
 pub struct CommandScope {
     roots: Vec<PathBuf>,
     /// The names that are protected in each.
@@ -314,21 +314,21 @@ pub struct CommandScope {
     urid: Urid,
     /// All of these must cover a path; without any, all of the workspace may be changed.
     intents: Vec<Intent>,
-    /// What the user's settings open.
+    /// Paths that the user's settings open.
     opened: Vec<PathBuf>,
-    /// What the sandbox lets the command write; none where nothing bounds it. A change elsewhere is
-    /// somebody else's.
+    /// Paths that the sandbox lets the command write; none where nothing bounds it. A change elsewhere is somebody
+    /// else's.
     reach: Option<Reach>,
-    /// Whether nothing is changed before it is judged, so that nothing has to be brought back.
+    /// True if nothing is changed before it is judged, so that nothing has to be brought back.
     is_staged: bool,
-    /// What is protected and there.
+    /// Protected paths that exist.
     protected: Vec<PathBuf>,
 }
 
 struct Reach {
     writable: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
-    /// Whether what is protected can't be written.
+    /// True if what is protected can't be written.
     holds_protected: bool,
 }
 
@@ -421,13 +421,13 @@ impl Scope for CommandScope {
 /// A command's bounds, ready to be held.
 #[derive(Debug)]
 pub struct Confined {
-    /// What holds them.
+    /// Sandbox that holds them.
     pub sandbox: Sandbox,
-    /// What they are. Where a staged command writes is filled in when it runs.
+    /// The bounds themselves. The directory for a staged command's writes is filled in when it runs.
     pub confinement: Confinement,
-    /// How well they hold the command.
+    /// Level at which they hold the command.
     pub level: Level,
-    /// What is protected in the workspace and there.
+    /// Protected paths of the workspace that exist.
     pub protected: Vec<PathBuf>,
     git: Vec<GitDirectory>,
     /// Directories of build tools that it sees through layers.
@@ -436,14 +436,14 @@ pub struct Confined {
     configuration: Vec<(PathBuf, String)>,
     /// The hosts that it may reach, where it has a network of its own.
     network: NetworkRules,
-    /// What git signs, where the user lets it.
+    /// Git's signing, where the user allows it.
     signing: Option<Signing>,
     /// The variables that it sees besides the usual ones.
     pub environment: EnvironmentRules,
 }
 
 impl Confined {
-    /// What hooks see in place of the user's files, with layers in this area.
+    /// Returns the overlays that hooks see in place of the user's files, with layers in this area.
     pub(super) fn overlays(&self, area: PathBuf) -> ToolOverlays {
         // Without a supervisor nothing is shown in place of another.
         let is_supervised = self.sandbox.probe().active.is_some_and(|active| active.supervised);
@@ -451,7 +451,7 @@ impl Confined {
         ToolOverlays { layered: self.layered.clone(), area, configuration }
     }
 
-    /// Whether the user may be offered hosts for it: no intent stands against them.
+    /// Returns whether the user may be offered hosts for it: no intent stands against them.
     pub fn may_be_granted_hosts(&self) -> bool {
         self.network.may_be_granted()
     }
@@ -514,7 +514,7 @@ impl Bounds {
         }
     }
 
-    /// Whether a place is one where the user's settings, or the server's state, are kept.
+    /// Returns whether a place is one where the user's settings, or the server's state, are kept.
     pub(super) fn is_own(&self, place: &Path) -> bool {
         let own = [&self.directories.config, &self.directories.state];
         own.into_iter()
@@ -531,7 +531,8 @@ impl Bounds {
         self.found.get_or_init(|| Sandbox::find(self.helper.clone())).await
     }
 
-    /// Whether what the settings want is there for these workspace folders; none where they want no sandbox.
+    /// Checks that the sandbox which the settings want is there for these workspace folders; returns none where they
+    /// want no sandbox.
     ///
     /// # Errors
     /// [`ExecError::NoSandbox`]: then no command runs.
@@ -556,7 +557,7 @@ impl Bounds {
         Ok(Some(Held { level: Level::L3, probe }))
     }
 
-    /// Whether the writes of commands can be staged for these folders, by trying; it is tried once.
+    /// Checks by trying that the writes of commands can be staged for these folders; it is tried once.
     ///
     /// # Errors
     /// Why not.
@@ -586,7 +587,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// What is known of the names of the workspace.
+    /// Returns the finder of names in the workspace.
     pub(super) async fn finder(&self) -> Arc<PlaceFinder> {
         let make = || async {
             let active = self.sandbox().await.probe().active;
@@ -637,19 +638,19 @@ impl Bounds {
         });
     }
 
-    /// Where what commands wrote is kept for the user, because it is not in the workspace.
-    pub fn kept_back(&self) -> PathBuf {
+    /// Returns the directory that holds for the user what commands wrote, because it is not in the workspace.
+    pub fn withheld_changes(&self) -> PathBuf {
         Store::moved_in(&self.private.join(CHANGES))
     }
 
-    /// How the changes of one command are found; none where the settings want no sandbox.
+    /// Returns the watch that finds the changes of one command; none where the settings want no sandbox.
     ///
     /// # Errors
     /// When they can't be kept track of: then it must not run.
     pub(super) async fn watch(
         &self,
         policy_context: &PolicyContext,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         grant: Option<&Grant>,
         confined: Option<&Confined>,
     ) -> io::Result<Option<Watch>> {
@@ -679,7 +680,7 @@ impl Bounds {
             protected_names: (0..roots.len())
                 .map(|root| policy_context.workspace.protected(root, patterns))
                 .collect(),
-            urid: subject.urid.clone(),
+            urid: call_context.urid.clone(),
             intents: grant.map(|grant| grant.intents.clone()).unwrap_or_default(),
             opened,
             is_staged,
@@ -712,7 +713,7 @@ impl Bounds {
             server_files: ServerFiles::new(
                 Arc::clone(&policy_context.recorder),
                 &self.private,
-                subject.urid.clone(),
+                call_context.urid.clone(),
             ),
             git,
             layered,
@@ -723,7 +724,7 @@ impl Bounds {
                     // Without namespaces there is nothing that commands could share.
                     holds_protected.then(|| CommandNetwork {
                         networks: Arc::clone(&self.networks),
-                        task: subject.urid.clone(),
+                        task: call_context.urid.clone(),
                         rules: confined.network.clone(),
                         sandbox,
                     })
@@ -769,7 +770,7 @@ impl Bounds {
     pub(super) async fn of(
         &self,
         policy_context: &PolicyContext,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         grant: Option<&Grant>,
         network: NetworkRules,
     ) -> io::Result<Option<Confined>> {
@@ -777,7 +778,7 @@ impl Bounds {
         if settings.level == SandboxLevel::Off || self.sandbox().await.probe().active.is_none() {
             return Ok(None);
         }
-        let task_directory = modes::task_directory(subject.urid);
+        let task_directory = modes::task_directory(call_context.urid);
         let mut writable: Vec<PathBuf> = match grant {
             None => policy_context.workspace.roots().paths().map(Path::to_path_buf).collect(),
             Some(grant) => granted(&policy_context.workspace, grant),
@@ -786,7 +787,7 @@ impl Bounds {
         writable.extend(existing(&policy_context.workspace, &task_directory));
         writable.extend(settings.writable.iter().filter_map(|path| path.canonicalize().ok()));
         let private =
-            Private { temp: PathBuf::from("tmp").join(subject.urid.as_str()), cache: PathBuf::from("cache") };
+            Private { temp: PathBuf::from("tmp").join(call_context.urid.as_str()), cache: PathBuf::from("cache") };
         let (workspace, settings) = (&policy_context.workspace, &policy_context.settings);
         self.confined(workspace, settings, writable, private, grant, network).await.map(Some)
     }
@@ -885,8 +886,8 @@ impl Bounds {
 }
 
 impl Bounds {
-    /// What git signs in commands: what its configuration says, where the user lets it use the key. Runs git only where they
-    /// let it use any.
+    /// Returns git's signing in commands: what its configuration says, where the user lets it use the key. Runs git
+    /// only where they let it use any.
     async fn granted_signing(
         &self,
         sandbox: &Sandbox,
@@ -913,7 +914,7 @@ impl Bounds {
         matches!(&signing.method, SigningMethod::Ssh(key) if is_granted(key)).then_some(signing)
     }
 
-    /// Where the build tools of a command keep what is theirs.
+    /// Returns the directories of the build tools that a command uses.
     async fn tool_homes(
         &self,
         sandbox: &Sandbox,
@@ -981,7 +982,7 @@ impl Bounds {
     }
 }
 
-/// Where what all intents of a grant cover lies, as far as it exists, and the scratch directories beside it.
+/// Returns the paths that all intents of a grant cover, as far as they exist, and the scratch directories beside it.
 fn granted(workspace: &Workspace, grant: &Grant) -> Vec<PathBuf> {
     let Some((own, above)) = grant.intents.split_first() else { return vec![] };
     let mut granted = Vec::new();
@@ -1012,7 +1013,7 @@ fn inner(one: &str, other: &str) -> Option<String> {
     if within(one, other) { Some(one.to_owned()) } else { within(other, one).then(|| other.to_owned()) }
 }
 
-/// Where a path below the first root really is, if it is in the workspace.
+/// Returns the real path of a path below the first root, if it is in the workspace.
 fn existing(workspace: &Workspace, path: &str) -> Option<PathBuf> {
     let path = if path.is_empty() { "." } else { path };
     let place =

@@ -1,4 +1,4 @@
-//! What a check of a tool call is, and the list of those that look at where a call leads.
+//! Checks of tool calls, and the list of those that look at where a call leads.
 //!
 //! To add one: a file beside this one with a [`Hook`], and a line in [`HOOKS`].
 
@@ -19,10 +19,10 @@ pub(super) const HOOKS: &[&dyn Hook] = &[
 /// One check. It looks, and changes nothing. What it can't find out, it refuses.
 pub(super) trait Hook: Sync {
     /// Its finding on one call.
-    fn check(&self, scene: &CheckContext<'_>) -> Finding;
+    fn check(&self, context: &CheckContext<'_>) -> Finding;
 }
 
-/// What a check finds.
+/// Findings of a check.
 pub(super) enum Finding {
     /// Nothing against the call.
     Pass,
@@ -32,17 +32,17 @@ pub(super) enum Finding {
     Deny(Refusal),
 }
 
-/// What a call is about to touch.
+/// Place that a call is about to touch, and how.
 pub(super) struct CheckContext<'a> {
     pub(super) policy_context: &'a PolicyContext,
-    pub(super) subject: ToolCallContext<'a>,
-    /// Where it leads.
+    pub(super) call_context: ToolCallContext<'a>,
+    /// Resolved path.
     pub(super) place: &'a Resolved,
-    /// What it does there.
+    /// Access that the call wants.
     pub(super) access: Access,
 }
 
-/// What a call does at a place.
+/// Kinds of access of a call to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Looks at it.
@@ -56,17 +56,17 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Whether something is another afterwards, by the tool's own hand.
+    /// Returns whether something is another afterwards, by the tool's own hand.
     pub(super) fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Remove)
     }
 }
 
 /// Runs the checks over one place; what has to be asked of it.
-pub(super) fn check(scene: &CheckContext<'_>) -> Result<Option<Reason>, Refusal> {
+pub(super) fn check(context: &CheckContext<'_>) -> Result<Option<Reason>, Refusal> {
     let mut asks = None;
     for hook in HOOKS {
-        match hook.check(scene) {
+        match hook.check(context) {
             Finding::Pass => {}
             Finding::Ask(reason) => asks = asks.or(Some(reason)),
             Finding::Deny(refusal) => return Err(refusal),

@@ -44,12 +44,12 @@ use roo_text::render;
 /// Characters of a reason that are shown: it may quote an argument.
 const REASON: usize = 400;
 
-/// What the rules say of a command line.
+/// Decisions of the rules on a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandVerdict {
     /// It may run.
     Allow {
-        /// What allows its commands, each once.
+        /// Rules and presets that allow its commands, each once.
         by: Vec<AllowedBy>,
     },
     /// It must not run.
@@ -59,24 +59,24 @@ pub enum CommandVerdict {
     },
     /// It would destroy everything, so it never runs.
     Destroys {
-        /// What it would do, as a sentence about it.
+        /// Sentence about the damage that it would do.
         what: String,
     },
     /// It would read what `.rooignore` hides, so it can't.
     Hidden {
-        /// Why, worded for the model.
+        /// Reason, worded for the model.
         reason: String,
     },
     /// It is nested too deeply to be looked for what the rules deny.
     TooDeep,
     /// The rules don't decide.
     Ask {
-        /// Why not, to follow "asks because".
+        /// Reason, to follow "asks because".
         reason: String,
     },
 }
 
-/// What allows a command.
+/// Sources that allow a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedBy {
     /// A rule of the user's own.
@@ -149,7 +149,7 @@ pub fn rules_for(rules: &Execute, line: &str, place: &dyn Place) -> Option<Vec<V
     (!new.is_empty()).then_some(new)
 }
 
-/// Whether a line consists of commands that begin with these words, and a rule for each would allow it.
+/// Returns whether a line consists of commands that begin with these words, and a rule for each would allow it.
 pub fn consists_of(commands: &[Vec<String>], line: &str, place: &dyn Place) -> bool {
     let rules = Execute { allow: commands.to_vec(), ..Execute::default() };
     matches!(judge(&rules, line, place), CommandVerdict::Allow { .. })

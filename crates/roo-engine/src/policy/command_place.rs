@@ -1,4 +1,4 @@
-//! What a command line leads to in this workspace, by the same checks as every other tool.
+//! Places of a command line in this workspace, by the same checks as every other tool.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -16,14 +16,14 @@ use roo_workspace::{ProtectedBy, Protection, Purpose, ReadAccess, Resolved};
 /// The directory of a command, and who runs it there.
 pub(super) struct CommandPlace<'a> {
     policy_context: &'a PolicyContext,
-    subject: ToolCallContext<'a>,
+    call_context: ToolCallContext<'a>,
     directory: &'a Resolved,
     programs: Directory,
     /// Knows what may not be seen.
     finder: Arc<PlaceFinder>,
-    /// Whether the sandbox hides what may not be seen.
+    /// True if the sandbox hides what may not be seen.
     is_concealed: bool,
-    /// What may not be seen in the workspace, looked up when it is first asked for.
+    /// Paths that may not be seen in the workspace, looked up when it is first asked for.
     unreadable: OnceCell<Result<Vec<PathBuf>, String>>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> CommandPlace<'a> {
     /// A directory of a workspace, where programs are searched for on this path.
     pub(super) fn new(
         policy_context: &'a PolicyContext,
-        subject: ToolCallContext<'a>,
+        call_context: ToolCallContext<'a>,
         directory: &'a Resolved,
         search: OsString,
         finder: Arc<PlaceFinder>,
@@ -39,7 +39,7 @@ impl<'a> CommandPlace<'a> {
         let roots = policy_context.workspace.roots().paths().map(Path::to_path_buf);
         let programs = Directory::new(directory.absolute().to_path_buf(), roots, search);
         let unreadable = OnceCell::new();
-        Self { policy_context, subject, directory, programs, finder, is_concealed: false, unreadable }
+        Self { policy_context, call_context, directory, programs, finder, is_concealed: false, unreadable }
     }
 
     /// The same in a sandbox that hides what may not be seen, or without one.
@@ -63,31 +63,31 @@ impl<'a> CommandPlace<'a> {
 
     fn check(&self, path: &str, purpose: Purpose, access: Access) -> Result<(), String> {
         let place = self.resolve(path, purpose)?;
-        let scene = CheckContext {
+        let context = CheckContext {
             policy_context: self.policy_context,
-            subject: self.subject,
+            call_context: self.call_context,
             place: &place,
             access,
         };
         // A sandbox makes what users protect read-only. Without one, the command may write what it names.
         if self.policy_context.settings.sandbox.level == SandboxLevel::Off
-            && let Protection::Tier1 { by: ProtectedBy::Pattern(pattern) } = protected::of(&scene)
+            && let Protection::Tier1 { by: ProtectedBy::Pattern(pattern) } = protected::of(&context)
         {
             return Err(format!("`{path}` is protected ({pattern})"));
         }
-        match check::check(&scene) {
+        match check::check(&context) {
             Ok(None) => Ok(()),
             Ok(Some(reason)) => Err(reason.text),
             Err(refusal) => Err(refusal.into_reason()),
         }
     }
 
-    /// What a path is wanted for by who looks at it.
+    /// Returns the purpose of looking up a path.
     fn purpose(&self, path: &str) -> Purpose {
         if self.is_directory(path) { Purpose::Directory } else { Purpose::Read }
     }
 
-    /// What may not be seen below the workspace folders.
+    /// Returns the paths that may not be seen below the workspace folders.
     fn unreadable(&self) -> Result<&[PathBuf], String> {
         let look = || {
             let places =

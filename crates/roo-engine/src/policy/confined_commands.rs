@@ -19,7 +19,7 @@ use roo_workspace::{Location, Purpose, Resolved};
 
 /// Directories of programs and libraries, which hold nothing of a user's.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"];
-/// Where a sandboxed command finds private directories of its own.
+/// Directories that are private to a sandboxed command.
 const PRIVATE: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
 /// Devices without content of anybody's.
 const DEVICES: &[&str] = &[
@@ -37,12 +37,12 @@ const DEVICES: &[&str] = &[
 /// The longest list of files in a question about trust, in bytes: every client shows so much of it. What can't be named
 /// isn't trusted by it.
 const NAMED: usize = 80;
-/// How many command lines in command lines (`sh -c '…'`) are read.
+/// Nesting depth of command lines (`sh -c '…'`) that are read.
 const NESTING: usize = 4;
 /// Characters that separate paths within a word, as in `--file=/a` or `/a:/b`.
 const SEPARATORS: [char; 4] = ['=', ':', ',', ';'];
 
-/// Whether commands that stay in the sandbox run without asking.
+/// Policies for commands that stay in the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ConfinedPolicy {
     /// They ask, as the rules for commands have it.
@@ -53,7 +53,7 @@ pub(super) enum ConfinedPolicy {
     Run(String),
 }
 
-/// Why every command asks, whatever rules allow.
+/// Returns the reason why every command asks, whatever rules allow.
 pub(super) fn asks_always(policy_context: &PolicyContext, grant: Option<&Grant>) -> Option<Reason> {
     if let Some(intent) = grant.and_then(|grant| grant.enforces(Enforced::AskCommands)) {
         let text = format!("{} wants every command to be asked about (ask_commands)", intent.id);
@@ -65,13 +65,13 @@ pub(super) fn asks_always(policy_context: &PolicyContext, grant: Option<&Grant>)
     })
 }
 
-/// Whether commands run unasked that stay in a sandbox which holds protected names and hidden files.
+/// Returns the policy for commands that stay in a sandbox which holds protected names and hidden files.
 ///
 /// # Errors
 /// When the user's rules can't be read.
 pub(super) fn confined(
     policy_context: &PolicyContext,
-    subject: ToolCallContext<'_>,
+    call_context: ToolCallContext<'_>,
 ) -> Result<ConfinedPolicy, Refusal> {
     let mode = policy_context.settings.auto_approve.execute.mode;
     if matches!(mode, Some(ExecuteMode::Ask | ExecuteMode::Rules)) {
@@ -86,7 +86,7 @@ pub(super) fn confined(
     }
     if !policy_context.customization.is_trusted() {
         let brings = policy_context.customization.brings_undecided().filter(|brings| {
-            !subject.offers.declines_confined
+            !call_context.offers.declines_confined
                 && brings.join(", ").len() <= NAMED
                 && brings.iter().all(|name| is_plain(name))
         });
@@ -96,31 +96,32 @@ pub(super) fn confined(
     Ok(match (mode, answered(RuleVerdict::Allow)) {
         (Some(_), _) => ConfinedPolicy::Run("autoApprove.execute.mode".to_owned()),
         (None, Some(rule)) => ConfinedPolicy::Run(format!("rule {}", rule.rule_id)),
-        (None, None) if subject.offers.declines_confined => ConfinedPolicy::Ask,
+        (None, None) if call_context.offers.declines_confined => ConfinedPolicy::Ask,
         (None, None) => ConfinedPolicy::Offer(RuleSubject::ConfinedCommands),
     })
 }
 
 impl Gate {
-    /// Why a line asks although the sandbox holds it, to follow "asks because"; none where it stays inside.
+    /// Returns the reason why a line asks although the sandbox holds it, to follow "asks because"; none where it stays
+    /// inside.
     pub(super) fn leaves(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         directory: &Resolved,
         line: &str,
     ) -> Option<String> {
         if line.chars().any(|c| c != '\t' && roo_shell::is_deceptive(c)) {
             return Some("it holds characters that hide or reorder text".to_owned());
         }
-        Walk { gate: self, subject, base: directory.absolute().to_path_buf() }.line(line, 0)
+        Walk { gate: self, call_context, base: directory.absolute().to_path_buf() }.line(line, 0)
     }
 }
 
 /// A walk through the commands of a line.
 struct Walk<'a> {
     gate: &'a Gate,
-    subject: ToolCallContext<'a>,
-    /// Where relative paths begin, as far as `cd` can be followed.
+    call_context: ToolCallContext<'a>,
+    /// Directory from which relative paths are meant, as far as `cd` can be followed.
     base: PathBuf,
 }
 
@@ -203,15 +204,19 @@ impl Walk<'_> {
     }
 
     fn check(&self, place: &Resolved, access: Access) -> Option<String> {
-        let scene =
-            CheckContext { policy_context: self.gate.policy_context(), subject: self.subject, place, access };
-        match check::check(&scene) {
+        let context = CheckContext {
+            policy_context: self.gate.policy_context(),
+            call_context: self.call_context,
+            place,
+            access,
+        };
+        match check::check(&context) {
             Ok(asks) => asks.map(|reason| reason.text),
             Err(refusal) => Some(refusal.into_reason()),
         }
     }
 
-    /// What a text leads to, where something is there: a place of the workspace, or why that asks.
+    /// Resolves a text where something is there: to a place of the workspace, or the reason why that asks.
     fn place(&self, path: &str) -> Option<Result<Resolved, String>> {
         let path = expanded(path);
         // What a pattern stands for lies below its first part.
@@ -238,7 +243,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a program runs command lines that it is given.
+/// Returns whether a program runs command lines that it is given.
 fn is_shell(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default();
     matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" | "eval" | "watch" | "busybox")

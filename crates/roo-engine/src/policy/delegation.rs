@@ -1,4 +1,4 @@
-//! What the gate says of modes in calls that delegate or change the mode.
+//! Checks of modes in calls that delegate or change the mode.
 
 use serde_json::json;
 

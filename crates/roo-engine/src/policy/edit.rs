@@ -25,11 +25,11 @@ pub(crate) trait Edit: Sync {
     /// The tool.
     const TOOL: ToolName;
 
-    /// Whether it changes what a file holds, so that there has to be one. Nothing is told then of a file that the task
+    /// True if it changes what a file holds, so that there has to be one. Nothing is told then of a file that the task
     /// may not read.
     const CHANGES_EXISTING: bool = false;
 
-    /// Whether text can be left out of what it writes.
+    /// True if text can be left out of what it writes.
     const MAY_OMIT: bool = false;
 
     /// The file, as the model named it.
@@ -68,22 +68,22 @@ impl Gate {
     /// Judges an edit of one file.
     pub(crate) async fn edit<E: Edit>(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         edit: &E,
     ) -> Result<CallAssessment, Refusal> {
         let path = self.resolve(edit.path(), Purpose::Write)?;
-        let task_directory = modes::task_directory(subject.urid);
+        let task_directory = modes::task_directory(call_context.urid);
         // Requests live in the first root; a directory of that name elsewhere is like any other.
         let is_first = matches!(path.location(), Location::Inside { root: 0 });
-        let mode = subject.mode;
+        let mode = call_context.mode;
         mode.permits_file(E::TOOL, path.relative(), is_first.then_some(task_directory.as_str()))
             .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        let own = protected::of_place(self.policy_context(), subject, &path);
+        let own = protected::of_place(self.policy_context(), call_context, &path);
         let inside = matches!(path.location(), Location::Inside { .. });
-        let must_ask = self.examine(subject, &path, Access::Write)?;
+        let must_ask = self.examine(call_context, &path, Access::Write)?;
         let shared = own == Protection::OwnTaskDirectory;
         let granted = inside && shared && must_ask.is_none();
-        let mut proposal = self.propose(path, subject.seen, edit).await?;
+        let mut proposal = self.propose(path, call_context.seen, edit).await?;
         let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
         let escaped = escaped::ask(proposal.path.relative(), proposal.before.as_deref(), &proposal.after);
         if escaped.is_some() {
@@ -120,7 +120,7 @@ impl Gate {
         })
     }
 
-    /// What an edit would make of its file as it is now; none where it doesn't fit.
+    /// Returns what an edit would make of its file as it is now; none where it doesn't fit.
     pub(crate) async fn preview_edit<E: Edit>(
         &self,
         edit: &E,
@@ -173,7 +173,7 @@ impl Gate {
     }
 }
 
-/// What a write changes, for who is asked about it.
+/// Returns the text about a write for whoever is asked about it.
 pub(crate) fn shown(proposal: &Proposal) -> String {
     let diff = diff::of_file(proposal.before.as_deref(), &proposal.after, &proposal.path.display());
     render::visible(&diff).into_owned()

@@ -13,7 +13,7 @@ use roo_text::{entities, render};
 /// The longest line that is shown as an example, in characters.
 const SHOWN: usize = 80;
 
-/// What the model reads behind an edit that was asked about.
+/// Note for the model behind an edit that was asked about.
 pub(super) const NOTICE: &str = "The new text holds HTML entities (amp, lt, gt or others), and they were written as they are. If \
                                  you meant the characters, change that.";
 
@@ -49,7 +49,8 @@ fn decoded_line(line: &str) -> Option<String> {
     (!is_line(&roo_shell::read(line)) && is_line(&roo_shell::read(&decoded))).then_some(decoded)
 }
 
-/// Why a write has to be asked about: its new lines look escaped, in a file of code that had no entity.
+/// Returns the reason why a write has to be asked about: its new lines look escaped, in a file of code that had no
+/// entity.
 pub(super) fn ask(path: &str, before: Option<&str>, after: &str) -> Option<Reason> {
     if !is_code(path) || before.is_some_and(|before| entities::decode(before).is_some()) {
         return None;

@@ -31,8 +31,8 @@ const TITLE: usize = 60;
 const SCRIPT: u64 = 16 << 20;
 
 impl Gate {
-    /// What the server answers instead of running the command. Such a command is a step of the modes'
-    /// workflow whose result is known; in another directory it would mean something else.
+    /// Returns the server's own answer instead of running the command. Such a command is a step of the modes' workflow
+    /// whose result is known; in another directory it would mean something else.
     pub(crate) fn native(&self, execute: &ExecuteCommand, urid: &Urid) -> Option<Native> {
         let is_first_root = |directory: &str| {
             self.workspace().resolve(directory, Purpose::Directory).is_ok_and(|place| {
@@ -58,11 +58,11 @@ impl Gate {
 
     pub(crate) async fn execute(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         execute: ExecuteCommand,
     ) -> Result<CallAssessment, Refusal> {
         let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
-        let must_ask = self.examine(subject, &directory, Access::Run)?;
+        let must_ask = self.examine(call_context, &directory, Access::Run)?;
         let wanted = self.settings().sandbox.level;
         // Fail closed: what is wanted and not there means that nothing runs.
         let roots: Vec<_> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
@@ -73,8 +73,8 @@ impl Gate {
             Some(held) => held.level.to_string(),
         };
         let unbounded = held.is_some_and(|held| held.probe.active.is_none());
-        let grant = intent::grant(self.policy_context(), subject)
-            .map_err(|error| intent::refuse(&error, subject.intent))?;
+        let grant = intent::grant(self.policy_context(), call_context)
+            .map_err(|error| intent::refuse(&error, call_context.intent))?;
         if let Some(intent) =
             grant.as_ref().and_then(|grant| grant.intents.iter().find(|intent| intent.network.is_empty()))
             && execute.network
@@ -95,10 +95,10 @@ impl Gate {
         let must_ask =
             must_ask.or_else(|| confined_commands::asks_always(self.policy_context(), grant.as_ref()));
         let (mut standing, mut undecided) = (None, None);
-        let grants = SandboxGrants::of(self.policy_context())?;
+        let grants = SandboxGrants::from_rules(self.policy_context())?;
         let must_ask = match (must_ask, grants.network) {
             (_, Some(RuleVerdict::Deny)) if execute.network => {
-                let text = "The user has refused commands the network for good. Go on without it, or ask.";
+                let text = "The user has permanently refused commands the network. Go on without it, or ask.";
                 return Err(Refusal::forbidden(RefusalRule::Rules, text));
             }
             (None, None) if execute.network => {
@@ -111,7 +111,7 @@ impl Gate {
         let is_concealed = held.is_some_and(|held| held.probe.holds_within_grants());
         let search = std::env::var_os("PATH").unwrap_or_default();
         let finder = self.policy_context().bounds.finder().await;
-        let here = CommandPlace::new(self.policy_context(), subject, &directory, search, finder)
+        let here = CommandPlace::new(self.policy_context(), call_context, &directory, search, finder)
             .concealed(is_concealed)
             .with(Arc::clone(self.repositories()));
         let line = execute.command.as_str();
@@ -155,8 +155,8 @@ impl Gate {
         let is_held = held.is_some_and(|held| held.probe.holds_within_grants());
         let mut brings = None;
         if is_held && must_ask.is_none() && allowed_by.is_none() {
-            let confined = confined_commands::confined(self.policy_context(), subject)?;
-            match (confined, self.leaves(subject, &directory, line)) {
+            let confined = confined_commands::confined(self.policy_context(), call_context)?;
+            match (confined, self.leaves(call_context, &directory, line)) {
                 (ConfinedPolicy::Ask, _) => {}
                 (_, Some(reason)) => undecided = Some(Reason { rule: "command", text: reason }),
                 (ConfinedPolicy::Run(rule), None) => allowed_by = Some(rule),
@@ -195,7 +195,7 @@ impl Gate {
         let shared_hosts = grants.allowed.hosts.clone();
         let grants = grants.for_line(|commands| command::consists_of(commands, line, &here));
         // A question is asked about one thing: what else asks comes first.
-        let offered = grants.offered(subject, line).filter(|_| must_ask.is_none());
+        let offered = grants.offered(call_context, line).filter(|_| must_ask.is_none());
         let mut opened = grants.allowed;
         let must_ask = match &offered {
             None => must_ask,
@@ -221,11 +221,10 @@ impl Gate {
             .map_err(|error| Refusal::forbidden(RefusalRule::Rules, format!("No command runs: {error}.")))?;
         let policy_context = standing::opened(self.policy_context(), &opened);
         policy_context.bounds.make_trace_directory(&policy_context).await;
-        let confined = policy_context.bounds.of(&policy_context, subject, grant.as_ref(), network).await;
+        let confined = policy_context.bounds.of(&policy_context, call_context, grant.as_ref(), network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
-            let text =
-                format!("The workspace can't be looked at, so no command runs: {error}. Ask the user.");
+            let text = format!("The workspace can't be read, so no command runs: {error}. Ask the user.");
             Refusal::forbidden(RefusalRule::Sandbox, text)
         })?;
         let unsaved = self.workspace().dirty_documents().await;
@@ -234,11 +233,12 @@ impl Gate {
             unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
         }
         // Fail closed: what nobody keeps track of can't be undone, nor told of in the trace.
-        let watch =
-            policy_context.bounds.watch(&policy_context, subject, grant.as_ref(), confined.as_ref()).await;
+        let watch = policy_context
+            .bounds
+            .watch(&policy_context, call_context, grant.as_ref(), confined.as_ref())
+            .await;
         let watch = watch.map_err(|error| {
-            let text =
-                format!("What commands change can't be kept track of, so none runs: {error}. Ask the user.");
+            let text = format!("Changes by commands can't be tracked, so none runs: {error}. Ask the user.");
             Refusal::forbidden(RefusalRule::Sandbox, text)
         })?;
         Ok(CallAssessment {
@@ -314,8 +314,8 @@ fn tell_trust(shown: &mut String, brings: &[String]) {
         shown.push_str(&format!("It brings {}.", brings.join(", ")));
     }
     shown.push_str(
-        " Hooks, and modes that may do more than yours, still wait for an approval of their own. `roo-lsp trust --revoke` \
-         takes it back.",
+        " Hooks, and modes that may do more than yours, still wait for an approval of their own. \
+         `roo-lsp trust --revoke` revokes it.",
     );
 }
 

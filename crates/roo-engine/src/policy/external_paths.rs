@@ -9,11 +9,11 @@ use roo_workspace::Location;
 pub(super) struct Outside;
 
 impl Hook for Outside {
-    fn check(&self, scene: &CheckContext<'_>) -> Finding {
-        if scene.access == Access::Look || matches!(scene.place.location(), Location::Inside { .. }) {
+    fn check(&self, context: &CheckContext<'_>) -> Finding {
+        if context.access == Access::Look || matches!(context.place.location(), Location::Inside { .. }) {
             return Finding::Pass;
         }
-        let name = scene.place.display();
+        let name = context.place.display();
         let text =
             format!("{name} is outside of the workspace: nothing is written and no command starts there.");
         Finding::Deny(Refusal::forbidden(RefusalRule::Outside, text))

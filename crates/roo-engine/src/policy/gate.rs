@@ -15,12 +15,12 @@ use super::bounds::Bounds;
 use super::check::{self, Access, CheckContext};
 use super::command::Repositories;
 use super::git;
+use super::hook_decision::{self, HookDecision, HookMessages, UserHookContext};
 use super::intent;
 use super::plan::Plan;
 use super::rule::RefusalRule;
 use super::standing;
 use super::trace::Recorder;
-use super::user_hooks::{self, HookDecision, HookMessages, UserHooksHere};
 use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::hooks::EventName;
@@ -42,20 +42,20 @@ pub(crate) const TITLE: usize = 60;
 /// The most lines of a diff that a refusal shows.
 const CHANGES: usize = 80;
 
-/// What judgements rest on.
+/// Data on which decisions rest.
 #[derive(Clone)]
 pub struct PolicyContext {
     /// The files.
     pub workspace: Arc<Workspace>,
     /// The user's settings.
     pub settings: Arc<Settings>,
-    /// What users and workspaces bring.
+    /// Customization by users and workspaces.
     pub customization: Arc<Customization>,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
-    /// What the user has allowed or refused for good.
+    /// Rules by which the user always allows or refuses.
     pub rules: Arc<StandingRules>,
-    /// What bounds commands.
+    /// Bounds of commands.
     pub bounds: Arc<Bounds>,
     /// Keeps the trace.
     pub recorder: Arc<Recorder>,
@@ -66,7 +66,7 @@ pub struct PolicyContext {
 /// Judges the tool calls of one workspace.
 pub struct Gate {
     policy_context: PolicyContext,
-    /// What commands would find in git repositories.
+    /// Git repositories that commands would find.
     repositories: Arc<Repositories>,
 }
 
@@ -81,9 +81,9 @@ pub struct ToolCallContext<'a> {
     pub profile: Option<&'a str>,
     /// Which of the mode's tools the task's model gets.
     pub tools: &'a ToolChoice,
-    /// Whether another task delegated it.
+    /// True if another task delegated it.
     pub is_branch: bool,
-    /// How often the task has delegated since its user last said something.
+    /// Number of delegations of the task since its user's last message.
     pub delegations: u32,
     /// The request.
     pub urid: &'a Urid,
@@ -93,20 +93,20 @@ pub struct ToolCallContext<'a> {
     pub approved: Option<Digest>,
     /// The intent that the task has bound.
     pub intent: Option<&'a Binding>,
-    /// What the tasks above it had bound when they delegated: it never covers more than those.
+    /// Intents that the tasks above it had bound when they delegated: it never covers more than those.
     pub within: &'a [Binding],
     /// The user hooks that are asked; none where none are.
-    pub hooks: Option<UserHooksHere<'a>>,
-    /// What the task knows of offers to its user.
+    pub hooks: Option<UserHookContext<'a>>,
+    /// Standing rules that the user may be offered.
     pub offers: Offers<'a>,
 }
 
-/// What a task knows of the standing rules that its user may be offered for commands.
+/// Data on the standing rules that a task's user may be offered for commands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offers<'a> {
     /// The user has said that commands are to be asked about each time.
     pub declines_confined: bool,
-    /// What the sandbox withheld from this very call before, and the user has not declined to grant.
+    /// Access that the sandbox withheld from this very call before, and the user has not declined to grant.
     pub withheld: Option<&'a SandboxAccess>,
     /// The SSH key with which git did not sign for an earlier command of the task.
     pub signing_key: Option<&'a str>,
@@ -136,14 +136,14 @@ impl From<FileEdit> for Preview {
     }
 }
 
-/// What the gate says of a call, and the key that goes with it.
+/// Decision on a call, and the key that goes with it.
 #[derive(Debug)]
 pub struct GateOutcome {
     /// The verdict.
     pub decision: PolicyDecision,
     /// The key to run an allowed call; none for one that only steers the conversation.
     pub permit: Option<Permit>,
-    /// What user hooks said beside it.
+    /// Messages of user hooks.
     pub heard: HookMessages,
 }
 
@@ -168,37 +168,38 @@ pub enum PolicyDecision {
     Allow {
         /// The rule that decided.
         rule: String,
-        /// Why.
+        /// Reason.
         reason: String,
-        /// What it will do.
+        /// Plan of the call.
         plan: Plan,
     },
     /// The user decides.
     Ask {
         /// The rule that decided.
         rule: String,
-        /// Why.
+        /// Reason.
         reason: String,
         /// Binds the answer to the action.
         digest: Digest,
-        /// What is asked, in a few words.
+        /// Question in a few words.
         title: String,
-        /// What it works on: a diff, a command line, a path.
+        /// Object of the call: a diff, a command line, a path.
         subject: String,
-        /// What could be allowed or refused for good; none where each case needs a look.
+        /// Subject of a standing rule that the user can be offered; none where each case needs a look.
         rule_subject: Option<RuleSubject>,
-        /// What could be allowed for good instead: a preset of rules that would allow it, or access for such commands alone.
+        /// Subject of a broader or narrower standing rule: a preset of rules that would allow it, or access for such
+        /// commands alone.
         alternative: Option<RuleSubject>,
     },
     /// It may not run.
     Deny {
         /// The rule that decided.
         rule: RefusalRule,
-        /// Why, worded for the model.
+        /// Reason, worded for the model.
         reason: String,
-        /// Whether the call itself was wrong, as against forbidden.
+        /// True if the call itself was wrong, as against forbidden.
         mistake: bool,
-        /// Whether it would have saved context that the request's branches share, and can't.
+        /// True if it would have saved context that the request's branches share, and can't.
         saves: bool,
         /// The same for programs: a code, and what it is about.
         detail: Option<Value>,
@@ -222,7 +223,7 @@ impl Refusal {
         Self { rule, reason: reason.to_string(), mistake: false, detail: None }
     }
 
-    /// Why, worded for the model.
+    /// Returns the reason, worded for the model.
     pub(crate) fn reason(&self) -> &str {
         &self.reason
     }
@@ -232,7 +233,7 @@ impl Refusal {
         Self { reason, ..self }
     }
 
-    /// Why, worded for the model.
+    /// Returns the reason, worded for the model.
     pub(crate) fn into_reason(self) -> String {
         self.reason
     }
@@ -249,13 +250,13 @@ impl Refusal {
     }
 }
 
-/// What has to be asked, the weightiest first.
+/// Reasons to ask the user, the weightiest first.
 pub(crate) struct Reason {
     pub(crate) rule: &'static str,
     pub(crate) text: String,
 }
 
-/// What the checks came to.
+/// Results of the checks.
 pub(crate) enum Checked {
     /// It needs nobody's leave, unless a hook wants it asked.
     Free { rule: &'static str, reason: &'static str, action: Option<Box<dyn Action>> },
@@ -269,16 +270,16 @@ impl From<CallAssessment> for Checked {
     }
 }
 
-/// How calls of a tool are judged: each tool's file in [`crate::tools`] says it for the tool's parameters.
+/// Policy for calls of a tool, implemented in the tool's file in [`crate::tools`] for its parameters.
 pub(crate) trait Tool: Sized + Send {
-    /// What the call would do, and what policy has to say of that. Changes nothing.
+    /// Assesses what the call would do, and what policy says of that. Changes nothing.
     fn judge(
         self,
         gate: &Gate,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
     ) -> impl Future<Output = Result<Checked, Refusal>> + Send;
 
-    /// What it would make of its files as they are now; none for what is no edit, and for one that doesn't fit.
+    /// Returns what it would make of its files as they are now; none for what is no edit, and for one that doesn't fit.
     fn preview(
         self,
         _gate: &Gate,
@@ -304,21 +305,21 @@ pub(crate) fn own_command(action: impl Action) -> Checked {
 
 /// A call as far as the checks have come.
 pub(crate) struct CallAssessment {
-    /// What a permit is for; none for a call that only steers the conversation.
+    /// Action that a permit is for; none for a call that only steers the conversation.
     pub(crate) action: Option<Box<dyn Action>>,
-    /// What binds an approval: everything that makes the action this action.
+    /// Identity that binds an approval: everything that makes the action this action.
     pub(crate) identity: serde_json::Value,
     pub(crate) title: String,
     pub(crate) subject: String,
-    /// Why the user must be asked whatever the policy says.
+    /// Reason why the user must be asked whatever the policy says.
     pub(crate) must_ask: Option<Reason>,
-    /// Why policy alone does not allow it, where more can be told; a standing rule may.
+    /// Reason why policy alone does not allow it, where more can be told; a standing rule may.
     pub(crate) undecided: Option<Reason>,
     /// The rule by which policy allows it.
     pub(crate) allowed_by: Option<String>,
-    /// What could be allowed or refused for good.
+    /// Subject of a standing rule that the user can be offered.
     pub(crate) standing: Option<RuleSubject>,
-    /// What could be allowed for good instead.
+    /// Subject of a broader or narrower standing rule.
     pub(crate) alternative: Option<RuleSubject>,
     pub(crate) plan: Plan,
 }
@@ -369,7 +370,7 @@ impl Gate {
         &self.policy_context.settings
     }
 
-    /// What an edit would make of its files as they are now, for who is asked about it; none for what is no
+    /// Returns what an edit would make of its files as they are now, for who is asked about it; none for what is no
     /// edit, and for one that doesn't fit any more.
     pub async fn preview(&self, call: &ToolCall, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
         let invocation = roo_catalog::parse(call).ok()?;
@@ -377,15 +378,15 @@ impl Gate {
     }
 
     /// Judges one call. Reads files, and changes nothing itself; what user hooks do is theirs.
-    pub async fn judge(&self, call: &ToolCall, subject: ToolCallContext<'_>) -> GateOutcome {
-        let batch = subject.hooks.is_some_and(|here| here.hooks.has(EventName::PostToolBatch));
+    pub async fn judge(&self, call: &ToolCall, call_context: ToolCallContext<'_>) -> GateOutcome {
+        let batch = call_context.hooks.is_some_and(|here| here.hooks.has(EventName::PostToolBatch));
         let mut heard = HookMessages { batch, ..HookMessages::default() };
-        match self.check(call, subject, &mut heard).await {
+        match self.check(call, call_context, &mut heard).await {
             Ok((decision, permit)) => GateOutcome { decision, permit, heard },
             Err(Refusal { rule, mut reason, mistake, detail }) => {
                 // It may show lines of a file.
                 reason = self.mask().masked(&reason).unwrap_or(reason);
-                if let Some(here) = subject.hooks.filter(|_| !mistake)
+                if let Some(here) = call_context.hooks.filter(|_| !mistake)
                     && self.after_refusal(call, (rule, &reason), here, &mut heard).await
                 {
                     reason.push_str("\nA hook says that you may try it again.");
@@ -393,7 +394,7 @@ impl Gate {
                 // A call that doesn't run has no other parameters than its own.
                 heard.params = None;
                 // A text that doesn't fit the file says nothing of whether the place can be written.
-                let saves = rule != RefusalRule::Content && self.would_save(call, subject.urid);
+                let saves = rule != RefusalRule::Content && self.would_save(call, call_context.urid);
                 let decision = PolicyDecision::Deny { rule, reason, mistake, saves, detail };
                 GateOutcome { decision, permit: None, heard }
             }
@@ -403,21 +404,21 @@ impl Gate {
     async fn check(
         &self,
         call: &ToolCall,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         heard: &mut HookMessages,
     ) -> Result<(PolicyDecision, Option<Permit>), Refusal> {
-        let mut checked = self.prepare(call, subject).await?;
-        let Some(here) = subject.hooks else {
-            return self.verdict(call, checked, HookDecision::Nothing, subject, heard).await;
+        let mut checked = self.prepare(call, call_context).await?;
+        let Some(here) = call_context.hooks else {
+            return self.verdict(call, checked, HookDecision::Nothing, call_context, heard).await;
         };
         let said = self.before_call(call, here, heard).await?;
         // The call as it runs is judged from the start, but for the hooks, which have said their word.
         let rewritten = heard.params.clone().map(|params| ToolCall { params, ..call.clone() });
         if let Some(rewritten) = &rewritten {
-            checked = self.prepare(rewritten, subject).await.map_err(Refusal::of_rewritten)?;
+            checked = self.prepare(rewritten, call_context).await.map_err(Refusal::of_rewritten)?;
         }
         let call = rewritten.as_ref().unwrap_or(call);
-        let decided = self.verdict(call, checked, said, subject, heard).await?;
+        let decided = self.verdict(call, checked, said, call_context, heard).await?;
         if let (PolicyDecision::Allow { .. }, _) = &decided {
             self.before_end(call, here, heard).await?;
         }
@@ -425,10 +426,10 @@ impl Gate {
     }
 
     /// Runs all checks but for the hooks and the approval policy.
-    async fn prepare(&self, call: &ToolCall, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        let mode = subject.mode;
+    async fn prepare(&self, call: &ToolCall, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let mode = call_context.mode;
         let names = || {
-            let tools = mode.tools_with(subject.tools);
+            let tools = mode.tools_with(call_context.tools);
             tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
         };
         let Some(tool) = self.tool_of(call) else {
@@ -440,18 +441,18 @@ impl Gate {
             ToolId::Server(tool) => mode.permits_server_tool(tool),
         };
         permitted.map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        if !subject.tools.has(tool.clone()) {
+        if !call_context.tools.has(tool.clone()) {
             let names = names();
             let text = format!("The tool {tool} is not one of yours. You have {names}.");
             return Err(Refusal::mistake(RefusalRule::Mode, text));
         }
-        intent::check_every_tool(&self.policy_context, subject, &tool)?;
+        intent::check_every_tool(&self.policy_context, call_context, &tool)?;
         let invocation = match tool {
             ToolId::BuiltIn(_) => roo_catalog::parse(call),
             ToolId::Server(tool) => roo_catalog::parse_server_call(call, tool),
         };
         let invocation = invocation.map_err(|error| Refusal::mistake(RefusalRule::Parameters, error))?;
-        let mut judged = match with_call!(invocation, call => call.judge(self, subject).await)? {
+        let mut judged = match with_call!(invocation, call => call.judge(self, call_context).await)? {
             free @ Checked::Free { .. } => return Ok(free),
             Checked::CallAssessment(judged) => judged,
         };
@@ -473,7 +474,7 @@ impl Gate {
         call: &ToolCall,
         checked: Checked,
         said: HookDecision,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         heard: &mut HookMessages,
     ) -> Result<(PolicyDecision, Option<Permit>), Refusal> {
         let allow = |(rule, reason): (String, &str), plan: Plan, action: Option<Box<dyn Action>>| {
@@ -492,13 +493,13 @@ impl Gate {
             HookDecision::Nothing => {}
             HookDecision::Ask(reason) => judged.must_ask = judged.must_ask.or(Some(reason)),
             HookDecision::Allow if judged.allowed_by.is_none() => {
-                judged.allowed_by = Some(user_hooks::RULE.to_owned());
-                why = "a hook of the user's allows it";
+                judged.allowed_by = Some(hook_decision::RULE.to_owned());
+                why = "one of the user's hooks allows it";
             }
             HookDecision::Allow => {}
         }
         let digest = Digest::of(judged.identity.to_string());
-        if subject.approved == Some(digest) {
+        if call_context.approved == Some(digest) {
             let by_user = ("approval".to_owned(), "the user allowed exactly this");
             return Ok(allow(by_user, judged.plan, judged.action));
         }
@@ -506,11 +507,11 @@ impl Gate {
             (None, Some(rule)) => return Ok(allow((rule, why), judged.plan, judged.action)),
             (must_ask, _) => must_ask,
         };
-        if let Some(here) = subject.hooks
+        if let Some(here) = call_context.hooks
             && self.permission(call, here, heard).await?
             && must_ask.is_none()
         {
-            let by_hook = (user_hooks::RULE.to_owned(), "a hook of the user's answered for them");
+            let by_hook = (hook_decision::RULE.to_owned(), "one of the user's hooks answered for them");
             return Ok(allow(by_hook, judged.plan, judged.action));
         }
         // What asks whatever the settings say asks whatever a rule says, but for a rule about just that.
@@ -549,14 +550,14 @@ impl Gate {
     /// Runs the checks over a place that a call leads to; what has to be asked of it.
     pub(crate) fn examine(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         place: &Resolved,
         access: Access,
     ) -> Result<Option<Reason>, Refusal> {
-        check::check(&CheckContext { policy_context: &self.policy_context, subject, place, access })
+        check::check(&CheckContext { policy_context: &self.policy_context, call_context, place, access })
     }
 
-    /// Whether the task may know what is there only once the user allowed it.
+    /// Returns whether the task may know what is there only once the user allowed it.
     pub(crate) fn needs_permission_to_read(&self, path: &Resolved) -> bool {
         !self.policy_context.settings.auto_approve.read
             || self.policy_context.workspace.read_access(path) != ReadAccess::Free
@@ -585,7 +586,7 @@ impl Gate {
         Err(Refusal::mistake(RefusalRule::Masked, text))
     }
 
-    /// Whether a call that is refused was to save context for the request's branches.
+    /// Returns whether a call that is refused was to save context for the request's branches.
     fn would_save(&self, call: &ToolCall, urid: &Urid) -> bool {
         let Ok(invocation) = roo_catalog::parse(call) else { return false };
         let Some(named) = with_call!(&invocation, call => call.saves_to()) else { return false };
@@ -605,7 +606,7 @@ impl Gate {
         below.iter().collect::<PathBuf>().starts_with(modes::task_directory(urid))
     }
 
-    /// What has changed in a file since somebody read it, as far as that is known.
+    /// Returns what has changed in a file since somebody read it, as far as that is known.
     pub(crate) fn changes_since(&self, known: Digest, text: &str, name: &str) -> String {
         let Some(old) = self.policy_context.workspace.recall(known) else { return String::new() };
         let diff = diff::unified(&old, text, name);

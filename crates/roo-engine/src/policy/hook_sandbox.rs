@@ -41,7 +41,7 @@ impl Gate {
             Ok(mode) => mode,
             Err(unknown) => return HookSandbox::Missing(unknown.to_string()),
         };
-        let subject = ToolCallContext {
+        let call_context = ToolCallContext {
             mode,
             modes: &modes,
             profile: None,
@@ -56,13 +56,14 @@ impl Gate {
             hooks: None,
             offers: Offers::default(),
         };
-        let confined = match bounds.of(self.policy_context(), subject, None, NetworkRules::default()).await {
-            Ok(Some(confined)) => confined,
-            Ok(None) => return HookSandbox::Off,
-            Err(error) => {
-                return HookSandbox::Missing(format!("what it must not touch can't be looked up: {error}"));
-            }
-        };
+        let confined =
+            match bounds.of(self.policy_context(), call_context, None, NetworkRules::default()).await {
+                Ok(Some(confined)) => confined,
+                Ok(None) => return HookSandbox::Off,
+                Err(error) => {
+                    return HookSandbox::Missing(format!("the protected paths can't be listed: {error}"));
+                }
+            };
         let confinement = confined.without_git();
         let Some(temp) = &confinement.temp else {
             return HookSandbox::Missing("its private directory can't be made".to_owned());
@@ -81,7 +82,7 @@ impl Gate {
     }
 }
 
-/// What hooks see in place of the user's files, as commands do.
+/// Overlays that hooks see in place of the user's files, as commands do.
 #[derive(Debug)]
 pub(super) struct ToolOverlays {
     /// Directories of build tools that are seen through layers, and where those are.

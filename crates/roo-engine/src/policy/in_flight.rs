@@ -24,7 +24,7 @@ struct Running {
     scope: Arc<CommandScope>,
     /// Those that ran at some time while this one did.
     beside: Vec<Arc<CommandScope>>,
-    /// How those that have ended left the files that they were allowed to change.
+    /// States in which those that have ended left the files that they were allowed to change.
     left: HashSet<(PathBuf, Option<Digest>)>,
 }
 
@@ -52,7 +52,7 @@ impl UnderWay {
 }
 
 impl Turn {
-    /// Whether another command that ran meanwhile may change a path.
+    /// Returns whether another command that ran meanwhile may change a path.
     pub fn may_be_anothers(&self, root: usize, path: &Path) -> bool {
         let beside = self.all.state().running.get(&self.number).map(|own| own.beside.clone());
         beside.into_iter().flatten().any(|scope| scope.allowed(root, path) == Allowed::InScope)
@@ -68,7 +68,7 @@ impl Turn {
         others.for_each(|(_, running)| running.left.extend(files.iter().cloned()));
     }
 
-    /// Whether a file is as another command left it, which has ended meanwhile.
+    /// Returns whether a file is as another command left it, which has ended meanwhile.
     pub fn is_as_left(&self, path: &Path, digest: Option<Digest>) -> bool {
         let state = self.all.state();
         let own = state.running.get(&self.number);

@@ -1,4 +1,4 @@
-//! Whether the task has bound a valid intent, where the workspace has intents.
+//! Check that the task has bound a valid intent, where the workspace has intents.
 
 use super::check::{Access, CheckContext, Finding, Hook};
 use super::gate::{Gate, PolicyContext, Refusal, ToolCallContext};
@@ -13,17 +13,17 @@ use roo_workspace::Protection;
 pub(super) struct Bound;
 
 impl Hook for Bound {
-    fn check(&self, scene: &CheckContext<'_>) -> Finding {
+    fn check(&self, context: &CheckContext<'_>) -> Finding {
         // Where looking needs an intent too, every tool does, and this one has been let through.
-        if scene.access == Access::Look {
+        if context.access == Access::Look {
             return Finding::Pass;
         }
-        if protected::of(scene) == Protection::OwnTaskDirectory {
+        if protected::of(context) == Protection::OwnTaskDirectory {
             return Finding::Pass;
         }
-        match grant(scene.policy_context, scene.subject) {
+        match grant(context.policy_context, context.call_context) {
             Ok(_) => Finding::Pass,
-            Err(refusal) => Finding::Deny(refuse(&refusal, scene.subject.intent)),
+            Err(refusal) => Finding::Deny(refuse(&refusal, context.call_context.intent)),
         }
     }
 }
@@ -31,37 +31,39 @@ impl Hook for Bound {
 /// Refuses a call that must wait for an intent because the settings want one for every tool.
 pub(super) fn check_every_tool(
     policy_context: &PolicyContext,
-    subject: ToolCallContext<'_>,
+    call_context: ToolCallContext<'_>,
     tool: &ToolId,
 ) -> Result<(), Refusal> {
     let precedes = tool.built_in().is_some_and(|tool| tool.spec().precedes_intent);
     if policy_context.settings.intents.require != RequireIntent::All || precedes {
         return Ok(());
     }
-    grant(policy_context, subject).map(drop).map_err(|refusal| refuse(&refusal, subject.intent))
+    grant(policy_context, call_context).map(drop).map_err(|refusal| refuse(&refusal, call_context.intent))
 }
 
 /// Refuses a call of which nobody knows what it changes, where there are intents and the task has bound none.
-pub(crate) fn require(gate: &Gate, subject: ToolCallContext<'_>) -> Result<(), Refusal> {
-    grant(gate.policy_context(), subject).map(drop).map_err(|refusal| refuse(&refusal, subject.intent))
+pub(crate) fn require(gate: &Gate, call_context: ToolCallContext<'_>) -> Result<(), Refusal> {
+    grant(gate.policy_context(), call_context)
+        .map(drop)
+        .map_err(|refusal| refuse(&refusal, call_context.intent))
 }
 
-/// What a task may change: what all of these cover. The first is the one that it has bound itself.
+/// Paths that a task may change: what all of these cover. The first is the one that it has bound itself.
 pub(super) struct Grant {
     pub(super) intents: Vec<Intent>,
 }
 
 impl Grant {
-    /// Whether something is forbidden by any of them.
+    /// Returns the intent that forbids something, if one does.
     pub(super) fn enforces(&self, enforced: Enforced) -> Option<&Intent> {
         self.intents.iter().find(|intent| intent.enforce.contains(&enforced))
     }
 }
 
-/// What a task may change; none where there are no intents.
+/// Returns the paths that a task may change; none where there are no intents.
 pub(super) fn grant(
     policy_context: &PolicyContext,
-    subject: ToolCallContext<'_>,
+    call_context: ToolCallContext<'_>,
 ) -> Result<Option<Grant>, IntentRefusal> {
     match policy_context.orchestration.intents() {
         Intents::Absent => return Ok(None),
@@ -70,12 +72,13 @@ pub(super) fn grant(
         }
         Intents::Present { .. } => {}
     }
-    let Some(binding) = subject.intent else {
+    let Some(binding) = call_context.intent else {
         return Err(IntentRefusal::NoActive(" Call select_active_intent first.".to_owned()));
     };
     let mut intents = Vec::new();
-    for binding in std::iter::once(binding).chain(subject.within) {
-        let (file, intent) = current(policy_context, binding, binding == subject.intent.unwrap_or(binding))?;
+    for binding in std::iter::once(binding).chain(call_context.within) {
+        let (file, intent) =
+            current(policy_context, binding, binding == call_context.intent.unwrap_or(binding))?;
         intents.extend(file.ancestors(&intent).unwrap_or_default().into_iter().cloned());
         intents.insert(0, intent);
     }

@@ -17,6 +17,7 @@ mod execute;
 mod external_paths;
 mod gate;
 mod git;
+mod hook_decision;
 mod hook_sandbox;
 mod in_flight;
 mod intent;
@@ -35,7 +36,6 @@ mod task_network;
 mod tool_configuration;
 mod tool_homes;
 mod trace;
-mod user_hooks;
 mod withheld_paths;
 
 pub use self::trace::Recorder;
@@ -49,6 +49,7 @@ pub use escaped::decode_command;
 pub(crate) use gate::{CallAssessment, Checked, Reason, Refusal, TITLE, Tool, own_command};
 pub use gate::{Gate, GateOutcome, Offers, PolicyContext, PolicyDecision, Preview, ToolCallContext};
 pub use git::{GitGuard, GitOutcome, Signing, SigningMethod, WithheldGitChange};
+pub use hook_decision::{HookMessages, UserHookContext, real_path, stopped};
 pub use in_flight::{Turn, UnderWay};
 pub(crate) use intent::{refuse as refuse_intent, require as require_intent};
 pub(crate) use patch::shown as shown_patch;
@@ -56,4 +57,3 @@ pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, Planne
 pub use rule::RefusalRule;
 pub use server_sandbox::{ServerBounds, ServerSandbox, ServerSandboxRequest};
 pub use task_network::TaskNetwork;
-pub use user_hooks::{HookMessages, UserHooksHere, real_path, stopped};

@@ -23,7 +23,7 @@ use roo_workspace::{FileEdit, Location, Protection, Purpose, ReadError, Resolved
 /// The most files that one patch changes: each is a question to its user.
 const MOST_FILES: usize = 200;
 
-/// What a patch does to one file, and where that is.
+/// Part of a patch that changes one file, and where that is.
 struct Placed {
     patch: FilePatch,
     file: Resolved,
@@ -57,16 +57,16 @@ impl Gate {
     /// Judges a patch.
     pub(crate) async fn patch(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         call: &ApplyPatch,
     ) -> Result<CallAssessment, Refusal> {
         let placed = self.place(call)?;
-        let task_directory = modes::task_directory(subject.urid);
+        let task_directory = modes::task_directory(call_context.urid);
         let (mut must_ask, mut shared, mut later) = (None, true, None);
         for (place, access) in placed.iter().flat_map(Placed::touched) {
             // Requests live in the first root; a directory of that name elsewhere is like any other.
             let is_first = matches!(place.location(), Location::Inside { root: 0 });
-            subject
+            call_context
                 .mode
                 .permits_file(
                     ToolName::ApplyPatch,
@@ -74,9 +74,9 @@ impl Gate {
                     is_first.then_some(task_directory.as_str()),
                 )
                 .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-            let reason = self.examine(subject, place, access)?;
+            let reason = self.examine(call_context, place, access)?;
             must_ask = must_ask.or(reason);
-            match protected::of_place(self.policy_context(), subject, place) {
+            match protected::of_place(self.policy_context(), call_context, place) {
                 Protection::OwnTaskDirectory => {}
                 Protection::Tier2 { rule } => {
                     shared = false;
@@ -85,7 +85,7 @@ impl Gate {
                 _ => shared = false,
             }
         }
-        let proposed = self.fit(placed, subject.seen).await?;
+        let proposed = self.fit(placed, call_context.seen).await?;
         for edit in &proposed.edits {
             let path = edit.moved_to().unwrap_or(edit.file()).relative();
             must_ask = must_ask.or_else(|| {
@@ -117,7 +117,7 @@ impl Gate {
         })
     }
 
-    /// What a patch would make of its files as they are now.
+    /// Returns what a patch would make of its files as they are now.
     pub(crate) async fn propose_patch(
         &self,
         call: &ApplyPatch,
@@ -187,7 +187,7 @@ impl Gate {
         Ok(placed)
     }
 
-    /// Whether a name is a link itself.
+    /// Returns whether a name is a link itself.
     fn is_link(&self, named: &str) -> bool {
         let root = self.workspace().roots().paths().next();
         root.is_some_and(|root| root.join(named).symlink_metadata().is_ok_and(|found| found.is_symlink()))
@@ -284,7 +284,7 @@ impl Gate {
     }
 }
 
-/// What an edit leaves at each of its places.
+/// Returns what an edit leaves at each of its places.
 fn planned(edit: &FileEdit) -> Vec<PlannedFile> {
     let (before, after) = (edit.before().map(Digest::of), edit.after().map(Digest::of));
     let file = |place: &Resolved, before, after| PlannedFile {
@@ -320,7 +320,7 @@ fn title(edits: &[FileEdit]) -> String {
     format!("{verb} {}", render::one_line(&names, TITLE))
 }
 
-/// What a patch changes, for who is asked about it.
+/// Returns the text about a patch for whoever is asked about it.
 pub(crate) fn shown(proposed: &ProposedPatch) -> String {
     let diffs = proposed.edits.iter().map(|edit| match edit {
         FileEdit::Create { file, text } if text.is_empty() => {

@@ -1,4 +1,4 @@
-//! What an allowed call will do, as far as the task has to know before it does.
+//! Plan of an allowed call, as far as the task has to know before it does.
 //!
 //! Plain values for the log, unlike [`super::Permit`]: to know a plan allows nothing.
 
@@ -9,7 +9,7 @@ use roo_formats::modes::delegation::Delegation;
 use roo_protocol::ids::Digest;
 use roo_protocol::task::TodoStatus;
 
-/// What an allowed call will do.
+/// Plans of allowed calls.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Nothing that has to be known.
@@ -24,7 +24,7 @@ pub enum Plan {
     Mode(ModeChange),
 }
 
-/// What a write will do.
+/// Plan of a write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedWrite {
@@ -34,12 +34,12 @@ pub struct PlannedWrite {
     pub before: Option<Digest>,
     /// The digest after.
     pub after: Digest,
-    /// Whether it saves context that the request's branches share.
+    /// True if it saves context that the request's branches share.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
 }
 
-/// What a change of several files will do.
+/// Plan of a change of several files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedPatch {
@@ -62,7 +62,7 @@ pub struct PlannedFile {
     pub moved_from: Option<String>,
 }
 
-/// What an edit will do, in the log.
+/// Plan of an edit, as logged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PlannedEdit {
@@ -73,7 +73,7 @@ pub enum PlannedEdit {
 }
 
 impl PlannedEdit {
-    /// Whether it saves context that the request's branches share.
+    /// Returns whether it saves context that the request's branches share.
     pub fn shared(&self) -> bool {
         matches!(self, Self::File(PlannedWrite { shared: true, .. }))
     }
@@ -89,17 +89,17 @@ impl PlannedEdit {
     }
 }
 
-/// How a branch begins.
+/// Plan of a new branch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedBranch {
     /// The slug of its mode.
     pub mode: String,
-    /// What marks the mode.
+    /// Emoji that marks the mode.
     pub emoji: String,
     /// The name of its model profile.
     pub profile: String,
-    /// How its model calls tools.
+    /// Protocol in which its model calls tools.
     pub protocol: ToolProtocol,
     /// The brief.
     pub delegation: Delegation,

@@ -8,20 +8,20 @@ use roo_workspace::{Location, ProtectedBy, Protection, Resolved, protection};
 pub(super) struct Protected;
 
 impl Hook for Protected {
-    fn check(&self, scene: &CheckContext<'_>) -> Finding {
-        let Location::Inside { .. } = scene.place.location() else { return Finding::Pass };
-        if !scene.access.changes() {
+    fn check(&self, context: &CheckContext<'_>) -> Finding {
+        let Location::Inside { .. } = context.place.location() else { return Finding::Pass };
+        if !context.access.changes() {
             return Finding::Pass;
         }
-        let name = scene.place.display();
+        let name = context.place.display();
         // A workspace may hold them, as a home directory does.
-        if scene.policy_context.bounds.is_own(scene.place.absolute()) {
+        if context.policy_context.bounds.is_own(context.place.absolute()) {
             let text = format!(
                 "{name} is kept by the server and can't be edited by tools. Ask the user to change it."
             );
             return Finding::Deny(Refusal::forbidden(RefusalRule::Protected, text));
         }
-        match of(scene) {
+        match of(context) {
             Protection::Denied => {
                 let text = format!(
                     "{name} is kept by the server and can't be edited by tools. An intent's scope changes by \
@@ -41,22 +41,22 @@ impl Hook for Protected {
     }
 }
 
-/// How the place of a call is protected.
-pub(super) fn of(scene: &CheckContext<'_>) -> Protection {
-    of_place(scene.policy_context, scene.subject, scene.place)
+/// Returns the protection of the place of a call.
+pub(super) fn of(context: &CheckContext<'_>) -> Protection {
+    of_place(context.policy_context, context.call_context, context.place)
 }
 
-/// How a place is protected. Requests live in the first root; a directory of that name elsewhere is like
-/// any other.
+/// Returns the protection of a place. Requests live in the first root; a directory of that name elsewhere is like any
+/// other.
 pub(super) fn of_place(
     policy_context: &PolicyContext,
-    subject: ToolCallContext<'_>,
+    call_context: ToolCallContext<'_>,
     place: &Resolved,
 ) -> Protection {
     match place.location() {
         Location::Inside { root } => {
             let names = policy_context.workspace.protected(root, &policy_context.settings.protected);
-            names.protection(place.relative(), (root == 0).then_some(subject.urid.as_str()))
+            names.protection(place.relative(), (root == 0).then_some(call_context.urid.as_str()))
         }
         Location::Outside => protection(place.relative(), None),
     }

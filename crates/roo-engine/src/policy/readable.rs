@@ -1,4 +1,4 @@
-//! Whether a place may be looked at: one answer for every tool that reads or writes.
+//! Check that a place may be looked at: one answer for every tool that reads or writes.
 
 use serde_json::json;
 
@@ -14,15 +14,15 @@ use roo_workspace::{ReadAccess, Resolved};
 pub(super) struct Readable;
 
 impl Hook for Readable {
-    fn check(&self, scene: &CheckContext<'_>) -> Finding {
-        let place = scene.place;
+    fn check(&self, context: &CheckContext<'_>) -> Finding {
+        let place = context.place;
         let ask = |rule, text| Finding::Ask(Reason { rule, text });
-        match scene.policy_context.workspace.read_access(place) {
+        match context.policy_context.workspace.read_access(place) {
             // A command starts in a directory; what it may see there is not told by that.
-            _ if scene.access == Access::Run => {}
+            _ if context.access == Access::Run => {}
             ReadAccess::Free => {}
             ReadAccess::Ignored => {
-                let reason = scene.policy_context.workspace.ignore_reason(place);
+                let reason = context.policy_context.workspace.ignore_reason(place);
                 let text = format!("{} is ignored. {reason}", place.display());
                 return Finding::Deny(Refusal::forbidden(RefusalRule::Rooignore, text));
             }
@@ -31,8 +31,8 @@ impl Hook for Readable {
                 return ask("outside", format!("{} is outside of the workspace", place.display()));
             }
         }
-        if scene.access == Access::Run
-            && scene.policy_context.workspace.read_access(place) == ReadAccess::Outside
+        if context.access == Access::Run
+            && context.policy_context.workspace.read_access(place) == ReadAccess::Outside
         {
             return ask("outside", format!("{} is outside of the workspace", place.display()));
         }
@@ -44,13 +44,13 @@ impl Gate {
     /// Judges a look at what is below a directory.
     pub(crate) fn look<A: Action>(
         &self,
-        subject: ToolCallContext<'_>,
+        call_context: ToolCallContext<'_>,
         title: &'static str,
         directory: Resolved,
         what: String,
         action: impl FnOnce(Resolved) -> A,
     ) -> Result<CallAssessment, Refusal> {
-        let must_ask = self.examine(subject, &directory, Access::Look)?;
+        let must_ask = self.examine(call_context, &directory, Access::Look)?;
         let subject = directory.display();
         Ok(CallAssessment {
             identity: json!({ "tool": title, "path": subject, "what": what }),

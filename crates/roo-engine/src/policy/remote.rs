@@ -34,13 +34,14 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).unwrap()
 });
 
-/// What strings write instead of a character.
+/// Escapes that strings write instead of a character.
 static ESCAPE: LazyLock<Regex> = LazyLock::new(|| {
     #[expect(clippy::unwrap_used, reason = "a constant pattern that compiles")]
     Regex::new(r"\\(?:/|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))").unwrap()
 });
 
-/// Why a write has to be asked about: addresses that other programs fetch, and that were not there before.
+/// Returns the reason why a write has to be asked about: addresses that other programs fetch, and that were not there
+/// before.
 pub(super) fn ask(before: Option<&str>, after: &str) -> Option<Reason> {
     let known = before.map(addresses).unwrap_or_default();
     let new = addresses(after).into_iter().find(|address| !known.contains(address))?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a call may not run. The names are part of the log, of the trace and of the protocol.
+/// Rules by which a call may not run. The names are part of the log, of the trace and of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalRule {
     /// There is no such tool.
@@ -101,8 +101,8 @@ impl RefusalRule {
         }
     }
 
-    /// Whether a refusal by it is traced even where the model could have known better: it is about what the call would
-    /// have done, and not about how it was made. What is no mistake of the model's is always traced.
+    /// Returns whether a refusal by it is traced even where the model could have known better: it is about what the
+    /// call would have done, and not about how it was made. What is no mistake of the model's is always traced.
     pub fn traces_mistakes(self) -> bool {
         match self {
             Self::Rooignore

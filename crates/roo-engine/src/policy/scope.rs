@@ -1,4 +1,4 @@
-//! Whether a place is inside of what the task's intent owns, and every intent above it.
+//! Check that a place is inside of what the task's intent owns, and every intent above it.
 
 use serde_json::json;
 
@@ -12,30 +12,30 @@ use roo_workspace::{Location, ProtectedBy, Protection};
 pub(super) struct Owned;
 
 impl Hook for Owned {
-    fn check(&self, scene: &CheckContext<'_>) -> Finding {
+    fn check(&self, context: &CheckContext<'_>) -> Finding {
         // What steers agents is asked about, whatever the scope; a command's own reach is for the sandbox. What
         // users protect besides stays in the scope: a pattern of theirs must not take a bound away.
         let free = matches!(
-            protected::of(scene),
+            protected::of(context),
             Protection::OwnTaskDirectory | Protection::Tier1 { by: ProtectedBy::Name(_) }
         );
-        if !scene.access.changes() || free {
+        if !context.access.changes() || free {
             return Finding::Pass;
         }
-        let grant = match intent::grant(scene.policy_context, scene.subject) {
+        let grant = match intent::grant(context.policy_context, context.call_context) {
             Ok(Some(grant)) => grant,
             // The implicit intent owns the workspace; what is outside of it is refused in any case.
             Ok(None) => return Finding::Pass,
-            Err(refusal) => return Finding::Deny(intent::refuse(&refusal, scene.subject.intent)),
+            Err(refusal) => return Finding::Deny(intent::refuse(&refusal, context.call_context.intent)),
         };
-        let inside = matches!(scene.place.location(), Location::Inside { root: 0 });
+        let inside = matches!(context.place.location(), Location::Inside { root: 0 });
         for intent in &grant.intents {
-            let rule = match intent.scope.covers(scene.place.relative()) {
+            let rule = match intent.scope.covers(context.place.relative()) {
                 Covered::By(_) if inside => continue,
                 Covered::Excluded(pattern) => Some(pattern),
                 Covered::By(_) | Covered::No => None,
             };
-            let path = scene.place.display();
+            let path = context.place.display();
             let text = format!(
                 "Scope Violation: {} is not authorized to edit {path}. Request scope expansion.",
                 intent.id
@@ -44,29 +44,29 @@ impl Hook for Owned {
                 "code": "SCOPE_VIOLATION",
                 "intentId": intent.id,
                 "path": path,
-                "canonical": scene.place.absolute(),
+                "canonical": context.place.absolute(),
                 "matchedRule": rule,
             });
             return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
         }
         if let Some(intent) = grant.enforces(Enforced::NoDelete)
-            && scene.access == Access::Remove
+            && context.access == Access::Remove
         {
             let text = format!(
                 "{} allows no file to be deleted or moved, and {} would be.",
                 intent.id,
-                scene.place.display()
+                context.place.display()
             );
             let detail = json!({ "code": "CONSTRAINT", "intentId": intent.id, "constraint": "no_delete" });
             return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
         }
         if let Some(intent) = grant.enforces(Enforced::NoNewFiles)
-            && !scene.place.is_file()
+            && !context.place.is_file()
         {
             let text = format!(
                 "{} allows no new files, and {} does not exist. Change the files that are there.",
                 intent.id,
-                scene.place.display()
+                context.place.display()
             );
             let detail = json!({ "code": "CONSTRAINT", "intentId": intent.id, "constraint": "no_new_files" });
             return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));

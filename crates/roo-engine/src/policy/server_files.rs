@@ -1,5 +1,5 @@
-//! What roo-lsp processes write in a workspace for themselves while a command runs, told apart from what the command
-//! wrote.
+//! Files that roo-lsp processes write in a workspace for themselves while a command runs, told apart from what the
+//! command wrote.
 //!
 //! Where the sandbox keeps protected names from being written, no change of them is the command's, and nothing of this
 //! is asked. Elsewhere a command could have written the same files. So a file counts as the server's only where it is
@@ -18,9 +18,9 @@ use roo_sandbox::changes::{Change, Kind, What};
 use roo_trace::CurrentCopies;
 use roo_trace::projection::{DIRECTORY, MAP_FILE, TRACE_FILE, is_set_aside, is_temporary};
 
-/// Where requests have their directories, relative to the first workspace folder.
+/// Directory of requests, relative to the first workspace folder.
 const TASKS: [&str; 2] = [".roo", "tasks"];
-/// How much of a request's log is looked at for its id, in bytes.
+/// Length of the part of a request's log in which its id is searched, in bytes.
 const LOG_BEGINNING: u64 = 64 << 10;
 /// By how much times of files lag behind the clock at most.
 const LAG: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ const LAG: Duration = Duration::from_secs(1);
 /// Knows what roo-lsp processes write in a workspace for themselves.
 pub(super) struct ServerFiles {
     recorder: Arc<Recorder>,
-    /// Where the logs of the workspace's requests are.
+    /// Directory of the logs of the workspace's requests.
     requests: PathBuf,
     /// The request of the command.
     own: Urid,
@@ -50,7 +50,7 @@ impl ServerFiles {
         if !changes.iter().any(is_candidate) {
             return;
         }
-        // What can't be looked up is nobody else's.
+        // A path that can't be looked up is nobody else's.
         let copies = self.recorder.current_copies().unwrap_or_else(|error| {
             tracing::warn!(%error, "the copies of the trace can't be checked");
             CurrentCopies::default()
@@ -86,7 +86,7 @@ impl ServerFiles {
         });
     }
 
-    /// Whether a request of the workspace has gone on since some time.
+    /// Returns whether a request of the workspace has gone on since some time.
     fn was_at_work(&self, urid: &str, since: SystemTime) -> bool {
         let since = since.checked_sub(LAG).unwrap_or(SystemTime::UNIX_EPOCH);
         let named = format!("\"urid\":\"{urid}\"");
@@ -182,7 +182,7 @@ mod tests {
                 encoding: Encoding::Utf16,
             });
             let orchestration = Arc::new(Orchestration::new(Arc::new(workspace.unwrap()), &state));
-            let reserve = Reserve::of(&state);
+            let reserve = Reserve::new(&state);
             Recorder::new(state, Some(self.root()), orchestration, reserve)
         }
 

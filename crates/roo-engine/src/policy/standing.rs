@@ -1,4 +1,4 @@
-//! Standing rules: answers that the user has given for good. A refusal counts always; a permission only where
+//! Standing rules: permanent answers of the user. A refusal counts always; a permission only where
 //! the settings alone would ask, never for what is asked whatever the settings say.
 
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) fn apply(policy_context: &PolicyContext, judged: &mut CallAssessment)
     let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?;
     let of = |verdict| rules.iter().find(|rule| rule.verdict == verdict && rule.subject == *subject);
     if let Some(rule) = of(RuleVerdict::Deny) {
-        let text = format!("The user has refused {} for good. Find another way or ask.", subject.text());
+        let text = format!("The user has permanently refused {}. Find another way or ask.", subject.text());
         return Err(Refusal::forbidden(RefusalRule::Rules, text)
             .detailed(serde_json::json!({ "code": "STANDING_RULE", "ruleId": rule.rule_id })));
     }
@@ -48,11 +48,11 @@ pub(super) fn commands(policy_context: &PolicyContext) -> Result<roo_formats::co
     Ok(rules)
 }
 
-/// What the user has said for good about what the sandbox withholds.
+/// The user's standing answers about what the sandbox withholds.
 #[derive(Default)]
 pub(super) struct SandboxGrants {
     pub(super) allowed: SandboxAccess,
-    /// What certain commands get besides, by the words with which they begin.
+    /// Additional access of certain commands, by the words with which they begin.
     by_command: Vec<(Vec<Vec<String>>, SandboxAccess)>,
     pub(super) denied: SandboxAccess,
     /// The network, for commands that ask for it; none where the user is to be asked.
@@ -61,7 +61,7 @@ pub(super) struct SandboxGrants {
 
 impl SandboxGrants {
     /// Reads them from the standing rules.
-    pub(super) fn of(policy_context: &PolicyContext) -> Result<Self, Refusal> {
+    pub(super) fn from_rules(policy_context: &PolicyContext) -> Result<Self, Refusal> {
         let mut grants = Self::default();
         for rule in
             policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?
@@ -93,10 +93,11 @@ impl SandboxGrants {
         self
     }
 
-    /// What was withheld from a call before, or from one that signs, and its user has neither granted nor refused.
-    pub(super) fn offered(&self, subject: ToolCallContext<'_>, line: &str) -> Option<SandboxAccess> {
-        let mut access = subject.offers.withheld.cloned().unwrap_or_default();
-        let key = subject.offers.signing_key.filter(|_| command::may_sign(line));
+    /// Returns the access that was withheld from a call before, or from one that signs, and its user has neither
+    /// granted nor refused.
+    pub(super) fn offered(&self, call_context: ToolCallContext<'_>, line: &str) -> Option<SandboxAccess> {
+        let mut access = call_context.offers.withheld.cloned().unwrap_or_default();
+        let key = call_context.offers.signing_key.filter(|_| command::may_sign(line));
         access.extend(&SandboxAccess {
             signing_keys: key.map(str::to_owned).into_iter().collect(),
             ..SandboxAccess::default()

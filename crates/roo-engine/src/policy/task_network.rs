@@ -20,7 +20,7 @@ use roo_sandbox::exec::sandbox::{PrivateNetwork, Sandbox};
 /// The most tasks whose networks are kept while no command of theirs runs.
 const MOST: usize = 16;
 
-/// How the machine's loopback is named, before a port.
+/// Names of the machine's loopback, before a port.
 const LOOPBACK: &[&str] = &["127.0.0.1", "localhost", "[::1]"];
 
 /// Which hosts a command may reach.
@@ -30,19 +30,19 @@ pub(super) struct NetworkRules {
     rules: HostRules,
     /// As they are written, for the question and to tell rules from others.
     pub(super) shown: Vec<String>,
-    /// What tells them from other rules.
+    /// Key that tells them from other rules.
     key: String,
     /// Ports of the machine's loopback that are there in the command's as well.
     forwarded: Vec<u16>,
-    /// Whether they are those of this command alone.
+    /// True if they are those of this command alone.
     is_wanted: bool,
-    /// Whether intents narrow what the user allows.
+    /// True if intents narrow what the user allows.
     is_narrowed: bool,
 }
 
 impl NetworkRules {
-    /// What the user's settings and all intents of a task allow. `wanted` says whether the command asks for the network
-    /// by itself: then it reaches what the intents allow, or all public hosts where there is none.
+    /// Returns the rules that the user's settings and all intents of a task allow. `wanted` says whether the command
+    /// asks for the network by itself: then it reaches what the intents allow, or all public hosts where there is none.
     ///
     /// # Errors
     /// What is no host and no preset, and where it is written.
@@ -89,17 +89,17 @@ impl NetworkRules {
         Ok(self)
     }
 
-    /// Whether what the user grants would count: no intent stands against it.
+    /// Returns whether what the user grants would count: no intent stands against it.
     pub(super) fn may_be_granted(&self) -> bool {
         !self.is_narrowed
     }
 
-    /// Whether the command itself asks for the network.
+    /// Returns whether the command itself asks for the network.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted
     }
 
-    /// Whether no host may be reached.
+    /// Returns whether no host may be reached.
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -185,7 +185,7 @@ impl TaskNetworks {
 /// A network, once it is made.
 type Slot = Mutex<Option<Arc<TaskNetwork>>>;
 
-/// Whether no command uses a network, nor is about to.
+/// Returns whether no command uses a network, nor is about to.
 fn is_idle(slot: &Arc<Slot>) -> bool {
     let is_unused = |network: &Option<Arc<TaskNetwork>>| {
         network.as_ref().is_none_or(|network| Arc::strong_count(network) == 1)
@@ -196,13 +196,13 @@ fn is_idle(slot: &Arc<Slot>) -> bool {
 /// A network that commands share, and the proxy in it.
 #[derive(Debug)]
 pub struct TaskNetwork {
-    /// What the commands join.
+    /// Network that the commands join.
     pub loopback: PrivateNetwork,
     proxy: Option<Proxy>,
     _served: DropGuard,
 }
 
-/// What lets commands reach hosts, and notes which it refused.
+/// Proxy that lets commands reach hosts, and notes which it refused.
 #[derive(Debug)]
 struct Proxy {
     port: u16,
@@ -285,13 +285,13 @@ impl TaskNetwork {
         }
     }
 
-    /// Where the proxy listens that reaches hosts for the commands; none where the user's own proxy can't be used and no
-    /// host may be reached.
+    /// Returns the port of the proxy that reaches hosts for the commands; none where the user's own proxy can't be used
+    /// and no host may be reached.
     pub fn proxy_port(&self) -> Option<u16> {
         self.proxy.as_ref().map(|proxy| proxy.port)
     }
 
-    /// What was refused since the last look.
+    /// Returns the hosts that were refused since the last look.
     pub fn refused(&self) -> Vec<EgressDecision> {
         let Some(proxy) = &self.proxy else { return vec![] };
         let mut refused = proxy.refused.lock().unwrap_or_else(PoisonError::into_inner);

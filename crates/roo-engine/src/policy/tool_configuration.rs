@@ -18,7 +18,7 @@ use roo_sandbox::exec::sandbox::Substitute;
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 256 << 10;
 
-/// How a file is written.
+/// Formats of configuration files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     /// A key and a value in a line, with a `=` between them, such as INI and properties.
@@ -127,7 +127,7 @@ fn is_secret_key(key: &str) -> bool {
     is_secret_name(last) || BESIDE_SECRETS.iter().any(|known| last.eq_ignore_ascii_case(known))
 }
 
-/// Whether a value is one that no line may show, but for the login in a URL.
+/// Returns whether a value is one that no line may show, but for the login in a URL.
 fn is_secret_value(value: &str) -> bool {
     let value = value.trim().trim_matches(['"', '\'']);
     match url_without_credentials(value) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// A directory of a build tool.
 struct ToolHome {
-    /// Where it is below the home directory: all of these that there are.
+    /// Its directories below the home directory: all of these that there are.
     places: &'static [&'static str],
     /// The variable by which the user may have put it elsewhere, and where it is below that.
     variable: Option<(&'static str, &'static str)>,
@@ -26,14 +26,14 @@ const fn home(
 }
 
 impl ToolHome {
-    /// Where the user has put it by its variable.
+    /// Returns the directory that the user has set by its variable.
     fn named_by(&self, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         let (variable, below) = self.variable?;
         let place = lookup(variable).map(PathBuf::from).filter(|path| path.is_absolute())?;
         Some(place.join(below))
     }
 
-    /// Where it is without that.
+    /// Returns its directories without that.
     fn below(&self, home: Option<&Path>) -> Vec<PathBuf> {
         home.into_iter().flat_map(|home| self.places.iter().map(|place| home.join(place))).collect()
     }
@@ -94,7 +94,7 @@ const TOOL_HOMES: &[ToolHome] = &[
 /// Caches that tools keep in the project, where a command may not be allowed to write.
 const IN_PROJECTS: &[(&str, &str)] = &[("RUFF_CACHE_DIR", "ruff"), ("MYPY_CACHE_DIR", "mypy")];
 
-/// Where the build tools of one command keep what is theirs.
+/// Directories of the build tools of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ToolHomes {
     /// Directories to be shown through layers. Real paths, none within another.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::check::{Access, CheckContext, Finding, Hook};
 use super::gate::Refusal;
-use super::post::{Deed, PostHook};
+use super::post::{AuditRecord, PostHook};
 use super::rule::RefusalRule;
 use crate::intent_store::{Binding, Intents, Orchestration};
 use roo_durable::reserve::Reserve;
@@ -30,9 +30,9 @@ pub struct Recorder {
     ledger: OnceLock<Ledger>,
     forms: Forms,
     reserve: Reserve,
-    /// What could not be written yet. Nothing is changed before it is.
+    /// Records that could not be written yet. Nothing is changed before they are.
     pending: Mutex<Vec<Draft>>,
-    /// Why it could not be written.
+    /// Reason why it could not be written.
     problem: Mutex<Option<LedgerError>>,
 }
 
@@ -84,7 +84,7 @@ impl Recorder {
         if pending.is_empty() { Ok(()) } else { self.write(&mut pending) }
     }
 
-    /// Why the trace is behind; none when it isn't.
+    /// Returns the reason why the trace is behind; none when it isn't.
     pub fn problem(&self) -> Option<LedgerError> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -98,7 +98,7 @@ impl Recorder {
     fn try_to_write(&self, pending: &mut Vec<Draft>) -> Result<(), LedgerError> {
         let appended = match self.ledger().and_then(|ledger| ledger.append(pending)) {
             Err(LedgerError::Io { source, .. }) if self.reserve.relieve(&source) => {
-                tracing::warn!("the disk is full: the room kept back for this is in use now");
+                tracing::warn!("the disk is full: the space reserved for this is in use now");
                 self.ledger()?.append(pending)?
             }
             appended => appended?,
@@ -153,7 +153,7 @@ impl Recorder {
         }
     }
 
-    /// What was done for an intent, the newest last.
+    /// Returns what was done for an intent, the newest last.
     pub fn recent(&self, intent: &str) -> Vec<Recent> {
         let filter = Filter { intent: Some(intent.to_owned()), limit: Some(RECENT), ..Filter::default() };
         let records = query(&self.state_directory, &filter).unwrap_or_default();
@@ -168,7 +168,7 @@ impl Recorder {
         records.into_iter().filter_map(recent).collect()
     }
 
-    /// Whether a call is in the trace already.
+    /// Returns whether a call is in the trace already.
     pub fn has(&self, task: &str, call: &str) -> bool {
         let filter = Filter { task: Some(task.to_owned()), ..Filter::default() };
         let records = query(&self.state_directory, &filter).unwrap_or_default();
@@ -180,26 +180,26 @@ impl Recorder {
 pub(super) struct Traceable;
 
 impl Hook for Traceable {
-    fn check(&self, scene: &CheckContext<'_>) -> Finding {
-        if scene.access == Access::Look {
+    fn check(&self, context: &CheckContext<'_>) -> Finding {
+        if context.access == Access::Look {
             return Finding::Pass;
         }
-        match scene.policy_context.recorder.settle() {
+        match context.policy_context.recorder.settle() {
             Ok(()) => Finding::Pass,
             Err(error) => {
-                let text = format!("Nothing can be changed now: {error}. Ask the user to see to it.");
+                let text = format!("Nothing can be changed now: {error}. Ask the user to fix that.");
                 Finding::Deny(Refusal::forbidden(RefusalRule::Trace, text))
             }
         }
     }
 }
 
-/// Puts every deed into the trace.
+/// Puts every audit record into the trace.
 pub(super) struct Trace;
 
 impl PostHook for Trace {
-    fn after(&self, recorder: &Recorder, deed: &Deed) {
-        if let Err(error) = recorder.record(deed.entry.clone(), deed.intent.as_ref()) {
+    fn after(&self, recorder: &Recorder, audit_record: &AuditRecord) {
+        if let Err(error) = recorder.record(audit_record.entry.clone(), audit_record.intent.as_ref()) {
             tracing::error!(%error, "the trace is behind");
         }
     }

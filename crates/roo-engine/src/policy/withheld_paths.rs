@@ -19,7 +19,7 @@ const SCRATCH_NAMES: usize = 10_000;
 pub(super) const SCRATCH: &[&str] =
     &["target", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".gradle", ".next", "dist", "build"];
 
-/// What may not be written or not be seen within the workspace. Absolute paths, outermost.
+/// Paths of the workspace that may not be written or not be seen. Absolute, outermost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) protected: Vec<PathBuf>,
@@ -41,7 +41,7 @@ struct Known {
     scratch: Option<ScratchLook>,
 }
 
-/// What names of the workspace mean.
+/// Meanings of names of the workspace.
 struct NameMarker {
     rules: Arc<Rules>,
     protected: ProtectedNames,
@@ -90,7 +90,7 @@ impl PlaceFinder {
             let place = root.to_str().and_then(|text| workspace.resolve(text, Purpose::Directory).ok());
             let rules = place.and_then(|place| workspace.rules(&place));
             let rules = rules.ok_or_else(|| {
-                io::Error::new(io::ErrorKind::NotFound, format!("{} can't be looked at", root.display()))
+                io::Error::new(io::ErrorKind::NotFound, format!("{} can't be read", root.display()))
             })?;
             let marker = known.marker(root, rules, workspace.protected(index, protected));
             roots.push(IndexedRoot { path: root.to_owned(), marker });
@@ -167,8 +167,8 @@ fn other_names(hidden: &[PathBuf], index: &FileIndex) -> Vec<PathBuf> {
     index.files().into_iter().filter(|path| !hidden.contains(path) && is_other_name(path)).collect()
 }
 
-/// What was found in build output and dependencies that git ignores: what is near the top first. A directory in which
-/// no name came or went since need not be listed again.
+/// Paths that were found in build output and dependencies that git ignores: what is near the top first. A directory in
+/// which no name came or went since need not be listed again.
 struct ScratchLook {
     begun: Vec<PathBuf>,
     markers: Vec<Arc<dyn Marker>>,
@@ -176,12 +176,12 @@ struct ScratchLook {
     hidden: Vec<PathBuf>,
 }
 
-/// What tells a directory from itself at another time: number and times, which nobody can set all.
+/// Stamp that tells a directory from itself at another time: number and times, which nobody can set all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp(u64, i64, i64, i64, i64);
 
 impl Stamp {
-    fn of(directory: &Path) -> Option<Self> {
+    fn from_directory(directory: &Path) -> Option<Self> {
         let found = directory.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
         Some(Self(found.ino(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()))
     }
@@ -213,7 +213,7 @@ impl ScratchLook {
                 if marker.rules.is_empty() && left == 0 {
                     continue;
                 }
-                let Some(stamp) = Stamp::of(&directory) else { continue };
+                let Some(stamp) = Stamp::from_directory(&directory) else { continue };
                 let entries = match fs::read_dir(&directory) {
                     Ok(entries) => entries,
                     Err(_) => {
@@ -253,11 +253,14 @@ impl ScratchLook {
         self.begun == scratch
             && self.markers.len() == roots.len()
             && self.markers.iter().zip(roots).all(is_same)
-            && self.directories.iter().all(|(directory, stamp)| Stamp::of(directory) == Some(*stamp))
+            && self
+                .directories
+                .iter()
+                .all(|(directory, stamp)| Stamp::from_directory(directory) == Some(*stamp))
     }
 }
 
-/// Whether a name that is likely a secret's is one of the usual ones of build output: certificates that a
+/// Returns whether a name that is likely a secret's is one of the usual ones of build output: certificates that a
 /// package brings for everybody, and a program whose name begins with `id_`. Builds need them.
 fn is_output(name: &[u8]) -> bool {
     let is_key =
@@ -304,7 +307,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        /// What is hidden.
+        /// Returns the hidden paths.
         fn hidden(&self) -> Vec<PathBuf> {
             let below = |path: &PathBuf| path.strip_prefix(&self.root).unwrap().to_path_buf();
             let mut hidden: Vec<PathBuf> =

@@ -10,8 +10,8 @@ use roo_protocol::ids::Digest;
 use roo_text::blocks;
 
 impl Tool for ApplyDiff {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        gate.edit(subject, &self).await.map(Checked::from)
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        gate.edit(call_context, &self).await.map(Checked::from)
     }
 
     async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
@@ -39,7 +39,7 @@ impl Edit for ApplyDiff {
     }
 }
 
-/// What the model should know about blocks that did not fit exactly, or not at all.
+/// Returns a note to the model on blocks that did not fit exactly, or not at all.
 fn block_notice(applied: &blocks::Applied) -> Option<String> {
     let mut lines: Vec<String> = applied.applied.iter().filter_map(blocks::AppliedBlock::notice).collect();
     if !applied.failed.is_empty() {

@@ -16,8 +16,8 @@ use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{Changed, FileEdit, Reviewed, WriteError};
 
 impl Tool for ApplyPatch {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        gate.patch(subject, &self).await.map(Checked::from)
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        gate.patch(call_context, &self).await.map(Checked::from)
     }
 
     async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
@@ -110,7 +110,7 @@ fn forgotten(edits: &[FileEdit]) -> Vec<(String, Option<Digest>)> {
     edits.iter().flat_map(FileEdit::places).map(|place| (place.display(), None)).collect()
 }
 
-/// What is told of a patch, file by file.
+/// Report on a patch, file by file.
 struct Told {
     outcome: Outcome,
 }
@@ -193,7 +193,7 @@ fn summary(edits: &[FileEdit]) -> String {
     }
 }
 
-/// What the trace keeps of one of the files.
+/// Returns the trace's record of one of the files.
 fn change_of(edit: &FileEdit, changed: &Changed) -> FileChange {
     let side = |text: Option<&str>, digest: Option<Digest>| match text {
         None => Side::Absent,

@@ -20,7 +20,7 @@ use roo_sandbox::exec::{Collector, Output};
 /// The most commands of a request that run in the background.
 const MOST: usize = 16;
 
-/// Why a command is ended before it ends by itself.
+/// Reasons why a command is ended before it ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// Its call was cancelled.
@@ -43,7 +43,7 @@ pub struct RunningCommand {
     /// The command line.
     pub line: String,
     output: Mutex<Collected>,
-    /// When it last printed something.
+    /// Time when it last printed something.
     printed: watch::Sender<Instant>,
     stop: CancellationToken,
     reason: OnceLock<StopReason>,
@@ -55,9 +55,9 @@ pub struct RunningCommand {
 #[derive(Debug)]
 struct Collected {
     collector: Collector,
-    /// What was printed since it was last taken, in bytes.
+    /// Output printed since it was last taken, in bytes.
     bytes: u64,
-    /// How many outputs were too long to be told whole.
+    /// Number of outputs that were too long to be told whole.
     files: u32,
 }
 
@@ -89,21 +89,21 @@ impl RunningCommand {
         self.printed.send_replace(Instant::now());
     }
 
-    /// What it has printed since the last time.
+    /// Takes the output since the last time.
     pub(super) fn take_output(&self) -> Output {
         let mut output = self.output();
         output.bytes = 0;
         output.collector.take()
     }
 
-    /// What it has printed since the last time, when nothing more comes.
+    /// Takes the output since the last time, when nothing more comes.
     pub(super) fn finish_output(&self) -> Output {
         let mut output = self.output();
         output.bytes = 0;
         std::mem::take(&mut output.collector).finish()
     }
 
-    /// What it has printed and nobody has taken, in bytes.
+    /// Returns the length of the output that nobody has taken, in bytes.
     pub fn unread(&self) -> u64 {
         self.output().bytes
     }
@@ -148,12 +148,12 @@ impl RunningCommand {
         &self.stop
     }
 
-    /// Why it was to end.
+    /// Returns the reason why it was to end.
     pub(super) fn stop_reason(&self) -> StopReason {
         self.reason.get().copied().unwrap_or(StopReason::Cancelled)
     }
 
-    /// What it comes to. To be taken once, by whoever waits for its end.
+    /// Takes the job of the command. To be taken once, by whoever waits for its end.
     pub fn take_job(&self) -> Option<JoinHandle<Outcome>> {
         self.job.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -183,7 +183,7 @@ impl BackgroundCommands {
         Self { most: 0, ..Self::default() }
     }
 
-    /// Whether any command can go to the background.
+    /// Returns whether any command can go to the background.
     pub(super) fn is_possible(&self) -> bool {
         self.most > 0
     }
@@ -192,7 +192,7 @@ impl BackgroundCommands {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is room for one more.
+    /// Returns whether there is room for one more.
     pub(super) fn has_room(&self) -> bool {
         self.running().len() < self.most
     }

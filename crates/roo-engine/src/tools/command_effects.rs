@@ -1,5 +1,5 @@
-//! What a command left behind: the files that it changed, for the trace, and what it was not allowed to
-//! change, undone or held for the user. What a staged command wrote is brought to the workspace here.
+//! Effects of a command: the files that it changed, for the trace, and what it was not allowed to change, undone or
+//! held for the user. What a staged command wrote is brought to the workspace here.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,7 +30,7 @@ const FILES: usize = 256;
 const TEXT: u64 = 1 << 20;
 /// The most that is held of files which a staged command is about to replace, in bytes.
 const REPLACED: usize = 16 << 20;
-/// How long others' writes are waited for when a command has ended. An editor may ask its user about one.
+/// Time to wait for others' writes when a command has ended. An editor may ask its user about one.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most violations that a model is told one by one.
 const TOLD: usize = 20;
@@ -39,56 +39,56 @@ const TOLD: usize = 20;
 pub(super) struct Before {
     watch: Box<Watch>,
     recording: Recording,
-    /// Where files are kept before the command changes them; none where nothing can do that.
+    /// Copies of files made before the command changes them; none where nothing can do that.
     captured: Option<Captured>,
-    /// How git directories were.
+    /// State of git directories before the command.
     git: GitGuard,
     /// Through which it sees the directories of build tools.
     layers: LeasedLayers,
     /// The network that it joins.
     network: Option<Arc<TaskNetwork>>,
-    /// What it sees in place of configuration that holds secrets.
+    /// Substitutes that it sees in place of configuration that holds secrets.
     configuration: Vec<Substitute>,
-    /// Where the command writes; none where that is the workspace.
+    /// Layers that the command writes; none where it writes the workspace.
     stage: Option<Stage>,
-    /// What signs for git in it.
+    /// Service that signs for git in it.
     signing: Option<(Signing, SigningService)>,
     /// The commands that run at the same time.
     turn: Turn,
     /// From when on others' writes are not in the record.
     since: Mark,
-    /// When it began.
+    /// Time of its start.
     begun: SystemTime,
 }
 
-/// What a command left behind.
+/// Effects of a command.
 #[derive(Default)]
-pub(super) struct Aftermath {
-    /// What it was allowed to change.
+pub(super) struct CommandEffects {
+    /// Changes that it was allowed to make.
     pub(super) changes: Vec<FileChange>,
-    /// What it was not, and what became of that.
+    /// Changes that it was not allowed to make, and what became of them.
     pub(super) violations: Vec<Violation>,
-    /// Whether something that it was allowed to change did not get to the workspace.
+    /// True if something that it was allowed to change did not get to the workspace.
     pub(super) incomplete: bool,
     /// For the model; empty when there is nothing to say.
     pub(super) told: String,
     /// The commits that it made.
     pub(super) commits: Vec<CommitMade>,
-    /// What it tried to change and the sandbox did not let it, as far as that was seen.
+    /// Paths that it tried to change and the sandbox did not let it, as far as that was seen.
     pub(super) refused: Vec<PathBuf>,
-    /// What there is to say of git.
+    /// Findings about git.
     pub(super) git: GitUse,
-    /// Why it is not known what it changed; none where it is.
+    /// Reason why it is not known what it changed; none where it is.
     pub(super) unknown: Option<String>,
-    /// What it tried to reach and the proxy did not let it.
+    /// Hosts that it tried to reach and the proxy did not let it.
     pub(super) refused_hosts: Vec<EgressDecision>,
-    /// What it tried to connect to as a socket and was not.
+    /// Sockets that it tried to connect to and was not let.
     pub(super) refused_sockets: Vec<PathBuf>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
 
-/// How a command came to its end.
+/// Ways in which a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// By itself.
@@ -100,7 +100,7 @@ pub(super) enum Ended {
 }
 
 impl Before {
-    /// Where its proxy listens; none where it has none.
+    /// Returns the port of its proxy; none where it has none.
     pub(super) fn proxy_port(&self) -> Option<u16> {
         self.network.as_ref()?.proxy_port()
     }
@@ -150,7 +150,8 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
     let taken = tokio::task::spawn_blocking(move || {
         let recording = watch.begin(&workspace).map_err(|error| error.to_string())?;
         let stage = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots)).transpose();
-        let stage = stage.map_err(|error| format!("the place for what it writes can't be made: {error}"))?;
+        let stage =
+            stage.map_err(|error| format!("the directory for what it writes can't be made: {error}"))?;
         let captured = watch.capture(&recording);
         let captured =
             captured.map_err(|error| format!("nothing can be kept of what it changes: {error}"))?;
@@ -158,7 +159,7 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
         let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
         let layers = watch.lease_layers();
         let layers = layers
-            .map_err(|error| format!("the layers over directories of build tools can't be had: {error}"))?;
+            .map_err(|error| format!("the layers over directories of build tools can't be made: {error}"))?;
         let network = watch.network();
         let network = network.map_err(|error| format!("its network can't be made: {error}"))?;
         let configuration = watch.substitutes(captured.as_ref());
@@ -195,7 +196,7 @@ pub(super) async fn after(
     ended: Ended,
     wants_signature: bool,
     workspace: &Arc<Workspace>,
-) -> Aftermath {
+) -> CommandEffects {
     // What a write has under way is nobody's change yet, and must not be taken back.
     let held = tokio::time::timeout(PATIENCE, workspace.hold_writes()).await;
     if !matches!(held, Ok(Ok(_))) {
@@ -228,39 +229,40 @@ pub(super) async fn after(
                 (Journal::default(), Some(format!("what was kept of files before it can't be read: {error}")))
             }
         };
-        let mut aftermath = match stage {
+        let mut effects = match stage {
             Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
-                Aftermath { incomplete: true, ..Aftermath::default() }
+                CommandEffects { incomplete: true, ..CommandEffects::default() }
             }
             Some(stage) => land(&watch, &recording, &stage, ended),
             None => compare(&watch, &recording, &journal, &git, &others),
         };
-        aftermath.git = watch.git_use(&settled, wants_signature, signing.is_some());
-        tell_git(settled, &mut aftermath);
-        tell_signed(signing.as_ref(), &mut aftermath);
-        aftermath.refused = journal.refused;
-        aftermath.refused_sockets = journal.refused_sockets;
-        aftermath.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
-        aftermath.unknown = aftermath.unknown.or(unreadable);
-        aftermath
+        effects.git = watch.git_use(&settled, wants_signature, signing.is_some());
+        tell_git(settled, &mut effects);
+        tell_signed(signing.as_ref(), &mut effects);
+        effects.refused = journal.refused;
+        effects.refused_sockets = journal.refused_sockets;
+        effects.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
+        effects.unknown = effects.unknown.or(unreadable);
+        effects
     });
     // Only a defect ends it otherwise, and then nobody has looked.
-    compared
-        .await
-        .unwrap_or_else(|error| Aftermath { unknown: Some(error.to_string()), ..Aftermath::default() })
+    compared.await.unwrap_or_else(|error| CommandEffects {
+        unknown: Some(error.to_string()),
+        ..CommandEffects::default()
+    })
 }
 
 /// Who else writes to the workspace.
 struct Others {
-    /// When the command began.
+    /// Time when the command began.
     begun: SystemTime,
     written: WrittenSince,
     turn: Turn,
 }
 
 impl Others {
-    /// Whether a change is known to be somebody else's: a task's edit, or what the editor has saved.
+    /// Returns whether a change is known to be somebody else's: a task's edit, or what the editor has saved.
     fn made(&self, path: &Path, change: &Change) -> bool {
         let Some(after) = &change.after else { return self.written.left(path, None) };
         if after.kind != Kind::File {
@@ -278,7 +280,7 @@ fn compare(
     journal: &Journal,
     git: &GitGuard,
     others: &Others,
-) -> Aftermath {
+) -> CommandEffects {
     let mut found = recording.changes(&*watch.scope, journal);
     let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
     found.changes.retain(|change| {
@@ -307,9 +309,9 @@ fn compare(
         change,
         settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
     }));
-    let mut aftermath = Aftermath { unknown: found.unknown.take(), ..Aftermath::default() };
-    tell_git(new_repositories, &mut aftermath);
-    aftermath.changes = found
+    let mut effects = CommandEffects { unknown: found.unknown.take(), ..CommandEffects::default() };
+    tell_git(new_repositories, &mut effects);
+    effects.changes = found
         .changes
         .iter()
         .filter(|change| !change.is_violation())
@@ -323,24 +325,24 @@ fn compare(
             Settlement::Restored { moved: Some(moved) } => (
                 "restored",
                 format!(
-                    "it was taken back; what the command wrote is kept in {}",
+                    "it was undone; what the command wrote is kept in {}",
                     exact_line(&moved.to_string_lossy())
                 ),
             ),
-            Settlement::Restored { moved: None } => ("restored", "it was taken back".to_owned()),
+            Settlement::Restored { moved: None } => ("restored", "it was undone".to_owned()),
             Settlement::Held { why, .. } => {
                 let why = match why {
                     Held::ChangedMeanwhile => "somebody else may have changed it meanwhile".to_owned(),
-                    Held::NotKept => "what it was is not kept".to_owned(),
+                    Held::NotKept => "its earlier content was not saved".to_owned(),
                     Held::Failed(error) => error.clone(),
                 };
-                ("held", format!("it could not be taken back ({why}); ask the user"))
+                ("held", format!("it could not be undone ({why}); ask the user"))
             }
         };
         if told.len() < TOLD {
             told.push(format!("\n- {path}: {words}"));
         }
-        aftermath.violations.push(Violation {
+        effects.violations.push(Violation {
             path: change.path.to_string_lossy().into_owned(),
             before: state(change.before.as_ref()),
             after: state(change.after.as_ref()),
@@ -348,15 +350,15 @@ fn compare(
         });
     }
     if !settled.is_empty() {
-        aftermath.short = format!("{} not allowed", changes(settled.len()));
+        effects.short = format!("{} not allowed", changes(settled.len()));
         let more = settled.len().saturating_sub(told.len());
         let more = if more > 0 { format!("\n- and {more} more") } else { String::new() };
-        aftermath.told.push_str(&format!(
+        effects.told.push_str(&format!(
             "\nScope Violation: the command changed what it may not change:{}{more}",
             told.concat()
         ));
     }
-    aftermath
+    effects
 }
 
 /// Takes those git directories that came up and are as git makes them for what a command may make, and puts away the
@@ -385,21 +387,21 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
 }
 
 /// Adds what was signed.
-fn tell_signed(signing: Option<&(Signing, SigningService)>, aftermath: &mut Aftermath) {
+fn tell_signed(signing: Option<&(Signing, SigningService)>, effects: &mut CommandEffects) {
     let Some((Signing { method: SigningMethod::Ssh(key), .. }, service)) = signing else { return };
     let count = service.signed();
     if count > 0 {
         let key = exact_line(&key.key);
-        aftermath.told.push_str(&format!("\nSigned with the user's key {key}: {count} (commits and tags)."));
+        effects.told.push_str(&format!("\nSigned with the user's key {key}: {count} (commits and tags)."));
     }
 }
 
 /// Adds what became of git directories.
-fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
+fn tell_git(outcome: GitOutcome, effects: &mut CommandEffects) {
     let GitOutcome { withheld, failed, commits, .. } = outcome;
-    aftermath.commits.extend(commits);
+    effects.commits.extend(commits);
     let mut violation = |path: &Path, action: &str| {
-        aftermath.violations.push(Violation {
+        effects.violations.push(Violation {
             path: path.to_string_lossy().into_owned(),
             before: FileState::Absent,
             after: FileState::Absent,
@@ -422,24 +424,24 @@ fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
     for (path, error) in &failed {
         violation(path, "held");
         lines.push_str(&format!(
-            "\n- {}: could not be put back ({error}); ask the user",
+            "\n- {}: could not be restored ({error}); ask the user",
             exact_line(&path.to_string_lossy())
         ));
     }
     if lines.is_empty() {
         return;
     }
-    aftermath.told.push_str(&format!(
+    effects.told.push_str(&format!(
         "\nThese changes of git's own files were undone, because they can make git run programs or talk to others. The \
          user can make them:{lines}"
     ));
-    if aftermath.short.is_empty() {
-        aftermath.short = format!("{} of git's files undone", withheld.len() + failed.len());
+    if effects.short.is_empty() {
+        effects.short = format!("{} of git's files undone", withheld.len() + failed.len());
     }
 }
 
 /// Brings to the workspace what a staged command may change.
-fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Aftermath {
+fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> CommandEffects {
     let staged = match stage.changes(recording, &*watch.scope) {
         Ok(staged) => staged,
         Err(error) => {
@@ -452,7 +454,7 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
                  do less, or ask the user."
             );
             let short = "none of its changes reached the workspace".to_owned();
-            return Aftermath { told, short, incomplete: true, ..Aftermath::default() };
+            return CommandEffects { told, short, incomplete: true, ..CommandEffects::default() };
         }
     };
     // These are in the workspace until they are replaced.
@@ -471,15 +473,15 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
     let known = |change: &Change| replaced.get(&(change.root, change.path.clone())).map(Arc::clone);
     let Landed { committed, withheld, kept } =
         staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
-    let mut aftermath = Aftermath {
+    let mut effects = CommandEffects {
         changes: committed.iter().filter_map(|change| traced(watch, change, known(change))).collect(),
         told: tell_withheld(&withheld, kept.as_deref(), ended),
         short: match withheld.len() {
             0 => String::new(),
-            count => format!("{} kept back", changes(count)),
+            count => format!("{} withheld", changes(count)),
         },
         incomplete: withheld.iter().any(|withheld| withheld.why != Withheld::NotAllowed),
-        ..Aftermath::default()
+        ..CommandEffects::default()
     };
     // What the settings open was written at once.
     let opened = watch.staging.iter().flat_map(|staging| &staging.opened);
@@ -491,13 +493,13 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
             let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
             absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
         };
-        aftermath
+        effects
             .changes
             .extend(found.changes.iter().filter(is_opened).filter_map(|change| traced(watch, change, None)));
     }
-    aftermath.changes.truncate(FILES);
+    effects.changes.truncate(FILES);
     let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
-    aftermath.violations = not_allowed
+    effects.violations = not_allowed
         .map(|WithheldChange { change, .. }| Violation {
             path: change.path.to_string_lossy().into_owned(),
             before: state(change.before.as_ref()),
@@ -505,14 +507,14 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Af
             action: "withheld".to_owned(),
         })
         .collect();
-    aftermath
+    effects
 }
 
 fn changes(count: usize) -> String {
     if count == 1 { "1 change was".to_owned() } else { format!("{count} changes were") }
 }
 
-/// What a model is told of what did not reach the workspace.
+/// Returns the text for the model about what did not reach the workspace.
 fn tell_withheld(withheld: &[WithheldChange], kept: Option<&Path>, ended: Ended) -> String {
     let mut text = String::new();
     let mut list = |head: &str, chosen: &dyn Fn(&Withheld) -> bool| {

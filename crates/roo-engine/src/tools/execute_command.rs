@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::background::{RunningCommand, StopReason};
-use super::command_effects::{self, Aftermath, Before};
+use super::command_effects::{self, Before, CommandEffects};
 use super::withheld::{self, Ended, Explanation};
 use super::{ChangesUnknown, Outcome, ToolContext, context_command};
 use crate::policy::{
@@ -36,25 +36,25 @@ use roo_workspace::{Location, Protection, Purpose, Resolved, protection};
 /// limit.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// What holds a command, and finds what it changed.
+/// Bounds of a command, and the watch that finds what it changed.
 #[derive(Default)]
 pub struct Bounds {
-    /// What bounds it; none where nothing does.
+    /// Sandbox that bounds it; none where nothing does.
     pub confined: Option<Box<Confined>>,
-    /// How its changes are found; none where they are not.
+    /// Watch that finds its changes; none where they are not.
     pub watch: Option<Box<Watch>>,
 }
 
 impl Tool for ExecuteCommand {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        if let Some(native) = gate.native(&self, subject.urid) {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        if let Some(native) = gate.native(&self, call_context.urid) {
             return Ok(Checked::Free {
                 rule: "native",
                 reason: "the server answers it itself; nothing is run",
                 action: Some(Box::new(native)),
             });
         }
-        gate.execute(subject, self).await.map(Checked::from)
+        gate.execute(call_context, self).await.map(Checked::from)
     }
 }
 
@@ -92,14 +92,13 @@ pub(super) async fn run(
     let is_staged = confined.as_ref().is_some_and(|confined| confined.level == Level::L3);
     let watched = match watch {
         Some(watch) => command_effects::before(watch, &context.workspace).await.map(Some),
-        None if is_staged => Err("there is no place for what it writes".to_owned()),
+        None if is_staged => Err("there is no directory for what it writes".to_owned()),
         None => Ok(None),
     };
     let watched = match watched {
         Ok(watched) => watched,
         Err(reason) => {
-            let text =
-                format!("The command did not run: what it changes can't be kept track of, because {reason}.");
+            let text = format!("The command did not run: its changes can't be tracked, because {reason}.");
             return Outcome::new(ToolStatus::Failed, text, "not started");
         }
     };
@@ -166,7 +165,7 @@ pub(super) async fn run(
     }
 }
 
-/// What came of waiting for a command in the foreground.
+/// Results of waiting for a command in the foreground.
 enum Attended {
     /// It has ended.
     Ended(Box<Outcome>),
@@ -215,7 +214,7 @@ async fn attend(
         let obstacle = if is_staged {
             "what it writes is staged, and reaches the workspace at its end"
         } else if !context.background.is_possible() {
-            "nobody could look after it there"
+            "no task could watch it there"
         } else if !context.background.has_room() {
             "too many commands run there already"
         } else {
@@ -244,7 +243,7 @@ async fn silent(running: &RunningCommand, limit: Option<Duration>) {
     }
 }
 
-/// What came of the own task of the command with this line.
+/// Returns the outcome of the own task of the command with this line.
 pub fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
     // Only a defect or the end of the server ends it otherwise.
     ended.unwrap_or_else(|error| {
@@ -324,7 +323,7 @@ impl Run {
                 };
                 command_effects::after(before, ended, preview.contains(NO_SIGNING), &context.workspace).await
             }
-            None => Aftermath::default(),
+            None => CommandEffects::default(),
         };
         text.push_str(&left_running(&left));
         text.push_str(&found.told);
@@ -364,7 +363,7 @@ impl Run {
             _ => None,
         };
         let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-        let Aftermath { mut changes, commits, violations, short, unknown, .. } = found;
+        let CommandEffects { mut changes, commits, violations, short, unknown, .. } = found;
         let fault = unknown.map(|reason| ChangesUnknown { command: command.line.clone(), reason });
         let summary = match &fault {
             Some(_) => format!("{summary}; what it changed is not known"),
@@ -395,7 +394,7 @@ impl Run {
     }
 }
 
-/// What a command printed, for the model; the whole of a long output is saved.
+/// Returns a command's output for the model; the whole of a long output is saved.
 pub(super) async fn tell_output(output: Output, running: &RunningCommand, context: &ToolContext) -> String {
     match output.overflow {
         None if output.preview.is_empty() => "Output: none".to_owned(),
@@ -408,7 +407,7 @@ pub(super) async fn tell_output(output: Output, running: &RunningCommand, contex
     }
 }
 
-/// How the call ended, in a word for people and in a sentence for the model.
+/// Returns how the call ended, in a word for people and in a sentence for the model.
 fn ending(
     status: Status,
     timeout: Option<Duration>,
@@ -447,8 +446,7 @@ fn ending(
                 true => "What it wrote was removed, but for build output and caches.",
             };
             let how = format!(
-                "The command was ended because it filled a disk: too little room is left there for anything \
-                 else. {rest} Write less."
+                "The command was ended because it filled a disk: too little space is left there for anything else. {rest} Write less."
             );
             (ToolStatus::Failed, "ended: it filled a disk".to_owned(), how)
         }
@@ -464,7 +462,7 @@ fn ending(
                     let limit = limit.as_secs();
                     let how = format!(
                         "The command was ended because it printed nothing for {limit} s; {effects}. Don't run it \
-                         again as it is: let it tell how far it is, or give it less to do."
+                         again as it is: make it report its progress, or give it less to do."
                     );
                     return (ToolStatus::Failed, format!("ended: no output for {limit} s"), how);
                 }
@@ -474,7 +472,7 @@ fn ending(
     }
 }
 
-/// What a model is told of processes that were ended with their shell; empty where there were none.
+/// Returns the text for the model about processes that were ended with their shell; empty where there were none.
 fn left_running(left: &LeftRunning) -> String {
     let LeftRunning { count, names } = left;
     let count = match count {
@@ -531,8 +529,8 @@ async fn save(overflow: Overflow, stem: &str, context: &ToolContext) -> String {
     }
 }
 
-/// Whether a place is where its path says, in the request's own task directory: nobody is asked about
-/// this write, so no link of the repository may lead it elsewhere.
+/// Returns whether a place is where its path says, in the request's own task directory: nobody is asked about this
+/// write, so no link of the repository may lead it elsewhere.
 fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
     let urid = task_directory.rsplit('/').next();
     matches!(target.location(), Location::Inside { root: 0 })

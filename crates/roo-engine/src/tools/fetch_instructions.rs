@@ -53,7 +53,7 @@ Schema for its arguments. Check the arguments, set a time limit for what it asks
 something by `destructiveHint`.
 4. Build it, and test it without a client: start it with a line each for `initialize`, `notifications/initialized` and \
 `tools/list` on its standard input, and read what it prints.
-5. To connect a server is for the user, since it runs as a program of theirs: end with the command that starts it with an \
+5. Connecting a server is up to the user, since it runs as a program of theirs: end with the command that starts it with an \
 absolute path, its arguments, and the names of the environment variables that it needs.";
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     fn the_instructions_are_about_what_was_asked_for() {
         assert!(instructions(InstructedTask::CreateMode).contains("customModes:"));
         let server = instructions(InstructedTask::CreateMcpServer);
-        for part in ["standard output", "`tools/list`", "for the user"] {
+        for part in ["standard output", "`tools/list`", "up to the user"] {
             assert!(server.contains(part), "{part}");
         }
     }

@@ -18,7 +18,7 @@ use roo_workspace::{Setup, Workspace, file_uri};
 pub(super) struct Fixture {
     directory: tempfile::TempDir,
     pub(super) context: ToolContext,
-    /// What the tool has shown so far.
+    /// Text that the tool has shown so far.
     pub(super) shown: Arc<Mutex<String>>,
 }
 

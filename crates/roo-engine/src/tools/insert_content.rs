@@ -8,8 +8,8 @@ use roo_protocol::ids::Digest;
 use roo_text::edit;
 
 impl Tool for InsertContent {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        gate.edit(subject, &self).await.map(Checked::from)
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        gate.edit(call_context, &self).await.map(Checked::from)
     }
 
     async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {

@@ -14,7 +14,7 @@ use roo_workspace::{Found, FoundKind, Purpose, Resolved, Walk};
 /// The most entries of a list. Directories of the first level come in addition.
 const LIMIT: usize = 200;
 
-/// How long a list may take; what was found by then is returned.
+/// Time that a list may take; what was found by then is returned.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Directories that a recursive list leaves out: what programs put there is rarely asked for.
@@ -25,15 +25,15 @@ const LEFT_OUT: &[&str] =
 #[derive(Debug)]
 struct List {
     directory: Resolved,
-    /// Whether to go into directories.
+    /// True if it goes into directories.
     recursive: bool,
 }
 
 impl Tool for ListFiles {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
         let what = self.recursive.to_string();
-        Ok(Checked::from(gate.look(subject, "List", directory, what, |directory| List {
+        Ok(Checked::from(gate.look(call_context, "List", directory, what, |directory| List {
             directory,
             recursive: self.recursive,
         })?))

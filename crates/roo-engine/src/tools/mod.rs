@@ -1,5 +1,5 @@
-//! What the tools do: one file each, with how its calls are judged and what a permitted one does. To add one: a file
-//! here, and its line below. What models read of it is in `roo_catalog`.
+//! The tools: one file each, with how its calls are judged and what a permitted one does. To add one: a file here, and
+//! its line below. What models read of it is in `roo_catalog`.
 //!
 //! Tools that only steer the conversation (questions, to-do list, completion) are transitions of
 //! the task in [`crate::engine`].
@@ -53,7 +53,7 @@ use roo_workspace::Workspace;
 pub use self::background::{BackgroundCommands, RunningCommand, StopReason};
 pub use self::execute_command::outcome_of;
 
-/// What a running tool may use.
+/// Context of a running tool.
 #[derive(Clone)]
 pub struct ToolContext {
     /// Files and open buffers.
@@ -71,17 +71,17 @@ pub struct ToolContext {
     pub variables: BTreeMap<String, String>,
     /// The user's choice of variables that commands see besides the usual ones.
     pub environment: EnvironmentRules,
-    /// Whether what looks like a secret is masked in what commands print and tools read.
+    /// True if what looks like a secret is masked in what commands print and tools read.
     pub redact_secrets: bool,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
-    /// What was done for an intent before, the newest last.
+    /// Finds what was done for an intent before, the newest last.
     pub recent: RecentOf,
-    /// Whether the user chooses in their editor among the changes of several files.
+    /// True if the user chooses in their editor among the changes of several files.
     pub review: bool,
-    /// What the user has refused to grant to commands.
+    /// Access that the user has refused to grant to commands.
     pub declined: SandboxAccess,
-    /// How long commands may run.
+    /// Time limits of commands.
     pub command_limits: CommandLimits,
     /// The id of the command that the call runs, if it runs one.
     pub command_id: CommandId,
@@ -92,7 +92,7 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    /// What is masked in what a tool shows of files. Reads the disk.
+    /// Returns the mask of what a tool shows of files. Reads the disk.
     fn mask(&self) -> TextMask {
         let environment = || Environment::inherited_by(&self.environment).with(&self.variables);
         TextMask::new(self.redact_secrets, || {
@@ -101,22 +101,22 @@ impl ToolContext {
     }
 }
 
-/// How long commands may run, and where.
+/// Time limits of commands, in the foreground and in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandLimits {
-    /// When a command is ended wherever it runs; none for never.
+    /// Time after which a command is ended wherever it runs; none for never.
     pub timeout: Option<Duration>,
-    /// When a command goes to the background; none for never by itself.
+    /// Time after which a command goes to the background; none for never by itself.
     pub foreground: Option<Duration>,
 }
 
-/// What was done for an intent of this id, the newest last.
+/// Finds what was done for an intent of this id, the newest last.
 pub type RecentOf = Arc<dyn Fn(&str) -> Vec<Recent> + Send + Sync>;
 
-/// What came of a tool call.
+/// Outcome of a tool call.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
+    /// Status at its end.
     pub status: ToolStatus,
     /// For the model.
     pub text: String,
@@ -135,17 +135,17 @@ pub struct Outcome {
     pub command: Option<CommandRun>,
     /// The commits that it made.
     pub commits: Vec<CommitMade>,
-    /// What it changed out of scope, and what became of that.
+    /// Changes out of scope, and what became of that.
     pub violations: Vec<Violation>,
-    /// What bounded a command, such as `L2`.
+    /// Sandbox level of a command, such as `L2`.
     pub sandbox: Option<String>,
-    /// What the sandbox withheld from a command and the user may grant.
+    /// Access that the sandbox withheld from a command and the user may grant.
     pub withheld: SandboxAccess,
     /// The intent that is bound from now on, and its name.
     pub intent: Option<(Binding, String)>,
     /// The command that runs on in the background, and its line.
     pub background: Option<(CommandId, String)>,
-    /// What is not known of what a command changed; none where all is.
+    /// Gap in what is known of a command's changes; none where all is known.
     pub fault: Option<ChangesUnknown>,
     /// The call of a server's tool that was made.
     pub server_call: Option<ServerCall>,
@@ -162,7 +162,7 @@ const COMMAND: usize = 80;
 pub struct ChangesUnknown {
     /// Its line.
     pub command: String,
-    /// Why not, without a full stop.
+    /// Reason, without a full stop.
     pub reason: String,
 }
 

@@ -20,23 +20,25 @@ use roo_workspace::{Location, Purpose};
 const TITLE: usize = 80;
 
 impl Tool for NewTask {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        let (mode, call) = (subject.mode, self);
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let (mode, call) = (call_context.mode, self);
         if !mode.can_delegate_to.contains(&call.mode) {
             return Err(Refusal::mistake(RefusalRule::Delegation, not_allowed(mode, &call.mode)));
         }
-        let target =
-            subject.modes.find(&call.mode).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        if mode.delegates_once && subject.delegations > 0 {
+        let target = call_context
+            .modes
+            .find(&call.mode)
+            .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+        if mode.delegates_once && call_context.delegations > 0 {
             return Err(Refusal::mistake(RefusalRule::Delegation, replies::delegated_before()));
         }
-        let task_directory = modes::task_directory(subject.urid);
-        let expected = Expected { target, urid: subject.urid, task_directory: &task_directory };
+        let task_directory = modes::task_directory(call_context.urid);
+        let expected = Expected { target, urid: call_context.urid, task_directory: &task_directory };
         let delegation = delegation::parse(&call.message, &expected)
             .map_err(|error| Refusal::mistake(RefusalRule::Message, error))?;
         check_context_files(gate, &delegation.context_files, &task_directory)?;
         let settings = gate.settings();
-        let (name, profile) = match subject.profile {
+        let (name, profile) = match call_context.profile {
             Some(name) => (name, settings.profiles.get(name)),
             None => settings.profile_of(&target.slug),
         };
@@ -77,7 +79,7 @@ impl Tool for NewTask {
     }
 }
 
-/// What a brief tells others to read must be there.
+/// Checks that the files exist which a brief tells others to read.
 fn check_context_files(gate: &Gate, files: &[String], directory: &str) -> Result<(), Refusal> {
     let mut missing = Vec::new();
     for file in files {
@@ -102,7 +104,7 @@ fn check_context_files(gate: &Gate, files: &[String], directory: &str) -> Result
     Err(Refusal::mistake(RefusalRule::Context, text))
 }
 
-/// What a user is shown of a delegation: all that the branch will be told.
+/// Returns the text about a delegation for the user: all that the branch will be told.
 fn subject_of(call: &NewTask) -> String {
     let mut subject = call.message.trim().to_owned();
     if !call.todos.is_empty() {

@@ -17,7 +17,7 @@ use roo_text::render::one_line;
 const LINE: usize = 200;
 /// The longest wait for the end of a command.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
-/// What a model is told of a command whose end it reads in the next message.
+/// Text for the model about a command whose end it reads in the next message.
 const HAS_ENDED: &str = "has ended. How, and what it printed last, you are told with this result.";
 
 /// Reads the new output of a command in the background.
@@ -25,7 +25,7 @@ const HAS_ENDED: &str = "has ended. How, and what it printed last, you are told 
 struct ReadOutput {
     /// The command; none to list all.
     command: Option<CommandId>,
-    /// How long its end is waited for.
+    /// Time to wait for its end.
     timeout: Duration,
 }
 

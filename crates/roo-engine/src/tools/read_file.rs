@@ -37,14 +37,14 @@ struct Read {
 }
 
 impl Tool for ReadFile {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
         let single = self.files.len() == 1;
         let mut files = Vec::new();
         let mut must_ask = None;
         let mut names = Vec::new();
         for file in self.files {
             let checked = gate.resolve(&file.path, Purpose::Read).and_then(|path| {
-                let reason = gate.examine(subject, &path, Access::Look)?;
+                let reason = gate.examine(call_context, &path, Access::Look)?;
                 Ok((path, reason))
             });
             // One unreadable file must not hide the others.

@@ -17,7 +17,7 @@ use roo_text::{diff, render};
 /// Gives the bound intent more scope.
 #[derive(Debug)]
 struct Expand {
-    /// What is added.
+    /// Additions.
     changes: Vec<Change>,
     /// The intent as the user has accepted it.
     after: Intent,
@@ -25,8 +25,8 @@ struct Expand {
 
 impl Tool for RequestScopeExpansion {
     /// More scope is always the user's to give.
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        let Some(binding) = subject.intent else {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let Some(binding) = call_context.intent else {
             return Err(refuse_intent(
                 &IntentRefusal::NoActive(" Call select_active_intent first.".to_owned()),
                 None,

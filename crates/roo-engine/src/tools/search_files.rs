@@ -47,10 +47,10 @@ struct Search {
 }
 
 impl Tool for SearchFiles {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
         let what = format!("{} {:?}", self.regex, self.file_pattern);
-        Ok(Checked::from(gate.look(subject, "Search", directory, what, |directory| Search {
+        Ok(Checked::from(gate.look(call_context, "Search", directory, what, |directory| Search {
             directory,
             regex: self.regex,
             file_pattern: self.file_pattern,
@@ -129,13 +129,13 @@ impl FilePattern {
 /// Files that one worker searches at once.
 const BATCH: usize = 64;
 
-/// How many batches may be under way, which bounds what is kept of their results.
+/// Number of batches that may be in flight, which bounds what is kept of their results.
 const AHEAD: usize = 32;
 
 /// The most threads of one search.
 const WORKERS: usize = 8;
 
-/// What is searched for, and where.
+/// Pattern of a search, and the files that it covers.
 struct FileSearch<'a> {
     workspace: &'a Workspace,
     directory: &'a Resolved,
@@ -262,7 +262,7 @@ impl FileSearch<'_> {
         }
     }
 
-    /// What is found in a file; none where there is nothing to tell.
+    /// Searches a file; none where there is nothing to report.
     fn find(
         &self,
         path: &str,
@@ -306,7 +306,7 @@ impl FileSearch<'_> {
     }
 }
 
-/// Whether anything matches at all.
+/// Returns whether anything matches at all.
 fn is_found(searcher: &mut Searcher, matcher: &RegexMatcher, bytes: &[u8]) -> bool {
     let mut is_found = false;
     let first = Bytes(|_, _| {
@@ -332,11 +332,11 @@ fn without_carriage_returns(bytes: Vec<u8>) -> Vec<u8> {
 struct Results {
     text: String,
     count: usize,
-    /// Whether there are more than are shown.
+    /// True if there are more than are shown.
     more: bool,
-    /// How many files could not be read.
+    /// Number of files that could not be read.
     unread: usize,
-    /// How many had something that looks like a secret.
+    /// Number of files with something that looks like a secret.
     masked: usize,
 }
 
@@ -393,17 +393,17 @@ impl Results {
     }
 }
 
-/// What was found in one file.
+/// Findings in one file.
 #[derive(Default)]
 struct FileFindings {
     path: String,
     pieces: Vec<Piece>,
-    /// How many of the pieces are matches, and their text in bytes.
+    /// Number of the pieces that are matches, and their text in bytes.
     matches: usize,
     bytes: usize,
-    /// Whether it could not be read.
+    /// True if it could not be read.
     is_unread: bool,
-    /// Whether it had something that looks like a secret.
+    /// True if it had something that looks like a secret.
     is_masked: bool,
 }
 

@@ -113,7 +113,7 @@ async fn select(
     bound(intent, text)
 }
 
-/// What a task is told whose intent is bound from now on, or covers more.
+/// Returns the outcome for a task whose intent is bound from now on, or covers more.
 pub(super) fn bound(intent: Intent, text: String) -> Outcome {
     let summary = format!("{}: {}", intent.id, intent.name);
     let binding = Binding { digest: intent.digest(), id: intent.id };

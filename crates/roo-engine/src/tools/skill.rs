@@ -12,14 +12,14 @@ use roo_protocol::event::ToolStatus;
 pub(crate) struct Load {
     /// The skill.
     pub(crate) skill: Skill,
-    /// What it is to be used on.
+    /// Text that the skill is to be used on.
     pub(crate) arguments: Option<String>,
 }
 
 impl Tool for roo_catalog::Skill {
     /// A skill is what the user put there for models to read, so nobody is asked.
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        let mode = subject.mode;
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let mode = call_context.mode;
         let skills = gate.policy_context().customization.skills();
         let Some(skill) = skills.find(&self.name, &mode.slug) else {
             let known: Vec<&str> =

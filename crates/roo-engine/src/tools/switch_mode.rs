@@ -14,21 +14,23 @@ use roo_text::render;
 const TITLE: usize = 80;
 
 impl Tool for SwitchMode {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        let mode =
-            subject.modes.find(&self.mode).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        if mode.slug == subject.mode.slug {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let mode = call_context
+            .modes
+            .find(&self.mode)
+            .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+        if mode.slug == call_context.mode.slug {
             let text = format!("This is the mode '{}' already; go on with the work.", mode.slug);
             return Err(Refusal::mistake(RefusalRule::Mode, text));
         }
-        let title = format!("Switch from {} to {}", subject.mode.name, named_mode(mode));
+        let title = format!("Switch from {} to {}", call_context.mode.name, named_mode(mode));
         Ok(Checked::from(CallAssessment {
             action: None,
-            identity: json!({ "tool": "switch_mode", "from": subject.mode.slug, "to": rights_of_mode(mode) }),
+            identity: json!({ "tool": "switch_mode", "from": call_context.mode.slug, "to": rights_of_mode(mode) }),
             title: render::one_line(&title, TITLE),
             subject: render::visible(self.reason.as_deref().unwrap_or_default()).into_owned(),
             // Whoever delegated the task chose what it may do.
-            must_ask: subject.is_branch.then(|| Reason {
+            must_ask: call_context.is_branch.then(|| Reason {
                 rule: "mode",
                 text: "a subtask wants the rights of another mode".to_owned(),
             }),

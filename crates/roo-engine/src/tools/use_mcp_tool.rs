@@ -27,11 +27,11 @@ struct CallServer {
 }
 
 impl Tool for UseMcpTool {
-    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
         let Some(tool) = gate.server_tool(&self.tool.to_string()) else {
             return Err(Refusal::mistake(RefusalRule::Tool, ServerToolError::Gone(self.tool)));
         };
-        judge(gate, subject, &tool, self.arguments).map(Checked::from)
+        judge(gate, call_context, &tool, self.arguments).map(Checked::from)
     }
 }
 
@@ -39,16 +39,19 @@ impl Tool for UseMcpTool {
 /// arguments and for the tool as it is described now. What the server says of the tool can only add to what is asked.
 fn judge(
     gate: &Gate,
-    subject: ToolCallContext<'_>,
+    call_context: ToolCallContext<'_>,
     tool: &ServerTool,
     arguments: Object,
 ) -> Result<CallAssessment, Refusal> {
     let name = tool.name();
-    subject.mode.permits_server_tool(name).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-    if !subject.tools.has(ToolId::Server(name.clone())) {
+    call_context
+        .mode
+        .permits_server_tool(name)
+        .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+    if !call_context.tools.has(ToolId::Server(name.clone())) {
         return Err(Refusal::mistake(RefusalRule::Mode, format!("The tool {name} is not one of yours.")));
     }
-    require_intent(gate, subject)?;
+    require_intent(gate, call_context)?;
     let title = format!("Call {} of the server {}", name.tool(), name.server());
     let servers = gate.server_tools();
     let why = if servers.has_changed(tool) {

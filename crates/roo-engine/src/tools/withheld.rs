@@ -1,5 +1,5 @@
-//! What the sandbox withheld from a command that failed on it: found in what the sandbox saw refused and in errors of
-//! the output, explained to the model and to people, with what the user may grant.
+//! Access that the sandbox withheld from a command that failed on it: found in what the sandbox saw refused and in
+//! errors of the output, explained to the model and to people, with what the user may grant.
 //!
 //! An error is a reason to explain, never to open anything: grants are the user's answers, see
 //! [`crate::approvals`].
@@ -15,7 +15,7 @@ use roo_sandbox::exec::sandbox::{Confinement, Network, credentials, personal};
 use roo_text::render::exact_line;
 use roo_workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
 
-/// How programs report what they could not do with a file, in lower case.
+/// Words with which programs report what they could not do with a file, in lower case.
 const FILE_ERRORS: [(&str, Error); 8] = [
     ("read-only file system", Error::ReadOnly),
     ("erofs", Error::ReadOnly),
@@ -26,7 +26,7 @@ const FILE_ERRORS: [(&str, Error); 8] = [
     ("no such file or directory", Error::Missing),
     ("enoent", Error::Missing),
 ];
-/// How they report a network that isn't there.
+/// Words with which they report a network that isn't there.
 const NETWORK_ERRORS: &[&str] = &[
     "could not resolve host",
     "couldn't resolve host",
@@ -46,9 +46,9 @@ const NETWORK_ERRORS: &[&str] = &[
     "dns error",
     "no such host",
 ];
-/// How they report that nobody listens, on a loopback of the sandbox's own.
+/// Words with which they report that nobody listens, on a loopback of the sandbox's own.
 const REFUSED_CONNECTIONS: [&str; 2] = ["connection refused", "econnrefused"];
-/// How they report a variable that they need.
+/// Words with which they report a variable that they need.
 const VARIABLE_ERRORS: &[&str] = &[
     "not set",
     "unset",
@@ -73,7 +73,7 @@ const STEERING: &[&str] = &["bin", ".config", ".ssh", ".gnupg", "autostart", "sy
 /// The most errors in which paths are looked for.
 const ERRORS: usize = 40;
 
-/// What a line of output says about a file.
+/// Errors that a line of output reports about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Error {
     ReadOnly,
@@ -87,40 +87,39 @@ impl Error {
     }
 }
 
-/// What a command ran into.
+/// Explanation of what a command ran into.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Explanation {
     /// For the model; empty where there is nothing to say.
     pub(super) text: String,
     /// In a few words for people; empty as well.
     pub(super) summary: String,
-    /// What the user may be asked to grant.
+    /// Access that the user may be asked to grant.
     pub(super) grantable: SandboxAccess,
 }
 
-/// What is known of a command that has ended.
+/// Data on a command that has ended.
 pub(super) struct Ended<'a> {
-    /// What bounded it.
+    /// Confinement that bounded it.
     pub(super) confinement: &'a Confinement,
-    /// What it tried to change and could not, as the sandbox saw it.
+    /// Paths that it tried to change and could not, as the sandbox saw it.
     pub(super) refused: &'a [PathBuf],
-    /// What it tried to reach and the proxy did not let it.
+    /// Hosts that it tried to reach and the proxy did not let it.
     pub(super) refused_hosts: &'a [EgressDecision],
-    /// What it tried to connect to as a socket and was not.
+    /// Sockets that it tried to connect to and was not let.
     pub(super) refused_sockets: &'a [PathBuf],
-    /// Whether granting hosts would change that.
+    /// True if granting hosts would change that.
     pub(super) may_be_granted_hosts: bool,
-    /// Whether the user has a variable of this name that the command does not see, and may be given.
+    /// Returns whether the user has a variable of this name that the command does not see, and may be given.
     pub(super) withheld_variable: &'a dyn Fn(&str) -> bool,
-    /// What it printed.
     pub(super) output: &'a str,
-    /// What the user has refused to grant.
+    /// Access that the user has refused to grant.
     pub(super) declined: &'a SandboxAccess,
-    /// What there is to say of git.
+    /// Findings about git.
     pub(super) git: &'a GitUse,
 }
 
-/// What the sandbox withheld from a command, as far as its errors tell.
+/// Explains what the sandbox withheld from a command, as far as its errors tell.
 pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Path>) -> Explanation {
     let lines: Vec<String> = ended.output.lines().rev().take(LINES).map(str::to_owned).collect();
     let lowered: Vec<String> = lines.iter().map(|line| line.to_lowercase()).collect();
@@ -200,8 +199,8 @@ fn outside_sockets(refused: &[PathBuf]) -> BTreeSet<PathBuf> {
     refused.iter().filter_map(|path| path.canonicalize().ok()).filter(is_socket).collect()
 }
 
-/// What errors of the output say could not be written: what the sandbox saw refused and an error names; without any, all
-/// that it saw, and what is printed.
+/// Returns the paths that errors of the output say could not be written: what the sandbox saw refused and an error
+/// names; without any, all that it saw, and what is printed.
 fn unwritable(refused: &[PathBuf], errors: &[(&str, Error)]) -> BTreeSet<PathBuf> {
     let named = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -219,7 +218,7 @@ fn unwritable(refused: &[PathBuf], errors: &[(&str, Error)]) -> BTreeSet<PathBuf
     found
 }
 
-/// How programs may call a path.
+/// Names that programs may use for a path.
 struct Names {
     /// From the root or the home directory.
     whole: Vec<String>,
@@ -230,7 +229,7 @@ struct Names {
 }
 
 impl Names {
-    /// Whether a line of output names the path or what is below it.
+    /// Returns whether a line of output names the path or what is below it.
     fn are_in(&self, line: &str, error: Error) -> bool {
         // A bare name may be that of another file, above all where none was found.
         let own = self.own.iter().filter(|_| error == Error::Forbidden);
@@ -243,12 +242,12 @@ impl Names {
 struct Places<'a> {
     workspace: &'a Workspace,
     home: Option<PathBuf>,
-    /// Where the user and the machine keep credentials.
+    /// Files in which the user and the machine keep credentials.
     credentials: Vec<PathBuf>,
 }
 
 impl Places<'_> {
-    /// How programs may call a path.
+    /// Returns the names that programs may use for a path.
     fn names(&self, path: &Path) -> Names {
         let mut whole = vec![path.to_string_lossy().into_owned()];
         if let Some(below) = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
@@ -278,7 +277,7 @@ impl Places<'_> {
         exact_line(&text)
     }
 
-    /// Whether a hidden path is one that its user may open for commands: a secret or credentials, not what
+    /// Returns whether a hidden path is one that its user may open for commands: a secret or credentials, not what
     /// `.rooignore` names nor what is the server's own.
     fn may_be_read(&self, path: &Path) -> bool {
         if self.credentials.iter().any(|known| known == path) {
@@ -307,7 +306,7 @@ impl Places<'_> {
         (!is_workspace && !steers && !is_protected && !is_secret).then_some(place)
     }
 
-    /// Why a path of the workspace can't be written.
+    /// Returns the reason why a path of the workspace can't be written.
     fn why_protected(&self, path: &Path) -> Option<&'static str> {
         let root = self.workspace.roots().paths().find_map(|root| path.strip_prefix(root).ok());
         Some(match protection(root?.to_str()?, None) {
@@ -317,7 +316,7 @@ impl Places<'_> {
     }
 }
 
-/// What was found, on the way to an explanation.
+/// Findings on the way to an explanation.
 struct Findings<'a> {
     places: &'a Places<'a>,
     declined: &'a SandboxAccess,
@@ -465,7 +464,7 @@ impl Findings<'_> {
         if more > 0 {
             text.push_str(&format!("\n- and {more} more"));
         }
-        text.push_str("\nThat is the user's to decide: don't try to get around it.");
+        text.push_str("\nOnly the user can allow that: don't try to get around it.");
         // What signs is offered with the next command that makes a commit, whatever that is.
         if !(SandboxAccess { signing_keys: vec![], ..self.grantable.clone() }).is_empty() {
             text.push_str(
@@ -495,7 +494,7 @@ fn variables(lines: &[String], lowered: &[String], is_withheld: &dyn Fn(&str) ->
     words.filter(is_name).filter(|name| is_withheld(name)).take(PATHS).map(str::to_owned).collect()
 }
 
-/// Whether a line holds a name that is no part of a longer one.
+/// Returns whether a line holds a name that is no part of a longer one.
 fn contains_name(line: &str, name: &str) -> bool {
     occurrences(line, name).next().is_some()
 }
@@ -510,7 +509,7 @@ fn contains_relative(line: &str, name: &str) -> bool {
     })
 }
 
-/// What stands before each occurrence of a name.
+/// Returns the text before each occurrence of a name.
 fn occurrences<'a>(line: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     line.match_indices(name).filter(|_| !name.is_empty()).filter_map(move |(at, _)| {
         let before = line.get(..at)?;
@@ -522,7 +521,7 @@ fn occurrences<'a>(line: &'a str, name: &'a str) -> impl Iterator<Item = &'a str
     })
 }
 
-/// Whether a character is part of a name.
+/// Returns whether a character is part of a name.
 fn continues(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
@@ -585,7 +584,7 @@ mod tests {
         }
     }
 
-    /// What is known of a command that printed nothing, of a user with two variables of their own.
+    /// Returns a command that printed nothing, of a user with two variables of their own.
     fn ended(confinement: &Confinement) -> Ended<'_> {
         static NOTHING: LazyLock<(SandboxAccess, GitUse)> = LazyLock::new(Default::default);
         Ended {
@@ -747,9 +746,9 @@ mod tests {
         let found =
             case.explain("error: Read-only file system (os error 30)", &refused, &SandboxAccess::default());
         assert!(
-            found
-                .text
-                .contains("\n- ~/.cargo/registry/cache can't be written (setting sandbox.writable)\nThat"),
+            found.text.contains(
+                "\n- ~/.cargo/registry/cache can't be written (setting sandbox.writable)\nOnly the user"
+            ),
             "{}",
             found.text
         );

@@ -15,7 +15,7 @@ pub enum EditError {
     /// There is a profile of that name.
     #[error("a profile of that name is there already")]
     Exists,
-    /// What is written in it can't be changed line by line, such as `profiles: { … }`.
+    /// The value is written in a form that can't be changed line by line, such as `profiles: { … }`.
     #[error("the file is written in a way that can't be changed by lines; add the profile by hand")]
     Unusual,
 }
@@ -76,7 +76,7 @@ pub fn with_profile(text: &str, name: &str, fields: &[(&str, &str)]) -> Result<S
     }
 }
 
-/// Whether a line begins with a key at the margin.
+/// Returns whether a line begins with a key at the margin.
 fn has_key(line: &str, key: &str) -> bool {
     line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'))
 }
@@ -86,7 +86,7 @@ fn comment(line: &str) -> &str {
     line.find(" #").map_or("", |at| &line[at..])
 }
 
-/// Where a block below a key at the margin ends, and how far its keys are indented.
+/// Returns the end of a block below a key at the margin, and the indentation of its keys.
 fn end_of_block(lines: &[String], key: usize) -> (usize, usize) {
     let mut end = key + 1;
     let mut indent = None;
@@ -116,7 +116,7 @@ fn scalar(text: &str) -> String {
     }
 }
 
-/// Whether two settings say the same, whatever their order.
+/// Returns whether two settings say the same, whatever their order.
 fn same(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
     one.len() == other.len()
         && one.iter().all(|(key, value)| match (value, other.get(key)) {

@@ -1,4 +1,4 @@
-//! What is known of single models before any request: window, limits, prices and abilities, from `models.toml`.
+//! Catalogue of single models, known before any request: window, limits, prices and abilities, from `models.toml`.
 //!
 //! An entry belongs to a provider, as the same model can have other prices and limits elsewhere. What a profile says
 //! itself goes first, and so does what an endpoint says of its models.
@@ -18,22 +18,22 @@ pub struct CatalogueModel {
     pub provider: Provider,
     /// Its name there.
     pub id: String,
-    /// How many tokens a request and its answer may have together.
+    /// Number of tokens that a request and its answer may have together.
     pub window: u64,
-    /// How many tokens an answer may have.
+    /// Number of tokens that an answer may have.
     pub output: u64,
     /// US dollars for a million tokens.
     pub price: Price,
-    /// Whether it sees images.
+    /// True if it sees images.
     pub images: bool,
-    /// Whether it can think before it answers.
+    /// True if it can think before it answers.
     pub reasoning: bool,
-    /// Whether it decides itself how much to think, by a level of effort: it takes no budget and no temperature.
+    /// True if it decides itself how much to think, by a level of effort: it takes no budget and no temperature.
     #[serde(default)]
     pub adaptive_thinking: bool,
-    /// Whether it calls tools natively.
+    /// True if it calls tools natively.
     pub native_tools: bool,
-    /// Where the figures were read: the name of an entry in `sources`, and the path below it.
+    /// Source of the figures: the name of an entry in `sources`, and the path below it.
     pub source: String,
     /// The day of the source, such as `2026-07-02`.
     pub date: String,
@@ -56,13 +56,13 @@ static BY_NAME: LazyLock<HashMap<(&str, &str), &CatalogueModel>> = LazyLock::new
 });
 
 impl CatalogueModel {
-    /// What is known of a model, if anything is.
+    /// Finds a model, if it is known.
     pub fn find(provider: Provider, id: &str) -> Option<&'static Self> {
         BY_NAME.get(&(provider.spec().owner(), id)).copied()
     }
 
     /// The models of a provider, in the order of the file.
-    pub fn of(provider: Provider) -> impl Iterator<Item = &'static Self> {
+    pub fn for_provider(provider: Provider) -> impl Iterator<Item = &'static Self> {
         let owner = provider.spec().owner();
         CATALOGUE.models.iter().filter(move |model| model.provider.as_str() == owner)
     }

@@ -19,7 +19,7 @@ use roo_protocol::task::Usage;
 pub struct Profile {
     /// Who serves the model.
     pub provider: Provider,
-    /// What requests look like, where it is not what the provider usually speaks: a gateway may speak several.
+    /// Format of requests, where it is not what the provider usually speaks: a gateway may speak several.
     #[serde(default)]
     pub wire_format: Option<WireFormat>,
     /// The endpoint. Anthropic's Messages take the host's root, the others take everything up to and with the version,
@@ -39,7 +39,7 @@ pub struct Profile {
     /// Further HTTP headers; they win over our own.
     #[serde(default)]
     pub headers: Headers,
-    /// How the model is asked to call tools. When left out, natively, unless the catalogue knows that it can't.
+    /// Protocol in which the model is asked to call tools. When left out, native unless the catalogue rules it out.
     #[serde(default)]
     pub tool_protocol: Option<ToolProtocol>,
     /// Tools that this model gets besides, where its mode has their group: `apply_patch`. When left out, the
@@ -50,13 +50,13 @@ pub struct Profile {
     /// and what steers the conversation.
     #[serde(default)]
     pub excluded_tools: Vec<String>,
-    /// How many tokens a request and its answer may have together. When left out, what the catalogue knows.
+    /// Number of tokens that a request and its answer may have together. When left out, the catalogue's figure.
     #[serde(default)]
     pub context_window: Option<u64>,
-    /// How many tokens an answer may have.
+    /// Number of tokens that an answer may have.
     #[serde(default)]
     pub max_tokens: Option<u64>,
-    /// How much the model thinks before it answers.
+    /// Amount of thinking before the model answers.
     #[serde(default)]
     pub reasoning: Option<Reasoning>,
     /// Sampling temperature.
@@ -66,7 +66,7 @@ pub struct Profile {
     /// endpoint; otherwise costs count as unknown.
     #[serde(default)]
     pub price_per_million: Option<Price>,
-    /// How long the endpoint may be silent.
+    /// Time limits for a silent endpoint.
     #[serde(default)]
     pub timeouts: Timeouts,
     /// The script of the `scripted` provider.
@@ -98,28 +98,29 @@ impl Profile {
         }
     }
 
-    /// What its requests look like.
+    /// Returns the format of its requests.
     pub fn wire_format(&self) -> WireFormat {
         self.wire_format.unwrap_or(self.provider.spec().wire_format)
     }
 
-    /// What the catalogue knows of its model.
+    /// Returns the catalogue's entry of its model.
     pub fn known(&self) -> Option<&'static CatalogueModel> {
         CatalogueModel::find(self.provider, self.model.as_deref()?.trim())
     }
 
-    /// How the model is asked to call tools.
+    /// Returns the protocol in which the model is asked to call tools.
     pub fn tool_protocol(&self) -> ToolProtocol {
         let known = || self.known().filter(|model| !model.native_tools).map(|_| ToolProtocol::Xml);
         self.tool_protocol.or_else(known).unwrap_or_default()
     }
 
-    /// How many tokens a request and its answer may have together, where that is known.
+    /// Returns the number of tokens that a request and its answer may have together, where that is known.
     pub fn context_window(&self) -> Option<u64> {
         self.context_window.or_else(|| Some(self.known()?.window))
     }
 
-    /// What tokens cost, where that is known. Another endpoint than the provider's own has prices of its own.
+    /// Returns the prices of tokens, where they are known. Another endpoint than the provider's own has prices of its
+    /// own.
     pub fn prices(&self) -> Option<Price> {
         let known = || match self.provider.spec().free {
             true => Some(Price::default()),
@@ -128,7 +129,7 @@ impl Profile {
         self.price_per_million.or_else(|| self.base_url.is_none().then(known)?)
     }
 
-    /// Whether the model is played from a file.
+    /// Returns whether the model is played from a file.
     pub fn plays_script(&self) -> bool {
         self.wire_format() == WireFormat::Script
     }
@@ -156,7 +157,7 @@ impl Profile {
     }
 }
 
-/// Whether a model is of a family that was taught to write patches.
+/// Returns whether a model is of a family that was taught to write patches.
 fn patches(model: &str) -> bool {
     // An endpoint may put its own name before the model's.
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
@@ -171,13 +172,13 @@ pub struct ToolChoice {
 }
 
 impl ToolChoice {
-    /// What every model gets, and the opt-in tools as well.
+    /// Returns the tools that every model gets, and the opt-in tools as well.
     pub fn all() -> Self {
         let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in).map(|spec| spec.name.into());
         Self { included: opt_in.collect(), excluded: BTreeSet::new() }
     }
 
-    /// Whether the model gets the tool, if its mode has it.
+    /// Returns whether the model gets the tool, if its mode has it.
     pub fn has(&self, tool: impl Into<ToolId>) -> bool {
         let tool = tool.into();
         let is_opt_in = tool.built_in().is_some_and(|tool| tool.spec().is_opt_in);
@@ -186,7 +187,7 @@ impl ToolChoice {
     }
 }
 
-/// How much a model thinks.
+/// Levels of a model's thinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reasoning {
@@ -210,7 +211,7 @@ pub enum Reasoning {
 pub struct Headers(pub BTreeMap<String, String>);
 
 impl Headers {
-    /// Whether one of them carries a credential.
+    /// Returns whether one of them carries a credential.
     pub fn authenticate(&self) -> bool {
         self.0.keys().any(|name| {
             ["authorization", "x-api-key", "api-key"].iter().any(|known| name.eq_ignore_ascii_case(known))
@@ -243,7 +244,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What these tokens cost, in US dollars.
+    /// Returns the cost of these tokens, in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let of = |tokens: u64, price: f64| tokens as f64 * price;
         let millionths = of(usage.tokens_in, self.input)
@@ -254,7 +255,7 @@ impl Price {
     }
 }
 
-/// How long an endpoint may be silent, in seconds.
+/// Time limits for a silent endpoint, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {

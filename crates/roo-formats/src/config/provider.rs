@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What requests and answers look like.
+/// Formats of requests and answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireFormat {
@@ -42,14 +42,14 @@ impl WireFormat {
     }
 }
 
-/// What is known of a provider before any request.
+/// Data on a provider, known before any request.
 #[derive(Debug)]
 pub struct ProviderSpec {
     /// The name in settings.
     pub name: &'static str,
     /// A sentence for settings files.
     pub description: &'static str,
-    /// What it speaks.
+    /// Format that it speaks.
     pub wire_format: WireFormat,
     /// The endpoint when a profile names none; empty without a network.
     pub base_url: &'static str,
@@ -57,9 +57,9 @@ pub struct ProviderSpec {
     pub key_variable: Option<&'static str>,
     /// The provider whose models these are too, in another wire format.
     pub same_models_as: Option<&'static str>,
-    /// Where the endpoint tells of a key, below its URL, if it lists its models to anybody.
+    /// Path below the endpoint's URL that tells about a key, if the endpoint lists its models to anybody.
     pub key_path: Option<&'static str>,
-    /// Whether its models cost nothing.
+    /// True if its models cost nothing.
     pub free: bool,
 }
 
@@ -83,7 +83,7 @@ impl ProviderSpec {
         self.same_models_as.unwrap_or(self.name)
     }
 
-    /// Whether the endpoint is on this machine when a profile names none.
+    /// Returns whether the endpoint is on this machine when a profile names none.
     pub fn is_local(&self) -> bool {
         self.base_url.starts_with("http://127.0.0.1:")
     }

@@ -221,7 +221,7 @@ pub enum ModeRefusal {
     ServerTool {
         /// The mode's slug.
         mode: String,
-        /// What was called.
+        /// Called tool.
         tool: ServerToolName,
     },
     /// The mode's edits may not touch the file.

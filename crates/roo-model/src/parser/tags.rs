@@ -492,7 +492,7 @@ impl Text {
             self.wrapped = false;
             return After::Text;
         }
-        let head = Head::of(tag);
+        let head = Head::from_tag(tag);
         if head.is_none() && (!wrapper || tag.closing) {
             return self.not_markup(tag, markup, out);
         }
@@ -582,7 +582,7 @@ enum CallSyntax {
 }
 
 impl Head {
-    fn of(tag: Tag<'_>) -> Option<Self> {
+    fn from_tag(tag: Tag<'_>) -> Option<Self> {
         let (name, form) = match tag.name {
             _ if tag.closing => return None,
             "invoke" => (tag.attribute?, CallSyntax::Invoke),

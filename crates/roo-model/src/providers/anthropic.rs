@@ -94,7 +94,7 @@ fn effort(reasoning: Reasoning) -> Option<&'static str> {
     }
 }
 
-/// How many of the answer's tokens may be thinking: a share of the limit, as OpenRouter maps its effort
+/// Returns the number of the answer's tokens that may be thinking: a share of the limit, as OpenRouter maps its effort
 /// levels. None where the limit leaves no room for thinking.
 fn thinking_budget(reasoning: Reasoning, max_tokens: u64) -> Option<u64> {
     let percent = match reasoning {
@@ -439,5 +439,5 @@ fn stream_fault(error: &Value) -> Fault {
         // overloaded_error, api_error, timeout_error, and what is to come.
         _ => ModelErrorKind::Unavailable(None),
     };
-    Fault::new(kind, format!("the endpoint broke off: {said}"))
+    Fault::new(kind, format!("the endpoint ended the answer with an error: {said}"))
 }

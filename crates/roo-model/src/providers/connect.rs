@@ -83,7 +83,7 @@ pub async fn check_key(
     }
 }
 
-/// Whether there is a key for a profile's endpoint, or none is needed.
+/// Returns whether there is a key for a profile's endpoint, or none is needed.
 pub fn has_key(profile: &Profile, environment: &dyn Fn(&str) -> Option<String>) -> bool {
     http_format(profile.wire_format()).is_none_or(|format| endpoint(format, profile, "", environment).is_ok())
 }
@@ -118,7 +118,7 @@ fn key(
     let given = value.as_deref().map(str::trim).filter(|value| !value.is_empty());
     if given.is_none()
         && profile.api_key_env.is_none()
-        && let Some(secret) = KeyStore::of(environment).and_then(|store| store.read(profile))
+        && let Some(secret) = KeyStore::from_environment(environment).and_then(|store| store.read(profile))
     {
         return Ok(Key::Given(secret));
     }

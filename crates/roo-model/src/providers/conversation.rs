@@ -26,7 +26,7 @@ pub(super) enum Message<'a> {
     Assistant(Vec<AssistantPart<'a>>),
 }
 
-/// What the user's side says.
+/// Message of the user's side.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct UserMessage<'a> {
     /// Results of native calls; providers want them before all else.
@@ -200,7 +200,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What follows is the user's.
+    /// Ends the model's answer: what follows is the user's.
     fn close_answer(&mut self) {
         let assistant = std::mem::take(&mut self.assistant);
         if assistant.iter().all(|part| matches!(part, AssistantPart::Thinking(_))) {
@@ -256,7 +256,7 @@ fn header(result: &ToolResult) -> String {
     }
 }
 
-/// What the model reads of a result, in both protocols.
+/// Returns the text of a result for the model, in both protocols.
 fn body(result: &ToolResult) -> Cow<'_, str> {
     let said = !result.text.trim().is_empty();
     let (sentence, tag) = match result.status {

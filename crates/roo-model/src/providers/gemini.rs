@@ -17,8 +17,8 @@ use crate::parser::{SseEvent, StreamEvent};
 use roo_formats::config::{Price, Reasoning};
 use roo_protocol::task::Usage;
 
-/// What the documentation names for calls that another model made: models from Gemini 3 on refuse a turn whose first
-/// call has no signature.
+/// Signature that the documentation names for calls that another model made: models from Gemini 3 on refuse a turn
+/// whose first call has no signature.
 const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 
 /// `streamGenerateContent`.
@@ -89,7 +89,7 @@ impl HttpFormat for GenerateContent {
     }
 }
 
-/// Whether a model is older than Gemini 3: it takes a budget in place of a level, and calls without signatures.
+/// Returns whether a model is older than Gemini 3: it takes a budget in place of a level, and calls without signatures.
 fn is_before_3(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     ["gemini-1", "gemini-2"].iter().any(|series| name.starts_with(series))
@@ -261,7 +261,6 @@ struct Stream {
     thinking: bool,
     /// A signature on text. Held to the end, as it may come in the middle of a call in the XML protocol.
     text_signature: Option<String>,
-    /// How many calls there were.
     calls: u32,
     finish: Option<Finish>,
 }
@@ -390,10 +389,11 @@ fn stream_fault(error: &Value) -> Fault {
     let said = error_text(&json!({ "error": error }).to_string());
     let status = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
     let kind = error_kind(status, error).unwrap_or_else(|| kind_of_status(status, &said, None));
-    Fault::new(kind, format!("the endpoint broke off: {said}"))
+    Fault::new(kind, format!("the endpoint ended the answer with an error: {said}"))
 }
 
-/// What HTTP's status alone does not say: a wrong key is a bad request here, and the wait stands in the body.
+/// Returns the kind of an error where HTTP's status alone does not say it: a wrong key is a bad request here, and the
+/// wait stands in the body.
 fn error_kind(status: u16, error: &Value) -> Option<ModelErrorKind> {
     let details = || error["details"].as_array().into_iter().flatten();
     match status {

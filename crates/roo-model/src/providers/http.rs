@@ -26,18 +26,17 @@ use roo_text::render::one_line;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// No endpoint makes us wait longer than this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
-/// How long the end of a body may take once its content is known.
+/// Time that the end of a body may take once its content is known.
 const LONGEST_END: Duration = Duration::from_millis(100);
-/// How long an endpoint may take to list its models.
+/// Time that an endpoint may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
-/// How much of a list of models is read.
+/// Number of bytes of a list of models that are read.
 const LIST_LIMIT: usize = 16 * 1024 * 1024;
-/// How much of an error's body is read.
+/// Number of bytes of an error's body that are read.
 const ERROR_BODY_LIMIT: usize = 64 * 1024;
-/// How many characters of the provider's own words an error carries.
+/// Number of characters of the provider's own words that an error carries.
 const ERROR_TEXT_LIMIT: usize = 500;
-/// How many characters an error has behind its URL: a redirect's target and a broken event are another's
-/// words too.
+/// Number of characters of an error behind its URL: a redirect's target and a broken event are another's words too.
 const MESSAGE_LIMIT: usize = 1000;
 
 /// A failure whose endpoint is still to be named.
@@ -62,7 +61,7 @@ impl Fault {
 pub(super) struct Endpoint {
     base_url: Url,
     url: Url,
-    /// Where the endpoint lists its models.
+    /// URL where the endpoint lists its models.
     list_url: Url,
     /// The URL without credentials and query, for messages.
     shown: String,
@@ -169,7 +168,7 @@ impl Endpoint {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// Whether the endpoint is on this machine.
+    /// Returns whether the endpoint is on this machine.
     pub(super) fn is_loopback(&self) -> bool {
         let host = self.host();
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -285,7 +284,7 @@ fn client_fault(error: &dyn std::error::Error) -> Fault {
     Fault::new(ModelErrorKind::Configuration, format!("the HTTP client can't be set up: {}", chain(error)))
 }
 
-/// Where one request stands.
+/// Phases of one request.
 enum Phase {
     /// Not sent. Holds the body.
     New(String),
@@ -372,7 +371,7 @@ impl Exchange {
             Err(_) if self.decoder.end(&mut self.outputs) => Ok(Phase::Over),
             Err(_) => Err(self.error(Fault::new(
                 ModelErrorKind::TimedOut,
-                format!("the answer stood still for {} s (the profile's `timeouts.idleSec`)", idle.as_secs()),
+                format!("the answer stalled for {} s (the profile's `timeouts.idleSec`)", idle.as_secs()),
             ))),
         }
     }
@@ -432,7 +431,7 @@ impl Exchange {
 
 /// An endpoint and the key that it is asked with.
 struct Connection {
-    /// What is asked, for messages.
+    /// Request, as messages show it.
     shown: String,
     endpoint: Arc<Endpoint>,
     key: Option<Secret>,
@@ -593,7 +592,7 @@ pub(super) fn kind_of_status(status: u16, said: &str, wait: Option<Duration>) ->
     }
 }
 
-/// Whether a provider says that the conversation is too long. Covers the wordings of Anthropic, OpenAI,
+/// Returns whether a provider says that the conversation is too long. Covers the wordings of Anthropic, OpenAI,
 /// OpenRouter, llama.cpp, vLLM and Ollama.
 pub(super) fn is_context_overflow(said: &str) -> bool {
     let said = said.to_lowercase();
@@ -612,8 +611,8 @@ pub(super) fn is_context_overflow(said: &str) -> bool {
         || (has("token") && has("limit") && has("exceed"))
 }
 
-/// What a body says went wrong: its error message if it is JSON, otherwise its text; made visible, and at
-/// most 500 characters on one line.
+/// Returns what a body says went wrong: its error message if it is JSON, otherwise its text; made visible, and at most
+/// 500 characters on one line.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
     let text = one_line(parsed.as_ref().and_then(error_message).unwrap_or(body), ERROR_TEXT_LIMIT);

@@ -1,4 +1,4 @@
-//! What a wire format over HTTP owns: its paths, headers, request body and stream. One file each.
+//! Parts of a wire format over HTTP: its paths, headers, request body and stream. One file each.
 //!
 //! Connections, deadlines and HTTP errors are the business of `http`, the choice of a format that of `connect`.
 
@@ -57,7 +57,7 @@ pub(super) trait HttpFormat: Send + Sync {
     }
 }
 
-/// What the events of one answer mean.
+/// Decoder of the events of one answer.
 pub(super) trait Decoder: Send + Sync {
     /// Decodes one event. [`Output::Finished`] ends the stream.
     fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault>;
@@ -66,7 +66,7 @@ pub(super) trait Decoder: Send + Sync {
     fn end(&mut self, outputs: &mut VecDeque<Output>) -> bool;
 }
 
-/// What a profile says of its requests.
+/// Settings of a profile for its requests.
 pub(super) struct RequestOptions {
     /// Provider and model: what thinking is bound to.
     pub(super) origin: String,
@@ -77,7 +77,7 @@ pub(super) struct RequestOptions {
     pub(super) max_tokens: Option<u64>,
     pub(super) reasoning: Option<Reasoning>,
     pub(super) temperature: Option<f64>,
-    /// Whether the catalogue knows the model to take a level of effort in place of a budget for thinking.
+    /// True if the catalogue knows the model to take a level of effort in place of a budget for thinking.
     pub(super) adaptive_thinking: bool,
     pub(super) prices: Price,
 }

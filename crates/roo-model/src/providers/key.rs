@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{ModelError, ModelErrorKind};
 
-/// How long a key command may take.
+/// Time that a key command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// No key is longer than this.
 const KEY_LIMIT: u64 = 64 * 1024;
@@ -38,7 +38,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where the key of one endpoint comes from.
+/// Sources of an endpoint's key.
 #[derive(Debug)]
 pub(super) enum Key {
     /// The endpoint needs none.
@@ -139,7 +139,7 @@ impl KeyCommand {
     }
 }
 
-/// Whether this can stand in a request header: visible ASCII, one line.
+/// Returns whether this can stand in a request header: visible ASCII, one line.
 pub(super) fn is_usable(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic())
 }

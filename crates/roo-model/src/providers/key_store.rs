@@ -22,18 +22,18 @@ pub struct KeyStore {
     directory: PathBuf,
 }
 
-/// What is to be stored is no key.
+/// The text to be stored is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreKeyError {
     /// It can't stand in a request's header.
-    #[error("that is no key: a key is one line of visible ASCII characters")]
+    #[error("that is not a key: a key is one line of visible ASCII characters")]
     Unusable,
-    /// What the disk says.
+    /// The disk failed.
     #[error("the key can't be stored in {}: {source}", file.display())]
     Disk {
-        /// Where it was to be.
+        /// File that was to be written.
         file: PathBuf,
-        /// Why not.
+        /// Reason.
         source: io::Error,
     },
 }
@@ -45,7 +45,7 @@ impl KeyStore {
     }
 
     /// The store of a process's user; none without a home.
-    pub(super) fn of(environment: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+    pub(super) fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         Directories::from_environment(|name| environment(name).map(Into::into))
             .ok()
             .map(|found| Self::new(&found))

@@ -11,9 +11,9 @@ use roo_protocol::model::{ModelItem, ModelPrice};
 pub struct ListedModel {
     /// Its name in requests.
     pub id: String,
-    /// How many tokens a request and its answer may have together.
+    /// Number of tokens that a request and its answer may have together.
     pub window: Option<u64>,
-    /// How many tokens an answer may have.
+    /// Number of tokens that an answer may have.
     pub output: Option<u64>,
     /// US dollars for a million tokens.
     pub price: Option<Price>,
@@ -78,7 +78,7 @@ pub async fn offered_models(
 /// The models that the catalogue has of a profile's provider, without asking anybody.
 pub fn known_models(profile: &Profile) -> Vec<ModelItem> {
     let named = |known: &CatalogueModel| ListedModel { id: known.id.clone(), ..ListedModel::default() };
-    CatalogueModel::of(profile.provider).map(|known| item(profile, named(known))).collect()
+    CatalogueModel::for_provider(profile.provider).map(|known| item(profile, named(known))).collect()
 }
 
 fn item(profile: &Profile, listed: ListedModel) -> ModelItem {

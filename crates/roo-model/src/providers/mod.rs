@@ -44,7 +44,7 @@ use roo_protocol::task::Usage;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum Item {
-    /// What the user, or the server on the user's side, says.
+    /// Message of the user, or of the server on the user's side.
     User {
         /// Text.
         text: String,
@@ -75,7 +75,7 @@ pub enum AssistantBlock {
     },
     /// Thinking, to be sent back unchanged to the provider that made it.
     Thinking {
-        /// What may be shown.
+        /// Text that may be shown.
         text: String,
         /// The provider's own block.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,9 +98,9 @@ pub struct ToolResult {
     pub call_id: ToolCallId,
     /// Its name as sent, for wire formats and the XML protocol's header.
     pub name: String,
-    /// What it worked on, for the XML protocol's header.
+    /// Object of the call, for the XML protocol's header.
     pub subject: String,
-    /// How it ended.
+    /// Status at its end.
     pub status: ToolStatus,
     /// For the model.
     pub text: String,
@@ -121,24 +121,24 @@ pub struct ModelRequest {
     pub tail: Option<String>,
     /// The tools of the mode, in the order of the table, then those of servers. Sent only in the native protocol.
     pub tools: Arc<[OfferedTool]>,
-    /// How tools are called.
+    /// Protocol in which tools are called.
     pub protocol: ToolProtocol,
     /// The mode, for the scripted model.
     pub mode: String,
 }
 
-/// What a model's stream yields.
+/// Items of a model's stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// A piece of the answer.
     Event(StreamEvent),
-    /// What was used: the newest figures of this request, replacing earlier ones.
+    /// Usage: the newest figures of this request, replacing earlier ones.
     Usage(Usage),
     /// The answer is complete. A stream that ends without it was cut.
     Finished(Finish),
 }
 
-/// Why an answer ended.
+/// Reasons why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Finish {
@@ -150,13 +150,13 @@ pub enum Finish {
     Refused,
 }
 
-/// Why a request failed.
+/// Reasons why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
     /// Which kind of failure.
     pub kind: ModelErrorKind,
-    /// What failed, on what endpoint, and what to do.
+    /// Description of what failed, on what endpoint, and what to do.
     pub message: String,
 }
 
@@ -192,12 +192,12 @@ impl ModelError {
 }
 
 impl ModelErrorKind {
-    /// Whether making the same request again may help.
+    /// Returns whether making the same request again may help.
     pub fn is_retryable(self) -> bool {
         !matches!(self, Self::Configuration | Self::Unauthorized | Self::Invalid | Self::ContextWindow)
     }
 
-    /// How long the endpoint asked to wait.
+    /// Returns the time that the endpoint asked to wait.
     pub fn retry_after(self) -> Option<Duration> {
         match self {
             Self::RateLimited(wait) | Self::Unavailable(wait) => wait,

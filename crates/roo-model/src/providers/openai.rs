@@ -247,7 +247,7 @@ struct Call {
 #[derive(Default)]
 struct Thinking {
     open: bool,
-    /// What came as `reasoning_content`, to be sent back under that name.
+    /// Text that came as `reasoning_content`, to be sent back under that name.
     content: String,
     details: Vec<Value>,
 }
@@ -398,7 +398,7 @@ impl Decoder for Stream {
                 "length" => Finish::Length,
                 "content_filter" => Finish::Refused,
                 "error" => {
-                    let text = "the endpoint broke off without saying why";
+                    let text = "the endpoint ended the answer without a reason";
                     return Err(Fault::new(ModelErrorKind::Unavailable(None), text));
                 }
                 _ => Finish::Done,
@@ -497,5 +497,5 @@ pub(super) fn stream_fault(error: &Value) -> Fault {
         (_, "invalid_request_error" | "invalid_prompt") => ModelErrorKind::Invalid,
         _ => ModelErrorKind::Unavailable(None),
     };
-    Fault::new(kind, format!("the endpoint broke off: {said}"))
+    Fault::new(kind, format!("the endpoint ended the answer with an error: {said}"))
 }

@@ -14,18 +14,18 @@ use roo_protocol::task::Usage;
 use roo_text::misspelling;
 use roo_text::render::one_line;
 
-/// How many tokens the answer may have: enough for a model that thinks before it speaks, and cheap.
+/// Number of tokens that the answer may have: enough for a model that thinks before it speaks, and cheap.
 const LONGEST_ANSWER: u64 = 256;
 
-/// How many models a message names.
+/// Number of models that a message names.
 const SOME: usize = 8;
 
-/// What came of a short request.
+/// Result of a short request.
 #[derive(Clone, Debug)]
 pub struct Probe {
     /// From sending the request to the end of the answer.
     pub took: Duration,
-    /// What was used. The cost is 0 where prices are unknown.
+    /// Usage. The cost is 0 where prices are unknown.
     pub usage: Usage,
 }
 

@@ -6,8 +6,8 @@
 //! turns:
 //!   - mode: code                   # only in this mode; in any when left out
 //!     when:                        # only if all of this holds for what came since the last answer
-//!       contains: "not ok 2"       # a text or a list of texts that all occur
-//!       notContains: "Bail out"    # a text or a list of texts that don't occur
+//!       contains: "not ok 2"       # a string or a list of strings that all occur
+//!       notContains: "Bail out"    # a string or a list of strings that don't occur
 //!       status: failed             # ok: all results; failed, denied, …: at least one
 //!     thinking: "The bound is off by one."
 //!     text: "I'll look at the bound."
@@ -55,7 +55,7 @@ use roo_protocol::task::Usage;
 const LARGEST: u64 = 64 << 20;
 /// Stands for the id of the request in a script.
 const URID: &str = "{{urid}}";
-/// How many characters of what was seen an error shows.
+/// Number of characters of what was seen that an error shows.
 const SUMMARY_LIMIT: usize = 2000;
 
 /// A checked script.
@@ -134,7 +134,7 @@ struct Texts(Vec<String>);
 impl<'de> Deserialize<'de> for Texts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a text or a list of texts")]
+        #[serde(untagged, expecting = "expected a string or a list of strings")]
         enum OneOrMany {
             One(String),
             Many(Vec<String>),
@@ -163,7 +163,7 @@ fn known_tool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
     }
 }
 
-/// What a turn fails with.
+/// Failures of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Failure {
@@ -199,7 +199,7 @@ impl Failure {
 #[derive(Debug)]
 pub struct Scripted {
     script: Script,
-    /// How many failures each conversation has met.
+    /// Number of failures that each conversation has met.
     failures: Mutex<HashMap<Digest, usize>>,
 }
 
@@ -216,12 +216,12 @@ impl Scripted {
         let mut answers = 0;
         for (index, item) in request.items.iter().enumerate() {
             if let Item::Assistant { .. } = item {
-                walk.next(&Situation::of(&request.items[begin..index]), None);
+                walk.next(&Situation::from_items(&request.items[begin..index]), None);
                 begin = index + 1;
                 answers += 1;
             }
         }
-        let situation = Situation::of(&request.items[begin..]);
+        let situation = Situation::from_items(&request.items[begin..]);
         let left = walk.left();
         // Not the whole conversation: what is cut from it after a failure must not make it another one.
         let place = Digest::of(format!("{} {answers} {:?}", request.mode, request.items.first()));
@@ -286,7 +286,7 @@ impl Turn {
             && status.is_none_or(|status| situation.ended(status))
     }
 
-    /// What the turn says, in the protocol of the request.
+    /// Returns the events of the turn, in the protocol of the request.
     fn events(&self, protocol: ToolProtocol, answers: usize, urid: &str) -> Vec<StreamEvent> {
         let pieces = |text: &str| pieces(&text.replace(URID, urid), self.chunk);
         let mut events = Vec::new();
@@ -394,14 +394,14 @@ impl fmt::Display for When {
     }
 }
 
-/// What came since the last answer.
+/// Messages since the last answer.
 struct Situation {
     text: String,
     statuses: Vec<ToolStatus>,
 }
 
 impl Situation {
-    fn of(items: &[Item]) -> Self {
+    fn from_items(items: &[Item]) -> Self {
         let mut texts = Vec::new();
         let mut statuses = Vec::new();
         for item in items {
@@ -613,7 +613,7 @@ turns:
         for (yaml, words) in [
             ("turns:\n  - text: a\n  - calls:\n      - tool: fly\n", ["no tool named 'fly'", "line 4"]),
             ("turns:\n  - text: a\n    fial: cut\n", ["fial", "line 3"]),
-            ("turns:\n  - when: { contains: { a: 1 } }\n", ["a text or a list of texts", "line 2"]),
+            ("turns:\n  - when: { contains: { a: 1 } }\n", ["a string or a list of strings", "line 2"]),
             ("turns:\n  - text: [\n", ["test.yaml", "line"]),
         ] {
             let error = Script::parse("test.yaml", yaml).unwrap_err();

@@ -12,14 +12,14 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long a process that is asked to end may take before it is killed.
+/// Time that a process that is asked to end may take before it is killed.
 pub const GRACE: Duration = Duration::from_millis(500);
-/// How long processes that a child left behind may go on writing.
+/// Time that processes which a child left behind may go on writing.
 pub const LINGER: Duration = Duration::from_millis(50);
-/// How long the kernel may take to end a killed process; one in an unanswered system call takes longer.
+/// Time that the kernel may take to end a killed process; one in an unanswered system call takes longer.
 pub const REAP: Duration = Duration::from_secs(2);
 
-/// How a process ended.
+/// Ways in which a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// With this exit code.
@@ -35,7 +35,7 @@ pub struct ChildSession {
     pid: Pid,
     /// Signals that any child of this process ended.
     child_ended: SignalStream,
-    /// Whether nothing is left to kill when dropped.
+    /// True if nothing is left to kill when dropped.
     is_over: bool,
 }
 
@@ -126,7 +126,7 @@ pub async fn time_is_over(limit: Option<Duration>) {
 /// The end of a program that was run for what it prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOutput {
-    /// How it ended.
+    /// End of the process.
     pub end: ProcessEnd,
     /// The beginning of its standard output.
     pub stdout: Vec<u8>,

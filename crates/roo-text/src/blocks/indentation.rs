@@ -83,7 +83,7 @@ impl<'a> Indentation<'a> {
                 None => pairs.push((pair, 1)),
             }
         }
-        let unit = Unit::of(&pairs, steps);
+        let unit = Unit::from_pairs(&pairs, steps);
         let dominant = dominant(&pairs, unit);
         let is_nested_alike = nested_alike(pairs.iter().map(|(pair, _)| *pair));
         Self { trimmed, pairs, unit, is_nested_alike, dominant }
@@ -267,7 +267,10 @@ struct Unit {
 }
 
 impl Unit {
-    fn of(pairs: &[(Pair<'_>, usize)], steps: Option<(IndentationStep, IndentationStep)>) -> Option<Self> {
+    fn from_pairs(
+        pairs: &[(Pair<'_>, usize)],
+        steps: Option<(IndentationStep, IndentationStep)>,
+    ) -> Option<Self> {
         let step = |text: &str, character| {
             let is_pure = !text.is_empty() && text.chars().all(|other| other == character);
             is_pure.then_some(IndentationStep { character, count: text.len() })

@@ -9,14 +9,14 @@ const PATH: &str = "src/a.txt";
 
 /// A trace of these changes, one after another.
 fn index(changes: &[FileChange]) -> (LedgerFixture, Index) {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     for change in changes {
         ledger.append(&[draft(&Entry { files: vec![change.clone()], ..entry() })]).unwrap();
     }
-    let mut index = Index::new(&house.state());
+    let mut index = Index::new(&fixture.state());
     index.refresh().unwrap();
-    (house, index)
+    (fixture, index)
 }
 
 /// The numbers of the records of all lines; 0 for none.
@@ -95,11 +95,11 @@ fn edits_that_were_not_recorded_are_gone_around() {
 #[test]
 fn files_take_their_lines_along_when_they_are_moved() {
     let moved = FileChange { old_path: Some(PATH.to_owned()), ..change("b.txt", BLOCK, BLOCK) };
-    let (house, mut index) = index(&[change(PATH, "", BLOCK), moved]);
+    let (fixture, mut index) = index(&[change(PATH, "", BLOCK), moved]);
     assert_eq!(seqs(&index, "b.txt", BLOCK), [1, 1, 1]);
     assert_eq!(seqs(&index, PATH, BLOCK), [0, 0, 0]);
     let gone = FileChange { after: Side::Absent, ..change("b.txt", BLOCK, "") };
-    house.ledger().append(&[draft(&Entry { files: vec![gone], ..entry() })]).unwrap();
+    fixture.ledger().append(&[draft(&Entry { files: vec![gone], ..entry() })]).unwrap();
     index.refresh().unwrap();
     assert_eq!((seqs(&index, "b.txt", BLOCK), index.runs), (vec![0, 0, 0], 0));
 }
@@ -107,9 +107,9 @@ fn files_take_their_lines_along_when_they_are_moved() {
 #[test]
 fn a_line_tells_who_wrote_it_and_what_for() {
     let mixed = FileChange { author: Author::Mixed, ..change(PATH, "", "a line\n") };
-    let (house, index) = index(&[mixed]);
+    let (fixture, index) = index(&[mixed]);
     let found = index.line(PATH, "a line\n", 1).unwrap();
-    assert_eq!(super::line(&house.state(), PATH, "a line\n", 1).unwrap(), Some(Arc::clone(&found)));
+    assert_eq!(super::line(&fixture.state(), PATH, "a line\n", 1).unwrap(), Some(Arc::clone(&found)));
     insta::assert_json_snapshot!(found, @r#"
     {
       "seq": 1,
@@ -134,14 +134,14 @@ fn a_line_tells_who_wrote_it_and_what_for() {
 
 #[test]
 fn an_index_grows_with_the_trace_and_forgets_another_one() {
-    let (house, mut index) = index(&steps(&["", "one line\n"]));
-    let ledger = house.ledger();
+    let (fixture, mut index) = index(&steps(&["", "one line\n"]));
+    let ledger = fixture.ledger();
     ledger.append(&[wrote(PATH, "one line\n", "one line\nanother line\n")]).unwrap();
     index.refresh().unwrap();
     assert_eq!(seqs(&index, PATH, "one line\nanother line\n"), [1, 2]);
     drop(ledger);
-    std::fs::remove_dir_all(house.directory().path()).unwrap();
-    house.ledger().append(&[wrote("b.txt", "", "x y z\n")]).unwrap();
+    std::fs::remove_dir_all(fixture.directory().path()).unwrap();
+    fixture.ledger().append(&[wrote("b.txt", "", "x y z\n")]).unwrap();
     index.refresh().unwrap();
     assert_eq!(index.paths(), ["b.txt"]);
 }

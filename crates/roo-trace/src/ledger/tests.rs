@@ -8,15 +8,15 @@ use super::super::fixture::{LedgerFixture, denied, read, wrote};
 use super::super::history;
 use super::*;
 
-fn seqs(house: &LedgerFixture) -> Vec<u64> {
-    house.records().iter().map(|record| record.own().unwrap().seq).collect()
+fn seqs(fixture: &LedgerFixture) -> Vec<u64> {
+    fixture.records().iter().map(|record| record.own().unwrap().seq).collect()
 }
 
 /// Returns whether every record follows the one before it.
-fn is_whole(house: &LedgerFixture) -> bool {
-    let head = Head::read(&house.directory()).unwrap().unwrap();
+fn is_whole(fixture: &LedgerFixture) -> bool {
+    let head = Head::read(&fixture.directory()).unwrap().unwrap();
     let mut prev = chain::genesis(&head.chain);
-    let lines = house.lines();
+    let lines = fixture.lines();
     for (line, seq) in lines.iter().zip(1..) {
         match chain::read(line.trim_end().as_bytes(), &head.chain) {
             Some(fact) if fact.prev == prev && fact.seq == seq => prev = fact.hash,
@@ -32,21 +32,21 @@ fn small() -> Limits {
 
 #[test]
 fn records_are_chained_and_copied_to_the_workspace() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     let first = ledger.append(&[denied(1), wrote("a.rs", "", "fn a() {}\n")]).unwrap();
     let second = ledger.append(&[denied(3)]).unwrap();
     let placed: Vec<u64> = first.records.iter().chain(&second.records).map(|placed| placed.seq).collect();
     assert_eq!((placed, first.copy_problem.is_none()), (vec![1, 2, 3], true));
-    assert!(is_whole(&house));
-    assert_eq!(read(&house.copy()), house.lines().concat());
+    assert!(is_whole(&fixture));
+    assert_eq!(read(&fixture.copy()), fixture.lines().concat());
 }
 
 #[test]
 fn a_line_is_canonical_json_of_its_record() {
-    let house = LedgerFixture::new();
-    house.ledger().append(&[wrote("a.rs", "", "fn a() {}\n")]).unwrap();
-    let line = house.lines().concat();
+    let fixture = LedgerFixture::new();
+    fixture.ledger().append(&[wrote("a.rs", "", "fn a() {}\n")]).unwrap();
+    let line = fixture.lines().concat();
     assert_eq!(serde_json_canonicalizer::pipe(&line).unwrap() + "\n", line);
     // The hash as anyone can compute it from the rule alone.
     let mut value: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -59,20 +59,20 @@ fn a_line_is_canonical_json_of_its_record() {
 
 #[test]
 fn nothing_is_made_before_the_first_record() {
-    let house = LedgerFixture::new();
-    house.ledger();
-    assert!(!house.directory().path().exists() && !house.copy().exists());
+    let fixture = LedgerFixture::new();
+    fixture.ledger();
+    assert!(!fixture.directory().path().exists() && !fixture.copy().exists());
 }
 
 #[test]
 fn the_trace_is_the_users_alone() {
     use std::os::unix::fs::PermissionsExt as _;
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     ledger.append(&[denied(1)]).unwrap();
     ledger.sign().unwrap();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let directory = house.directory();
+    let directory = fixture.directory();
     assert_eq!(mode(directory.path()), 0o700);
     let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(names.len(), 5, "{names:?}");
@@ -83,24 +83,24 @@ fn the_trace_is_the_users_alone() {
 
 #[test]
 fn full_segments_are_followed_by_others() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger_with(small());
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger_with(small());
     for number in 0..20 {
         ledger.append(&[denied(number)]).unwrap();
     }
-    assert!(house.directory().segments().unwrap().len() > 4);
-    assert!(is_whole(&house));
+    assert!(fixture.directory().segments().unwrap().len() > 4);
+    assert!(is_whole(&fixture));
     // Another process goes on where this one is.
-    house.ledger_with(small()).append(&[denied(20)]).unwrap();
+    fixture.ledger_with(small()).append(&[denied(20)]).unwrap();
     ledger.append(&[denied(21)]).unwrap();
-    assert_eq!(seqs(&house), (1..=22).collect::<Vec<_>>());
-    assert!(is_whole(&house));
+    assert_eq!(seqs(&fixture), (1..=22).collect::<Vec<_>>());
+    assert!(is_whole(&fixture));
 }
 
 #[test]
 fn what_many_bring_at_once_has_one_order() {
-    let house = LedgerFixture::new();
-    let (one, other) = (house.ledger_with(small()), house.ledger_with(small()));
+    let fixture = LedgerFixture::new();
+    let (one, other) = (fixture.ledger_with(small()), fixture.ledger_with(small()));
     let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
@@ -115,21 +115,21 @@ fn what_many_bring_at_once_has_one_order() {
             });
         }
     });
-    assert_eq!(seqs(&house), (1..=400).collect::<Vec<_>>());
-    assert!(is_whole(&house));
+    assert_eq!(seqs(&fixture), (1..=400).collect::<Vec<_>>());
+    assert!(is_whole(&fixture));
     // The copy has the newest of them, to the last.
-    let lines = house.lines().concat();
-    let copy = read(&house.copy());
+    let lines = fixture.lines().concat();
+    let copy = read(&fixture.copy());
     assert!(lines.ends_with(&copy) && copy.len() > 2000, "{}", copy.len());
 }
 
 #[test]
 fn the_copy_heals_whatever_becomes_of_it() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     ledger.append(&[denied(1), denied(2)]).unwrap();
-    let old = read(&house.copy());
-    let copy = house.copy();
+    let old = read(&fixture.copy());
+    let copy = fixture.copy();
     let damages: [&dyn Fn(); 6] = [
         &|| fs::remove_file(&copy).unwrap(),
         &|| fs::remove_dir_all(copy.parent().unwrap()).unwrap(),
@@ -146,34 +146,34 @@ fn the_copy_heals_whatever_becomes_of_it() {
         damage();
         let appended = ledger.append(&[denied(3)]).unwrap();
         assert!(appended.copy_problem.is_none());
-        assert_eq!(read(&copy), house.lines().concat(), "damage {number}");
+        assert_eq!(read(&copy), fixture.lines().concat(), "damage {number}");
     }
-    assert!(is_whole(&house));
+    assert!(is_whole(&fixture));
 }
 
 #[test]
 fn what_killed_processes_left_beside_the_copy_goes_and_nothing_else() {
-    let house = LedgerFixture::new();
-    house.ledger().append(&[denied(1)]).unwrap();
-    let beside = |name: &str| house.copy().with_file_name(name);
+    let fixture = LedgerFixture::new();
+    fixture.ledger().append(&[denied(1)]).unwrap();
+    let beside = |name: &str| fixture.copy().with_file_name(name);
     let left = [".agent_trace.jsonl.123.new", ".intent_map.md.7.new"];
     let others =
         [".agent_trace.jsonl.new", ".agent_trace.jsonl.x.new", "agent_trace.jsonl.1.new", "notes.md"];
     left.iter().chain(&others).for_each(|name| fs::write(beside(name), "x").unwrap());
-    house.ledger();
+    fixture.ledger();
     assert!(left.iter().all(|name| !beside(name).exists()));
     assert!(others.iter().all(|name| beside(name).exists()));
 }
 
 #[test]
 fn the_copy_is_never_written_by_way_of_a_link() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
-    let outside = house.state().join("outside");
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
+    let outside = fixture.state().join("outside");
     fs::create_dir_all(&outside).unwrap();
     let victim = outside.join("agent_trace.jsonl");
     fs::write(&victim, "mine").unwrap();
-    let place = house.folder().join(".orchestration");
+    let place = fixture.folder().join(".orchestration");
     let problem = |ledger: &Ledger| ledger.append(&[denied(1)]).unwrap().copy_problem;
     std::os::unix::fs::symlink(&outside, &place).unwrap();
     assert!(matches!(problem(&ledger), Some(ProjectionError::Foreign { expected: "directory", .. })));
@@ -190,58 +190,58 @@ fn the_copy_is_never_written_by_way_of_a_link() {
         },
     ];
     for make in makes {
-        make(&victim, &house.copy()).unwrap();
+        make(&victim, &fixture.copy()).unwrap();
         let problem = problem(&ledger);
         assert!(matches!(problem, Some(ProjectionError::Foreign { expected: "file", .. })), "{problem:?}");
-        let _ = fs::remove_file(house.copy());
-        let _ = fs::remove_dir(house.copy());
+        let _ = fs::remove_file(fixture.copy());
+        let _ = fs::remove_dir(fixture.copy());
     }
     assert_eq!(read(&victim), "mine");
-    assert!(problem(&ledger).is_none() && is_whole(&house));
+    assert!(problem(&ledger).is_none() && is_whole(&fixture));
 }
 
 #[test]
 fn records_of_others_are_set_aside() {
-    let (house, other) = (LedgerFixture::new(), LedgerFixture::new());
+    let (fixture, other) = (LedgerFixture::new(), LedgerFixture::new());
     other.ledger().append(&[denied(1)]).unwrap();
-    fs::create_dir(house.folder().join(".orchestration")).unwrap();
-    fs::copy(other.copy(), house.copy()).unwrap();
-    house.ledger().append(&[denied(1)]).unwrap();
-    assert_eq!(read(&house.copy()), house.lines().concat());
+    fs::create_dir(fixture.folder().join(".orchestration")).unwrap();
+    fs::copy(other.copy(), fixture.copy()).unwrap();
+    fixture.ledger().append(&[denied(1)]).unwrap();
+    assert_eq!(read(&fixture.copy()), fixture.lines().concat());
     let names: Vec<_> =
-        fs::read_dir(house.copy().parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let aside = names.iter().find(|path| **path != house.copy()).unwrap();
+        fs::read_dir(fixture.copy().parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let aside = names.iter().find(|path| **path != fixture.copy()).unwrap();
     assert_eq!(read(aside), read(&other.copy()));
     let chain = Head::read(&other.directory()).unwrap().unwrap().chain;
     assert!(aside.ends_with(format!("agent_trace.{}.jsonl", &chain[..8])), "{aside:?}");
-    let count = || fs::read_dir(house.copy().parent().unwrap()).unwrap().count();
+    let count = || fs::read_dir(fixture.copy().parent().unwrap()).unwrap().count();
     // The same chain, longer: nothing is lost if it takes the place of its beginning.
     other.ledger().append(&[denied(2)]).unwrap();
-    fs::copy(other.copy(), house.copy()).unwrap();
-    house.ledger().append(&[denied(2)]).unwrap();
+    fs::copy(other.copy(), fixture.copy()).unwrap();
+    fixture.ledger().append(&[denied(2)]).unwrap();
     assert_eq!((read(aside), count()), (read(&other.copy()), 2));
     // What is something else stays.
     fs::write(aside, "mine").unwrap();
-    fs::copy(other.copy(), house.copy()).unwrap();
-    house.ledger().append(&[denied(3)]).unwrap();
+    fs::copy(other.copy(), fixture.copy()).unwrap();
+    fixture.ledger().append(&[denied(3)]).unwrap();
     assert_eq!((read(aside).as_str(), count()), ("mine", 3));
     assert_eq!(
         read(&aside.with_file_name(format!("agent_trace.{}-2.jsonl", &chain[..8]))),
         read(&other.copy())
     );
-    assert_eq!(read(&house.copy()), house.lines().concat());
+    assert_eq!(read(&fixture.copy()), fixture.lines().concat());
 }
 
 #[test]
 fn the_name_of_what_is_set_aside_is_the_servers() {
-    let (house, other) = (LedgerFixture::new(), LedgerFixture::new());
+    let (fixture, other) = (LedgerFixture::new(), LedgerFixture::new());
     other.ledger().append(&[denied(1)]).unwrap();
     let chain = Head::read(&other.directory()).unwrap().unwrap().chain;
-    fs::create_dir(house.folder().join(".orchestration")).unwrap();
-    fs::write(house.copy(), read(&other.copy()).replace(&chain, "../../x/../../x")).unwrap();
-    house.ledger().append(&[denied(1)]).unwrap();
-    assert_eq!(fs::read_dir(house.folder()).unwrap().count(), 1);
-    assert_eq!(fs::read_dir(house.copy().parent().unwrap()).unwrap().count(), 2);
+    fs::create_dir(fixture.folder().join(".orchestration")).unwrap();
+    fs::write(fixture.copy(), read(&other.copy()).replace(&chain, "../../x/../../x")).unwrap();
+    fixture.ledger().append(&[denied(1)]).unwrap();
+    assert_eq!(fs::read_dir(fixture.folder()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(fixture.copy().parent().unwrap()).unwrap().count(), 2);
 }
 
 #[test]
@@ -266,49 +266,49 @@ fn a_tail_cut_at_any_byte_is_moved_away() {
 
 #[test]
 fn records_that_were_there_are_missed_and_the_gap_stays() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     ledger.append(&[denied(1), denied(2), denied(3), denied(4)]).unwrap();
-    let lines = house.lines();
-    let path = house.directory().segment(1);
+    let lines = fixture.lines();
+    let path = fixture.directory().segment(1);
     let bytes = read(&path);
     fs::write(&path, bytes.strip_suffix(&lines[2..].concat()).unwrap()).unwrap();
     let appended = ledger.append(&[denied(5)]).unwrap();
     assert_eq!(appended.damage, [Damage::Truncated { from: 2, to: 4 }]);
-    assert_eq!(seqs(&house), [1, 2, 5]);
+    assert_eq!(seqs(&fixture), [1, 2, 5]);
     // Once told, it is no news.
     assert_eq!(ledger.append(&[denied(6)]).unwrap().damage, []);
     // All of it is gone.
-    fs::remove_dir_all(house.directory().path()).unwrap();
+    fs::remove_dir_all(fixture.directory().path()).unwrap();
     let appended = ledger.append(&[denied(7)]).unwrap();
     assert!(matches!(appended.damage[..], [Damage::Truncated { to: 6, .. }]), "{:?}", appended.damage);
-    assert_eq!(seqs(&house), [7]);
+    assert_eq!(seqs(&fixture), [7]);
 }
 
 #[test]
 fn a_lost_head_is_found_again() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger_with(small());
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger_with(small());
     for number in 0..10 {
         ledger.append(&[denied(number)]).unwrap();
     }
     ledger.sign().unwrap();
     drop(ledger);
     for damage in [Vec::new(), vec![0; 2048], b"nonsense\n".to_vec()] {
-        fs::write(house.directory().head(), damage).unwrap();
-        let (ledger, damage) = Ledger::open(Setup::new(house.state(), None)).unwrap();
+        fs::write(fixture.directory().head(), damage).unwrap();
+        let (ledger, damage) = Ledger::open(Setup::new(fixture.state(), None)).unwrap();
         assert_eq!(damage, [Damage::HeadLost]);
         ledger.append(&[denied(10)]).unwrap();
-        assert!(is_whole(&house));
+        assert!(is_whole(&fixture));
     }
 }
 
 #[test]
 fn bad_lines_after_the_head_are_told_and_left() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     ledger.append(&[denied(1)]).unwrap();
-    let path = house.directory().segment(1);
+    let path = fixture.directory().segment(1);
     let mut bytes = fs::read(&path).unwrap();
     bytes.extend([0; 100]);
     bytes.extend(b"\nnonsense\n");
@@ -322,9 +322,9 @@ fn bad_lines_after_the_head_are_told_and_left() {
 fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
     for fault in [DiskFault::Refused, DiskFault::Short(0), DiskFault::Short(500), DiskFault::Short(999)] {
         for times in [1, 2, 3, 4] {
-            let house = LedgerFixture::new();
-            let directory = house.directory();
-            let setup = || Setup { limits: small(), ..Setup::new(house.state(), None) };
+            let fixture = LedgerFixture::new();
+            let directory = fixture.directory();
+            let setup = || Setup { limits: small(), ..Setup::new(fixture.state(), None) };
             let (ledger, _) = Ledger::in_directory(directory.clone(), setup()).unwrap();
             let mut acknowledged = 0;
             for number in 0..60 {
@@ -341,9 +341,9 @@ fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
                 }
                 directory.faults.clear();
             }
-            assert_eq!(seqs(&house), (1..=acknowledged).collect::<Vec<_>>());
+            assert_eq!(seqs(&fixture), (1..=acknowledged).collect::<Vec<_>>());
             assert_eq!(acknowledged, 120);
-            assert!(is_whole(&house));
+            assert!(is_whole(&fixture));
         }
     }
 }
@@ -351,9 +351,9 @@ fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
 #[test]
 fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
     for after in 0..30 {
-        let house = LedgerFixture::new();
-        let directory = house.directory();
-        let setup = || Setup { limits: small(), ..Setup::new(house.state(), None) };
+        let fixture = LedgerFixture::new();
+        let directory = fixture.directory();
+        let setup = || Setup { limits: small(), ..Setup::new(fixture.state(), None) };
         let (ledger, _) = Ledger::in_directory(directory.clone(), setup()).unwrap();
         // From then on nothing of it reaches the disk, as if it were dead.
         directory.faults.plan(after, usize::MAX, DiskFault::Short(500));
@@ -365,19 +365,19 @@ fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
         let (next, _) = Ledger::open(setup()).unwrap();
         let seq = next.append(&[denied(99)]).unwrap().records[0].seq;
         assert!(seq > acknowledged.unwrap_or(0), "{after}");
-        assert_eq!(seqs(&house), (1..=seq).collect::<Vec<_>>(), "{after}");
+        assert_eq!(seqs(&fixture), (1..=seq).collect::<Vec<_>>(), "{after}");
     }
 }
 
 #[test]
 fn heads_are_signed_now_and_then_and_on_demand() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     let many: Vec<Draft> = (0..300).map(denied).collect();
     ledger.append(&many).unwrap();
     ledger.append(&[denied(1)]).unwrap();
     let signed = || {
-        let (anchors, bad) = Anchor::read_all(&house.directory()).unwrap();
+        let (anchors, bad) = Anchor::read_all(&fixture.directory()).unwrap();
         assert!(bad == 0 && anchors.iter().all(Anchor::is_genuine));
         anchors.iter().map(|anchor| anchor.seq).collect::<Vec<_>>()
     };
@@ -385,39 +385,39 @@ fn heads_are_signed_now_and_then_and_on_demand() {
     ledger.sign().unwrap();
     ledger.sign().unwrap();
     assert_eq!(signed(), [300, 301]);
-    let (mut anchors, _) = Anchor::read_all(&house.directory()).unwrap();
+    let (mut anchors, _) = Anchor::read_all(&fixture.directory()).unwrap();
     anchors[0].seq = 299;
     assert!(!anchors[0].is_genuine());
 }
 
 #[test]
 fn a_copy_is_current_until_anybody_else_writes_it() {
-    let house = LedgerFixture::new();
-    let (ledger, other) = (house.ledger(), house.ledger());
+    let fixture = LedgerFixture::new();
+    let (ledger, other) = (fixture.ledger(), fixture.ledger());
     let current = |trace, map| CurrentCopies { trace, map };
     assert_eq!(ledger.current_copies().unwrap(), CurrentCopies::default());
-    assert!(!house.state().join("trace").exists());
+    assert!(!fixture.state().join("trace").exists());
     other.append(&[wrote("src/a.rs", "", "pub fn a() {}\n")]).unwrap();
     assert_eq!(ledger.current_copies().unwrap(), current(true, true));
-    fs::write(house.folder().join(".orchestration/intent_map.md"), "something else").unwrap();
+    fs::write(fixture.folder().join(".orchestration/intent_map.md"), "something else").unwrap();
     assert_eq!(ledger.current_copies().unwrap(), current(true, false));
     // The same bytes, but written by somebody else.
-    fs::write(house.copy(), read(&house.copy())).unwrap();
+    fs::write(fixture.copy(), read(&fixture.copy())).unwrap();
     assert_eq!(ledger.current_copies().unwrap(), current(false, false));
     other.append(&[denied(2)]).unwrap();
     ledger.append(&[wrote("src/b.rs", "", "pub fn b() {}\n")]).unwrap();
     assert_eq!(other.current_copies().unwrap(), current(true, true));
-    fs::remove_dir_all(house.folder().join(".orchestration")).unwrap();
+    fs::remove_dir_all(fixture.folder().join(".orchestration")).unwrap();
     assert_eq!(other.current_copies().unwrap(), current(false, false));
-    assert!(!house.folder().join(".orchestration").exists());
+    assert!(!fixture.folder().join(".orchestration").exists());
 }
 
 #[test]
 fn the_map_of_intents_follows_new_behaviour() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     ledger.append(&[wrote("src/a.rs", "", "pub fn a() {}\n"), denied(2)]).unwrap();
-    let map = house.folder().join(".orchestration/intent_map.md");
+    let map = fixture.folder().join(".orchestration/intent_map.md");
     let first = read(&map);
     assert!(
         first
@@ -426,22 +426,22 @@ fn the_map_of_intents_follows_new_behaviour() {
     fs::write(&map, "something else").unwrap();
     ledger.append(&[wrote("src/a.rs", "pub fn a() {}\n", "pub fn a() { }\n")]).unwrap();
     assert_eq!(read(&map), "something else");
-    let other = house.ledger();
+    let other = fixture.ledger();
     other.append(&[wrote("src/b.rs", "", "pub fn b() {}\n")]).unwrap();
-    assert_eq!(read(&map), super::super::map::render(&house.records()));
+    assert_eq!(read(&map), super::super::map::render(&fixture.records()));
     assert!(read(&map).contains("src/b.rs") && read(&map).contains("src/a.rs"));
 }
 
 #[test]
 fn the_newest_lines_are_found_from_the_end() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger_with(small());
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger_with(small());
     for number in 0..20 {
         ledger.append(&[denied(number)]).unwrap();
     }
-    let lines = house.lines().concat();
+    let lines = fixture.lines().concat();
     for limit in [0, 1, 1000, 2000, 5000, 10_000, 1 << 20] {
-        let newest = history::newest(&house.directory(), limit).unwrap();
+        let newest = history::newest(&fixture.directory(), limit).unwrap();
         assert!(newest.lines.len() as u64 <= limit, "{limit}");
         assert!(lines.ends_with(std::str::from_utf8(&newest.lines).unwrap()));
         if limit >= 1 << 20 {
@@ -479,19 +479,19 @@ proptest::proptest! {
         at in 0..100_000_usize,
         with_head in proptest::prelude::any::<bool>(),
     ) {
-        let house = LedgerFixture::new();
-        house.ledger().append(&[denied(1), denied(2), denied(3), denied(4), denied(5)]).unwrap();
-        let lines = house.lines();
-        let path = house.directory().segment(1);
+        let fixture = LedgerFixture::new();
+        fixture.ledger().append(&[denied(1), denied(2), denied(3), denied(4), denied(5)]).unwrap();
+        let lines = fixture.lines();
+        let path = fixture.directory().segment(1);
         let bytes = fs::read(&path).unwrap();
         let bad = damaged(&bytes, kind, at);
         fs::write(&path, &bad).unwrap();
         if !with_head {
-            fs::remove_file(house.directory().head()).unwrap();
+            fs::remove_file(fixture.directory().head()).unwrap();
         }
-        let (ledger, damage) = Ledger::open(Setup::new(house.state(), Some(house.folder()))).unwrap();
+        let (ledger, damage) = Ledger::open(Setup::new(fixture.state(), Some(fixture.folder()))).unwrap();
         ledger.append(&[denied(6)]).unwrap();
-        let now = house.lines();
+        let now = fixture.lines();
         for line in lines.iter().filter(|line| bad.windows(line.len()).any(|window| window == line.as_bytes())) {
             let starts = bad.windows(line.len()).position(|window| window == line.as_bytes()).unwrap();
             // A whole line of its own is still read, whatever is around it.
@@ -500,7 +500,7 @@ proptest::proptest! {
             }
         }
         assert!(now.last().unwrap().contains("call_6"));
-        let report = super::super::verify::verify(&house.state(), None).unwrap();
+        let report = super::super::verify::verify(&fixture.state(), None).unwrap();
         // Where the head is lost too, a trace that was cut at the end is as if it had never been longer.
         let whole_lines = bad.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let is_shorter = !with_head && bytes.starts_with(&bad[..whole_lines]);

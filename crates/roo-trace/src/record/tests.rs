@@ -11,9 +11,9 @@ fn schema() -> jsonschema::Validator {
 
 /// The lines that an entry comes to.
 fn written(entry: &Entry) -> Vec<Value> {
-    let house = LedgerFixture::new();
-    house.ledger().append(&[draft(entry)]).unwrap();
-    let lines = house.lines();
+    let fixture = LedgerFixture::new();
+    fixture.ledger().append(&[draft(entry)]).unwrap();
+    let lines = fixture.lines();
     let text = lines.concat();
     assert_eq!(text.split_inclusive(['\n', '\u{2028}', '\u{2029}', '\u{85}']).count(), lines.len());
     lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -8,40 +8,40 @@ use super::super::ledger::{Ledger, Limits, Setup};
 use super::*;
 
 /// A trace of `count` records, some to a segment, signed at the seventh.
-fn house(count: u64) -> LedgerFixture {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger_with(Limits { segment: 5 * 1024, copy: 1 << 20 });
+fn fixture(count: u64) -> LedgerFixture {
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger_with(Limits { segment: 5 * 1024, copy: 1 << 20 });
     for number in 1..=count {
         ledger.append(&[denied(number)]).unwrap();
         if number == 7 {
             ledger.sign().unwrap();
         }
     }
-    house
+    fixture
 }
 
-fn check(house: &LedgerFixture) -> Report {
-    verify(&house.state(), Some(Copy::OfFolder(&house.folder()))).unwrap()
+fn check(fixture: &LedgerFixture) -> Report {
+    verify(&fixture.state(), Some(Copy::OfFolder(&fixture.folder()))).unwrap()
 }
 
-fn original(house: &LedgerFixture) -> Option<(u64, Tamper)> {
-    check(house).original.finding.map(|finding| (finding.seq, finding.kind))
+fn original(fixture: &LedgerFixture) -> Option<(u64, Tamper)> {
+    check(fixture).original.finding.map(|finding| (finding.seq, finding.kind))
 }
 
-fn copy(house: &LedgerFixture) -> Option<(u64, Tamper)> {
-    check(house).copy.unwrap().finding.map(|finding| (finding.seq, finding.kind))
+fn copy(fixture: &LedgerFixture) -> Option<(u64, Tamper)> {
+    check(fixture).copy.unwrap().finding.map(|finding| (finding.seq, finding.kind))
 }
 
 /// Changes the lines of the copy.
-fn change_copy(house: &LedgerFixture, change: impl FnOnce(&mut Vec<String>)) {
-    let mut lines: Vec<String> = house.lines();
+fn change_copy(fixture: &LedgerFixture, change: impl FnOnce(&mut Vec<String>)) {
+    let mut lines: Vec<String> = fixture.lines();
     change(&mut lines);
-    fs::write(house.copy(), lines.concat()).unwrap();
+    fs::write(fixture.copy(), lines.concat()).unwrap();
 }
 
 /// Changes the lines of the original; which segment they are in stays as it is for those that stay.
-fn change_original(house: &LedgerFixture, change: impl FnOnce(&mut Vec<(u64, String)>)) {
-    let directory = house.directory();
+fn change_original(fixture: &LedgerFixture, change: impl FnOnce(&mut Vec<(u64, String)>)) {
+    let directory = fixture.directory();
     let (mut headers, mut lines) = (vec![], vec![]);
     for number in directory.segments().unwrap() {
         let text = read(&directory.segment(number));
@@ -71,20 +71,20 @@ fn forged(line: &str) -> String {
 fn a_pipe_in_the_place_of_the_copy_makes_nobody_wait() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-    let house = house(3);
-    fs::remove_file(house.copy()).unwrap();
-    mknodat(CWD, house.copy(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    for copy in [Copy::OfFolder(&house.folder()), Copy::File(&house.copy())] {
-        let error = verify(&house.state(), Some(copy)).unwrap_err();
+    let fixture = fixture(3);
+    fs::remove_file(fixture.copy()).unwrap();
+    mknodat(CWD, fixture.copy(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    for copy in [Copy::OfFolder(&fixture.folder()), Copy::File(&fixture.copy())] {
+        let error = verify(&fixture.state(), Some(copy)).unwrap_err();
         assert_eq!(error.to_string(), "it is not a regular file");
     }
 }
 
 #[test]
 fn a_trace_that_nobody_touched_is_whole() {
-    let house = house(20);
-    assert!(house.directory().segments().unwrap().len() > 2);
-    let report = check(&house);
+    let fixture = fixture(20);
+    assert!(fixture.directory().segments().unwrap().len() > 2);
+    let report = check(&fixture);
     assert!(report.is_whole(), "{report:?}");
     assert_eq!((report.newest, report.original.records, report.original.anchors), (20, 20, 1));
     assert_eq!(report.copy.unwrap().records, 20);
@@ -93,35 +93,35 @@ fn a_trace_that_nobody_touched_is_whole() {
 
 #[test]
 fn without_a_trace_there_is_nothing_to_check() {
-    let house = LedgerFixture::new();
-    let report = check(&house);
+    let fixture = LedgerFixture::new();
+    let report = check(&fixture);
     assert!(report.is_whole() && report.chain.is_none() && report.copy.is_none());
 }
 
 /// A trace whose newest record came to the original alone: its process was killed before it wrote the copy, and
 /// with `head` before it wrote the head.
 fn killed_before_the_copy(head: bool) -> LedgerFixture {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger();
     (1..=7).for_each(|number| drop(ledger.append(&[denied(number)]).unwrap()));
-    let before = fs::read(house.directory().head()).unwrap();
-    let (without_copy, _) = Ledger::open(Setup::new(house.state(), None)).unwrap();
+    let before = fs::read(fixture.directory().head()).unwrap();
+    let (without_copy, _) = Ledger::open(Setup::new(fixture.state(), None)).unwrap();
     without_copy.append(&[denied(8)]).unwrap();
     if head {
-        fs::write(house.directory().head(), before).unwrap();
+        fs::write(fixture.directory().head(), before).unwrap();
     }
-    house
+    fixture
 }
 
 #[test]
 fn what_a_crash_kept_from_the_copy_is_no_deed_and_comes_with_the_next_record() {
     for head in [false, true] {
-        let house = killed_before_the_copy(head);
-        assert_eq!(house.lines().len(), 8);
-        assert!(check(&house).is_whole(), "{:?}", check(&house));
-        house.ledger().append(&[denied(9)]).unwrap();
-        assert_eq!(read(&house.copy()), house.lines().concat());
-        let report = check(&house);
+        let fixture = killed_before_the_copy(head);
+        assert_eq!(fixture.lines().len(), 8);
+        assert!(check(&fixture).is_whole(), "{:?}", check(&fixture));
+        fixture.ledger().append(&[denied(9)]).unwrap();
+        assert_eq!(read(&fixture.copy()), fixture.lines().concat());
+        let report = check(&fixture);
         assert!(report.is_whole(), "{report:?}");
         assert_eq!(report.copy.unwrap().records, 9);
     }
@@ -129,32 +129,32 @@ fn what_a_crash_kept_from_the_copy_is_no_deed_and_comes_with_the_next_record() {
 
 #[test]
 fn a_line_of_the_copy_that_a_crash_cut_is_no_deed_and_any_other_part_of_a_line_is() {
-    let house = killed_before_the_copy(true);
-    let (copied, lines) = (read(&house.copy()), house.lines());
+    let fixture = killed_before_the_copy(true);
+    let (copied, lines) = (read(&fixture.copy()), fixture.lines());
     let last = lines.last().unwrap();
     for cut in (1..last.len()).step_by(13) {
-        fs::write(house.copy(), copied.clone() + &last[..cut]).unwrap();
-        assert!(check(&house).is_whole(), "{cut}");
-        fs::write(house.copy(), copied.clone() + &last[..cut] + "x").unwrap();
-        assert_eq!(copy(&house), Some((8, Tamper::Insert)), "{cut}");
+        fs::write(fixture.copy(), copied.clone() + &last[..cut]).unwrap();
+        assert!(check(&fixture).is_whole(), "{cut}");
+        fs::write(fixture.copy(), copied.clone() + &last[..cut] + "x").unwrap();
+        assert_eq!(copy(&fixture), Some((8, Tamper::Insert)), "{cut}");
         // Not even the beginning of an older one.
-        fs::write(house.copy(), copied.clone() + &lines[2][..cut.max(400)]).unwrap();
-        assert_eq!(copy(&house), Some((8, Tamper::Insert)), "{cut}");
+        fs::write(fixture.copy(), copied.clone() + &lines[2][..cut.max(400)]).unwrap();
+        assert_eq!(copy(&fixture), Some((8, Tamper::Insert)), "{cut}");
     }
     // What was in the copy is missed all the same.
-    fs::write(house.copy(), lines[..6].concat()).unwrap();
-    assert_eq!(copy(&house), Some((7, Tamper::Truncation)));
-    fs::write(house.copy(), lines[..6].concat() + &lines[6][..100]).unwrap();
-    assert_eq!(copy(&house), Some((7, Tamper::Truncation)));
-    fs::remove_file(house.copy()).unwrap();
-    assert_eq!(copy(&house), Some((1, Tamper::Truncation)));
-    house.ledger().append(&[denied(9)]).unwrap();
-    assert!(check(&house).is_whole());
+    fs::write(fixture.copy(), lines[..6].concat()).unwrap();
+    assert_eq!(copy(&fixture), Some((7, Tamper::Truncation)));
+    fs::write(fixture.copy(), lines[..6].concat() + &lines[6][..100]).unwrap();
+    assert_eq!(copy(&fixture), Some((7, Tamper::Truncation)));
+    fs::remove_file(fixture.copy()).unwrap();
+    assert_eq!(copy(&fixture), Some((1, Tamper::Truncation)));
+    fixture.ledger().append(&[denied(9)]).unwrap();
+    assert!(check(&fixture).is_whole());
 }
 
 #[test]
 fn every_change_of_the_copy_is_named() {
-    let house = house(20);
+    let fixture = fixture(20);
     type Change = fn(&mut Vec<String>);
     let cases: [(Change, u64, Tamper); 16] = [
         (|lines| lines[4] = lines[4].replace("denied", "failed"), 5, Tamper::Edit),
@@ -197,17 +197,17 @@ fn every_change_of_the_copy_is_named() {
         (Vec::clear, 1, Tamper::Truncation),
     ];
     for (index, (change, seq, kind)) in cases.into_iter().enumerate() {
-        change_copy(&house, change);
-        assert_eq!(copy(&house), Some((seq, kind)), "case {index}");
-        assert_eq!(original(&house), None);
+        change_copy(&fixture, change);
+        assert_eq!(copy(&fixture), Some((seq, kind)), "case {index}");
+        assert_eq!(original(&fixture), None);
     }
-    fs::remove_file(house.copy()).unwrap();
-    assert_eq!(copy(&house), Some((1, Tamper::Truncation)));
+    fs::remove_file(fixture.copy()).unwrap();
+    assert_eq!(copy(&fixture), Some((1, Tamper::Truncation)));
 }
 
 #[test]
 fn another_history_in_the_place_of_the_copy_is_found() {
-    let (first, second) = (house(20), house(5));
+    let (first, second) = (fixture(20), fixture(5));
     fs::copy(second.copy(), first.copy()).unwrap();
     assert_eq!(copy(&first), Some((1, Tamper::Replacement)));
     // Yesterday's file.
@@ -219,21 +219,21 @@ fn another_history_in_the_place_of_the_copy_is_found() {
 
 #[test]
 fn a_copy_that_is_full_begins_later_and_is_whole() {
-    let house = LedgerFixture::new();
-    let ledger = house.ledger_with(Limits { segment: 1 << 20, copy: 8 * 1024 });
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.ledger_with(Limits { segment: 1 << 20, copy: 8 * 1024 });
     for number in 0..30 {
         ledger.append(&[denied(number)]).unwrap();
     }
-    let report = check(&house);
+    let report = check(&fixture);
     assert!(report.is_whole() && report.copy.as_ref().unwrap().records < 10, "{report:?}");
-    let text = read(&house.copy());
+    let text = read(&fixture.copy());
     let first = 31 - report.copy.unwrap().records;
-    fs::write(house.copy(), text.split_once('\n').unwrap().1).unwrap();
-    assert_eq!(copy(&house), Some((first, Tamper::Delete)));
+    fs::write(fixture.copy(), text.split_once('\n').unwrap().1).unwrap();
+    assert_eq!(copy(&fixture), Some((first, Tamper::Delete)));
     // A copy of all of it is one too.
-    let all = house.state().join("all.jsonl");
-    fs::write(&all, house.lines().concat()).unwrap();
-    let report = verify(&house.state(), Some(Copy::File(&all))).unwrap();
+    let all = fixture.state().join("all.jsonl");
+    fs::write(&all, fixture.lines().concat()).unwrap();
+    let report = verify(&fixture.state(), Some(Copy::File(&all))).unwrap();
     assert!(report.is_whole(), "{report:?}");
 }
 
@@ -263,16 +263,16 @@ fn every_change_of_the_original_is_named() {
         (Vec::clear, 1, Tamper::Truncation),
     ];
     for (index, (change, seq, kind)) in cases.into_iter().enumerate() {
-        let house = house(20);
-        change_original(&house, change);
-        assert_eq!(original(&house), Some((seq, kind)), "case {index}");
+        let fixture = fixture(20);
+        change_original(&fixture, change);
+        assert_eq!(original(&fixture), Some((seq, kind)), "case {index}");
     }
 }
 
 #[test]
 fn a_history_written_anew_does_not_fit_its_anchors() {
-    let house = house(20);
-    change_original(&house, |lines| {
+    let fixture = fixture(20);
+    change_original(&fixture, |lines| {
         let mut prev = None;
         for (_, line) in &mut lines[4..] {
             let mut record = super::super::record::Record::read(line.trim_end().as_bytes()).unwrap();
@@ -284,7 +284,7 @@ fn a_history_written_anew_does_not_fit_its_anchors() {
             *line = String::from_utf8(out).unwrap();
         }
     });
-    let found = original(&house).unwrap();
+    let found = original(&fixture).unwrap();
     // The seventh was signed; between there and the fifth a segment may begin that no longer follows.
     assert!(found.0 <= 7 && matches!(found.1, Tamper::Replacement | Tamper::BrokenSegmentLink), "{found:?}");
 }
@@ -292,62 +292,62 @@ fn a_history_written_anew_does_not_fit_its_anchors() {
 #[test]
 fn segments_and_anchors_are_checked_too() {
     let whole = |change: &dyn Fn(&LedgerFixture, &[u64])| {
-        let house = house(20);
-        let segments = house.directory().segments().unwrap();
-        change(&house, &segments);
-        original(&house)
+        let fixture = fixture(20);
+        let segments = fixture.directory().segments().unwrap();
+        change(&fixture, &segments);
+        original(&fixture)
     };
-    let segment = |house: &LedgerFixture, number: u64| house.directory().segment(number);
+    let segment = |fixture: &LedgerFixture, number: u64| fixture.directory().segment(number);
     let first_of =
-        |house: &LedgerFixture, number: u64| header(&house.directory(), number).unwrap().unwrap().0.first;
-    let second = first_of(&house(20), 2);
-    let third = first_of(&house(20), 3);
-    let header_changed = whole(&|house, _| {
-        let text = read(&segment(house, 2));
-        fs::write(segment(house, 2), text.replacen("sha256:", "sha257:", 1)).unwrap();
+        |fixture: &LedgerFixture, number: u64| header(&fixture.directory(), number).unwrap().unwrap().0.first;
+    let second = first_of(&fixture(20), 2);
+    let third = first_of(&fixture(20), 3);
+    let header_changed = whole(&|fixture, _| {
+        let text = read(&segment(fixture, 2));
+        fs::write(segment(fixture, 2), text.replacen("sha256:", "sha257:", 1)).unwrap();
     });
     assert_eq!(header_changed, Some((second, Tamper::BrokenSegmentLink)));
     assert_eq!(
-        whole(&|house, _| fs::remove_file(segment(house, 2)).unwrap()),
+        whole(&|fixture, _| fs::remove_file(segment(fixture, 2)).unwrap()),
         Some((second, Tamper::Delete))
     );
-    let last_gone = whole(&|house, all| fs::remove_file(segment(house, *all.last().unwrap())).unwrap());
+    let last_gone = whole(&|fixture, all| fs::remove_file(segment(fixture, *all.last().unwrap())).unwrap());
     assert_eq!(last_gone.unwrap().1, Tamper::Truncation);
-    let swapped = whole(&|house, _| {
-        let (two, three) = (read(&segment(house, 2)), read(&segment(house, 3)));
-        fs::write(segment(house, 2), three).unwrap();
-        fs::write(segment(house, 3), two).unwrap();
+    let swapped = whole(&|fixture, _| {
+        let (two, three) = (read(&segment(fixture, 2)), read(&segment(fixture, 3)));
+        fs::write(segment(fixture, 2), three).unwrap();
+        fs::write(segment(fixture, 3), two).unwrap();
     });
     assert!(
         matches!(swapped, Some((seq, Tamper::BrokenSegmentLink | Tamper::Reorder)) if seq <= third),
         "{swapped:?}"
     );
     assert_eq!(
-        whole(&|house, _| fs::remove_file(house.directory().head()).unwrap()).unwrap().1,
+        whole(&|fixture, _| fs::remove_file(fixture.directory().head()).unwrap()).unwrap().1,
         Tamper::Anchor
     );
-    let signature = whole(&|house, _| {
-        let text = read(&house.directory().anchors());
-        fs::write(house.directory().anchors(), text.replace("\"seq\":7", "\"seq\":6")).unwrap();
+    let signature = whole(&|fixture, _| {
+        let text = read(&fixture.directory().anchors());
+        fs::write(fixture.directory().anchors(), text.replace("\"seq\":7", "\"seq\":6")).unwrap();
     });
     assert_eq!(signature, Some((6, Tamper::Anchor)));
 }
 
 #[test]
 fn damage_of_any_byte_is_found() {
-    let house = house(6);
-    let whole = fs::read(house.copy()).unwrap();
+    let fixture = fixture(6);
+    let whole = fs::read(fixture.copy()).unwrap();
     for index in (0..whole.len()).step_by(11) {
         for change in [1_u8, 0x80] {
             let mut bytes = whole.clone();
             bytes[index] ^= change;
-            fs::write(house.copy(), &bytes).unwrap();
+            fs::write(fixture.copy(), &bytes).unwrap();
             let seq = whole[..index].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
-            let found = copy(&house).map(|found| found.0);
+            let found = copy(&fixture).map(|found| found.0);
             assert_eq!(found, Some(seq), "byte {index}");
         }
-        fs::write(house.copy(), &whole[..index]).unwrap();
-        assert!(copy(&house).is_some(), "cut at {index}");
+        fs::write(fixture.copy(), &whole[..index]).unwrap();
+        assert!(copy(&fixture).is_some(), "cut at {index}");
     }
 }
 
@@ -363,7 +363,7 @@ enum Tampering {
     Move(usize, usize),
 }
 
-fn deed() -> impl Strategy<Value = Tampering> {
+fn tampering() -> impl Strategy<Value = Tampering> {
     let line = 0..12_usize;
     prop_oneof![
         line.clone().prop_map(Tampering::Edit),
@@ -383,10 +383,10 @@ fn deed() -> impl Strategy<Value = Tampering> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn any_deed_is_found_and_named(deed in deed(), at_original in any::<bool>()) {
-        let house = house(12);
+    fn any_tampering_is_found_and_named(tampering in tampering(), at_original in any::<bool>()) {
+        let fixture = fixture(12);
         let apply = |lines: &mut Vec<String>| -> (usize, Tamper) {
-            match deed {
+            match tampering {
                 Tampering::Edit(at) => { lines[at] = lines[at].replace("code", "cade"); (at, Tamper::Edit) }
                 Tampering::Forge(at) => { lines[at] = forged(&lines[at]); (at, Tamper::Edit) }
                 Tampering::Delete(at) => { lines.remove(at); (at, Tamper::Delete) }
@@ -403,7 +403,7 @@ proptest! {
         };
         let found = if at_original {
             let mut expected = None;
-            change_original(&house, |lines| {
+            change_original(&fixture, |lines| {
                 // Into one segment, so that only the lines change.
                 let mut texts: Vec<String> = lines.iter().map(|(_, line)| line.clone()).collect();
                 let numbers: Vec<u64> = lines.iter().map(|(number, _)| *number).collect();
@@ -411,11 +411,11 @@ proptest! {
                 let last = *numbers.last().unwrap();
                 *lines = texts.into_iter().enumerate().map(|(index, line)| (numbers.get(index).copied().unwrap_or(last), line)).collect();
             });
-            (original(&house), expected)
+            (original(&fixture), expected)
         } else {
             let mut expected = None;
-            change_copy(&house, |lines| expected = Some(apply(lines)));
-            (copy(&house), expected)
+            change_copy(&fixture, |lines| expected = Some(apply(lines)));
+            (copy(&fixture), expected)
         };
         let (seq, kind) = found.1.unwrap();
         let (found_seq, found_kind) = found.0.unwrap();

@@ -100,7 +100,7 @@ function M.attach(request, on_done)
     end
   end, function(error)
     attaching[request.root] = nil
-    client.notify(('can't follow %s: %s'):format(request.title, error.message), vim.log.levels.ERROR)
+    client.notify(("can't follow %s: %s"):format(request.title, error.message), vim.log.levels.ERROR)
   end)
 end
 

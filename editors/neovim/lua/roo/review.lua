@@ -93,7 +93,7 @@ function M.compare(approval)
       client.notify('this is not about files')
     end
   end, function()
-    client.notify('this server can't show both versions; the float has the diff')
+    client.notify("this server can't show both versions; the float has the diff")
   end)
 end
 

@@ -63,7 +63,7 @@ test("standing rules and intents are seen, and changed with the keyboard", async
     await page.keyboard.press("Space");
     await page.locator(".quick-input-list .monaco-list-row input:checked, .quick-input-list .monaco-list-row .monaco-checkbox.checked").first().waitFor({ timeout: DEADLINE });
     await page.keyboard.press("Enter");
-    await page.locator(".notification-toast", { hasText: "asked again" }).waitFor({ timeout: DEADLINE });
+    await page.locator(".notification-toast", { hasText: "removed rules" }).waitFor({ timeout: DEADLINE });
     await start("Say it once more");
     await chat.locator("#waiting .approval", { hasText: "printf hello" }).waitFor({ timeout: DEADLINE });
 

@@ -52,8 +52,8 @@ async function begin(settings: Record<string, unknown> = {}): Promise<Editor> {
   const script = join(editor.home, "script.yaml");
   writeFileSync(script, SCRIPT);
   editor.set({ "roo.profiles": { scenario: { provider: "scripted", model: "script", script } } });
-  // The setting counts when the server is started anew, which the editor offers.
-  await toast(editor, "counts when the server is started anew").locator(".monaco-button", { hasText: "Restart" }).click({ timeout: DEADLINE });
+  // The setting takes effect when the server restarts, which the editor offers.
+  await toast(editor, "takes effect when the server restarts").locator(".monaco-button", { hasText: "Restart" }).click({ timeout: DEADLINE });
   return editor;
 }
 
@@ -188,7 +188,7 @@ test("what stands around the chat works", async (context) => {
       await editor.answerInput("ANTHROPIC_API_KEY");
       await editor.page.locator('.quick-input-widget input[type="password"]').waitFor({ timeout: DEADLINE });
       await editor.answerInput("secret-of-the-test");
-      await toast(editor, "The server knows the change").locator(".monaco-button", { hasText: "Restart" }).click({ timeout: DEADLINE });
+      await toast(editor, "The change takes effect").locator(".monaco-button", { hasText: "Restart" }).click({ timeout: DEADLINE });
       await until(() => editor.environments().some((one) => one.includes("ANTHROPIC_API_KEY=secret-of-the-test")), "the server has the key");
       for (const layer of ["User", "Machine"]) {
         assert.ok(!readFileSync(join(editor.home, "data/data", layer, "settings.json"), "utf8").includes("secret-of-the-test"));

@@ -63,7 +63,7 @@ impl Choice {
         }
     }
 
-    /// How clients show it.
+    /// Returns the kind as which clients show it.
     pub(in crate::engine) fn kind(self) -> OptionKind {
         match self {
             Self::AllowOnce | Self::ReviewOnce => OptionKind::AllowOnce,

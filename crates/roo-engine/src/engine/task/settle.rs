@@ -16,7 +16,7 @@ use roo_protocol::task::{PendingQuestion, QueueItem, SendWhen, TaskState, Usage}
 use roo_text::render;
 
 /// The longest name of what was refused, in characters.
-const DEED: usize = 80;
+const LONGEST_ACTION: usize = 80;
 
 /// Returns the events that follow from the state alone and from the spent budget: results, delivery of waiting
 /// messages, limits, the next request, corrections, the end. Called until nothing follows.
@@ -226,7 +226,7 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
     if let Some((action, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
-        let action = render::one_line(action, DEED);
+        let action = render::one_line(action, LONGEST_ACTION);
         let text = format!(
             "You have refused {action} {count} times. Tell the model how to continue, or stop the task."
         );

@@ -18,7 +18,7 @@ pub(super) struct Rule {
     pub(super) words: Vec<String>,
     /// The preset that it belongs to; none for a rule of the user's own.
     pub(super) preset: Option<&'static str>,
-    /// Whether it allows nothing behind these words but options that are known to be harmless.
+    /// True if it allows nothing behind these words but options that are known to be harmless.
     pub(super) is_exact: bool,
     /// Words that may stand behind them all the same; a last `*` stands for any rest.
     pub(super) targets: &'static [String],
@@ -42,7 +42,7 @@ impl Rule {
     }
 }
 
-/// Whether a word is this one, or begins as one that ends in `*` says.
+/// Returns whether a word is this one, or begins as one that ends in `*` says.
 fn fits(pattern: &str, word: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => word.starts_with(begin),
@@ -56,24 +56,24 @@ pub(super) struct ResolvedCommand<'a> {
     pub(super) arguments: &'a [Argument],
     /// The names of files that are put behind them when it runs; none where nothing is.
     pub(super) further: Option<&'a [String]>,
-    /// Whether its input comes from the line.
+    /// True if its input comes from the line.
     pub(super) fed: bool,
-    /// Whether another program starts it, so that no command of the shell is meant.
+    /// True if another program starts it, so that no command of the shell is meant.
     pub(super) is_started: bool,
-    /// Where it runs, from the place of the line.
+    /// Directory in which it runs, from the place of the line.
     pub(super) directory: &'a str,
     pub(super) place: &'a dyn Place,
-    /// Whether nothing on its line changes which files there are.
+    /// True if nothing on its line changes which files there are.
     pub(super) only_reads: bool,
-    /// What before it may have put other files where it looks for them.
+    /// Earlier command that may have replaced the files that it looks for.
     pub(super) rearranged: Option<&'a str>,
 }
 
-/// How a command matches a rule.
+/// Match of a command with a rule.
 struct Matched {
     /// Its words without options that mean nothing here, those of the rule first.
     words: Vec<Argument>,
-    /// How many of them the rule names.
+    /// Number of them that the rule names.
     named: usize,
     /// The values of the options that were left out.
     values: Vec<Argument>,
@@ -184,7 +184,7 @@ impl Command<'_> {
         self.rest().filter(move |(index, _)| !texts.contains(index))
     }
 
-    /// Whether it changes no file that it is given.
+    /// Returns whether it changes no file that it is given.
     fn only_reads(&self) -> bool {
         programs::only_reads(&self.name)
             || programs::is_reading_sed(&self.name, &self.words, self.matched.named)
@@ -195,7 +195,7 @@ impl Command<'_> {
         programs::unread(&self.name, &self.words)
     }
 
-    /// Whether a word is what is looked for, whatever it looks like.
+    /// Returns whether a word is what is looked for, whatever it looks like.
     fn is_sought(&self, index: usize) -> bool {
         // Others that go through directories, such as `diff`, look for nothing: there `-e` takes no value.
         let is_searcher = options(&self.name)
@@ -220,7 +220,7 @@ impl Command<'_> {
         Some(format!("the preset `{preset}` allows no `{word}`"))
     }
 
-    /// Whether it runs whatever it is given.
+    /// Returns the reason why it may run any program that it is given.
     fn launches(&self) -> Option<String> {
         let name = &self.name;
         let asks_about_itself =
@@ -240,7 +240,7 @@ impl Command<'_> {
             .then(|| format!("`{name}` may run what it is given as input"))
     }
 
-    /// Whether the name leads to what the rule means.
+    /// Returns the reason why the name may lead to another program than the rule means.
     fn program(&self) -> Option<String> {
         let program = &self.words[0];
         if program.contains('/') {
@@ -278,7 +278,7 @@ impl Command<'_> {
         Some(format!("`{tool}` is not installed in the project, so `{}` would fetch it", self.name))
     }
 
-    /// What isn't known may only be printed, or be a number.
+    /// Returns the reason why an unknown value may do harm: it may only be printed, or be a number.
     fn unknown(&self) -> Option<String> {
         let texts = git::texts(&self.name, &self.words);
         for (index, word) in self.matched.words.iter().enumerate() {
@@ -311,7 +311,7 @@ impl Command<'_> {
         None
     }
 
-    /// Whether whatever stands at a place is printed or compared.
+    /// Returns whether whatever stands at a place is printed or compared.
     fn only_prints(&self, index: usize) -> bool {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
         match self.name.as_str() {
@@ -371,7 +371,7 @@ impl Command<'_> {
         None
     }
 
-    /// What is known of single programs.
+    /// Returns the objection that is known of this program.
     fn special(&self) -> Option<String> {
         let further: Vec<&str> = self.rest().map(|(_, word)| word.text.as_str()).collect();
         let judged: Vec<&str> = self.judged_words().map(|(_, word)| word.text.as_str()).collect();
@@ -419,8 +419,8 @@ impl Command<'_> {
         None
     }
 
-    /// Whether none of the names that a pattern stands for looks like an option, and options of the program could do
-    /// nothing if one came until then.
+    /// Returns whether none of the names that a pattern stands for looks like an option, and options of the program
+    /// could do nothing if one came until then.
     fn is_harmless_pattern(&self, pattern: &str) -> bool {
         let known = options(&self.name);
         let has_no_options = known.is_none_or(|known| known.risky.iter().next().is_none());
@@ -433,7 +433,7 @@ impl Command<'_> {
             && names.is_ok_and(|names| names.iter().all(is_plain))
     }
 
-    /// Whether it is given what may not be read without asking, or shows what was committed of it.
+    /// Returns the reason why it may read, or show commits of, a file that may not be read without asking.
     fn reads(&self) -> Option<String> {
         if programs::only_names(&self.name) {
             return None;
@@ -521,7 +521,7 @@ impl Command<'_> {
         })
     }
 
-    /// Whether it reads what is below a directory that it is given.
+    /// Returns whether it reads what is below a directory that it is given.
     fn goes_through_directories(&self) -> bool {
         match options(&self.name).and_then(|known| known.recurses.as_ref()) {
             Some(recurses) => {
@@ -532,7 +532,7 @@ impl Command<'_> {
         }
     }
 
-    /// Whether it goes through a directory that holds what may not be shown.
+    /// Returns the reason why it goes through a directory that holds what may not be shown.
     fn searches(&self) -> Option<String> {
         if !self.goes_through_directories() {
             return None;
@@ -583,7 +583,7 @@ impl Command<'_> {
         None
     }
 
-    /// Whether git would show what was committed under a name that may not be read.
+    /// Returns the reason why git would show what was committed under a name that may not be read.
     fn committed(&self) -> Option<String> {
         let is_there = |path: &str| self.place().is_there(&self.path(path));
         git::searches_revision(&self.words[1..], is_there).or_else(|| {
@@ -611,7 +611,7 @@ pub(super) fn text_of(directory: &str, path: &str) -> String {
     }
 }
 
-/// Whether a rule is about a program. What tests is one program under two names.
+/// Returns whether a rule is about a program. What tests is one program under two names.
 fn is_program(rule: &Rule, program: &str) -> bool {
     rule.words.first().is_some_and(|word| word == program || (word == "test" && program == "["))
 }
@@ -736,7 +736,7 @@ impl Matched {
     }
 }
 
-/// Whether a word chooses a toolchain of Rust by its usual names.
+/// Returns whether a word chooses a toolchain of Rust by its usual names.
 fn is_toolchain(word: &str) -> bool {
     word.strip_prefix('+').is_some_and(|name| {
         let (channel, rest) = name.split_once('-').unwrap_or((name, ""));
@@ -749,14 +749,14 @@ fn is_toolchain(word: &str) -> bool {
     })
 }
 
-/// Whether a word sets a variable of `make` that only says how much is printed.
+/// Returns whether a word sets a variable of `make` that only says how much is printed.
 fn is_harmless_variable(name: &str, word: &str) -> bool {
     matches!(name, "make" | "gmake") && programs::is_verbosity(word)
 }
 
 /// Which files a search reads of those that it meets.
 struct Filter<'a> {
-    /// Whether it passes over names that begin with a dot.
+    /// True if it passes over names that begin with a dot.
     passes_hidden: bool,
     /// Patterns of names, one of which must match where there are any.
     included: Vec<&'a str>,
@@ -786,7 +786,7 @@ impl<'a> Filter<'a> {
         Self { passes_hidden: is_rg && !shows_hidden, included, excluded, excluded_directories }
     }
 
-    /// Whether it may read what lies at a path below where it begins.
+    /// Returns whether it may read what lies at a path below where it begins.
     fn reads(&self, path: &str, is_directory: bool) -> bool {
         let names: Vec<&str> = path.split('/').collect();
         if self.passes_hidden && names.iter().any(|name| name.starts_with('.')) {

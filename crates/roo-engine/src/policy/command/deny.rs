@@ -6,15 +6,15 @@
 use super::{destructive, programs};
 use roo_shell::{Join, Script};
 
-/// How many command lines inside command lines (`sh -c '…'`) are looked into.
+/// Nesting depth of command lines (`sh -c '…'`) that are looked into.
 const NESTING: usize = 4;
-/// How many words behind a program are searched for the rest of a denying rule.
+/// Number of words behind a program that are searched for the rest of a denying rule.
 const OPTIONS: usize = 32;
 
 /// The word of a denying rule that stands for every program.
 const EVERYTHING: &str = "*";
 
-/// Why a line is denied.
+/// Reasons why a line is denied.
 pub(super) enum Denied<'a> {
     By(&'a [String]),
     /// It would destroy everything; what it would do, as a sentence about it.
@@ -22,7 +22,7 @@ pub(super) enum Denied<'a> {
     TooDeep,
 }
 
-/// What denies a line, if anything.
+/// Returns the rule or reason that denies a line, if there is one.
 pub(super) fn denied<'a>(rules: &'a [Vec<String>], line: &str, script: &Script) -> Option<Denied<'a>> {
     let mut search = Search { rules, unread: roo_shell::LINE_BYTES };
     search.script(script, 0).or_else(|| search.text(line, 0))
@@ -30,7 +30,7 @@ pub(super) fn denied<'a>(rules: &'a [Vec<String>], line: &str, script: &Script) 
 
 struct Search<'a> {
     rules: &'a [Vec<String>],
-    /// How many bytes of command lines inside command lines the grammar may still read.
+    /// Number of bytes of nested command lines that the grammar may still read.
     unread: usize,
 }
 
@@ -167,18 +167,18 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Where the first operand may be: behind options, of which each may or may not take a value, and
-/// behind variables and numbers, as of `env` and `timeout`.
+/// Positions where the first operand may be: behind options, of which each may or may not take a value, and behind
+/// variables and numbers, as of `env` and `timeout`.
 #[derive(Default)]
 struct Operands {
-    /// Whether one more operand comes before.
+    /// True if one more operand comes before.
     leading: bool,
     after_option: bool,
     found: bool,
 }
 
 impl Operands {
-    /// Whether this word, the next one, may be the first operand.
+    /// Returns whether this word, the next one, may be the first operand.
     fn takes(&mut self, word: &str) -> bool {
         let option = word.starts_with(['-', '+']);
         let may_be = !option && !roo_shell::is_assignment(word);

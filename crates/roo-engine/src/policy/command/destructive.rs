@@ -30,12 +30,12 @@ const DIRECTORIES: &[&str] = &[
     "/var",
 ];
 
-/// What the names of disks begin with, below `/dev/`.
+/// Prefixes of the names of disks below `/dev/`.
 const DISKS: &[&str] = &[
     "disk", "dm-", "hd", "kmem", "mapper/", "md", "mem", "mmcblk", "nvme", "port", "rdisk", "sd", "vd", "xvd",
 ];
 
-/// What a command with these arguments would destroy, as a sentence about it.
+/// Returns what a command with these arguments would destroy, as a sentence about it.
 pub(super) fn destroys(name: &str, arguments: &[String]) -> Option<String> {
     let operands = || arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-'));
     let is_recursive = || {
@@ -98,14 +98,14 @@ pub(super) fn destroys(name: &str, arguments: &[String]) -> Option<String> {
     }
 }
 
-/// What a redirection of a command would destroy.
+/// Returns what a redirection of a command would destroy.
 pub(super) fn redirects(command: &Command) -> Option<String> {
     let targets = command.redirects.iter().filter(|redirect| redirect.operator.contains('>'));
     let mut targets = targets.filter_map(|redirect| Some(redirect.target.as_ref()?.visible.as_str()));
     targets.find(|path| is_disk(path)).map(|disk| format!("would overwrite the disk `{disk}`"))
 }
 
-/// What a function would destroy that starts itself twice, for ever.
+/// Returns what a function would destroy that starts itself twice, for ever.
 pub(super) fn multiplies(line: &str) -> Option<String> {
     let squeezed: String = line.chars().filter(|c| !c.is_whitespace()).collect();
     squeezed.match_indices("(){").find_map(|(at, begin)| {
@@ -116,7 +116,7 @@ pub(super) fn multiplies(line: &str) -> Option<String> {
     })
 }
 
-/// Whether a path is the root of everything, a home directory or a directory of the system.
+/// Returns whether a path is the root of everything, a home directory or a directory of the system.
 fn is_everything(path: &str) -> bool {
     let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     let names = match names.as_slice() {

@@ -1,4 +1,4 @@
-//! What is wrong with the rules of the settings: those that no command can ever match, for whoever wrote them.
+//! Diagnosis of the rules of the settings: those that no command can ever match, for whoever wrote them.
 
 use super::knowledge::knowledge;
 use super::preset::{example, preset, presets};
@@ -33,13 +33,13 @@ pub fn problems(layer: &Layer) -> Vec<Problem> {
     allowed.chain(denied).chain(unknown).collect()
 }
 
-/// Why a name is no preset.
+/// Returns the message about a name that is no preset.
 pub fn unknown_preset(name: &str) -> String {
     let names: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
     format!("there is no preset `{name}`; there are {}", names.join(", "))
 }
 
-/// Why no command can match a rule that allows; none where one can.
+/// Returns the reason why no command can match an allowing rule; none where one can.
 pub(super) fn rule_problem(words: &[String]) -> Option<String> {
     let program = words.first()?;
     if let Some(problem) = written(words) {
@@ -75,7 +75,7 @@ pub(super) fn rule_problem(words: &[String]) -> Option<String> {
     destructive::destroys(&name, arguments).and_then(|what| never(format!("the command {what}")))
 }
 
-/// What is wrong with how a rule is written; none where its words can be those of a command.
+/// Returns the problem with how a rule is written; none where its words can be those of a command.
 fn written(words: &[String]) -> Option<String> {
     let program = words.first()?;
     if program.split_whitespace().count() > 1 {

@@ -15,13 +15,13 @@ use super::wrapper::{self, Fed, Wrapped};
 use roo_shell::structure::{Assignment, Body, Item, List, Part, Redirect, Simple, Stage, Structure, Word};
 use roo_shell::{Join, Script};
 
-/// How many commands are judged for one line: each counts as often as its words have other values.
+/// Largest number of commands that are judged for one line: each counts as often as its words have other values.
 const COMMANDS: usize = 1000;
 /// The most values that a loop goes through.
 const VALUES: usize = 200;
 /// The most files whose names are put behind a command.
 const FILES: usize = 1000;
-/// How often a loop is gone through until nothing new comes of it.
+/// Largest number of passes through a loop until nothing new comes of it.
 const ROUNDS: usize = 8;
 
 /// The rules that allow a line, or why it asks.
@@ -49,33 +49,33 @@ struct Walk<'a, 'r> {
     place: &'a dyn Place,
     structure: &'a Structure,
     used: Vec<&'r Rule>,
-    /// How many more commands are judged.
+    /// Number of commands that may still be judged.
     left: usize,
-    /// Whether no command of the line changes which files there are, once that has been looked at.
+    /// True if no command of the line creates, moves or removes files, once that has been looked at.
     is_plain_reading: Option<bool>,
     /// A command so far that may have put other files where they are looked for.
     rearranged: Option<String>,
 }
 
-/// What a command reads.
+/// Input of a command.
 #[derive(Clone, Debug, Default)]
 struct Input {
-    /// Whether its input comes from the line.
+    /// True if its input comes from the line.
     fed: bool,
     /// The names that it reads, where it reads nothing else.
     names: Option<Listing>,
 }
 
-/// What comes of a command.
+/// Outcome of a command.
 struct Outcome {
-    /// What the next one finds if it ended well.
+    /// State for the next one if it ended well.
     success: State,
-    /// What the next one finds if it did not.
+    /// State for the next one if it did not.
     failure: State,
     output: Output,
 }
 
-/// What a command prints.
+/// Output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Output {
     /// Exactly this.
@@ -225,7 +225,7 @@ impl<'r> Walk<'_, 'r> {
         Ok(after)
     }
 
-    /// What a variable of a loop may be by one of its words.
+    /// Returns the values that a word gives a loop's variable.
     fn values(&mut self, word: &Word, state: &State) -> Result<Vec<Text>, String> {
         if let [Part::Substitution { list, quoted: false }] = word.parts.as_slice() {
             let output = self.list(list, state.clone(), &Input::default())?.output;
@@ -465,7 +465,7 @@ impl<'r> Walk<'_, 'r> {
         Ok(())
     }
 
-    /// What is found after a command has run, and what it printed.
+    /// Returns the state after a command has run, and what it printed.
     fn after(
         &mut self,
         arguments: &[Argument],
@@ -538,8 +538,9 @@ impl<'r> Walk<'_, 'r> {
                 Output::Text(rest.join(" "))
             }
             _ => {
-                let listing =
-                    directory.filter(|_| !input.fed).and_then(|directory| Listing::of(arguments, directory));
+                let listing = directory
+                    .filter(|_| !input.fed)
+                    .and_then(|directory| Listing::from_arguments(arguments, directory));
                 let passes = || {
                     let is_plain = |word: &&str| word.starts_with('-') && !word.starts_with("--");
                     let chosen = match name {
@@ -643,8 +644,8 @@ impl<'r> Walk<'_, 'r> {
         Ok(Outcome { success, failure: state.clone(), output: Output::Anything })
     }
 
-    /// Whether the line holds `&>`: to a shell that doesn't know it, what stands before runs in the background, and
-    /// changes no directory.
+    /// Returns whether the line holds `&>`: to a shell that doesn't know it, what stands before runs in the background,
+    /// and changes no directory.
     fn names_joint_redirection(&self) -> bool {
         stages_of(&self.structure.list)
             .iter()
@@ -696,7 +697,7 @@ impl<'r> Walk<'_, 'r> {
         Ok(names)
     }
 
-    /// Whether no command of the line changes which files there are.
+    /// Returns whether no command of the line changes which files there are.
     fn only_reads(&mut self) -> bool {
         let structure = self.structure;
         *self.is_plain_reading.get_or_insert_with(|| {
@@ -787,7 +788,7 @@ impl<'r> Walk<'_, 'r> {
         Ok(set)
     }
 
-    /// What a word stands for.
+    /// Returns the argument that a word stands for.
     fn argument(&mut self, word: &Word, state: &State) -> Result<Argument, String> {
         let mut text = String::new();
         let (mut kind, mut wildcard) = (Kind::Exact, None);
@@ -870,7 +871,7 @@ impl<'r> Walk<'_, 'r> {
     }
 }
 
-/// What is left of a value where it may be split into words; none where that is not one word.
+/// Returns a value that may be split into words; none where that is not one word.
 fn unsplit(value: Text, quoted: bool) -> Result<Text, ()> {
     match &value {
         Text::Known(text) | Text::Found(text) if !quoted && !is_one_word(text) => Err(()),
@@ -879,7 +880,7 @@ fn unsplit(value: Text, quoted: bool) -> Result<Text, ()> {
 }
 
 fn falls_apart(what: &str) -> String {
-    format!("`{what}` may fall apart into several words; write `\"{what}\"`")
+    format!("`{what}` may be split into several words; write `\"{what}\"`")
 }
 
 /// Variables that the line sets for itself.
@@ -903,7 +904,7 @@ fn read_by(condition: &List) -> Option<&str> {
     (is_read && redirects.is_empty()).then_some(variable)
 }
 
-/// Whether options of `set` only make the line end earlier.
+/// Returns whether options of `set` only make the line end earlier.
 fn is_harmless_set(words: &[&str]) -> bool {
     let mut words = words.iter();
     let mut any = false;
@@ -929,7 +930,7 @@ fn is_harmless_export(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, value)| variables::is_harmless(name, value))
 }
 
-/// Whether nothing is set, or only what parts the line that `read` reads.
+/// Returns whether nothing is set, or only what parts the line that `read` reads.
 fn is_field_separator(set: &[(String, Text)]) -> bool {
     match set {
         [] => true,
@@ -938,7 +939,7 @@ fn is_field_separator(set: &[(String, Text)]) -> bool {
     }
 }
 
-/// Whether `[[ … ]]` only looks at files and compares texts: numbers are evaluated, and may hold commands.
+/// Checks that `[[ … ]]` only looks at files and compares texts: numbers are evaluated, and may hold commands.
 fn is_harmless_comparison(arguments: &[Argument]) -> Result<(), String> {
     let words: Vec<&str> = arguments[1..].iter().map(|argument| argument.text.as_str()).collect();
     let is_operator = |index: usize| arguments[index + 1].kind == Kind::Exact;

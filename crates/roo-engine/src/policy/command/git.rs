@@ -1,5 +1,5 @@
-//! What is known of git: which of its commands run programs that a repository chooses, and which show what was
-//! committed under a name that may not be read.
+//! Knowledge of git: which of its commands run programs that a repository chooses, and which show what was committed
+//! under a name that may not be read.
 
 use super::knowledge::{Names, knowledge};
 use super::programs::is_one_of;
@@ -11,15 +11,16 @@ const REMOTE: &[&str] = &["archive", "clone", "fetch", "ls-remote", "pull", "pus
 /// Commands of git that make what can be signed.
 const SIGNING: &[&str] = &["am", "cherry-pick", "commit", "merge", "pull", "rebase", "revert", "tag"];
 
-/// Whether a command line looks as if git made commits or tags by it: reason to ask about signing, and to allow nothing.
+/// Returns whether a command line looks as if git made commits or tags by it: reason to ask about signing, and to allow
+/// nothing.
 pub(in crate::policy) fn may_sign(line: &str) -> bool {
     let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '-')).peekable();
     words.any(|word| word == "git") && words.any(|word| SIGNING.contains(&word))
 }
 
-/// What is known of a command besides its words.
+/// Context of a command besides its words.
 pub(super) struct Context<'a> {
-    /// Whether the rule names git alone.
+    /// True if the rule names git alone.
     pub(super) bare_rule: bool,
     /// Its words that the rule doesn't name.
     pub(super) further: &'a [&'a str],
@@ -27,7 +28,7 @@ pub(super) struct Context<'a> {
     pub(super) repository: &'a dyn Fn() -> Repository,
 }
 
-/// Why a command of git is not allowed by a rule that matches it.
+/// Returns the reason why a command of git is not allowed by a rule that matches it.
 pub(super) fn objection(words: &[String], context: &Context<'_>) -> Option<String> {
     let arguments = words.get(1..)?;
     let position = arguments.iter().position(|word| !word.starts_with('-'));
@@ -68,7 +69,7 @@ pub(super) fn objection(words: &[String], context: &Context<'_>) -> Option<Strin
     None
 }
 
-/// Whether a command runs a program that the repository has chosen, or shows what isn't its own.
+/// Returns the reason why a command runs a program that the repository has chosen, or shows what isn't its own.
 fn chosen(command: &str, operands: &[String], repository: &Repository) -> Option<String> {
     let known = &knowledge().git;
     let names = |what: &str| {
@@ -108,7 +109,7 @@ fn chosen(command: &str, operands: &[String], repository: &Repository) -> Option
         .then(|| "`git diff` of files that no repository holds may show any of them".to_owned())
 }
 
-/// Whether a command shows how files changed, for which programs may run.
+/// Returns whether a command shows how files changed, for which programs may run.
 fn shows_changes(command: &str, operands: &[String]) -> bool {
     let has = |options: &Names| operands.iter().any(|word| is_one_of(word, options.iter()));
     match command {
@@ -160,13 +161,13 @@ pub(super) fn texts(name: &str, words: &[String]) -> Vec<usize> {
     found
 }
 
-/// Whether the last letter of a cluster is `-m`, and no letter before it takes a value.
+/// Returns whether the last letter of a cluster is `-m`, and no letter before it takes a value.
 fn ends_with_message(word: &str) -> bool {
     let letters = word.strip_prefix('-').and_then(|letters| letters.strip_suffix('m'));
     letters.is_some_and(|letters| letters.chars().all(|letter| "anqsv".contains(letter)))
 }
 
-/// Whether the arguments of `git diff` ask for an outline, and for nothing that could be more.
+/// Returns whether the arguments of `git diff` ask for an outline, and for nothing that could be more.
 fn is_outline<'a>(operands: impl Iterator<Item = &'a str>) -> bool {
     let known = &knowledge().git;
     let options: Vec<&str> =
@@ -175,21 +176,22 @@ fn is_outline<'a>(operands: impl Iterator<Item = &'a str>) -> bool {
         && options.iter().all(|word| known.outline.has(word) || known.beside_outline.has(word))
 }
 
-/// Whether this is `<revision>:<path>`, as against a revision found by a text.
+/// Returns whether this is `<revision>:<path>`, as against a revision found by a text.
 fn is_text_of_revision(word: &str) -> bool {
     word.split_once(':').is_some_and(|(revision, _)| !revision.is_empty())
         && !word.starts_with('-')
         && !word.contains(['^', '{'])
 }
 
-/// Whether a search of git looks at files that it doesn't keep.
+/// Returns whether a search of git looks at files that it doesn't keep.
 pub(super) fn searches_more_than_tracked(arguments: &[String]) -> bool {
     let more = ["--untracked", "--no-index", "--no-exclude-standard", "--recurse-submodules"];
     arguments.iter().any(|word| word == "grep")
         && arguments.iter().any(|word| is_one_of(word, more.into_iter()))
 }
 
-/// Why a search of git may find what was committed and may not be read: it looks at more than the files.
+/// Returns the reason why a search of git may find what was committed and may not be read: it looks at more than the
+/// files.
 pub(super) fn searches_revision(arguments: &[String], is_there: impl Fn(&str) -> bool) -> Option<String> {
     let command = arguments.iter().position(|word| !word.starts_with('-'))?;
     let words = arguments.get(command + 1..).filter(|_| arguments[command] == "grep")?;

@@ -13,7 +13,7 @@ use roo_shell::Script;
 /// Programs that show files to people.
 const PAGERS: &[&str] = &["less", "more", "most"];
 
-/// Why a line can't show what it is meant to show, worded for the model.
+/// Returns the reason why a line can't show what it is meant to show, worded for the model.
 pub(super) fn reads(script: &Script, place: &dyn Place) -> Option<String> {
     // Where a line leads is followed as far as it says so in plain words.
     let mut directory = String::new();

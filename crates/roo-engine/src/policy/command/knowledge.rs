@@ -34,7 +34,7 @@ pub(super) struct Knowledge {
     programs: BTreeMap<String, Options>,
 }
 
-/// What is known of commands and options of git.
+/// Commands and options of git.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Git {
@@ -52,7 +52,7 @@ pub(super) struct Git {
     pub(super) sought: Names,
 }
 
-/// What may be set before any command.
+/// Variables that may be set before any command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Variables {
@@ -63,7 +63,7 @@ pub(super) struct Variables {
     pub(super) rust_flags: Names,
 }
 
-/// What is known of one program.
+/// Options of one program.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Options {
@@ -86,7 +86,7 @@ pub(super) struct Options {
 pub(super) struct Names(Vec<String>);
 
 impl Names {
-    /// Whether just this name is one of them.
+    /// Returns whether just this name is one of them.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.binary_search_by(|listed| listed.as_str().cmp(name)).is_ok()
     }
@@ -111,18 +111,18 @@ impl<'de> Deserialize<'de> for Names {
 static KNOWLEDGE: LazyLock<Result<Knowledge, String>> =
     LazyLock::new(|| toml::from_str(include_str!("programs.toml")).map_err(|error| error.to_string()));
 
-/// What the file holds. Nothing where it can't be read, which [`problem`] tells.
+/// Returns the content of the file; nothing where it can't be read, which [`problem`] tells.
 pub(super) fn knowledge() -> &'static Knowledge {
     static NOTHING: LazyLock<Knowledge> = LazyLock::new(Knowledge::default);
     KNOWLEDGE.as_ref().unwrap_or(&NOTHING)
 }
 
-/// Why the file can't be read. Then nothing may be allowed.
+/// Returns the reason why the file can't be read. Then nothing may be allowed.
 pub(super) fn problem() -> Option<&'static str> {
     KNOWLEDGE.as_ref().err().map(String::as_str)
 }
 
-/// What is known of a program by its name.
+/// Returns the options of a program by its name.
 pub(super) fn options(name: &str) -> Option<&'static Options> {
     let programs = &knowledge().programs;
     let own = programs.get(name)?;

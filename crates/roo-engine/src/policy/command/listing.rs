@@ -9,24 +9,24 @@ use super::place::{Place, may_match};
 use super::programs;
 use super::value::{Argument, Kind};
 
-/// What a command may print.
+/// Names that a command may print.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listing {
-    /// Where the names are meant from.
+    /// Directory from which the names are meant.
     directory: String,
     /// The directories that it goes through, as it names them.
     below: Vec<String>,
     /// A pattern that every name fits.
     pattern: Option<String>,
-    /// Whether directories are left out.
+    /// True if directories are left out.
     only_files: bool,
-    /// Whether names are separated by NUL.
+    /// True if names are separated by NUL.
     pub(super) by_nul: bool,
 }
 
 impl Listing {
-    /// What a command lists from a directory; none where it prints anything else.
-    pub(super) fn of(arguments: &[Argument], directory: &str) -> Option<Self> {
+    /// Returns the names that a command lists from a directory; none where it prints anything else.
+    pub(super) fn from_arguments(arguments: &[Argument], directory: &str) -> Option<Self> {
         let words: Vec<&str> = arguments
             .iter()
             .map(|argument| match argument.kind {
@@ -194,7 +194,7 @@ mod tests {
         let place = Directory::new(root.path().to_owned(), [root.path().to_owned()], "/bin".into());
         let word = |word: &str| Argument { text: word.to_owned(), kind: Kind::Exact };
         let arguments: Vec<Argument> = line.split(' ').map(word).collect();
-        let listing = Listing::of(&arguments, "").ok_or("no listing")?;
+        let listing = Listing::from_arguments(&arguments, "").ok_or("no listing")?;
         let mut names = listing.names(20, &place)?;
         names.sort();
         Ok(names)

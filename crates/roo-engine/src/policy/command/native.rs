@@ -9,17 +9,17 @@ use roo_formats::config::CONTEXT_COMMAND;
 /// The longest line that is looked at, in bytes.
 const LENGTH: usize = 2048;
 
-/// How the beginning of a request's id is written for `date`.
+/// Format of `date` for the beginning of a request's id.
 const DATE: &str = "%Y%m%d-%H-%M";
 
-/// What programs draw random digits from.
+/// Files from which programs draw random digits.
 const SOURCES: &[&str] = &["/dev/urandom", "/dev/random", "/proc/sys/kernel/random/uuid"];
 
 /// Programs that only pass on what comes in, given no file.
 const FILTERS: &[&str] = &["cat", "cut", "fold", "grep", "head", "hexdump", "od", "sed", "tail", "tr", "xxd"];
 
-/// Whether a command is the one for the system context, by its own text or by the user's
-/// (`configured`). How much white space stands between words makes no difference.
+/// Returns whether a command is the one for the system context, by its own text or by the user's (`configured`). How
+/// much white space stands between words makes no difference.
 pub fn is_context_command(command: &str, configured: &str) -> bool {
     let same = |other: &str| command.split_whitespace().eq(other.split_whitespace());
     !command.trim().is_empty() && (same(CONTEXT_COMMAND) || same(configured))
@@ -43,8 +43,8 @@ pub fn independent_parts(line: &str) -> Vec<String> {
     commands.iter().enumerate().map(part).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
-/// Whether a command does nothing but make an id for a request: it writes the date in the form of such
-/// an id, draws random digits, and at most makes and names a directory for it.
+/// Returns whether a command does nothing but make an id for a request: it writes the date in the form of such an id,
+/// draws random digits, and at most makes and names a directory for it.
 pub fn is_urid_recipe(command: &str) -> bool {
     if command.len() > LENGTH || !redirects_nothing(command) {
         return false;
@@ -66,7 +66,7 @@ pub fn is_urid_recipe(command: &str) -> bool {
     dated && random
 }
 
-/// Whether a command makes this directory, relative to the first root, and nothing else.
+/// Returns whether a command makes this directory, relative to the first root, and nothing else.
 pub fn makes_directory(command: &str, directory: &str) -> bool {
     let script = roo_shell::read(command);
     let Ok([only]) = script.plain() else { return false };
@@ -85,7 +85,7 @@ fn is_parents(option: &str) -> bool {
     matches!(option, "-p" | "-v" | "-pv" | "-vp" | "--parents" | "--verbose" | "--")
 }
 
-/// Whether output goes nowhere but on, and input comes from random sources alone.
+/// Returns whether output goes nowhere but on, and input comes from random sources alone.
 fn redirects_nothing(command: &str) -> bool {
     let silent = command.replace("2>/dev/null", " ").replace("2> /dev/null", " ").replace("2>&1", " ");
     let input = |after: &str| {
@@ -108,7 +108,7 @@ enum Step {
     Other,
 }
 
-/// What a command does in a recipe; none when it does something else.
+/// Returns the step of a command in a recipe; none when it does something else.
 fn step(words: &[String]) -> Option<Step> {
     let mut words = words.iter().map(String::as_str).skip_while(|word| roo_shell::is_assignment(word));
     let Some(program) = words.next() else { return Some(Step::Other) };
@@ -139,7 +139,7 @@ fn step(words: &[String]) -> Option<Step> {
     }
 }
 
-/// Whether an argument of a filter names a file, as far as that shows.
+/// Returns whether an argument of a filter names a file, as far as that shows.
 fn is_path(word: &str) -> bool {
     let script = word.starts_with("s/") || word.starts_with("y/") || word.starts_with('-');
     !script && (word.contains('/') || word.contains('.') && !word.contains(['[', '*', '^', '$']))

@@ -5,7 +5,7 @@ use super::{Entry, Place, Program, Repository};
 /// A directory of a workspace in which everything is there, everything may be read and every program is installed.
 #[derive(Clone, Copy, Debug)]
 pub struct NoDisk {
-    /// Whether everything may be written without asking, too.
+    /// True if everything may be written without asking, too.
     pub is_writable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a command line can't say: where it would run, and what its names lead to there.
+//! Context that a command line doesn't tell: the directory where it would run, and the files behind its names there.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,17 +16,18 @@ const NAMES: usize = 20_000;
 /// The most names that a pattern may stand for.
 const MATCHES: usize = 2000;
 
-/// Where a command line would run.
+/// Directory in which a command line would run.
 pub trait Place {
     /// Its absolute path; empty where that is no text.
     fn directory(&self) -> &str;
-    /// Whether a path leads into the workspace, whether or not anything is there; else that it doesn't.
+    /// Checks that a path leads into the workspace, whether or not anything is there.
     fn inside(&self, path: &str) -> Result<(), String>;
-    /// Whether a command may change to a directory without asking; else why not. It need not be there yet.
+    /// Checks that a command may change to a directory without asking; else the reason why not. It need not be there
+    /// yet.
     fn enterable(&self, path: &str) -> Result<(), String>;
-    /// Whether two paths lead to one place, as far as that is known.
+    /// Returns whether two paths lead to one place, as far as that is known.
     fn is_same(&self, one: &str, other: &str) -> bool;
-    /// What lies below a directory and may not be shown without asking, by its path from there.
+    /// Lists what lies below a directory and may not be shown without asking, by its path from there.
     ///
     /// # Errors
     /// Why it isn't known.
@@ -38,23 +39,24 @@ pub trait Place {
     fn below(&self, directory: &str) -> Result<Vec<Entry>, String>;
     /// The git repository that a directory is in.
     fn repository(&self, directory: &str) -> Repository;
-    /// Why a path leads to what `.rooignore` hides, if it does, worded for the model.
+    /// Returns the reason why a path leads to what `.rooignore` hides, if it does, worded for the model.
     fn ignored(&self, path: &str) -> Option<String>;
-    /// Whether a redirection may write to a path without asking; else why not, to follow "asks because".
+    /// Checks that a redirection may write to a path without asking; else the reason why not, to follow "asks because".
     fn writable(&self, path: &str) -> Result<(), String>;
-    /// Whether a command may be given what a path leads to, a file or a directory, without asking; else why
-    /// not. The path need not be there.
+    /// Checks that a command may be given the file or directory that a path leads to without asking; else the reason
+    /// why not. The path need not be there.
     fn readable(&self, path: &str) -> Result<(), String>;
-    /// Whether what a path leads to, if anything is there, is in the workspace; else that it isn't.
+    /// Checks that what a path leads to, if anything is there, is in the workspace.
     fn within(&self, path: &str) -> Result<(), String>;
-    /// Whether a command that shows no text may be given what a path leads to, if anything is there; else why not.
+    /// Checks that a command that shows no text may be given what a path leads to, if anything is there; else the
+    /// reason why not.
     fn reachable(&self, path: &str) -> Result<(), String>;
-    /// Whether a file that was committed may be shown, by its name in the repository of a directory: it need not be
+    /// Checks that a file that was committed may be shown, by its name in the repository of a directory: it need not be
     /// there any more.
     fn recorded(&self, directory: &str, path: &str) -> Result<(), String>;
-    /// Whether anything is there, a link to nothing included.
+    /// Returns whether anything is there, a link to nothing included.
     fn is_there(&self, path: &str) -> bool;
-    /// Whether a path leads to a directory.
+    /// Returns whether a path leads to a directory.
     fn is_directory(&self, path: &str) -> bool;
     /// The names that the shell may put in place of a pattern whose first `literal` bytes are no pattern; perhaps
     /// more.
@@ -62,22 +64,22 @@ pub trait Place {
     /// # Errors
     /// Why they are not known.
     fn matching(&self, pattern: &str, literal: usize) -> Result<Vec<String>, String>;
-    /// What a program's name leads to: a bare name by the search path, one with a slash from the directory.
+    /// Finds the program that a name leads to: a bare name by the search path, one with a slash from the directory.
     fn program(&self, name: &str) -> Program;
     /// The file of the workspace that a path leads to, relative to its root, where there is one.
     fn script(&self, path: &str) -> Option<String>;
 }
 
-/// What lies below a directory.
+/// Entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its path from there.
     pub path: String,
-    /// Whether it is a directory, and no link to one.
+    /// True if it is a directory, and no link to one.
     pub is_directory: bool,
 }
 
-/// What a program's name leads to.
+/// Programs that a name can lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A file outside of the workspace.
@@ -137,8 +139,8 @@ impl Directory {
     }
 }
 
-/// Whether a path goes through what is another place for every process, such as `/proc/self/cwd`: the server can't
-/// tell where it leads a command.
+/// Returns whether a path goes through what is another place for every process, such as `/proc/self/cwd`: the server
+/// can't tell where it leads a command.
 pub(in crate::policy) fn meets_processes(path: &Path) -> bool {
     let mut links = 0;
     let mut at = PathBuf::from("/");
@@ -335,7 +337,7 @@ impl Place for Directory {
     }
 }
 
-/// Whether a name may be one that a shell's pattern stands for. From a bracket on anything may.
+/// Returns whether a name may be one that a shell's pattern stands for. From a bracket on anything may.
 fn fits(name: &str, pattern: &str, literal: usize) -> bool {
     let Some((exact, pattern)) = pattern.split_at_checked(literal) else { return true };
     if name.starts_with('.') && !exact.starts_with('.') {
@@ -344,7 +346,7 @@ fn fits(name: &str, pattern: &str, literal: usize) -> bool {
     name.strip_prefix(exact).is_some_and(|name| may_match(name, pattern))
 }
 
-/// Whether a pattern of `*`, `?` and brackets may match a text. From a bracket on it always may.
+/// Returns whether a pattern of `*`, `?` and brackets may match a text. From a bracket on it always may.
 pub(super) fn may_match(name: &str, pattern: &str) -> bool {
     let (pattern, is_open) = match pattern.split_once('[') {
         Some((before, _)) => (before, true),

@@ -52,9 +52,9 @@ struct Targets {
 /// A named set of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What settings call it.
+    /// Name in the settings.
     pub name: &'static str,
-    /// What it allows, to follow "Always allow".
+    /// Description of what it allows, to follow "Always allow".
     pub about: &'static str,
     /// Names of files at the top of a project that has a use for it; `*.x` for an ending.
     files: &'static [String],
@@ -72,7 +72,7 @@ impl Preset {
         &self.rules
     }
 
-    /// Whether a project has a use for it, by the names of the files at its top.
+    /// Returns whether a project has a use for it, by the names of the files at its top.
     fn fits(&self, names: &[String]) -> bool {
         self.files.iter().any(|pattern| {
             names.iter().any(|name| match pattern.strip_prefix('*') {
@@ -166,7 +166,7 @@ pub(super) fn example(program: &str) -> Option<String> {
     Some(format!("[{}]", rule.words.join(", ")))
 }
 
-/// Whether a rule names more than a program and its options.
+/// Returns whether a rule names more than a program and its options.
 fn names_command(rule: &Rule) -> bool {
     rule.words.iter().skip(1).any(|word| !word.starts_with('-'))
 }

@@ -1,5 +1,4 @@
-//! What is known of programs: which run other programs, and which options turn a harmless one into a
-//! writer or a launcher.
+//! Knowledge of programs: which run other programs, and which options turn a harmless one into a writer or a launcher.
 //!
 //! The rules are the user's, so an unknown program is taken at the rule's word. Options count in any
 //! position, also after `--`.
@@ -25,43 +24,44 @@ fn comes_by_version(name: &str) -> bool {
     known.runners.has(name) || known.escaping.has(name) || is_risky()
 }
 
-/// Whether a program runs what its arguments say, by the name that it really has: none of them comes in versions.
+/// Returns whether a program runs what its arguments say, by the name that it really has: none of them comes in
+/// versions.
 pub(super) fn launches(program: &str) -> bool {
     let file = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
     is_launcher(file.strip_suffix(".exe").unwrap_or(&file))
 }
 
-/// Whether a program runs what its arguments say.
+/// Returns whether a program runs what its arguments say.
 pub(super) fn is_launcher(name: &str) -> bool {
     knowledge().launchers.has(name)
 }
 
-/// Whether a program takes a command line as an argument.
+/// Returns whether a program takes a command line as an argument.
 pub(super) fn evaluates(name: &str) -> bool {
     knowledge().evaluating.has(name)
 }
 
-/// Whether a launcher's command comes behind an operand of its own.
+/// Returns whether a launcher's command comes behind an operand of its own.
 pub(super) fn has_operand(name: &str) -> bool {
     knowledge().with_operand.has(name)
 }
 
-/// Whether a program writes its arguments out.
+/// Returns whether a program writes its arguments out.
 pub(super) fn prints(name: &str) -> bool {
     knowledge().printers.has(name)
 }
 
-/// Whether a program is a part of the shell, by its exact name.
+/// Returns whether a program is a part of the shell, by its exact name.
 pub(super) fn is_builtin(program: &str) -> bool {
     knowledge().builtins.has(program)
 }
 
-/// Whether a program does no more with files than to read them.
+/// Returns whether a program does no more with files than to read them.
 pub(super) fn only_reads(name: &str) -> bool {
     knowledge().readers.has(name)
 }
 
-/// Whether a program runs a file that an argument names.
+/// Returns whether a program runs a file that an argument names.
 pub(super) fn runs_files(name: &str) -> bool {
     knowledge().file_runners.has(name)
 }
@@ -71,7 +71,7 @@ pub(super) fn build_files(name: &str) -> impl Iterator<Item = &'static str> {
     options(name).into_iter().flat_map(|known| known.build_files.iter().map(String::as_str))
 }
 
-/// Whether a program shows the text of the files that its arguments name.
+/// Returns whether a program shows the text of the files that its arguments name.
 pub(super) fn shows(name: &str) -> bool {
     knowledge().showing.has(name)
 }
@@ -91,23 +91,23 @@ pub(super) fn unread(name: &str, words: &[String]) -> Option<usize> {
     first(from).filter(|_| !is_given)
 }
 
-/// Whether a word may be the value of an option that brings a script.
+/// Returns whether a word may be the value of an option that brings a script.
 pub(super) fn may_be_script(name: &str, words: &[String], index: usize) -> bool {
     options(name).is_some_and(|known| known.script_options.is_some()) && words[index - 1].starts_with('-')
 }
 
-/// Whether a program tells no more of files than whether they are there.
+/// Returns whether a program tells no more of files than whether they are there.
 pub(super) fn only_names(name: &str) -> bool {
     knowledge().naming.has(name)
 }
 
-/// Whether a program tells no more of files than their names and sizes.
+/// Returns whether a program tells no more of files than their names and sizes.
 pub(super) fn only_lists(name: &str) -> bool {
     knowledge().listing.has(name)
 }
 
-/// What of a word may be a path by itself: the value behind an option's letters, in an assignment, or behind a
-/// revision.
+/// Returns the parts of a word that may be paths by themselves: the value behind an option's letters, in an assignment,
+/// or behind a revision.
 pub(super) fn parts(word: &str) -> impl Iterator<Item = &str> {
     let letters = if word.starts_with('-') && !word.starts_with("--") { word } else { "" };
     let attached = letters.char_indices().skip(2).take(LETTERS).map(|(at, _)| &letters[at..]);
@@ -115,7 +115,7 @@ pub(super) fn parts(word: &str) -> impl Iterator<Item = &str> {
     attached.chain(marked).filter(|part| !part.is_empty())
 }
 
-/// What may be the command line that is written together with its option, as in `-S'ls a'`.
+/// Returns the texts that may be a command line written together with its option, as in `-S'ls a'`.
 pub(super) fn attached(word: &str) -> impl Iterator<Item = &str> {
     let long = word.strip_prefix("--");
     let value = long.and_then(|word| word.split_once('=')).map(|(_, value)| value);
@@ -124,17 +124,17 @@ pub(super) fn attached(word: &str) -> impl Iterator<Item = &str> {
     value.into_iter().chain(cluster)
 }
 
-/// Whether a word may stand before a command.
+/// Returns whether a word may stand before a command.
 pub(super) fn is_keyword(word: &str) -> bool {
     knowledge().keywords.has(word)
 }
 
-/// Whether a program takes commands behind options.
+/// Returns whether a program takes commands behind options.
 pub(super) fn is_finder(name: &str) -> bool {
     knowledge().finders.has(name)
 }
 
-/// Whether the word after this option of `find` or `fd` begins a command.
+/// Returns whether the word after this option of `find` or `fd` begins a command.
 pub(super) fn begins_command(name: &str, option: &str) -> bool {
     match name {
         "find" | "gfind" => matches!(option, "-exec" | "-execdir" | "-ok" | "-okdir"),
@@ -143,7 +143,8 @@ pub(super) fn begins_command(name: &str, option: &str) -> bool {
     }
 }
 
-/// Why a command of one of these programs is not allowed. The rule names the first so many of its words.
+/// Returns the reason why a command of one of these programs is not allowed. The rule names the first so many of its
+/// words.
 pub(super) fn special(name: &str, rule: &[String], words: &[String], named: usize) -> Option<String> {
     let further = words.get(named..)?;
     let is_operand = |word: &&String| !word.starts_with('-');
@@ -179,14 +180,14 @@ pub(super) fn special(name: &str, rule: &[String], words: &[String], named: usiz
     }
 }
 
-/// Whether a word sets a variable of `make` that only says how much is printed.
+/// Returns whether a word sets a variable of `make` that only says how much is printed.
 pub(super) fn is_verbosity(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, value)| {
         matches!(name, "V" | "VERBOSE" | "Q") && value.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 
-/// Whether a word sets more than a switch of the project, or makes `cmake` something else than a build tool.
+/// Returns whether a word sets more than a switch of the project, or makes `cmake` something else than a build tool.
 fn is_risky_for_cmake(word: &str) -> bool {
     let switches = [
         "ON",
@@ -230,8 +231,8 @@ fn is_risky_for_cmake(word: &str) -> bool {
         || word.starts_with("-T")
 }
 
-/// Whether a word of `[` or `test` can only be compared, whatever it is: a test of several parts reads some words as
-/// operators.
+/// Returns whether a word of `[` or `test` can only be compared, whatever it is: a test of several parts reads some
+/// words as operators.
 pub(super) fn is_plain_test(words: &[&str], index: usize) -> bool {
     let words = match words {
         ["[", inner @ .., "]"] | ["test", inner @ ..] => inner,
@@ -256,13 +257,13 @@ pub(super) fn script_of_sed(name: &str, words: &[String], named: usize) -> Optio
     (named..words.len()).find(|index| is_judged && !words[*index].starts_with('-'))
 }
 
-/// Whether a command of `sed` only reads, by a script that is judged.
+/// Returns whether a command of `sed` only reads, by a script that is judged.
 pub(super) fn is_reading_sed(name: &str, words: &[String], named: usize) -> bool {
     let is_reading = |word: &String| matches!(word.as_str(), "-n" | "-E" | "-r");
     script_of_sed(name, words, named).is_some() && words[1..named].iter().all(is_reading)
 }
 
-/// Whether a word is one of the options, with a value, in a cluster of letters or abbreviated.
+/// Returns whether a word is one of the options, with a value, in a cluster of letters or abbreviated.
 pub(super) fn is_one_of<'a>(word: &str, mut options: impl Iterator<Item = &'a str>) -> bool {
     options.any(|option| {
         if let Some(long) = option.strip_prefix("--") {
@@ -279,14 +280,14 @@ pub(super) fn is_one_of<'a>(word: &str, mut options: impl Iterator<Item = &'a st
     })
 }
 
-/// Whether a word names what is protected, also as the value of an option.
+/// Returns whether a word names what is protected, also as the value of an option.
 pub(super) fn names_protected(word: &str) -> bool {
     word.split(['=', ':', ',', '@'])
         .any(|value| matches!(protection(value, None), Protection::Tier1 { .. } | Protection::Denied))
 }
 
-/// Whether the letters of a short option may be followed by a path that leads elsewhere: which of them are options, and
-/// where a value begins, isn't known.
+/// Returns whether the letters of a short option may be followed by a path that leads elsewhere: which of them are
+/// options, and where a value begins, isn't known.
 pub(super) fn leads_outside_in_cluster(word: &str) -> bool {
     let cluster = word.strip_prefix('-').unwrap_or("");
     cluster
@@ -340,7 +341,7 @@ fn sed(rule: &[String], further: &[String]) -> Option<String> {
     (!harmless).then(|| format!("`{script}` is a script that can make `sed` run a program or write a file"))
 }
 
-/// Whether a command of `sed` only prints, deletes, ends, or replaces plain text in what is printed.
+/// Returns whether a command of `sed` only prints, deletes, ends, or replaces plain text in what is printed.
 fn is_harmless_in_sed(command: &str) -> bool {
     if command.contains(['\n', '[']) {
         return false;
@@ -369,7 +370,7 @@ fn is_harmless_in_sed(command: &str) -> bool {
     }
 }
 
-/// What follows an address of a line, if there is one: a number, `$`, or an expression.
+/// Returns what follows an address of a line, if there is one: a number, `$`, or an expression.
 fn behind_address(text: &str) -> Option<&str> {
     if let Some(expression) = text.strip_prefix('/') {
         let (inside, behind) = expression.split_once('/')?;

@@ -1,4 +1,5 @@
-//! What a git repository's own configuration would run, read by git itself and from nowhere but the repository.
+//! Programs that a git repository's own configuration would run, read by git itself and from nowhere but the
+//! repository.
 //!
 //! The user's own configuration is not looked at: what it names, the user has chosen. Which settings name no program is
 //! said in `programs.toml`; any other counts as if it did.
@@ -48,7 +49,7 @@ const ELSEWHERE: &[&str] = &[
     "url.",
 ];
 
-/// What a repository would run of its own choosing.
+/// Programs that a repository would run of its own choosing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repository {
     /// A setting that names a program, or why it isn't known whether one does.
@@ -84,12 +85,12 @@ impl Repository {
 /// Reads repositories, and remembers what their configurations say by their bytes.
 #[derive(Debug, Default)]
 pub struct Repositories {
-    known: Mutex<HashMap<Digest, Arc<Vec<Setting>>>>,
+    known: Mutex<HashMap<Digest, Arc<Vec<GitSetting>>>>,
 }
 
 /// A setting as git reads it: its name in lower case but for the part between the first and the last dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Setting {
+struct GitSetting {
     name: String,
     value: String,
 }
@@ -151,7 +152,7 @@ impl Repositories {
     }
 
     /// The settings of one file; none where it isn't there.
-    fn configuration(&self, file: &Path, git: &Path) -> Result<Vec<Setting>, String> {
+    fn configuration(&self, file: &Path, git: &Path) -> Result<Vec<GitSetting>, String> {
         let text = match read_regular(file, CONFIGURATION) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
@@ -173,8 +174,8 @@ impl Repositories {
     }
 }
 
-impl Setting {
-    /// What it would run in a repository whose work tree and metadata lie here.
+impl GitSetting {
+    /// Returns the programs that it would run in a repository whose work tree and metadata lie here.
     fn judge(&self, top: &Path, own: &Path) -> Repository {
         let Self { name, value } = self;
         let known = &knowledge().git;
@@ -209,7 +210,7 @@ impl Setting {
     }
 }
 
-/// Whether a setting of the command line names no program. Its name may be in any case.
+/// Returns whether a setting of the command line names no program. Its name may be in any case.
 pub(super) fn is_harmless_setting(name: &str, value: &str) -> bool {
     let Some((section, rest)) = name.split_once('.') else { return false };
     let name = match rest.rsplit_once('.') {
@@ -218,7 +219,7 @@ pub(super) fn is_harmless_setting(name: &str, value: &str) -> bool {
         }
         None => name.to_ascii_lowercase(),
     };
-    let setting = Setting { name, value: value.to_owned() };
+    let setting = GitSetting { name, value: value.to_owned() };
     let nowhere = Path::new("");
     !setting.name.starts_with("alias.")
         && setting.name != "core.worktree"
@@ -247,7 +248,7 @@ fn metadata(directory: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// The settings of a text, as git understands it; nothing else is read.
-fn parse(text: &str, git: &Path) -> io::Result<Vec<Setting>> {
+fn parse(text: &str, git: &Path) -> io::Result<Vec<GitSetting>> {
     let mut child = Command::new(git)
         .args(["config", "--file", "-", "--no-includes", "--null", "--list"])
         .current_dir("/")
@@ -270,12 +271,12 @@ fn parse(text: &str, git: &Path) -> io::Result<Vec<Setting>> {
     // Without a `=` it counts as true.
     let setting = |entry: &str| {
         let (name, value) = entry.split_once('\n').unwrap_or((entry, "true"));
-        Setting { name: name.to_owned(), value: value.to_owned() }
+        GitSetting { name: name.to_owned(), value: value.to_owned() }
     };
     Ok(text.split_terminator('\0').map(setting).collect())
 }
 
-/// Whether an address is reached by what git brings along.
+/// Returns whether an address is reached by what git brings along.
 fn is_plain_address(address: &str) -> bool {
     match address.split_once("://") {
         Some((scheme, _)) => matches!(scheme, "file" | "git" | "http" | "https" | "ssh"),
@@ -289,7 +290,7 @@ fn hook_in(directory: &Path) -> Option<String> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        Err(error) => return Some(format!("hooks that can't be looked at ({error})")),
+        Err(error) => return Some(format!("hooks that can't be read ({error})")),
     };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| !name.ends_with(".sample")).min().map(|name| format!("the hook `{name}`"))
@@ -305,7 +306,7 @@ fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-fn uses_sha256(settings: &[Setting]) -> bool {
+fn uses_sha256(settings: &[GitSetting]) -> bool {
     settings.iter().any(|setting| setting.name == "extensions.objectformat" && setting.value == "sha256")
 }
 

@@ -1,11 +1,11 @@
-//! What a command line does, for whoever is asked about it: nothing left out, nothing that hides.
+//! Summary of a command line for whoever is asked about it: nothing left out, nothing that hides.
 
 use super::place::{Place, Program};
 use super::programs;
 use roo_shell::{Command, Script};
 use roo_text::render;
 
-/// How many changes of directory are followed.
+/// Number of changes of directory that are followed.
 const DIRECTORIES: usize = 8;
 
 /// A command line taken apart, in its order and in full. All texts are safe to show on one line.
@@ -13,7 +13,7 @@ const DIRECTORIES: usize = 8;
 pub struct Summary {
     /// Its simple commands.
     pub steps: Vec<Step>,
-    /// What is to be said of the line as a whole.
+    /// Notes on the line as a whole.
     pub notes: Vec<String>,
     /// The characters in it that hide or reorder text, each once. A line with any is never approved unasked.
     pub needs_attention: Vec<char>,
@@ -30,7 +30,7 @@ pub struct Step {
     pub program: Option<String>,
     /// Its redirections, each with operator and target.
     pub redirects: Vec<String>,
-    /// How it is reached, and what can't be known of it.
+    /// Notes on how it is reached, and what can't be known of it.
     pub notes: Vec<String>,
 }
 

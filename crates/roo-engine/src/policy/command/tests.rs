@@ -141,7 +141,7 @@ fn check(allow: &[&str], deny: &[&str], expected: &str, lines: &[&str]) {
 struct Case {
     id: String,
     cmd: String,
-    /// What comes of it under the rules below.
+    /// Expected decision under the rules below.
     expect: String,
     #[serde(default)]
     control: bool,

@@ -1,4 +1,4 @@
-//! What words of a line stand for when they reach a program, as far as that is known without running anything.
+//! Values of a line's words when they reach a program, as far as that is known without running anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) enum Text {
     Unknown,
 }
 
-/// How much is known of an argument.
+/// Degrees to which an argument is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It is this text.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 /// A word as a program gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Argument {
-    /// What is known of its text.
+    /// Known part of its text.
     pub(super) text: String,
     pub(super) kind: Kind,
 }
@@ -59,10 +59,10 @@ impl Argument {
     }
 }
 
-/// What a command finds when it starts.
+/// State that a command finds when it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// Where it may run, from the place of the line: one of these.
+    /// Directories in one of which it runs, from the place of the line.
     pub(super) directories: BTreeSet<String>,
     /// The variables that the line has set and whose values are known.
     pub(super) variables: BTreeMap<String, Text>,
@@ -88,7 +88,7 @@ impl State {
     }
 }
 
-/// Whether a text is one word wherever the shell splits it, and no pattern.
+/// Returns whether a text is one word wherever the shell splits it, and no pattern.
 pub(super) fn is_one_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_./@%+=:,-^~#{}".contains(c))
 }

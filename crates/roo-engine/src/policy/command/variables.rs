@@ -18,7 +18,7 @@ const CODE_GENERATION: &[&str] = &[
     "target-cpu",
 ];
 
-/// Whether a variable may have a value for any command.
+/// Returns whether a variable may have a value for any command.
 pub(super) fn is_harmless(name: &str, value: &str) -> bool {
     let known = &knowledge().variables;
     if value.len() > LONGEST {
@@ -32,7 +32,8 @@ pub(super) fn is_harmless(name: &str, value: &str) -> bool {
         || (known.rust_flags.has(name) && are_harmless_rust_flags(value))
 }
 
-/// Whether a variable is the line's own: no program finds it in its environment, and none means anything to the shell.
+/// Returns whether a variable is the line's own: no program finds it in its environment, and none means anything to the
+/// shell.
 pub(super) fn is_own(name: &str) -> bool {
     name.len() <= 32
         && name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -46,7 +47,7 @@ fn is_upper(name: &str) -> bool {
         && !is_of_interpreter.iter().any(|begin| name.starts_with(begin))
 }
 
-/// Whether flags of rustc choose lints and code generation alone. Others name linkers and files.
+/// Returns whether flags of rustc choose lints and code generation alone. Others name linkers and files.
 fn are_harmless_rust_flags(flags: &str) -> bool {
     let is_name = |text: &str| {
         !text.is_empty()

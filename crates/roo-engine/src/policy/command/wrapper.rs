@@ -4,7 +4,7 @@
 
 use super::value::Argument;
 
-/// How many of them may stand before a command.
+/// Number of wrappers that may stand before a command.
 pub(super) const MOST: usize = 4;
 
 /// A command behind a wrapper.
@@ -14,11 +14,11 @@ pub(super) struct Wrapped {
     pub(super) at: usize,
     /// The variables that are set for it.
     pub(super) variables: Vec<(String, String)>,
-    /// Whether the shell starts it, and not the wrapper, so that its own commands count.
+    /// True if the shell starts it, and not the wrapper, so that its own commands count.
     pub(super) by_shell: bool,
 }
 
-/// What a wrapper starts.
+/// Returns the command that a wrapper starts.
 ///
 /// # Errors
 /// Why that isn't known.
@@ -65,18 +65,18 @@ pub(super) fn unwrap(name: &str, arguments: &[Argument]) -> Result<Wrapped, Stri
     }
 }
 
-/// What `xargs` starts.
+/// Command that `xargs` starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fed {
     /// The index of its program.
     pub(super) at: usize,
-    /// Whether what it reads is separated by NUL, so that no name falls apart.
+    /// True if what it reads is separated by NUL, so that no name falls apart.
     pub(super) by_nul: bool,
-    /// What stands for a name in the arguments; none where names stand behind them.
+    /// Placeholder for a name in the arguments; none where names stand behind them.
     pub(super) placeholder: Option<String>,
 }
 
-/// What `xargs` starts.
+/// Returns the command that `xargs` starts.
 ///
 /// # Errors
 /// Why that isn't known.
@@ -126,7 +126,7 @@ fn is_signal(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
 }
 
-/// Whether an option of `stdbuf` says how one stream is kept.
+/// Returns whether an option of `stdbuf` says how one stream is kept.
 fn is_buffering(word: &str) -> bool {
     ["-i", "-o", "-e"]
         .iter()

@@ -1,4 +1,4 @@
-//! What the gate says, and in which order it asks.
+//! Decisions of the gate, and the order in which it asks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::customization::Setup as CustomizationSetup;
-use crate::hooks::{HookContext as UserScene, HookSandbox, PermissionMode, UserHooks};
+use crate::hooks::{HookContext, HookSandbox, PermissionMode, UserHooks};
 use crate::policy::Native;
 use crate::server_tools::NoServerTools;
 use crate::tools::skill::Load;
@@ -88,7 +88,7 @@ impl Fixture {
                     place("state"),
                     None,
                     Arc::clone(&orchestration),
-                    Reserve::of(&place("state")),
+                    Reserve::new(&place("state")),
                 )),
                 orchestration,
                 bounds: Arc::new(Bounds::new(Helper::own(), directories.clone(), place("state"))),
@@ -138,9 +138,9 @@ impl Fixture {
         let modes = Modes::built_in();
         let mode = modes.find(self.mode).unwrap();
         let cancel = CancellationToken::new();
-        let here = UserHooksHere {
+        let here = UserHookContext {
             hooks: &self.hooks,
-            scene: UserScene {
+            hook_context: HookContext {
                 session: "r1",
                 agent: None,
                 transcript: None,
@@ -152,7 +152,7 @@ impl Fixture {
             ends: name == "attempt_completion",
             continuations: self.continuations,
         };
-        let subject = ToolCallContext {
+        let call_context = ToolCallContext {
             mode,
             modes: &modes,
             profile: self.profile,
@@ -167,7 +167,7 @@ impl Fixture {
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),
             offers: Offers::default(),
         };
-        self.gate.judge(&call, subject).await
+        self.gate.judge(&call, call_context).await
     }
 
     /// The verdict and its rule, and why.

@@ -117,7 +117,7 @@ fn split(key: &str) -> (&str, Option<&str>, &str) {
     }
 }
 
-/// Whether an address names a transport of git's own, and not a program.
+/// Returns whether an address names a transport of git's own, and not a program.
 fn is_plain_url(url: &str) -> bool {
     if url.starts_with('-') || url.contains("::") || url.chars().any(char::is_control) {
         return false;

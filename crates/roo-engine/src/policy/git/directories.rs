@@ -15,7 +15,7 @@ const LARGEST: u64 = 64 << 10;
 /// The most submodules or linked work trees of a repository that are looked at.
 const MOST: usize = 500;
 
-/// What of a git directory makes git run programs, or take contents and settings from elsewhere, but for its
+/// Entries of a git directory that make git run programs, or take contents and settings from elsewhere, but for its
 /// configuration. Those that end with a slash are directories.
 const GUARDED: &[&str] = &[
     "hooks/",
@@ -30,9 +30,9 @@ const GUARDED: &[&str] = &[
 /// A git directory that commands write to. Paths are real.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct GitDirectory {
-    /// What belongs to one work tree.
+    /// Directory of one work tree.
     pub(in super::super) own: PathBuf,
-    /// What all its work trees share; for a plain checkout the same.
+    /// Directory that all its work trees share; for a plain checkout the same.
     pub(in super::super) common: PathBuf,
 }
 
@@ -46,7 +46,7 @@ impl GitDirectory {
     ) -> Vec<Self> {
         let around = roots.into_iter().filter_map(|root| Self::around(root, home));
         let mut directories: Vec<Self> = Vec::new();
-        for directory in found.into_iter().filter_map(Self::of).chain(around) {
+        for directory in found.into_iter().filter_map(Self::from_dot_git).chain(around) {
             if !directories.contains(&directory) {
                 directories.push(directory);
             }
@@ -63,14 +63,15 @@ impl GitDirectory {
             }
             let git = directory.join(".git");
             if git.symlink_metadata().is_ok() {
-                return Self::of(&git);
+                return Self::from_dot_git(&git);
             }
         }
         None
     }
 
-    /// What a `.git` names, where that is its own: a directory is, and what a file names if it names the file in turn.
-    fn of(git: &Path) -> Option<Self> {
+    /// Returns the directories that a `.git` names, where that is its own: a directory is, and what a file names if it
+    /// names the file in turn.
+    fn from_dot_git(git: &Path) -> Option<Self> {
         let kind = git.symlink_metadata().ok()?;
         if kind.is_dir() {
             let own = git.canonicalize().ok()?;
@@ -95,13 +96,13 @@ impl GitDirectory {
         points_back.then(|| Self { common: own.clone(), own })
     }
 
-    /// What commands may write of it.
+    /// Returns the paths in it that commands may write.
     pub(in super::super) fn writable(&self) -> impl Iterator<Item = &Path> {
         let own = (self.own != self.common).then_some(self.own.as_path());
         own.into_iter().chain([self.common.as_path()])
     }
 
-    /// What holds its history and can't be made again.
+    /// Returns the paths that hold its history and can't be made again.
     pub(in super::super) fn history(&self) -> impl Iterator<Item = PathBuf> {
         let kept = |directory: &Path| {
             ["HEAD", "logs", "refs", "packed-refs", "objects"].map(|name| directory.join(name))
@@ -114,7 +115,7 @@ impl GitDirectory {
         self.common.join("config")
     }
 
-    /// What must stay as it is, there or not, but for the configuration.
+    /// Returns the paths that must stay as they are, there or not, but for the configuration.
     pub(super) fn guarded(&self) -> Vec<PathBuf> {
         let mut guarded = Vec::new();
         for directory in self.writable() {
@@ -131,7 +132,8 @@ impl GitDirectory {
         }
     }
 
-    /// What is there and commands may not write: what is guarded, other work trees, and submodules but for `granted`.
+    /// Returns the paths that exist and that commands may not write: what is guarded, other work trees, and submodules
+    /// but for `granted`.
     pub(in super::super) fn read_only(&self, granted: &[Self]) -> Vec<PathBuf> {
         let is_granted = |path: &PathBuf| granted.iter().any(|other| other.own == *path);
         let mut closed: Vec<PathBuf> =
@@ -266,7 +268,7 @@ mod tests {
         fs::write(fixture.at("home/fake/.git"), claim).unwrap();
         assert_eq!(fixture.find("home/fake", &["home/fake/.git"]), []);
         std::os::unix::fs::symlink("../theirs/.git", fixture.at("home/main/link")).unwrap();
-        assert_eq!(GitDirectory::of(&fixture.at("home/main/link")), None);
+        assert_eq!(GitDirectory::from_dot_git(&fixture.at("home/main/link")), None);
         fs::write(fixture.at("home/theirs/.git/commondir"), "../../main/.git").unwrap();
         assert_eq!(fixture.find("home/theirs", &["home/theirs/.git"]), []);
         fs::create_dir(fixture.at("home/plain")).unwrap();

@@ -1,5 +1,5 @@
-//! What git's configuration says for a directory, with all its files and what they include: what is signed and how, and
-//! where hooks are.
+//! Git's configuration for a directory, with all its files and what they include: what is signed and how, and where
+//! hooks are.
 //!
 //! Which changes of a configuration may stay is in [`super::config`].
 
@@ -19,24 +19,24 @@ pub(in super::super) struct EffectiveConfiguration {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    /// Whether it comes from the user's or the machine's files, and not from the repository's.
+    /// True if it comes from the user's or the machine's files, and not from the repository's.
     is_users: bool,
     key: String,
     value: String,
 }
 
-/// What git signs by its configuration.
+/// Objects that git signs by its configuration, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signing {
-    /// Whether every commit is signed.
+    /// True if every commit is signed.
     pub commits: bool,
-    /// Whether every tag is signed.
+    /// True if every tag is signed.
     pub tags: bool,
-    /// How.
+    /// Method.
     pub method: SigningMethod,
 }
 
-/// How git signs.
+/// Methods of signing of git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SigningMethod {
     /// With an SSH key.
@@ -93,7 +93,7 @@ impl EffectiveConfiguration {
             || value.parse::<i64>().is_ok_and(|number| number != 0)
     }
 
-    /// What is signed, and how: by no program of the workspace folders.
+    /// Returns what is signed, and how: by no program of the workspace folders.
     pub(in super::super) fn signing(&self, roots: &[PathBuf]) -> Signing {
         let method = match self.get("gpg.format") {
             Some("ssh") => self.ssh_key(roots).map_or(SigningMethod::UnknownSshKey, SigningMethod::Ssh),
@@ -204,6 +204,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
     fn the_key_and_what_it_signs_are_as_git_takes_them() {
         let found = configuration(&[
             ("global", "gpg.format\nssh"),

@@ -15,7 +15,7 @@ use roo_durable::read_regular;
 
 /// The largest exclude file that is added to, in bytes.
 const LARGEST: u64 = 1 << 20;
-/// What is listed, relative to the workspace folder, each with a path that it covers.
+/// Listed patterns, relative to the workspace folder, each with a path that it covers.
 const PRIVATE: &[(&str, &str)] = &[
     (".roo/tasks/", ".roo/tasks/x"),
     (".orchestration/agent_trace*.jsonl", ".orchestration/agent_trace.jsonl"),
@@ -110,7 +110,7 @@ mod tests {
             String::from_utf8(done.stdout).unwrap()
         }
 
-        /// What the server makes in a folder, and what git has to say of that.
+        /// Returns git's status of what the server makes in a folder.
         fn status(&self, folder: &str) -> String {
             for (name, text) in [
                 (".roo/tasks/1/x", ""),

@@ -1,4 +1,4 @@
-//! What of the git directories must be after a command as it was before, and what a command may change of a
+//! Guard of git directories: what must be after a command as it was before, and what a command may change of a
 //! configuration.
 //!
 //! Where the sandbox can show a private copy in place of a file, a command writes its own copy of each configuration,
@@ -29,7 +29,7 @@ const LOG: u64 = 1 << 20;
 /// Commands of git that make commits, as logs of references name them.
 const MAKING_COMMITS: &[&str] = &["am", "cherry-pick", "commit", "merge", "pull", "rebase", "revert"];
 
-/// What is compared after a command.
+/// State that is compared after a command.
 #[derive(Debug, Default)]
 pub struct GitGuard {
     configurations: Vec<Configuration>,
@@ -49,11 +49,11 @@ struct Configuration {
     file: PathBuf,
     text: Vec<u8>,
     mode: u32,
-    /// What the command writes in its place; none where it writes the file itself.
+    /// File that the command writes in its place; none where it writes the file itself.
     copy: Option<PathBuf>,
 }
 
-/// How something guarded was.
+/// State of a guarded path before the command.
 #[derive(Debug)]
 enum Guarded {
     Missing,
@@ -69,24 +69,24 @@ enum Guarded {
 /// A change of a git directory that does not stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithheldGitChange {
-    /// What was changed.
+    /// Changed path.
     pub path: PathBuf,
     /// The keys of a configuration, or what else is wrong with it; to follow "because of".
     pub because: Vec<String>,
-    /// Where what the command wrote is now, if it was kept.
+    /// File that holds what the command wrote, if it was kept.
     pub kept: Option<PathBuf>,
 }
 
-/// What a command did to git directories.
+/// Changes of a command to git directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitOutcome {
-    /// What does not stay.
+    /// Changes that do not stay.
     pub withheld: Vec<WithheldGitChange>,
-    /// What could not be brought back, with the reason.
+    /// Paths that could not be restored, with the reason.
     pub failed: Vec<(PathBuf, String)>,
     /// The commits that came to be.
     pub commits: Vec<CommitMade>,
-    /// Whether a tag came to be.
+    /// True if a tag came to be.
     pub tagged: bool,
 }
 
@@ -107,7 +107,7 @@ impl GitGuard {
         for directory in directories {
             directory.make_guarded_directories();
             for path in directory.guarded().into_iter().filter(|path| seen.insert(path.clone())) {
-                let state = Guarded::of(&path, holds)?;
+                let state = Guarded::from_path(&path, holds)?;
                 guard.guarded.push((path, state));
             }
             let file = directory.configuration();
@@ -180,7 +180,7 @@ impl GitGuard {
         outcome
     }
 
-    /// Why a new `.git` of the workspace may not stay; nothing where it is one as git makes it.
+    /// Returns the reasons why a new `.git` of the workspace may not stay; nothing where it is one as git makes it.
     pub fn objections(&self, git: &Path) -> Vec<String> {
         match git.symlink_metadata() {
             Ok(found) if found.is_dir() => objections_to_directory(git, &self.directories, &self.roots),
@@ -195,7 +195,7 @@ impl GitGuard {
     }
 }
 
-/// Why a new git directory may not stay.
+/// Returns the reasons why a new git directory may not stay.
 fn objections_to_directory(git: &Path, known: &[GitDirectory], roots: &[PathBuf]) -> Vec<String> {
     let mut because = Vec::new();
     match config::read(&git.join("config"), roots) {
@@ -255,14 +255,14 @@ impl Configuration {
         }
     }
 
-    /// What it held before the command.
+    /// Returns its values before the command.
     fn values(&self, store: &Store, roots: &[PathBuf]) -> io::Result<config::Values> {
         config::read(store.private_file(&self.text)?.path(), roots)
     }
 }
 
 impl Guarded {
-    fn of(path: &Path, holds: bool) -> io::Result<Self> {
+    fn from_path(path: &Path, holds: bool) -> io::Result<Self> {
         let Ok(found) = path.symlink_metadata() else { return Ok(Self::Missing) };
         if holds {
             return Ok(Self::Held);
@@ -357,7 +357,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.symlink_metadata().and_then(|found| found.modified()).ok()
 }
 
-/// Whether something came into a directory since it was as it was: removals change it too.
+/// Returns whether something came into a directory since it was as it was: removals change it too.
 fn has_newer(directory: &Path, before: Option<SystemTime>) -> bool {
     let entries = || fs::read_dir(directory).into_iter().flatten().flatten();
     modified(directory) != before && entries().any(|entry| modified(&entry.path()) > before)

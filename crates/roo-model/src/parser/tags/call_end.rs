@@ -29,7 +29,7 @@ impl Quotes {
         let same = |head: &Head| {
             head.form == like.form && (like.form == CallSyntax::Invoke || head.tool == like.tool)
         };
-        self.head = Head::of(tag).filter(same);
+        self.head = Head::from_tag(tag).filter(same);
         opened
     }
 }

@@ -119,10 +119,10 @@ impl ResolvedFile {
     /// known as a part of it.
     pub(super) fn is_named_as_it_is(place: &Path) -> bool {
         let handle = openat(CWD, place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        handle.is_ok_and(|handle| Self::of(handle).is_ok_and(|found| found.path == place))
+        handle.is_ok_and(|handle| Self::from_handle(handle).is_ok_and(|found| found.path == place))
     }
 
-    fn of(handle: OwnedFd) -> Result<Self, Unresolved> {
+    fn from_handle(handle: OwnedFd) -> Result<Self, Unresolved> {
         let stat = fstat(&handle)?;
         if fstatfs(&handle).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC) {
             return Err(Unresolved::CallersOwn);
@@ -158,7 +158,7 @@ impl Caller {
     pub(super) fn find(self, named: &Named, follows: bool) -> Result<ResolvedFile, Unresolved> {
         let (base, rest) = self.base(named)?;
         let link = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
-        ResolvedFile::of(resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
+        ResolvedFile::from_handle(resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
     }
 
     /// Finds a name and the directory that holds it.
@@ -166,10 +166,10 @@ impl Caller {
         let (base, rest) = self.base(named)?;
         let (above, name) = split(&rest);
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let directory = ResolvedFile::of(resolve(base, above, flags, named.resolve)?)?;
+        let directory = ResolvedFile::from_handle(resolve(base, above, flags, named.resolve)?)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let there = match openat(&directory.handle, name, flags, Mode::empty()) {
-            Ok(handle) => Some(ResolvedFile::of(handle)?),
+            Ok(handle) => Some(ResolvedFile::from_handle(handle)?),
             Err(Errno::NOENT | Errno::NOTDIR) => None,
             Err(error) => return Err(error.into()),
         };
@@ -266,7 +266,7 @@ impl Caller {
 
     /// Returns the file that one of its file descriptors is open on.
     pub(super) fn descriptor(self, number: i32) -> Result<ResolvedFile, Unresolved> {
-        ResolvedFile::of(self.open_descriptor(number)?)
+        ResolvedFile::from_handle(self.open_descriptor(number)?)
     }
 
     /// Its working directory.

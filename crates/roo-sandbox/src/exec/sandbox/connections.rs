@@ -39,7 +39,7 @@ struct SocketIdentity([u64; 4]);
 const IDENTITY: usize = 32;
 
 impl SocketIdentity {
-    fn of(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Self, Errno> {
+    fn from_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Self, Errno> {
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
         let found = statx(directory, name, flags, wanted)?;
@@ -161,7 +161,7 @@ impl SocketPolicy {
         if self.services.iter().any(is_below) || self.granted.contains(&target.path) {
             return Ok(true);
         }
-        let identity = SocketIdentity::of(&target.handle, c"")?;
+        let identity = SocketIdentity::from_name(&target.handle, c"")?;
         if !self.bound.contains(&identity) {
             self.read_shared();
         }
@@ -209,7 +209,7 @@ impl SocketPolicy {
         let bound = bind(&binding.socket, &binding.address);
         let _ = chdir("/");
         bound?;
-        let identity = SocketIdentity::of(&entry.directory, entry.name.as_os_str())?;
+        let identity = SocketIdentity::from_name(&entry.directory, entry.name.as_os_str())?;
         self.bound.insert(identity);
         if let Some(shared) = &mut self.shared {
             // Then other commands don't reach it.

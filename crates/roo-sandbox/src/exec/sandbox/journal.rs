@@ -239,7 +239,7 @@ impl Journal {
 }
 
 impl BeforeImage {
-    pub(super) fn of(path: PathBuf, found: &rustix::fs::Stat) -> Self {
+    pub(super) fn from_stat(path: PathBuf, found: &rustix::fs::Stat) -> Self {
         // The fields have other types on other processors.
         #[allow(clippy::unnecessary_cast, reason = "not on all processors")]
         Self {
@@ -274,7 +274,7 @@ mod tests {
         let found = rustix::fs::stat(directory.path().join("a")).unwrap();
         let handle = rustix::fs::open(directory.path(), OFlags::RDONLY, Mode::empty()).unwrap();
         let mut writer = Writer::new(handle).unwrap();
-        let mut image = BeforeImage::of("/w/\u{e9}".into(), &found);
+        let mut image = BeforeImage::from_stat("/w/\u{e9}".into(), &found);
         for _ in 0..2 {
             let file = File::open(directory.path().join("a")).unwrap();
             image.content = Some(writer.copy(&file, 100).unwrap());

@@ -78,7 +78,7 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
     let of = |wanted: Access| order.places.iter().filter(move |(_, access)| *access == wanted);
     let mut trees = Vec::new();
     for (place, access) in of(Access::Write) {
-        if let Some(tree) = MountTree::of(&place.0).step(&named("the grant", &place.0))? {
+        if let Some(tree) = MountTree::from_path(&place.0).step(&named("the grant", &place.0))? {
             trees.push((place.0.clone(), *access, tree));
         }
     }
@@ -88,9 +88,9 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
         .map(|overlay| Ok((overlay.root.0.as_path(), stage(overlay)?)))
         .collect::<Result<_, SetupFailure>>()?;
     let captures = match &order.capture {
-        Some(capture) => {
-            MountTree::of(&capture.directory.0).step("the directory of captures")?.map(|tree| tree.tree)
-        }
+        Some(capture) => MountTree::from_path(&capture.directory.0)
+            .step("the directory of captures")?
+            .map(|tree| tree.tree),
         None => None,
     };
     let mut substitutes = Vec::new();
@@ -100,14 +100,14 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
     let mut temporary = Vec::new();
     for directory in TEMPORARY.iter().map(Path::new).filter(|directory| is_replaced(directory, order)) {
         let tree = match &order.temp {
-            Some(temp) => MountTree::of(&temp.0).step(&named("the temporary directory", &temp.0))?,
+            Some(temp) => MountTree::from_path(&temp.0).step(&named("the temporary directory", &temp.0))?,
             None => None,
         };
         temporary.push((directory, tree));
     }
     let mut devices = Vec::new();
     for name in DEVICES {
-        if let Some(tree) = MountTree::of(&Path::new("/dev").join(name)).step("the devices")? {
+        if let Some(tree) = MountTree::from_path(&Path::new("/dev").join(name)).step("the devices")? {
             devices.push((*name, tree));
         }
     }
@@ -125,13 +125,13 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
     }
     // Copies of what is read-only now are read-only with all that is mounted below.
     for (place, access) in of(Access::Read) {
-        if let Some(tree) = MountTree::of(&place.0).step(&named("the protected", &place.0))? {
+        if let Some(tree) = MountTree::from_path(&place.0).step(&named("the protected", &place.0))? {
             trees.push((place.0.clone(), *access, tree));
         }
     }
     for path in KEPT.iter().map(PathBuf::from).chain([order.directory.0.clone()]) {
         // Links among these lead to others of these.
-        if let Ok(Some(tree)) = MountTree::of(&path) {
+        if let Ok(Some(tree)) = MountTree::from_path(&path) {
             let is_covered = MEETING_PLACES.iter().chain(TEMPORARY).any(|covered| path.starts_with(covered));
             let is_granted = trees.iter().any(|(granted, _, _)| path.starts_with(granted))
                 || overlays.iter().any(|(root, _)| path.starts_with(root));
@@ -154,7 +154,7 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
         // What is within an overlay anyway needs no mount of its own, over which nothing can be moved.
         let is_root = overlays.iter().any(|(root, _)| *root == place.0);
         if (is_root || is_taken_back(&place.0))
-            && let Some(tree) = MountTree::of(&place.0).step(&named("the grant", &place.0))?
+            && let Some(tree) = MountTree::from_path(&place.0).step(&named("the grant", &place.0))?
         {
             trees.push((place.0.clone(), *access, tree));
         }
@@ -228,7 +228,7 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
 
 fn substitute_tree(substitute: &Substitute<JsonPath>) -> Result<Option<MountTree>, SetupFailure> {
     let source = &substitute.source.0;
-    MountTree::of(source).step(&named("the substitute", source))
+    MountTree::from_path(source).step(&named("the substitute", source))
 }
 
 fn named(what: &str, path: &Path) -> String {
@@ -306,7 +306,7 @@ struct MountTree {
 
 impl MountTree {
     /// None where there is nothing, or a link.
-    fn of(path: &Path) -> io::Result<Option<Self>> {
+    fn from_path(path: &Path) -> io::Result<Option<Self>> {
         let place = match open(path) {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             other => other?,

@@ -756,7 +756,7 @@ impl Supervisor {
 
     fn capture(&mut self, found: &ResolvedFile, original: PathBuf, with_content: bool) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let mut image = BeforeImage::of(original.clone(), &found.stat);
+        let mut image = BeforeImage::from_stat(original.clone(), &found.stat);
         let kind = found.kind();
         image.keeps_content = !with_content;
         match kind {

@@ -7,13 +7,13 @@ use std::process::Command;
 use super::*;
 
 /// A workspace on disk. Its neighbour is outside.
-struct House {
+struct RepositoryFixture {
     directory: tempfile::TempDir,
 }
 
-impl House {
+impl RepositoryFixture {
     fn new() -> Self {
-        let house = Self { directory: tempfile::tempdir().unwrap() };
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
         for (name, text) in [
             ("ws/src/a.rs", "a\n"),
             ("ws/src/b.rs", "b\n"),
@@ -22,15 +22,15 @@ impl House {
             ("ws/README.md", "x\n"),
             ("out/secret", "secret\n"),
         ] {
-            house.write(name, text);
+            fixture.write(name, text);
         }
-        std::os::unix::fs::symlink("../out", house.path("ws/lnk")).unwrap();
-        std::os::unix::fs::symlink("/proc/self/cwd", house.path("ws/here")).unwrap();
-        std::os::unix::fs::symlink("/proc/self/root", house.path("ws/top")).unwrap();
-        house.git(&["init", "-q"]);
-        house.git(&["add", "src"]);
-        house.git(&["commit", "-q", "-m", "a"]);
-        house
+        std::os::unix::fs::symlink("../out", fixture.path("ws/lnk")).unwrap();
+        std::os::unix::fs::symlink("/proc/self/cwd", fixture.path("ws/here")).unwrap();
+        std::os::unix::fs::symlink("/proc/self/root", fixture.path("ws/top")).unwrap();
+        fixture.git(&["init", "-q"]);
+        fixture.git(&["add", "src"]);
+        fixture.git(&["commit", "-q", "-m", "a"]);
+        fixture
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -95,8 +95,8 @@ impl House {
 
 #[test]
 fn paths_are_judged_by_where_they_lead() {
-    let house = House::new();
-    house.check(
+    let fixture = RepositoryFixture::new();
+    fixture.check(
         "allow",
         &[
             "cat src/../README.md",
@@ -112,7 +112,7 @@ fn paths_are_judged_by_where_they_lead() {
             "git -C web log",
         ],
     );
-    house.check(
+    fixture.check(
         "ask",
         &[
             "cat ../out/secret",
@@ -133,8 +133,8 @@ fn paths_are_judged_by_where_they_lead() {
 
 #[test]
 fn what_is_another_place_for_every_process_asks() {
-    let house = House::new();
-    house.check(
+    let fixture = RepositoryFixture::new();
+    fixture.check(
         "ask",
         &[
             "cat here/../out/secret",
@@ -160,8 +160,8 @@ fn what_is_another_place_for_every_process_asks() {
 
 #[test]
 fn names_that_are_found_are_judged_one_by_one() {
-    let house = House::new();
-    house.check(
+    let fixture = RepositoryFixture::new();
+    fixture.check(
         "allow",
         &[
             "for f in src/*.rs; do wc -l \"$f\"; done",
@@ -178,7 +178,7 @@ fn names_that_are_found_are_judged_one_by_one() {
             "find src -name '*.rs' | sort | grep -v b | xargs cat",
         ],
     );
-    house.check(
+    fixture.check(
         "ask",
         &[
             "find . -type f | xargs cat",
@@ -203,13 +203,13 @@ fn names_that_are_found_are_judged_one_by_one() {
             "cp README.md src/new; find src -type f | xargs cat",
         ],
     );
-    house.write("ws/src/-n", "");
-    house.check("ask", &["cd src && git ls-files -o | xargs cat", "cd src && ls *", "cd src && wc -l *"]);
-    house.check("allow", &["cd src && ls *.rs", "cd web && ls *"]);
-    house.check("allow", &["find src/ -name '-*' | xargs cat"]);
-    house.write("ws/web/a b.rs", "");
-    house.check("ask", &["find web | xargs cat", "for f in web/*.rs; do cat $f; done"]);
-    house.check(
+    fixture.write("ws/src/-n", "");
+    fixture.check("ask", &["cd src && git ls-files -o | xargs cat", "cd src && ls *", "cd src && wc -l *"]);
+    fixture.check("allow", &["cd src && ls *.rs", "cd web && ls *"]);
+    fixture.check("allow", &["find src/ -name '-*' | xargs cat"]);
+    fixture.write("ws/web/a b.rs", "");
+    fixture.check("ask", &["find web | xargs cat", "for f in web/*.rs; do cat $f; done"]);
+    fixture.check(
         "allow",
         &["find web -type f -print0 | xargs -0 cat", "for f in web/*.rs; do cat \"$f\"; done"],
     );
@@ -217,7 +217,7 @@ fn names_that_are_found_are_judged_one_by_one() {
 
 #[test]
 fn a_repository_that_runs_nothing_needs_no_options() {
-    let house = House::new();
+    let fixture = RepositoryFixture::new();
     let reading: &[&str] = &[
         "git diff",
         "git diff HEAD -- src",
@@ -236,9 +236,9 @@ fn a_repository_that_runs_nothing_needs_no_options() {
         "git fetch origin",
         "git push origin new",
     ];
-    house.check("allow", reading);
-    house.check("allow", writing);
-    house.check(
+    fixture.check("allow", reading);
+    fixture.check("allow", writing);
+    fixture.check(
         "ask",
         &[
             "git diff --no-index src web",
@@ -256,38 +256,38 @@ fn a_repository_that_runs_nothing_needs_no_options() {
         ],
     );
     // Hooks matter for what runs them.
-    house.write("ws/.git/hooks/pre-commit", "");
-    house.check("allow", reading);
-    house.check("ask", writing);
-    fs::remove_file(house.path("ws/.git/hooks/pre-commit")).unwrap();
-    house.git(&["config", "core.hooksPath", ".husky"]);
-    house.check("allow", reading);
-    house.check("ask", writing);
-    house.git(&["config", "--unset", "core.hooksPath"]);
+    fixture.write("ws/.git/hooks/pre-commit", "");
+    fixture.check("allow", reading);
+    fixture.check("ask", writing);
+    fs::remove_file(fixture.path("ws/.git/hooks/pre-commit")).unwrap();
+    fixture.git(&["config", "core.hooksPath", ".husky"]);
+    fixture.check("allow", reading);
+    fixture.check("ask", writing);
+    fixture.git(&["config", "--unset", "core.hooksPath"]);
     // A command of its own may be anything.
-    house.check("allow", &["git lg"]);
-    house.git(&["config", "alias.lg", "!ls"]);
-    house.check("ask", &["git lg"]);
-    house.check("allow", reading);
-    house.check("allow", writing);
+    fixture.check("allow", &["git lg"]);
+    fixture.git(&["config", "alias.lg", "!ls"]);
+    fixture.check("ask", &["git lg"]);
+    fixture.check("allow", reading);
+    fixture.check("allow", writing);
     // Drivers matter for what shows changes, filters for whatever compares files.
-    house.git(&["config", "diff.external", "./x"]);
-    house.check("ask", reading);
-    house.check("allow", &["git diff --no-ext-diff --no-textconv", "git diff --stat", "git status"]);
-    house.git(&["config", "--unset", "diff.external"]);
-    house.git(&["config", "filter.x.clean", "./x"]);
-    house.check(
+    fixture.git(&["config", "diff.external", "./x"]);
+    fixture.check("ask", reading);
+    fixture.check("allow", &["git diff --no-ext-diff --no-textconv", "git diff --stat", "git status"]);
+    fixture.git(&["config", "--unset", "diff.external"]);
+    fixture.git(&["config", "filter.x.clean", "./x"]);
+    fixture.check(
         "ask",
         &["git status", "git diff --stat", "git diff --no-ext-diff --no-textconv", "git add -A"],
     );
-    house.check("allow", &["git log --oneline", "git rev-parse HEAD", "git branch"]);
+    fixture.check("allow", &["git log --oneline", "git rev-parse HEAD", "git branch"]);
 }
 
 #[test]
 fn a_diff_without_a_repository_may_show_anything() {
-    let house = House::new();
-    fs::remove_dir_all(house.path("ws/.git")).unwrap();
+    let fixture = RepositoryFixture::new();
+    fs::remove_dir_all(fixture.path("ws/.git")).unwrap();
     let is_free = !Path::new("/tmp/.git").exists() && !Path::new("/.git").exists();
     assert!(is_free, "these tests need a directory that no repository holds");
-    house.check("ask", &["git diff src web"]);
+    fixture.check("ask", &["git diff src web"]);
 }

@@ -168,7 +168,7 @@ impl Lines {
 
     fn judge(&self, rules: &Execute, line: &str, is_concealed: bool) -> CommandVerdict {
         let modes = Modes::built_in();
-        let subject = ToolCallContext {
+        let call_context = ToolCallContext {
             mode: modes.find("code").unwrap(),
             modes: &modes,
             profile: None,
@@ -186,10 +186,15 @@ impl Lines {
         let policy_context = &self.fixture.gate.policy_context;
         let directory = policy_context.workspace.resolve(".", Purpose::Directory).unwrap();
         let search = OsString::from(&self.search);
-        let place =
-            CommandPlace::new(policy_context, subject, &directory, search, Arc::new(PlaceFinder::new(false)))
-                .concealed(is_concealed)
-                .with(Arc::clone(self.fixture.gate.repositories()));
+        let place = CommandPlace::new(
+            policy_context,
+            call_context,
+            &directory,
+            search,
+            Arc::new(PlaceFinder::new(false)),
+        )
+        .concealed(is_concealed)
+        .with(Arc::clone(self.fixture.gate.repositories()));
         command::judge(rules, line, &place)
     }
 
@@ -258,7 +263,7 @@ fn note(log: &Path) -> String {
     format!("printf '%s\\0' \"$PWD\" \"${{0##*/}}\" \"$@\" > '{}'/$$\n", log.display())
 }
 
-/// Whether a program that presets name was given what none of them allows.
+/// Returns whether a program that presets name was given what none of them allows.
 fn is_forbidden(program: &str, words: &[&str]) -> bool {
     let has = |forbidden: &[&str]| words.iter().any(|word| forbidden.contains(word));
     match program {
@@ -395,7 +400,7 @@ impl Numbers {
     }
 }
 
-/// What is put into lines: operators, quotes, paths that lead astray, options that run programs.
+/// Pieces that are put into lines: operators, quotes, paths that lead astray, options that run programs.
 const PIECES: &[&str] = &[
     " ",
     "  ",
@@ -594,7 +599,7 @@ fn mutated(seeds: &[&str], numbers: &mut Numbers) -> String {
     line
 }
 
-/// How many lines the test makes; `MUTATED_LINES` sets another number, as for a nightly run.
+/// Number of lines that the test makes; `MUTATED_LINES` sets another number, as for a nightly run.
 const MUTATED: usize = 4000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the gate says of patches: one verdict for all of their files.
+//! Decisions of the gate on patches: one for all of their files.
 
 use super::*;
 use crate::policy::PlannedPatch;

@@ -1,4 +1,4 @@
-//! What user hooks can do at the gate, and what they can't.
+//! Powers of user hooks at the gate, and their limits.
 
 use super::*;
 use crate::hooks::{CONTINUATIONS, Form, HookFile, Source};

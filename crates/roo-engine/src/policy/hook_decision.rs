@@ -1,4 +1,4 @@
-//! What the user's own hooks say of a call before it runs: their verdict, and what goes with it to the task.
+//! Answers of the user's own hooks to a call before it runs: their verdict, and what goes with it to the task.
 //!
 //! They are asked at each decision, also at the one that follows the user's answer: what a hook looks at may
 //! have changed meanwhile. A call is always judged from what the model wrote, so a hook that rewrites it
@@ -15,25 +15,25 @@ use roo_workspace::{Purpose, Workspace};
 /// The rule by which a hook allows or asks.
 pub(super) const RULE: &str = RefusalRule::Hook.as_str();
 
-/// The user hooks that count, and the scene in which they are asked.
+/// The user hooks that count, and the context in which they are asked.
 #[derive(Clone, Copy)]
-pub struct UserHooksHere<'a> {
+pub struct UserHookContext<'a> {
     /// The hooks.
     pub hooks: &'a UserHooks,
     /// Who asks, and where.
-    pub scene: HookContext<'a>,
-    /// Whether the call would end the task; then they are asked about that too.
+    pub hook_context: HookContext<'a>,
+    /// True if the call would end the task; then they are asked about that too.
     pub ends: bool,
-    /// How often in a row they have kept the task from ending.
+    /// Number of times in a row that they have kept the task from ending.
     pub continuations: u32,
 }
 
-/// What hooks said beside their verdict. Every text in it is data, and can't pass for a mark of ours.
+/// Messages of hooks beside their verdict. Every text in it is data, and can't pass for a mark of ours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookMessages {
     /// The call's parameters as it runs; none where they stay.
     pub params: Option<Map<String, Value>>,
-    /// What the model reads behind the call's result, set off.
+    /// Text that the model reads behind the call's result, set off.
     pub addition: Option<String>,
     /// For the user.
     pub warnings: Vec<String>,
@@ -46,7 +46,7 @@ pub struct HookMessages {
 }
 
 impl HookMessages {
-    /// Whether nothing was said.
+    /// Returns whether nothing was said.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -74,7 +74,7 @@ impl HookMessages {
     }
 }
 
-/// Why a task ended that a hook ends.
+/// Returns the reason why a task ended that a hook ends.
 pub fn stopped(reason: &str) -> String {
     match reason {
         "" => "A hook ended the task.".to_owned(),
@@ -82,14 +82,14 @@ pub fn stopped(reason: &str) -> String {
     }
 }
 
-/// Where a path of a call really leads, for hooks.
+/// Returns the real path of a path of a call, for hooks.
 pub fn real_path(workspace: &Workspace, path: &str) -> Option<std::path::PathBuf> {
     let purposes = [Purpose::Read, Purpose::Write, Purpose::Directory];
     let place = purposes.into_iter().find_map(|purpose| workspace.resolve(path, purpose).ok())?;
     Some(place.absolute().to_path_buf())
 }
 
-/// What hooks decided on a call that may run.
+/// Decisions of hooks on a call that may run.
 pub(super) enum HookDecision {
     /// Nothing.
     Nothing,
@@ -104,7 +104,7 @@ impl Gate {
     pub(super) async fn before_call(
         &self,
         call: &ToolCall,
-        here: UserHooksHere<'_>,
+        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<HookDecision, Refusal> {
         if !here.hooks.has(EventName::PreToolUse) {
@@ -115,7 +115,7 @@ impl Gate {
         let server_tool = self.server_tool(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let judged = here.hooks.pre_tool(&tool, &here.scene).await;
+        let judged = here.hooks.pre_tool(&tool, &here.hook_context).await;
         let outcome = &judged.outcome;
         messages.hear(outcome);
         if let Some(reason) = &messages.stop {
@@ -141,7 +141,7 @@ impl Gate {
     pub(super) async fn permission(
         &self,
         call: &ToolCall,
-        here: UserHooksHere<'_>,
+        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<bool, Refusal> {
         if !here.hooks.has(EventName::PermissionRequest) {
@@ -152,7 +152,7 @@ impl Gate {
         let server_tool = self.server_tool(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let judged = here.hooks.permission_request(&tool, &here.scene).await;
+        let judged = here.hooks.permission_request(&tool, &here.hook_context).await;
         messages.hear(&judged.outcome);
         if let Some(reason) = &messages.stop {
             return Err(Refusal::forbidden(RefusalRule::HookStop, reason));
@@ -174,10 +174,10 @@ impl Gate {
     pub(super) async fn before_end(
         &self,
         call: &ToolCall,
-        here: UserHooksHere<'_>,
+        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<(), Refusal> {
-        let is_branch = here.scene.agent.is_some();
+        let is_branch = here.hook_context.agent.is_some();
         let event = if is_branch { EventName::SubagentStop } else { EventName::Stop };
         if !here.ends || !here.hooks.has(event) {
             return Ok(());
@@ -185,9 +185,9 @@ impl Gate {
         let Ok(Invocation::AttemptCompletion(completion)) = roo_catalog::parse(call) else { return Ok(()) };
         let is_going_on = here.continuations > 0;
         let outcome = if is_branch {
-            here.hooks.subagent_stop(&completion.result, is_going_on, &here.scene).await
+            here.hooks.subagent_stop(&completion.result, is_going_on, &here.hook_context).await
         } else {
-            here.hooks.stop(&completion.result, is_going_on, &here.scene).await
+            here.hooks.stop(&completion.result, is_going_on, &here.hook_context).await
         };
         messages.warn(&outcome);
         // To stop is just what the task does.
@@ -212,7 +212,7 @@ impl Gate {
         &self,
         call: &ToolCall,
         (rule, reason): (RefusalRule, &str),
-        here: UserHooksHere<'_>,
+        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> bool {
         let by_hook = matches!(rule, RefusalRule::Hook | RefusalRule::HookStop | RefusalRule::HookContinue);
@@ -224,15 +224,15 @@ impl Gate {
         let server_tool = self.server_tool(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let outcome = here.hooks.permission_denied(&tool, reason, &here.scene).await;
+        let outcome = here.hooks.permission_denied(&tool, reason, &here.hook_context).await;
         messages.hear(&outcome);
         outcome.retry
     }
 }
 
-/// Whether an outcome allows a call: files of a workspace only tighten. Whose a rewrite is can't be told from
-/// the outcome, and what a user's hook allowed is the call that it saw; so a rewritten call is allowed only
-/// where no hook of the workspace ran.
+/// Returns whether an outcome allows a call: files of a workspace only tighten. Whose a rewrite is can't be told from
+/// the outcome, and what a user's hook allowed is the call that it saw; so a rewritten call is allowed only where no
+/// hook of the workspace ran.
 fn allows(outcome: &Outcome, is_rewritten: bool) -> bool {
     let by_user = outcome.allowed_by == Some(Source::User);
     by_user && (!is_rewritten || outcome.ran.iter().all(|ran| ran.source == Source::User))
