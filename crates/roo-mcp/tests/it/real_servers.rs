@@ -110,6 +110,8 @@ async fn everything(hub: &Hub) {
 }
 
 #[tokio::test]
+
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_everything_over_stdio() {
     let script = installed(EVERYTHING);
     everything(&program(NODE, &[script.to_str().unwrap(), "stdio"])).await;
@@ -144,6 +146,8 @@ impl Drop for Listening {
 }
 
 #[tokio::test]
+
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_everything_over_streamable_http() {
     let listening = Listening::start("streamableHttp");
     let url = format!("http://127.0.0.1:{}/mcp", listening.port);
@@ -153,6 +157,8 @@ async fn server_everything_over_streamable_http() {
 }
 
 #[tokio::test]
+
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_everything_over_the_older_transport() {
     let listening = Listening::start("sse");
     let url = format!("http://localhost:{}/sse", listening.port);
@@ -162,6 +168,8 @@ async fn server_everything_over_the_older_transport() {
 }
 
 #[tokio::test]
+
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_filesystem() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().canonicalize().unwrap();
@@ -177,6 +185,8 @@ async fn server_filesystem() {
 }
 
 #[tokio::test]
+
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_git() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().canonicalize().unwrap();
@@ -190,6 +200,8 @@ async fn server_git() {
 }
 
 #[tokio::test]
+
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_fetch() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
