@@ -22,7 +22,7 @@ use crate::policy::{
 use roo_catalog::ExecuteCommand;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
-use roo_sandbox::egress::{EgressDecision, proxy_environment};
+use roo_sandbox::egress::proxy_environment;
 use roo_sandbox::exec::redaction::Redactor;
 use roo_sandbox::exec::sandbox::{Confinement, LeftRunning, Level};
 use roo_sandbox::exec::{
@@ -337,16 +337,11 @@ impl Run {
                         && std::env::var_os(name).is_some()
                         && !confined.environment.excludes(name)
                 };
-                // Programs that succeed without a host, as one that looks for news about itself, have not needed it.
-                let succeeded = matches!(exit, Ok(Status::Code(0)));
-                let is_missed =
-                    |host: &EgressDecision| !succeeded || preview.contains(&host.host.to_string());
-                let refused_hosts: Vec<EgressDecision> =
-                    found.refused_hosts.iter().filter(|host| is_missed(host)).cloned().collect();
                 let ended = Ended {
                     confinement,
+                    succeeded: matches!(exit, Ok(Status::Code(0))),
                     refused: &found.refused,
-                    refused_hosts: &refused_hosts,
+                    refused_hosts: &found.refused_hosts,
                     refused_sockets: &found.refused_sockets,
                     may_be_granted_hosts: confined.may_be_granted_hosts(),
                     withheld_variable: &withheld_variable,
