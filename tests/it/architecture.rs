@@ -1,5 +1,5 @@
-//! What Cargo can't say of the layout: which code is pure, who prints, and who makes permits. What may import what is in
-//! the manifests of the crates.
+//! What Cargo can't say of the layout: which code is pure, who prints, who makes permits, and that every test is run. What
+//! may import what is in the manifests of the crates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,5 +140,22 @@ fn permits_are_made_by_the_gate_alone() {
     for (file, code) in all_sources() {
         let is_gate = file == "crates/roo-engine/src/policy/gate.rs";
         assert!(is_gate || !code.contains("Permit::new("), "{file} makes a permit");
+    }
+}
+
+#[test]
+fn tests_that_cargo_test_leaves_out_are_run_by_the_test_script() {
+    let root = crate::support::package();
+    let script = fs::read_to_string(root.join("scripts/test")).unwrap();
+    assert!(script.contains("cargo nextest run --locked --workspace --run-ignored all\n"));
+    let mut files = vec![];
+    for directory in ["crates", "src", "tests"] {
+        rust_files(&root.join(directory), &mut files);
+    }
+    let ignored = Regex::new(r"(?m)^\s*#\[ignore(.*)\]$").unwrap();
+    for file in files {
+        for found in ignored.captures_iter(&fs::read_to_string(&file).unwrap()) {
+            assert!(found[1].ends_with("./scripts/test runs it\""), "{}: {}", file.display(), &found[0]);
+        }
     }
 }

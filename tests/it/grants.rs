@@ -71,6 +71,17 @@ fn a_host_that_the_proxy_refused_is_granted_by_its_name() {
 
 #[test]
 #[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
+fn a_host_that_a_program_succeeds_without_is_not_offered() {
+    let line = "curl -sS --max-time 20 http://other.example/ > curl.log 2>&1 || true";
+    let (_home, mut client) = begin(&calling(&[line; 2]), CONFINED, Options::typed());
+    let task = client.start_task("Go");
+    client.state("completed");
+    assert_eq!(summaries(&client, &task)[..2], ["exit code 0", "exit code 0"]);
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_host_that_is_granted_leaves_a_server_of_the_request_within_reach() {
     const SERVE: &str = "python3 -u -m http.server 8123 --bind 127.0.0.1";
     let fetch = "curl -sS --max-time 20 http://127.0.0.1:8123/hello.txt";

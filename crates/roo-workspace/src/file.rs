@@ -1,6 +1,6 @@
 //! Reading: what a file holds, as exact bytes and as text.
 
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::path::Path;
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
@@ -222,10 +222,16 @@ impl From<io::Error> for EntryError {
 /// Reads a regular file of a directory.
 pub(super) fn read_entry(directory: &Dir, name: &str, limit: u64) -> Result<Vec<u8>, EntryError> {
     let (file, size) = open_entry(directory, name)?;
+    read_opened(file, size, limit)
+}
+
+/// Reads the whole of an opened file that had `size` bytes, as long as it has at most `limit`.
+pub(super) fn read_opened(file: impl Read, size: u64, limit: u64) -> Result<Vec<u8>, EntryError> {
     if size > limit {
         return Err(EntryError::TooLarge { size });
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    // Room for one more byte, lest the end is looked for with a larger buffer.
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default().saturating_add(1));
     // One byte more, to notice a file that grows.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 {

@@ -3,14 +3,14 @@
 //!
 //! As everywhere, no link is followed on the way, and a file is hidden by any of its names.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::sync::Arc;
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
 
 use super::Workspace;
-use super::file::{EntryError, ReadError, open_entry};
+use super::file::{EntryError, ReadError, open_entry, read_opened};
 use super::ignore::{ReadAccess, Rules};
 use super::links::several_names;
 use super::resolver::Resolved;
@@ -52,16 +52,7 @@ impl<'a> FileReader<'a> {
         {
             return Ok(None);
         }
-        if size > limit {
-            return Err(EntryError::TooLarge { size });
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default().saturating_add(1));
-        // One byte more, to notice a file that grows.
-        opened.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-        match bytes.len() as u64 {
-            size if size > limit => Err(EntryError::TooLarge { size }),
-            _ => Ok(Some(bytes)),
-        }
+        read_opened(opened, size, limit).map(Some)
     }
 }
 

@@ -1,6 +1,6 @@
 // Carries out what the user wants in the chat, by commands and in notifications. All work is the server's.
 import * as vscode from "vscode";
-import type { FromPage, Place, Surroundings, ToPage } from "./chat/messages.ts";
+import type { FromPage, Place, ChatContext, ToPage } from "./chat/messages.ts";
 import type { ChatView } from "./chat/view.ts";
 import type { Connection } from "./connection.ts";
 import type { ApprovalRespondParams, ContextItem, EventParams, PendingApproval, PendingQuestion, Range, Requests, TaskId, TreeNode } from "./protocol.ts";
@@ -32,7 +32,7 @@ export class Controller {
   #cursor: string | null | undefined;
   /** The approvals that were opened in full. */
   readonly #opened = new Set<string>();
-  #surroundings: Surroundings = {
+  #context: ChatContext = {
     problem: "The server is starting…",
     modes: [],
     profiles: [],
@@ -75,7 +75,7 @@ export class Controller {
 
   /** The server is gone, or never came. */
   disconnected(problem: string): void {
-    this.#surround({ problem });
+    this.#updateContext({ problem });
   }
 
   /** Asks for what a prompt may use. */
@@ -87,7 +87,7 @@ export class Controller {
       this.#ask("roo/trust/get", {}),
     ]);
     const set = vscode.workspace.getConfiguration("roo").inspect<string | null>("mode")?.globalValue;
-    this.#surround({
+    this.#updateContext({
       problem: undefined,
       modes: modes.modes,
       profiles: profiles.profiles,
@@ -111,7 +111,7 @@ export class Controller {
   async #carryOut(message: FromPage): Promise<void> {
     switch (message.type) {
       case "ready":
-        this.#post({ type: "surroundings", surroundings: this.#surroundings });
+        this.#post({ type: "context", context: this.#context });
         this.#postState();
         return;
       case "start":
@@ -135,7 +135,7 @@ export class Controller {
         const { approvalId, digest, optionId, text } = message;
         await this.#decide({ approvalId, digest, optionId, ...(text && { text }) });
         // The answer may have trusted the workspace.
-        return this.#surroundings.untrusted.length > 0 ? this.refresh() : undefined;
+        return this.#context.untrusted.length > 0 ? this.refresh() : undefined;
       }
       case "answer":
         return late(await this.#ask("roo/question/answer", { questionId: message.questionId, text: message.text }));
@@ -151,7 +151,7 @@ export class Controller {
         return void (await this.#ask("roo/profile/select", { taskId: message.taskId, profile: message.profile }));
       case "removePlace":
         this.#places = this.#places.toSpliced(message.index, 1);
-        return this.#surround({ places: this.#places });
+        return this.#updateContext({ places: this.#places });
       case "files":
         return this.#offerFiles(message.query);
       case "link":
@@ -170,7 +170,7 @@ export class Controller {
     const params = { prompt, context, images: [...images], ...(mode !== undefined && { mode }), ...(profile !== undefined && { profile }) };
     const { taskId } = await this.#ask("roo/task/start", params);
     this.#places = [];
-    this.#surround({ places: [] });
+    this.#updateContext({ places: [] });
     this.#post({ type: "taken", taskId });
     await this.#parts.context.workspaceState.update(SHOWN, taskId);
     await this.#parts.store.show(taskId);
@@ -196,7 +196,7 @@ export class Controller {
   async #add(places: readonly Place[]): Promise<void> {
     await this.show(undefined);
     this.#places = [...this.#places, ...places];
-    this.#surround({ places: this.#places });
+    this.#updateContext({ places: this.#places });
     await vscode.commands.executeCommand("roo.chat.focus");
     this.#post({ type: "focus" });
   }
@@ -227,8 +227,8 @@ export class Controller {
   }
 
   /** The modes and profiles to choose from. */
-  get choices(): Pick<Surroundings, "modes" | "profiles"> {
-    return this.#surroundings;
+  get choices(): Pick<ChatContext, "modes" | "profiles"> {
+    return this.#context;
   }
 
   /** The request that is shown. */
@@ -361,9 +361,9 @@ export class Controller {
     this.#view?.badge(asks.length, `${asks.length} waiting for you`);
   }
 
-  #surround(change: Partial<Surroundings>): void {
-    this.#surroundings = { ...this.#surroundings, ...change };
-    this.#post({ type: "surroundings", surroundings: this.#surroundings });
+  #updateContext(change: Partial<ChatContext>): void {
+    this.#context = { ...this.#context, ...change };
+    this.#post({ type: "context", context: this.#context });
   }
 
   #postState(): void {

@@ -558,7 +558,7 @@ impl Actor {
             (first..).zip(facts).map(|(seq, (task_id, event))| Record { seq, at, task_id, event }).collect();
         let mut wait = STORE_RETRY.0;
         while let Err(error) = self.log.append(&records) {
-            if self.relieved(&error) {
+            if self.free_reserve(&error) {
                 continue;
             }
             let reason = format!("{error}. The task is paused until this is fixed.");
@@ -566,7 +566,7 @@ impl Actor {
             self.wait_for_disk(wait).await?;
             wait = (wait * 2).min(STORE_RETRY.1);
         }
-        self.mended();
+        self.report_recovery();
         let state = self.tree.state();
         for record in &records {
             self.tree.apply(&record.task_id, &record.event, record.seq, record.at);
@@ -686,24 +686,23 @@ impl Actor {
         }
     }
 
-    /// The disk has taken what was to be kept. What can't be synced is another matter, and stays one until a sync
-    /// succeeds; so does the trace.
-    fn mended(&self) {
+    /// Reports the server as working again after a write, unless a sync or the trace still fails.
+    fn report_recovery(&self) {
         if self.sync_again.is_none() && self.trace_problem.is_none() {
             self.journal.mend();
         }
     }
 
-    /// Returns whether the disk was full and has room again, as some was kept back. Everybody is told.
-    fn relieved(&self, error: &StoreError) -> bool {
-        let relieved = error.system().is_some_and(|error| self.setting.reserve.relieve(error));
-        if relieved {
+    /// Returns whether the disk was full and the reserved space has been freed for it; clients are warned then.
+    fn free_reserve(&self, error: &StoreError) -> bool {
+        let freed = error.system().is_some_and(|error| self.setting.reserve.relieve(error));
+        if freed {
             let mib = reserve::SIZE >> 20;
             let reason =
                 format!("The disk is full: the {mib} MiB reserved for this are now in use. Free some space.");
             self.journal.warn(self.setting.clock.now(), WireEvent::ServerDegraded { reason });
         }
-        relieved
+        freed
     }
 
     fn sync(&mut self) {
@@ -731,7 +730,7 @@ impl Actor {
             Err(error) => {
                 let reason = format!("{error}. Nothing is written or run until this is fixed.");
                 self.log.sync_failed();
-                if self.relieved(&error) {
+                if self.free_reserve(&error) {
                     self.sync_again = Some(Instant::now());
                     return;
                 }
@@ -744,7 +743,7 @@ impl Actor {
         let seq = synced.seq();
         self.log.synced(&synced);
         self.sync_wait = STORE_RETRY.0;
-        self.mended();
+        self.report_recovery();
         self.synced = seq;
         if self.undurable.is_some_and(|undurable| undurable <= seq) {
             self.undurable = (seq < self.last_decision).then_some(seq + 1);

@@ -339,6 +339,7 @@ impl Run {
                 };
                 let ended = Ended {
                     confinement,
+                    succeeded: matches!(exit, Ok(Status::Code(0))),
                     refused: &found.refused,
                     refused_hosts: &found.refused_hosts,
                     refused_sockets: &found.refused_sockets,

@@ -102,6 +102,8 @@ pub(super) struct Explanation {
 pub(super) struct Ended<'a> {
     /// Confinement that bounded it.
     pub(super) confinement: &'a Confinement,
+    /// True if it ended with the exit code 0.
+    pub(super) succeeded: bool,
     /// Paths that it tried to change and could not, as the sandbox saw it.
     pub(super) refused: &'a [PathBuf],
     /// Hosts that it tried to reach and the proxy did not let it.
@@ -133,11 +135,14 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     let is_offline =
         ended.confinement.network == Network::Off && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
     let variables = variables(&lines, &lowered, ended.withheld_variable);
-    let sockets = outside_sockets(ended.refused_sockets);
-    let nothing_else = ended.refused_hosts.is_empty()
-        && sockets.is_empty()
-        && variables.is_empty()
-        && *ended.git == GitUse::default();
+    // Programs that succeed without a host or a socket, such as one that looks for news about itself, have not needed it.
+    let is_missed = |name: &str| !ended.succeeded || ended.output.contains(name);
+    let hosts: Vec<&EgressDecision> =
+        ended.refused_hosts.iter().filter(|host| is_missed(&host.host.to_string())).collect();
+    let mut sockets = outside_sockets(ended.refused_sockets);
+    sockets.retain(|socket| socket.file_name().is_some_and(|name| is_missed(&name.to_string_lossy())));
+    let nothing_else =
+        hosts.is_empty() && sockets.is_empty() && variables.is_empty() && *ended.git == GitUse::default();
     if errors.is_empty() && !is_offline && nothing_else {
         return Explanation::default();
     }
@@ -165,7 +170,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
             found.unwritable(&path, &place);
         }
     }
-    for host in ended.refused_hosts {
+    for host in &hosts {
         found.host(host, ended.may_be_granted_hosts);
     }
     for name in variables {
@@ -176,7 +181,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         found.socket(socket, is_closed);
     }
     // Where it is known which hosts or sockets, no more is to be said.
-    let is_offline = is_offline && ended.refused_hosts.is_empty() && sockets.is_empty();
+    let is_offline = is_offline && hosts.is_empty() && sockets.is_empty();
     if is_offline && says(NETWORK_ERRORS) {
         found.lines.push(
             "the network is off: call it again with the parameter network, and the user is asked".into(),
@@ -589,6 +594,7 @@ mod tests {
         static NOTHING: LazyLock<(SandboxAccess, GitUse)> = LazyLock::new(Default::default);
         Ended {
             confinement,
+            succeeded: false,
             refused: &[],
             refused_hosts: &[],
             refused_sockets: &[],
@@ -632,6 +638,31 @@ mod tests {
         let declined = explained(true, &access);
         assert_eq!(declined.grantable, SandboxAccess::default());
         assert!(declined.text.contains("registry.example.com:443 can't be reached: the user has refused"));
+    }
+
+    #[test]
+    fn a_command_that_succeeded_has_missed_only_what_its_output_names() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let hosts = [refused("news.example.com", Reason::NoRule)];
+        let path = case.home.join("agent.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let sockets = [path];
+        let offered = |succeeded, output: &str| {
+            let ended = Ended {
+                succeeded,
+                output,
+                refused_hosts: &hosts,
+                refused_sockets: &sockets,
+                ..ended(&confinement)
+            };
+            let access = explain(&ended, &case.fixture.context.workspace, Some(&case.home)).grantable;
+            (access.hosts.len(), access.sockets.len())
+        };
+        assert_eq!(offered(false, ""), (1, 1));
+        assert_eq!(offered(true, "ok"), (0, 0));
+        assert_eq!(offered(true, "warning: news.example.com can't be reached"), (1, 0));
+        assert_eq!(offered(true, "no agent at ~/agent.sock"), (0, 1));
     }
 
     #[test]

@@ -68,8 +68,9 @@ pub fn with_profile(text: &str, name: &str, fields: &[(&str, &str)]) -> Result<S
     block.extend(fields.iter().map(|(key, value)| format!("{margin}  {key}: {}", scalar(value))));
     lines.splice(at..at, block);
 
-    let mut edited = lines.join("\n");
-    edited.push('\n');
+    let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let mut edited = lines.join(line_end);
+    edited.push_str(line_end);
     match yaml::parse(&edited) {
         Ok(Value::Object(found)) if same(&found, &expected) => Ok(edited),
         _ => Err(EditError::Unusual),
@@ -112,7 +113,7 @@ fn scalar(text: &str) -> String {
     if plain && !reserved.contains(&text.to_ascii_lowercase().as_str()) {
         text.to_owned()
     } else {
-        Value::from(text).to_string()
+        yaml::quoted(text)
     }
 }
 
@@ -149,6 +150,15 @@ mod tests {
             "    model: claude-sonnet-4-5\n    local:\n      provider: ollama\n      model: \"qwen3:8b\"\n",
         );
         assert_eq!(after, expected);
+    }
+
+    #[test]
+    fn line_endings_stay() {
+        let after = with_profile("mode: code\r\n", "local", &FIELDS[..1]).unwrap();
+        assert_eq!(
+            after,
+            "mode: code\r\nprofile: local\r\nprofiles:\r\n  local:\r\n    provider: ollama\r\n"
+        );
     }
 
     #[test]

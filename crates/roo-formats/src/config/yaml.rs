@@ -82,6 +82,12 @@ fn read_json<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S:
     })
 }
 
+/// A text as YAML takes it on one line, whatever is in it.
+pub(crate) fn quoted(text: &str) -> String {
+    // JSON's strings are YAML's.
+    Value::from(text).to_string()
+}
+
 /// Returns whether a text is JSON with escapes that YAML refuses: characters beyond 16 bits as two halves.
 fn is_json_only(text: &str) -> bool {
     text.trim_start().starts_with('{')

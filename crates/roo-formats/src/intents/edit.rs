@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::file::{IntentFile, entries, key, scope_key};
 use super::intent::{Status, is_intent_id};
 use super::scope::Scope;
-use crate::config::yaml::{self, Step};
+use crate::config::yaml::{self, Step, quoted};
 
 /// Change to one intent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,12 +231,6 @@ fn read(text: &str) -> Result<(&'static str, Vec<Value>), EditError> {
 fn verified(text: String, wanted: &[Value]) -> Option<String> {
     let (_, found) = entries(&text).ok()?;
     (found == wanted).then_some(text)
-}
-
-/// A text as YAML takes it on one line, whatever is in it.
-fn quoted(text: &str) -> String {
-    // JSON's strings are YAML's.
-    Value::String(text.to_owned()).to_string()
 }
 
 /// The byte at a place; both count from 1, columns in characters.

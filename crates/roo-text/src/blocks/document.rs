@@ -49,7 +49,7 @@ pub(super) struct Document<'a> {
     /// The text as it is by now in normal form; none since a block changed it.
     current: RefCell<Option<NormalLines>>,
     left: Cell<usize>,
-    /// Line ending of new lines where the surroundings have none.
+    /// Line ending of new lines where the lines around have none.
     eol: Eol,
     /// One level of its indentation.
     step: OnceCell<Option<IndentationStep>>,

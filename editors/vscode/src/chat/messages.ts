@@ -18,7 +18,7 @@ export interface Place {
 }
 
 /** What the page needs to know besides the request. */
-export interface Surroundings {
+export interface ChatContext {
   /** Why there is no server to talk to; none while there is one. */
   readonly problem: string | undefined;
   readonly modes: readonly ModeItem[];
@@ -35,7 +35,7 @@ export interface Surroundings {
 export type ToPage =
   | { readonly type: "state"; readonly request: Request | undefined; readonly only: TaskId | undefined }
   | { readonly type: "event"; readonly params: EventParams }
-  | { readonly type: "surroundings"; readonly surroundings: Surroundings }
+  | { readonly type: "context"; readonly context: ChatContext }
   | { readonly type: "history"; readonly items: readonly HistoryItem[]; readonly more: boolean }
   | { readonly type: "files"; readonly query: string; readonly paths: readonly string[] }
   | { readonly type: "focus"; readonly text?: string }

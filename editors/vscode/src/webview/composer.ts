@@ -1,5 +1,5 @@
 // Where the user writes: prompts, messages, `@file`, `/command`; the mode, the profile, cancelling and resuming.
-import type { FromPage, Surroundings } from "../chat/messages.ts";
+import type { FromPage, ChatContext } from "../chat/messages.ts";
 import { isActive, isResumable, root, type Request } from "../state.ts";
 import type { Announcer } from "./announcer.ts";
 import { h } from "./dom.ts";
@@ -41,7 +41,7 @@ export class Composer {
   readonly #cancel = h("button", { id: "cancel", type: "button", class: "secondary", hidden: true }, "Cancel");
   readonly #resume = h("button", { id: "resume", type: "button", class: "primary", hidden: true }, "Resume");
   #request: Request | undefined;
-  #surroundings: Surroundings | undefined;
+  #context: ChatContext | undefined;
   #offered: readonly Choice[] = [];
   #chosen = 0;
   /** What was sent and not taken yet. */
@@ -100,13 +100,13 @@ export class Composer {
   }
 
   /** Shows what may be done now. */
-  update(request: Request | undefined, surroundings: Surroundings): void {
+  update(request: Request | undefined, context: ChatContext): void {
     this.#request = request;
-    this.#surroundings = surroundings;
+    this.#context = context;
     const active = request !== undefined && isActive(request);
     const known = request !== undefined && root(request) !== undefined;
     this.element.classList.toggle("going", known);
-    const off = surroundings.problem !== undefined;
+    const off = context.problem !== undefined;
     this.#send.textContent = known ? "Send" : "Start";
     this.#send.disabled = off;
     const focusLost = document.activeElement === this.#cancel || document.activeElement === this.#resume;
@@ -119,18 +119,18 @@ export class Composer {
 
     const going = this.#going();
     const task = going && root(going);
-    options(this.#mode, surroundings.modes.map((mode) => [mode.slug, `${mode.emoji} ${mode.name}`.trim()]), task?.mode ?? this.#nextMode ?? surroundings.defaultMode);
-    const usual = surroundings.profiles.find((profile) => profile.isDefault)?.name ?? "";
-    options(this.#profile, surroundings.profiles.map((profile) => [profile.name, profile.model ? `${profile.name} (${profile.model})` : profile.name]), task?.profile ?? this.#nextProfile ?? usual);
-    this.#profile.hidden = surroundings.profiles.length === 0;
-    this.#mode.hidden = surroundings.modes.length === 0;
+    options(this.#mode, context.modes.map((mode) => [mode.slug, `${mode.emoji} ${mode.name}`.trim()]), task?.mode ?? this.#nextMode ?? context.defaultMode);
+    const usual = context.profiles.find((profile) => profile.isDefault)?.name ?? "";
+    options(this.#profile, context.profiles.map((profile) => [profile.name, profile.model ? `${profile.name} (${profile.model})` : profile.name]), task?.profile ?? this.#nextProfile ?? usual);
+    this.#profile.hidden = context.profiles.length === 0;
+    this.#mode.hidden = context.modes.length === 0;
 
-    this.#places.hidden = surroundings.places.length === 0;
-    const labels = surroundings.places.map((place) => place.label).join("\n");
+    this.#places.hidden = context.places.length === 0;
+    const labels = context.places.map((place) => place.label).join("\n");
     if (this.#places.dataset["labels"] !== labels) {
       this.#places.dataset["labels"] = labels;
       this.#places.replaceChildren(
-        ...surroundings.places.map((place, index) =>
+        ...context.places.map((place, index) =>
           h(
             "li",
             {},
@@ -231,7 +231,7 @@ export class Composer {
       return;
     }
     if (word.startsWith("/")) {
-      const fitting = (this.#surroundings?.commands ?? []).filter((command) => command.name.startsWith(word.slice(1)));
+      const fitting = (this.#context?.commands ?? []).filter((command) => command.name.startsWith(word.slice(1)));
       this.#show(fitting.map((command) => ({ insert: `/${command.name}`, label: `/${command.name}`, detail: command.description ?? "" })));
       return;
     }

@@ -7,7 +7,7 @@ import { toHtml } from "./markdown.ts";
 import { describe, isDiff, STATES, STATUSES } from "../words.ts";
 
 /** What an item's element depends on besides the item. */
-export interface Surrounding {
+export interface ItemContext {
   readonly request: Request | undefined;
   /** Whether its branch is named above it. */
   readonly heading: boolean;
@@ -16,7 +16,7 @@ export interface Surrounding {
 }
 
 /** An item. */
-export function renderItem(item: Item, { request, heading, before }: Surrounding): HTMLElement {
+export function renderItem(item: Item, { request, heading, before }: ItemContext): HTMLElement {
   const body = item.kind === "message" ? message(item) : item.kind === "call" ? call(item, before) : note(item);
   return h(
     "div",

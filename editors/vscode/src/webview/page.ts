@@ -1,5 +1,5 @@
 // The chat's page: what is known of a request as elements, and what the user does as messages.
-import type { FromPage, Surroundings, ToPage } from "../chat/messages.ts";
+import type { FromPage, ChatContext, ToPage } from "../chat/messages.ts";
 import type { PendingApproval, TaskId } from "../protocol.ts";
 import { apply, isActive, root, total, waiting, type Item, type Request, type Waiting } from "../state.ts";
 import { Announcer } from "./announcer.ts";
@@ -22,7 +22,7 @@ const post = (message: FromPage): void => api.postMessage(message);
 let request: Request | undefined;
 /** The branch that alone is shown. */
 let only: TaskId | undefined;
-let surroundings: Surroundings = {
+let context: ChatContext = {
   problem: undefined,
   modes: [],
   profiles: [],
@@ -87,7 +87,7 @@ function card(one: Waiting): HTMLElement {
     const approval: PendingApproval = one.approval;
     return approvalCard(approval, branch, post);
   }
-  if (one.question) return questionCard(one.question, branch, surroundings.modes, post);
+  if (one.question) return questionCard(one.question, branch, context.modes, post);
   return h("div");
 }
 
@@ -154,7 +154,7 @@ function render(): void {
   renderTodo();
   renderQueue();
   renderFilter();
-  composer.update(request, surroundings);
+  composer.update(request, context);
   follow();
 }
 
@@ -165,7 +165,7 @@ function standingOf(of: Request): (Node | string)[] {
   const { tokens, costUsd } = total(of);
   const used = cost(tokens, costUsd);
   const slug = root(of)?.mode ?? "";
-  const known = surroundings.modes.find((one) => one.slug === slug);
+  const known = context.modes.find((one) => one.slug === slug);
   const mode = known ? `${known.emoji} ${known.name}`.trim() : slug;
   return [
     h("span", { class: `state state-${asks && isActive(of) ? "waiting" : state}` }, `${sign} ${word}`),
@@ -229,12 +229,12 @@ function renderFilter(): void {
   );
 }
 
-function renderSurroundings(): void {
-  problem.hidden = surroundings.problem === undefined;
-  problem.textContent = surroundings.problem ?? "";
-  trust.hidden = surroundings.untrusted.length === 0;
+function renderContext(): void {
+  problem.hidden = context.problem === undefined;
+  problem.textContent = context.problem ?? "";
+  trust.hidden = context.untrusted.length === 0;
   trust.replaceChildren(
-    h("p", {}, `This workspace contains ${surroundings.untrusted.join(", ")}. These have no effect until you trust it.`),
+    h("p", {}, `This workspace contains ${context.untrusted.join(", ")}. These have no effect until you trust it.`),
     h("button", { type: "button", click: () => post({ type: "trust" }) }, "Look at it…"),
   );
   welcome.replaceChildren(
@@ -256,9 +256,9 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
       request = apply(request, message.params).request;
       announcer.event(message.params, branchName(message.params.taskId));
       break;
-    case "surroundings":
-      surroundings = message.surroundings;
-      renderSurroundings();
+    case "context":
+      context = message.context;
+      renderContext();
       break;
     case "history":
       history.show(message.items, message.more);
@@ -288,6 +288,6 @@ document.addEventListener("click", (event) => {
   post({ type: "link", href: link.dataset["href"] ?? "" });
 });
 
-renderSurroundings();
+renderContext();
 render();
 post({ type: "ready" });

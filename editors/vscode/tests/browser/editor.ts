@@ -222,6 +222,21 @@ export class Editor {
     }, `${entry} is chosen`);
   }
 
+  /** Puts the cursor at the start of a line, counted from 1, with keys alone. */
+  async goToLine(line: number): Promise<void> {
+    const input = this.page.locator(".quick-input-widget input").first();
+    const position = this.page.locator(".statusbar-item", { hasText: `Ln ${line}, Col 1` });
+    // The key that ends the input is lost where the editor has not understood the number yet.
+    await until(async () => {
+      await this.page.keyboard.press("Control+g");
+      await input.waitFor({ timeout: 3000 });
+      await input.fill(`:${line}:1`, { timeout: 3000 });
+      await this.page.keyboard.press("Enter");
+      await position.waitFor({ timeout: 3000 });
+      return true;
+    }, `the cursor is in line ${line}`);
+  }
+
   /** Answers the input box that is open. */
   async answerInput(text: string): Promise<void> {
     const input = this.page.locator(".quick-input-widget input").first();

@@ -53,8 +53,7 @@ export const mouse: Hands = {
 export const keyboard: Hands = {
   name: "keyboard",
   async select(editor, first, last) {
-    await editor.page.keyboard.press("Control+g");
-    await editor.answerInput(`:${first}:1`);
+    await editor.goToLine(first);
     for (let line = first; line < last; line += 1) await editor.page.keyboard.press("Shift+ArrowDown");
     await editor.page.keyboard.press("Shift+End");
   },
