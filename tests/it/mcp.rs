@@ -105,7 +105,6 @@ fn running(script: &Path) -> usize {
 }
 
 #[test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_task_calls_the_users_server_in_both_protocols_after_an_approval_and_leaves_no_process() {
     let script = r#"turns:
@@ -133,7 +132,6 @@ fn a_task_calls_the_users_server_in_both_protocols_after_an_approval_and_leaves_
 }
 
 #[test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() {
     let script = r#"turns:
@@ -156,7 +154,6 @@ fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() 
 }
 
 #[test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_workspaces_server_needs_trust_and_an_approval_and_waits_again_when_its_script_changes() {
     let project = Project::new(&[("server.py", SERVER), (".roo/mcp.json", &configuration("server.py"))]);
@@ -178,7 +175,6 @@ fn a_workspaces_server_needs_trust_and_an_approval_and_waits_again_when_its_scri
 }
 
 #[test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn without_a_sandbox_a_workspaces_server_does_not_start_and_the_users_does() {
     let project = Project::new(&[("server.py", SERVER), (".roo/mcp.json", &configuration("server.py"))]);

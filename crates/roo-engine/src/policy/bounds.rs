@@ -786,8 +786,10 @@ impl Bounds {
         // Its own directory is free to every task.
         writable.extend(existing(&policy_context.workspace, &task_directory));
         writable.extend(settings.writable.iter().filter_map(|path| path.canonicalize().ok()));
-        let private =
-            Private { temp: PathBuf::from("tmp").join(call_context.urid.as_str()), cache: PathBuf::from("cache") };
+        let private = Private {
+            temp: PathBuf::from("tmp").join(call_context.urid.as_str()),
+            cache: PathBuf::from("cache"),
+        };
         let (workspace, settings) = (&policy_context.workspace, &policy_context.settings);
         self.confined(workspace, settings, writable, private, grant, network).await.map(Some)
     }

@@ -124,7 +124,7 @@ fn a_broken_file_says_what_to_do() {
         ["2:15 file: `mcpServers` must be an object with servers by name"]
     );
     let twice = problems(r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#);
-    assert!(twice[0].contains("the key 'a' is there twice"), "{twice:?}");
+    assert!(twice[0].contains("duplicate key 'a'"), "{twice:?}");
     assert!(problems(&" ".repeat(FILE_LIMIT + 1))[0].contains("more than 1048576 bytes"));
 }
 

@@ -46,7 +46,6 @@ fn suite(arguments: &[&str]) -> (bool, String) {
 }
 
 #[test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn every_scenario_of_the_suite_is_listed() {
     let (_, text) = suite(&["list", "--client"]);
@@ -59,7 +58,6 @@ fn every_scenario_of_the_suite_is_listed() {
 }
 
 #[test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn the_scenarios_without_an_exception_are_passed() {
     for (name, exception) in SCENARIOS {

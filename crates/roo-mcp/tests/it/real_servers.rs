@@ -110,7 +110,6 @@ async fn everything(hub: &Hub) {
 }
 
 #[tokio::test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_everything_over_stdio() {
     let script = installed(EVERYTHING);
@@ -146,7 +145,6 @@ impl Drop for Listening {
 }
 
 #[tokio::test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_everything_over_streamable_http() {
     let listening = Listening::start("streamableHttp");
@@ -157,7 +155,6 @@ async fn server_everything_over_streamable_http() {
 }
 
 #[tokio::test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_everything_over_the_older_transport() {
     let listening = Listening::start("sse");
@@ -168,7 +165,6 @@ async fn server_everything_over_the_older_transport() {
 }
 
 #[tokio::test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_filesystem() {
     let directory = tempfile::tempdir().unwrap();
@@ -185,7 +181,6 @@ async fn server_filesystem() {
 }
 
 #[tokio::test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_git() {
     let directory = tempfile::tempdir().unwrap();
@@ -200,7 +195,6 @@ async fn server_git() {
 }
 
 #[tokio::test]
-
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 async fn server_fetch() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
