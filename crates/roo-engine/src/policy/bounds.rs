@@ -16,6 +16,7 @@ use super::hook_sandbox::ToolOverlays;
 use super::in_flight::UnderWay;
 use super::intent::Grant;
 use super::server_files::ServerFiles;
+use super::server_sandbox;
 use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
 use super::tool_configuration;
 use super::tool_homes::ToolHomes;
@@ -45,6 +46,8 @@ const CAPTURES: &str = "captures";
 const LAYERS: &str = "layers";
 /// Directory of the sockets that sign for commands, below the same.
 const SIGNING: &str = "signing";
+/// Below the workspace's part of the state directory: temporary directories of requests and MCP servers.
+pub(super) const TEMPORARY: &str = "tmp";
 /// After this long no command runs any more whose captures are there.
 const ABANDONED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -610,8 +613,8 @@ impl Bounds {
     pub fn clean(&self) {
         let at = |name: &str| self.private.join(name);
         let (staged, changes, captures) = (at(STAGED), at(CHANGES), at(CAPTURES));
-        let signing = at(SIGNING);
-        if ![&staged, &changes, &captures, &signing].into_iter().any(|place| place.is_dir()) {
+        let (signing, temporary) = (at(SIGNING), at(TEMPORARY));
+        if ![&staged, &changes, &captures, &signing, &temporary].into_iter().any(|place| place.is_dir()) {
             return;
         }
         // Whoever waits for it is not this server: the next command that is staged looks again.
@@ -626,6 +629,7 @@ impl Bounds {
             {
                 tracing::warn!(%error, "what commands wrote long ago can't be removed");
             }
+            server_sandbox::remove_abandoned(&temporary);
             let left = [captures, signing].into_iter().flat_map(fs::read_dir).flatten().flatten();
             for left in left {
                 let made = left.metadata().and_then(|found| found.modified());
@@ -787,7 +791,7 @@ impl Bounds {
         writable.extend(existing(&policy_context.workspace, &task_directory));
         writable.extend(settings.writable.iter().filter_map(|path| path.canonicalize().ok()));
         let private = Private {
-            temp: PathBuf::from("tmp").join(call_context.urid.as_str()),
+            temp: Path::new(TEMPORARY).join(call_context.urid.as_str()),
             cache: PathBuf::from("cache"),
         };
         let (workspace, settings) = (&policy_context.workspace, &policy_context.settings);

@@ -3,12 +3,13 @@
 //!
 //! Whether a server may be started at all is decided elsewhere; here is what it could do then.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bounds::{Bounds, Private};
+use super::bounds::{Bounds, Private, TEMPORARY};
 use super::task_network::{NetworkRules, TaskNetwork};
 use super::tool_configuration;
 use roo_formats::config::{SandboxLevel, Settings};
@@ -56,13 +57,45 @@ pub struct ServerBounds {
     _private: PrivateDirectory,
 }
 
-/// A directory that is removed when this is dropped.
-struct PrivateDirectory(PathBuf);
+/// A directory of one server's program. It is removed when this is dropped, or by [`remove_abandoned`] after a crash.
+struct PrivateDirectory {
+    path: PathBuf,
+    /// Locked as long as the directory is used.
+    _lock: File,
+}
+
+/// The file in a private directory that is locked as long as the directory is used.
+const LOCK: &str = "lock";
+/// The first part of the names of private directories.
+const PREFIX: &str = "mcp-";
+
+impl PrivateDirectory {
+    fn create(path: PathBuf) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        let lock = File::create(path.join(LOCK))?;
+        lock.lock()?;
+        Ok(Self { path, _lock: lock })
+    }
+}
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, directory = %self.0.display(), "what an MCP server left can't be removed");
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::warn!(%error, directory = %self.path.display(), "what an MCP server left can't be removed");
+        }
+    }
+}
+
+/// Removes the private directories that servers left whose roo-lsp was killed.
+pub(super) fn remove_abandoned(temporary: &Path) {
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let is_servers = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        // One that is being made has no lock yet, or holds it.
+        let lock = if is_servers { File::open(entry.path().join(LOCK)).ok() } else { None };
+        if lock.is_some_and(|lock| lock.try_lock().is_ok())
+            && let Err(error) = fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(%error, directory = %entry.path().display(), "what an MCP server left can't be removed");
         }
     }
 }
@@ -103,9 +136,9 @@ impl Bounds {
         let ServerSandboxRequest { server, level, workspace, settings } = request;
         // Of the workspace's server of a name nothing gets to the user's of the same name.
         let key: String = Digest::of(format!("{level:?} {server}")).hex().chars().take(16).collect();
-        let own = PathBuf::from("tmp").join(format!("mcp-{}", uuid::Uuid::new_v4()));
+        let own = Path::new(TEMPORARY).join(format!("{PREFIX}{}", uuid::Uuid::new_v4()));
         let places = Private { temp: own.join("tmp"), cache: PathBuf::from("cache-mcp").join(&key) };
-        let directory = PrivateDirectory(self.private(&own));
+        let directory = PrivateDirectory::create(self.private(&own))?;
         let rules = match level {
             Level::User => NetworkRules::default(),
             Level::Workspace => {
@@ -115,7 +148,7 @@ impl Bounds {
         let confined = self.confined(workspace, settings, vec![], places, None, rules.clone()).await?;
         let mut confinement = confined.without_git();
         if confinement.temp.is_none() {
-            return Err(io::Error::other(format!("{} can't be made", directory.0.display())));
+            return Err(io::Error::other(format!("{} can't be made", directory.path.display())));
         }
         match level {
             // The user's own programs reach what the user reaches.
@@ -130,7 +163,7 @@ impl Bounds {
         let make = move || {
             let overlays = confined.overlays(area);
             let layers = LeasedLayers::lease(&overlays.area, &overlays.layered)?;
-            let substituted = directory.0.join("configuration");
+            let substituted = directory.path.join("configuration");
             fs::create_dir_all(&substituted)?;
             let substitutes = tool_configuration::substitutes(&overlays.configuration, &substituted)?;
             let network =
@@ -159,5 +192,30 @@ impl Bounds {
             _layers: layers,
             _private: directory,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_of_servers_that_have_ended_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let used = PrivateDirectory::create(at("mcp-used")).unwrap();
+        // As after a kill: the lock is gone with the process, the directory is not.
+        let killed = PrivateDirectory::create(at("mcp-killed")).unwrap();
+        killed._lock.unlock().unwrap();
+        fs::create_dir(at("mcp-being-made")).unwrap();
+        fs::create_dir(at("a-request")).unwrap();
+        remove_abandoned(directory.path());
+        let left = |name: &str| at(name).is_dir();
+        assert_eq!(
+            ["mcp-used", "mcp-killed", "mcp-being-made", "a-request"].map(left),
+            [true, false, true, true]
+        );
+        drop(used);
+        assert!(!left("mcp-used"));
     }
 }
