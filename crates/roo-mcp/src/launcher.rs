@@ -8,19 +8,15 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use roo_formats::mcp::ResolvedStdio;
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use roo_process::{ChildSession, ProcessEnd};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::network::AddressPolicy;
 
 /// How long a program may take to end after its standard input was closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the kernel may take to end a killed process.
-const REAP: Duration = Duration::from_secs(2);
 
 /// Starts the programs of servers.
 pub trait ServerLauncher: Send + Sync + 'static {
@@ -135,28 +131,18 @@ impl PlainLauncher {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut command = CommandWrap::from(command);
-        // All that it starts is in its process group, and a password prompt finds no terminal.
-        command.wrap(ProcessSession);
-        // Before the program starts, so that its end is not missed.
-        let child_ended =
-            signal(SignalKind::child()).map_err(|error| LaunchError::Other(error.to_string()))?;
-        let mut child = command.spawn().map_err(|error| match error.kind() {
+        let mut session = ChildSession::spawn(command).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => LaunchError::NotFound(program.command.clone()),
             _ => LaunchError::Other(format!("`{}`: {error}", program.command)),
         })?;
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        match (pid, child.stdin().take(), child.stdout().take(), child.stderr().take()) {
-            (Some(pid), Some(stdin), Some(stdout), Some(stderr)) => Ok(LaunchedServer {
+        match session.take_pipes() {
+            (Some(stdin), Some(stdout), Some(stderr)) => Ok(LaunchedServer {
                 stdin: Box::new(stdin),
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),
-                process: Box::new(PlainProcess { child, pid, child_ended, ended: None }),
+                process: Box::new(PlainProcess { session, ended: None }),
             }),
-            _ => {
-                let _ = child.start_kill();
-                Err(LaunchError::Other("its standard streams can't be reached".to_owned()))
-            }
+            _ => Err(LaunchError::Other("its standard streams can't be reached".to_owned())),
         }
     }
 }
@@ -170,12 +156,9 @@ impl ServerLauncher for PlainLauncher {
     }
 }
 
-/// A process and its group.
+/// A process and what it started.
 struct PlainProcess {
-    child: Box<dyn ChildWrapper>,
-    pid: Pid,
-    /// Tells when any child of ours ended.
-    child_ended: SignalStream,
+    session: ChildSession,
     /// How it ended, once it is reaped.
     ended: Option<Ended>,
 }
@@ -185,29 +168,13 @@ impl PlainProcess {
         if let Some(ended) = &self.ended {
             return ended.clone();
         }
-        // Unreaped, its id is no other process's: the signal to its group hits what it left behind and nobody else.
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        loop {
-            match rustix::io::retry_on_intr(|| waitid(WaitId::Pid(self.pid), options)) {
-                Err(_) => return Ended::Unknown,
-                Ok(Some(status)) => {
-                    let _ = self.child.start_kill();
-                    let _ = timeout(REAP, self.child.wait()).await;
-                    let ended = match (status.exit_status(), status.terminating_signal()) {
-                        (Some(code), _) => Ended::Code(code),
-                        (None, Some(signal)) => Ended::Signal(signal),
-                        (None, None) => Ended::Unknown,
-                    };
-                    self.ended = Some(ended.clone());
-                    return ended;
-                }
-                Ok(None) => {
-                    if self.child_ended.recv().await.is_none() {
-                        return Ended::Unknown;
-                    }
-                }
-            }
-        }
+        let ended = match self.session.exited().await {
+            Ok(ProcessEnd::Code(code)) => Ended::Code(code),
+            Ok(ProcessEnd::Signal(signal)) => Ended::Signal(signal),
+            Err(_) => Ended::Unknown,
+        };
+        self.session.kill().await;
+        self.ended.insert(ended).clone()
     }
 }
 
@@ -221,20 +188,12 @@ impl ServerProcess for PlainProcess {
             if let Ok(ended) = timeout(GRACE, self.wait()).await {
                 return ended;
             }
-            let _ = self.child.signal(rustix::process::Signal::TERM.as_raw());
+            self.session.terminate();
             if let Ok(ended) = timeout(GRACE, self.wait()).await {
                 return ended;
             }
-            let _ = self.child.start_kill();
-            timeout(REAP, self.wait()).await.unwrap_or(Ended::Unknown)
+            self.session.kill().await;
+            Ended::Signal(rustix::process::Signal::KILL.as_raw())
         })
-    }
-}
-
-impl Drop for PlainProcess {
-    fn drop(&mut self) {
-        if self.ended.is_none() {
-            let _ = self.child.start_kill();
-        }
     }
 }

@@ -9,7 +9,6 @@
 //! What [`run`] does not hold: a process that starts a session of its own leaves the group and outlives
 //! it, and a server that is killed by SIGKILL leaves its commands running. The sandbox holds both.
 
-mod child_session;
 mod decode;
 mod disk_quota;
 mod environment;
@@ -22,9 +21,6 @@ pub mod redaction;
 pub mod sandbox;
 mod shell;
 
-pub use child_session::{
-    ChildSession, GRACE, LINGER, ProcessEnd, ProcessOutput, run_for_output, time_is_over,
-};
 pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
 pub use escapes::Escapes;
 pub use known_secrets::known_secrets;

@@ -7,13 +7,13 @@ use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
+use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
 use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::child_session::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
 use super::decode::Decoder;
 use super::disk_quota;
 use super::environment::Environment;
