@@ -23,8 +23,9 @@ const SCRIPT = `turns:
   - mode: code
     when: { status: ok, contains: "hello.txt" }
     text: "Slowly, slowly, slowly, slowly, slowly, slowly, slowly, slowly, slowly, slowly, slowly, slowly."
+    # Nobody waits for its end: messages are queued while it goes on, and it is cancelled.
     chunk: 4
-    delayMs: 120
+    delayMs: 1500
     calls:
       - tool: attempt_completion
         params: { result: "Said hello." }
