@@ -44,6 +44,7 @@ fn entry(number: usize, files: Vec<FileChange>) -> Entry {
         command: None,
         commit: None,
         violations: vec![],
+        server_call: None,
         claimed: None,
     }
 }

@@ -12,4 +12,5 @@
 compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths");
 
 pub mod cli;
+mod mcp;
 pub mod server;

@@ -58,6 +58,11 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: Option<HooksCommand>,
     },
+    /// List and try MCP servers
+    Mcp {
+        #[command(subcommand)]
+        command: McpCommand,
+    },
     /// Let what the workspace brings steer agents: modes, rules, prompts, hooks
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
@@ -357,6 +362,18 @@ pub(super) enum ModesCommand {
     },
 }
 
+/// Subcommands of `mcp`.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum McpCommand {
+    /// Start the servers that count in this workspace, and list them with their tools, or why one does not run
+    List,
+    /// Start one server, list its tools and what it wrote to standard error; fails when it does not run
+    Test {
+        /// The server's name.
+        name: String,
+    },
+}
+
 /// Subcommands of `hooks`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum HooksCommand {
@@ -397,7 +414,7 @@ pub(super) struct Trust {
     /// Take back the trust and all approvals.
     #[arg(long, conflicts_with = "approve")]
     pub(super) revoke: bool,
-    /// Approve that a file gives a mode more than it has, or that its hooks run; as it is now.
+    /// Approve that a file gives a mode more than it has, or that its hooks or MCP servers run; as it is now.
     #[arg(long, value_name = "FILE")]
     pub(super) approve: Option<String>,
     /// Only show, as JSON.

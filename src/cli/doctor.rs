@@ -13,7 +13,7 @@ use super::session::{SessionContext, check_profile, environment};
 use super::setup::worked;
 use super::terminal;
 use super::{CliError, Ending};
-use roo_engine::customization::{Customization, GLOBAL_HOOKS};
+use roo_engine::customization::{Customization, GLOBAL_HOOKS, GLOBAL_MCP};
 use roo_engine::intent_store::{Intents, Orchestration};
 use roo_formats::config::{Directories, Loaded, Profile, SandboxLevel, Settings};
 use roo_formats::intents::INTENTS_FILE;
@@ -275,6 +275,7 @@ fn check_customization(customization: &Customization, report: &mut Report) {
     for problem in customization.problems() {
         let what = match problem.file.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
             GLOBAL_HOOKS => "hooks",
+            GLOBAL_MCP => "MCP servers",
             "trust.json" => "trust",
             name if name.contains("modes") => "modes",
             _ => "files that steer agents",
@@ -283,6 +284,13 @@ fn check_customization(customization: &Customization, report: &mut Report) {
             Severity::Error => report.bad(what, &problem.to_string()),
             Severity::Warning => report.note(what, &problem.to_string()),
         }
+    }
+    let servers = customization.mcp_servers();
+    if !servers.is_empty() {
+        let waiting = servers.iter().filter(|server| !server.is_approved).count();
+        let text =
+            format!("{} configured, {waiting} waiting for approval; see roo-lsp mcp list", servers.len());
+        report.good("MCP servers", &text);
     }
     let trust = customization.trust();
     match (trust.trusted, trust.brings.join(", ")) {

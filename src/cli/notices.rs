@@ -40,6 +40,11 @@ impl Notices {
         let notices = Self::default();
         if serves || std::env::var_os(VARIABLE).is_some() {
             let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new("warn"));
+            // What it tells below that are messages of servers, which may hold secrets.
+            let filter = match "rmcp=warn".parse() {
+                Ok(directive) => filter.add_directive(directive),
+                Err(_) => filter,
+            };
             let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
             lines.with_writer(terminal::stderr).init();
         } else {

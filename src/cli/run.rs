@@ -54,6 +54,7 @@ pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<E
     let viewer = Viewer::new(&run.view, run.prompt != "-", notices);
     let outcome = Watch::new(&engine, task_id, viewer, signals).follow(follower, vec![]).await;
     engine.shutdown().await;
+    engine.end_servers().await;
     conclude(&urid, outcome?)
 }
 

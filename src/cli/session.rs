@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::arguments::Common;
 use super::terminal;
+use crate::mcp::{self, McpServers};
 use roo_catalog::{Invocation, ToolCall};
 use roo_durable::WorkspaceDirectory;
 use roo_durable::reserve::Reserve;
@@ -188,18 +189,40 @@ impl SessionContext {
         Ok(Judge { gate, workspace, settings, modes, orchestration, recorder, bounds, urid })
     }
 
+    /// The MCP servers that count in the workspace. None is started by that.
+    pub(super) fn mcp_servers(&self, settings: Settings) -> Result<McpServers, SessionError> {
+        Ok(self.servers(&Arc::new(settings), &self.workspace()?, &self.customization()?))
+    }
+
+    fn servers(
+        &self,
+        settings: &Arc<Settings>,
+        workspace: &Arc<Workspace>,
+        customization: &Arc<Customization>,
+    ) -> McpServers {
+        McpServers::new(mcp::Setup {
+            settings: Arc::clone(settings),
+            workspace: Arc::clone(workspace),
+            customization: Arc::clone(customization),
+            directory: self.state(),
+            directories: self.directories.clone(),
+        })
+    }
+
     /// An engine over the workspace, without an editor.
     pub(super) fn engine(&self, settings: Settings) -> Result<Engine, SessionError> {
         let (workspace, customization) = (self.workspace()?, self.customization()?);
+        let settings = Arc::new(settings);
+        let mcp = self.servers(&settings, &workspace, &customization);
         Ok(Engine::new(engine::Setup {
-            settings: Arc::new(settings),
+            settings,
             workspace,
             customization,
             directory: self.state(),
             directories: self.directories.clone(),
             helper: Helper::own(),
             clock: Arc::new(SystemClock),
-            server_tools: Arc::new(NoServerTools),
+            server_tools: Arc::new(mcp),
         }))
     }
 }

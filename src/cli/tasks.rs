@@ -86,6 +86,7 @@ async fn resume(
     let viewer = Viewer::new(view, true, notices);
     let outcome = go_on(&engine, task, viewer, signals).await;
     engine.shutdown().await;
+    engine.end_servers().await;
     conclude(&urid, outcome?)
 }
 

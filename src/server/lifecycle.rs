@@ -52,6 +52,8 @@ async fn serve(
     if tokio::time::timeout(GRACE, session.stop_tasks()).await.is_err() {
         tracing::warn!("tasks did not stop in time");
     }
+    // Each has its own, short time; what is deaf is killed.
+    session.end_servers().await;
     i32::from(!session.was_shut_down())
 }
 

@@ -21,6 +21,7 @@ use super::shown_approvals::ShownApprovals;
 use super::subscription::{Requests, Subscriptions};
 use super::task_document::TaskDocuments;
 use super::{delivery, progress};
+use crate::mcp::McpServers;
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::Clock;
@@ -146,15 +147,25 @@ impl Session {
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.process.clock);
         let customization = Arc::new(customization);
+        let workspace = Arc::new(workspace);
+        let mcp = Arc::new(McpServers::new(crate::mcp::Setup {
+            settings: Arc::clone(&settings),
+            workspace: Arc::clone(&workspace),
+            customization: Arc::clone(&customization),
+            directory: directory.clone(),
+            directories: self.process.directories.clone(),
+        }));
+        // Long before a request needs their tools.
+        mcp.refresh();
         let engine = Engine::new(Setup {
             settings,
-            workspace: Arc::new(workspace),
+            workspace,
             customization: Arc::clone(&customization),
             directory: directory.clone(),
             directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
-            server_tools: Arc::new(roo_engine::server_tools::NoServerTools),
+            server_tools: mcp,
         });
         let services = Arc::new(WorkspaceServices {
             engine,
@@ -296,6 +307,13 @@ impl Session {
     pub(super) async fn stop_tasks(&self) {
         if let Some(services) = self.services.get() {
             services.engine.shutdown().await;
+        }
+    }
+
+    /// Ends the MCP servers that were started.
+    pub(super) async fn end_servers(&self) {
+        if let Some(services) = self.services.get() {
+            services.engine.end_servers().await;
         }
     }
 }

@@ -13,6 +13,7 @@ const PURE: &[&str] = &[
     "crates/roo-engine/src/engine/task.rs",
     "crates/roo-engine/src/engine/tree.rs",
     "crates/roo-formats/src/intents",
+    "crates/roo-formats/src/mcp",
     "crates/roo-formats/src/modes",
     "crates/roo-model/src/parser",
     "crates/roo-model/src/prompts",

@@ -19,6 +19,7 @@ mod faults;
 mod governed;
 mod grants;
 mod hooked;
+mod mcp;
 mod models;
 mod policy;
 mod prompt;

@@ -40,6 +40,7 @@ fn entry(outcome: Outcome, files: Vec<FileChange>) -> Entry {
         prompt: Some(PromptRef { id: MessageId::new("m1"), title: "Count to two".to_owned() }),
         command: None,
         violations: vec![],
+        server_call: None,
         claimed: None,
         commit: None,
     }

@@ -14,6 +14,27 @@ pub trait ServerTools: Debug + Send + Sync {
     /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request.
     fn list(&self) -> Vec<Arc<ServerTool>>;
 
+    /// Reports whether the user lets calls of a tool run without asking.
+    fn always_allows(&self, _tool: &ServerToolName) -> bool {
+        false
+    }
+
+    /// Reports whether a tool is described differently than when a call of it was last permitted here. Then the user is
+    /// asked, whatever allows the call.
+    fn has_changed(&self, _tool: &ServerTool) -> bool {
+        false
+    }
+
+    /// Keeps how a tool is described whose call was permitted.
+    fn keep_description<'a>(&'a self, _tool: &'a ServerTool) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Ends all servers that were started. When this returns, no program of theirs is left.
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Calls a tool. It is called at most once for each permit, and ends soon when it is cancelled.
     fn call<'a>(
         &'a self,

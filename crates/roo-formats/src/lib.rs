@@ -1,5 +1,6 @@
-//! Files that users write: settings, modes and intents, with their defaults and what is wrong in them.
+//! Files that users write: settings, modes, intents and MCP servers, with their defaults and what is wrong in them.
 
 pub mod config;
 pub mod intents;
+pub mod mcp;
 pub mod modes;

@@ -107,6 +107,7 @@ pub(super) fn entry() -> Entry {
         command: None,
         commit: None,
         violations: vec![],
+        server_call: None,
         claimed: None,
     }
 }

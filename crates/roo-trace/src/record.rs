@@ -118,6 +118,15 @@ pub struct CommandRun {
     pub exit_code: Option<i32>,
 }
 
+/// A call of a tool of an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerCall {
+    /// As `server/tool`.
+    pub tool: String,
+    /// Of the arguments as JSON.
+    pub arguments: Digest,
+}
+
 /// A commit that a command made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitMade {
@@ -270,6 +279,8 @@ pub struct Entry {
     pub command: Option<CommandRun>,
     /// The commit that the command made, which has a record of its own.
     pub commit: Option<CommitMade>,
+    /// The call of a server's tool.
+    pub server_call: Option<ServerCall>,
     /// Changes out of scope.
     pub violations: Vec<Violation>,
     /// Claims of the model.
@@ -368,6 +379,10 @@ fn record_of(entry: &Entry, id: Uuid) -> Record {
             .commit
             .as_ref()
             .map(|commit| CommitMade { id: name(&commit.id), action: name(&commit.action) }),
+        server_call: entry
+            .server_call
+            .as_ref()
+            .map(|call| ServerCall { tool: name(&call.tool), arguments: call.arguments }),
         violations: entry
             .violations
             .iter()
@@ -678,6 +693,9 @@ pub struct Own {
     /// The commit that the command made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitMade>,
+    /// The call of a tool of an MCP server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_call: Option<ServerCall>,
     /// Changes out of scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,

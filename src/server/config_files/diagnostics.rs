@@ -9,7 +9,7 @@ use super::super::configuration::Configured;
 use super::kind::{ConfigFile, ConfigFileKind};
 use roo_engine::customization::{
     Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command,
-    problems_of_hooks, problems_of_rules, problems_of_skill,
+    problems_of_hooks, problems_of_mcp, problems_of_rules, problems_of_skill,
 };
 use roo_formats::config::Position;
 use roo_formats::intents::{IntentFile, IntentProblem};
@@ -46,6 +46,7 @@ pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization
     match file.kind {
         ConfigFileKind::Modes(_) => found(customization.problems_of_modes(&file.path, text)),
         ConfigFileKind::Hooks(scope) => found(problems_of_hooks(&file.path, text, scope)),
+        ConfigFileKind::McpServers => found(problems_of_mcp(&file.path, text)),
         ConfigFileKind::Command => found(problems_of_command(&file.path, text)),
         ConfigFileKind::Skill => found(problems_of_skill(&file.path, text)),
         ConfigFileKind::Rules => [rules(text), found(problems_of_rules(&file.path, text))].concat(),

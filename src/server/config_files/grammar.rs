@@ -252,7 +252,10 @@ pub(super) fn expected(kind: ConfigFileKind, path: &[Step]) -> Expected {
         ConfigFileKind::Hooks(_) => in_hooks(path),
         ConfigFileKind::Settings => in_settings(path),
         ConfigFileKind::Intents => in_intents(path),
-        ConfigFileKind::Rules | ConfigFileKind::Ignore | ConfigFileKind::Protected => Expected::Anything,
+        ConfigFileKind::Rules
+        | ConfigFileKind::Ignore
+        | ConfigFileKind::Protected
+        | ConfigFileKind::McpServers => Expected::Anything,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use roo_engine::customization::{GLOBAL_HOOKS, Scope, front_matter_region};
+use roo_engine::customization::{GLOBAL_HOOKS, GLOBAL_MCP, Scope, front_matter_region};
 use roo_formats::config::Directories;
 use roo_text::lines::BOM;
 
@@ -27,6 +27,8 @@ pub(super) enum ConfigFileKind {
     Protected,
     /// Hooks, as JSON.
     Hooks(Scope),
+    /// MCP servers, as JSON with comments.
+    McpServers,
     /// The user's settings.
     Settings,
     /// The workspace's intents.
@@ -41,7 +43,7 @@ impl ConfigFileKind {
                 Some(text.len() - text.strip_prefix(BOM).unwrap_or(text).len()..text.len())
             }
             Self::Command | Self::Skill => front_matter_region(text),
-            Self::Rules | Self::Ignore | Self::Protected => None,
+            Self::Rules | Self::Ignore | Self::Protected | Self::McpServers => None,
         }
     }
 }
@@ -117,6 +119,9 @@ impl Places {
         if named == config.join(GLOBAL_HOOKS) {
             return Some(ConfigFile { kind: ConfigFileKind::Hooks(Scope::Global), path: named });
         }
+        if named == config.join(GLOBAL_MCP) {
+            return Some(ConfigFile { kind: ConfigFileKind::McpServers, path: named });
+        }
         let (home, real) = self.home.as_ref()?;
         let below = below(path, home, real)?;
         let kind = in_folder(below).filter(|kind| {
@@ -143,6 +148,7 @@ fn in_folder(below: &Path) -> Option<ConfigFileKind> {
         [PROTECTED] => Some(ConfigFileKind::Protected),
         [".orchestration", "active_intents.yaml"] => Some(ConfigFileKind::Intents),
         [".roo", "hooks.json"] => Some(ConfigFileKind::Hooks(Scope::Project)),
+        [".roo", "mcp.json"] => Some(ConfigFileKind::McpServers),
         [".roo", "commands", file] if file.ends_with(".md") => Some(ConfigFileKind::Command),
         [".roo" | ".agents", group, name, "SKILL.md"]
             if of_mode(group, "skills") && !name.starts_with('.') =>
@@ -194,6 +200,7 @@ mod tests {
             ConfigFileKind::Skill,
             "/w/.agents/skills-code/a/SKILL.md",
         );
+        check("/link/.roo/mcp.json", ConfigFileKind::McpServers, "/w/.roo/mcp.json");
         check("/link/.roo/hooks.json", ConfigFileKind::Hooks(Scope::Project), "/w/.roo/hooks.json");
         check("/second/.rooignore", ConfigFileKind::Ignore, "/second/.rooignore");
         check("/second/.rooprotected", ConfigFileKind::Protected, "/second/.rooprotected");

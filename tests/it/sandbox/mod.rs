@@ -8,6 +8,7 @@ mod effects;
 mod ends;
 mod exact;
 mod ordinary_work;
+mod programs;
 mod sockets;
 mod staged;
 mod supervised;

@@ -5,14 +5,12 @@
 //! again.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::files::{Files, Fingerprint};
+use super::script::{Script, ScriptState};
 use super::trust::TrustState;
 use super::{PROJECT_HOOKS, Problem, Scope};
 use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Source, UserHooks, scripts};
@@ -20,8 +18,6 @@ use roo_formats::modes::Severity;
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
 
-/// The largest script whose text counts, in bytes. Hooks with a larger one can't be approved.
-const SCRIPT_LIMIT: u64 = 16 << 20;
 /// The most words of the commands of a file that may be files of the workspace.
 const SCRIPTS_LIMIT: usize = 5000;
 
@@ -50,23 +46,6 @@ struct Good {
     digest: Digest,
     hooks: Vec<Hook>,
     scripts: Vec<Script>,
-}
-
-/// A file of the workspace that a command may name.
-struct Script {
-    /// Relative to the root.
-    path: PathBuf,
-    seen: Option<Option<Fingerprint>>,
-    state: ScriptState,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum ScriptState {
-    /// No regular file is there.
-    Missing,
-    Known(Digest),
-    /// It is there, and what it holds can't be known.
-    Unreadable(String),
 }
 
 impl HookFiles {
@@ -295,53 +274,7 @@ impl Watched {
 /// The files that commands name.
 fn named(hooks: &[Hook], root: &Path) -> Vec<Script> {
     let paths: BTreeSet<PathBuf> = hooks.iter().flat_map(|hook| scripts(&hook.program, root)).collect();
-    paths.into_iter().map(|path| Script { path, seen: None, state: ScriptState::Missing }).collect()
-}
-
-impl Script {
-    fn refresh(&mut self, root: &Path) -> bool {
-        let path = root.join(&self.path);
-        let found = Fingerprint::from_file(&path);
-        if self.seen == Some(found) {
-            return false;
-        }
-        self.seen = found.is_none_or(|found| found.is_settled(SystemTime::now())).then_some(found);
-        let state = match content(&path) {
-            Ok(Some(digest)) => ScriptState::Known(digest),
-            Ok(None) => ScriptState::Missing,
-            Err(error) => ScriptState::Unreadable(error.to_string()),
-        };
-        let changed = self.state != state;
-        self.state = state;
-        changed
-    }
-}
-
-/// Of a regular file's bytes; none when there is none. Waits for no pipe.
-fn content(path: &Path) -> io::Result<Option<Digest>> {
-    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
-        Ok(file) => file,
-        Err(error) if is_absent(&error) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let found = File::metadata(&file)?;
-    if !found.is_file() {
-        return Ok(None);
-    }
-    if found.len() > SCRIPT_LIMIT {
-        return Err(io::Error::other(format!("it has more than {SCRIPT_LIMIT} bytes")));
-    }
-    let mut bytes = Vec::new();
-    file.take(SCRIPT_LIMIT + 1).read_to_end(&mut bytes)?;
-    Ok(Some(Digest::of(bytes)))
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename
-    )
+    paths.into_iter().map(Script::new).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
+use crate::customization::script::SCRIPT_LIMIT;
 use crate::customization::{Customization, GLOBAL_HOOKS, Grant, Setup, TrustError};
 use roo_formats::config::Directories;
 

@@ -14,8 +14,10 @@ mod files;
 mod fixture;
 mod front_matter;
 mod hook_files;
+mod mcp_files;
 mod mode_files;
 mod rules;
+mod script;
 mod skills;
 mod trust;
 
@@ -26,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::directory::without_hidden;
 use self::files::{Files, PATTERN_FILES, Text};
 use self::hook_files::HookFiles;
+use self::mcp_files::McpFiles;
 use self::mode_files::{ModeFile, ModeProblem};
 use self::trust::{TrustState, TrustStore};
 use crate::hooks::{Hook, UserHooks};
@@ -49,6 +52,7 @@ pub use self::commands::load as load_commands;
 pub use self::commands::{is_name as is_command_name, problems_of as problems_of_command};
 pub use self::front_matter::{is_open as front_matter_is_open, region as front_matter_region};
 pub use self::hook_files::problems_of as problems_of_hooks;
+pub use self::mcp_files::{McpServer, problems_of as problems_of_mcp};
 pub use self::rules::problems_of as problems_of_rules;
 pub use self::skills::problems_of as problems_of_skill;
 
@@ -58,6 +62,10 @@ pub const PROJECT_MODES: &str = ".roomodes";
 pub const PROJECT_HOOKS: &str = ".roo/hooks.json";
 /// Path of a user's hooks in the configuration directory.
 pub const GLOBAL_HOOKS: &str = "hooks.json";
+/// Path of the MCP servers of a workspace.
+pub const PROJECT_MCP: &str = ".roo/mcp.json";
+/// Path of a user's MCP servers in the configuration directory.
+pub const GLOBAL_MCP: &str = "mcp.json";
 /// Paths of a user's modes in the configuration directory, from weak to strong.
 const GLOBAL_MODES: [&str; 2] = ["custom_modes.yaml", "custom-modes.yaml"];
 /// Paths of Roo Code's user modes below the home directory. The weakest of all.
@@ -134,6 +142,7 @@ pub struct Customization {
     trust: TrustStore,
     loaded: Mutex<Arc<Loaded>>,
     hooks: Mutex<HookFiles>,
+    mcp: Mutex<McpFiles>,
 }
 
 /// Content of the last read.
@@ -162,6 +171,7 @@ impl Customization {
         let files = Files::open(&folders)?;
         let root = files.first_root().map(Path::to_owned);
         let hooks = Mutex::new(HookFiles::new(directories.config.join(GLOBAL_HOOKS), root.as_deref()));
+        let mcp = Mutex::new(McpFiles::new(directories.config.join(GLOBAL_MCP), root.as_deref()));
         let loaded = Loaded {
             global: global.into_iter().map(|path| ModeFile::new(path, Scope::Global)).collect(),
             project: root.as_ref().map(|root| ModeFile::new(root.join(PROJECT_MODES), Scope::Project)),
@@ -171,7 +181,7 @@ impl Customization {
             pending: vec![],
         };
         let trust = TrustStore::new(&state_directory, root.as_deref());
-        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks })
+        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks, mcp })
     }
 
     /// The modes that count now: built-in, under the user's, under the workspace's where it is trusted.
@@ -193,6 +203,7 @@ impl Customization {
         problems.extend(commands::load(&self.places()).1);
         problems.extend(Skills::load(&self.places()).1);
         problems.extend(self.with_hooks(HookFiles::problems));
+        problems.extend(self.with_mcp(McpFiles::problems));
         if let Some(error) = self.why_untrusted() {
             problems.push(Problem::error(self.trust.file(), error.to_string()));
         }
@@ -278,6 +289,24 @@ impl Customization {
         question(&hooks, &trust)
     }
 
+    /// The MCP servers that are configured now, by name: the user's, and those of a trusted workspace. Reads only what has
+    /// changed; where there are no files it asks for two names alone.
+    pub fn mcp_servers(&self) -> Vec<McpServer> {
+        self.with_mcp(McpFiles::servers)
+    }
+
+    /// Asks what came of the files of MCP servers as they are now.
+    fn with_mcp<T>(&self, question: impl FnOnce(&McpFiles, &TrustState) -> T) -> T {
+        let mut mcp = self.mcp.lock().unwrap_or_else(PoisonError::into_inner);
+        let trust = if mcp.of_project_exists() {
+            self.trust.read().unwrap_or_default()
+        } else {
+            TrustState::default()
+        };
+        mcp.refresh(&self.files, &trust);
+        question(&mcp, &trust)
+    }
+
     /// The slash commands that there are now, by name.
     pub fn commands(&self) -> Vec<SlashCommand> {
         commands::load(&self.places()).0
@@ -337,6 +366,7 @@ impl Customization {
     fn pending(&self) -> Vec<PendingTrust> {
         let mut pending = self.refresh().pending.clone();
         pending.extend(self.with_hooks(HookFiles::pending));
+        pending.extend(self.with_mcp(McpFiles::pending));
         pending
     }
 
@@ -387,9 +417,10 @@ impl Customization {
             return TrustError::NotTrusted { path: named };
         }
         let nothing = |why: String| TrustError::NothingPending { path: named.clone(), why };
-        let file = self.root.as_deref().filter(|_| [PROJECT_MODES, PROJECT_HOOKS].contains(&path));
+        let file =
+            self.root.as_deref().filter(|_| [PROJECT_MODES, PROJECT_HOOKS, PROJECT_MCP].contains(&path));
         let Some(file) = file.map(|root| root.join(path)) else {
-            return nothing(format!("use exactly `{PROJECT_MODES}` or `{PROJECT_HOOKS}`"));
+            return nothing(format!("use exactly `{PROJECT_MODES}`, `{PROJECT_HOOKS}` or `{PROJECT_MCP}`"));
         };
         if file.symlink_metadata().is_err() {
             return nothing("there is no such file".to_owned());

@@ -442,7 +442,7 @@ mod trust {
             assert_eq!(
                 why(path),
                 format!(
-                    "nothing in '{path}' waits for approval: use exactly `.roomodes` or `.roo/hooks.json`"
+                    "nothing in '{path}' waits for approval: use exactly `.roomodes`, `.roo/hooks.json` or `.roo/mcp.json`"
                 )
             );
         }

@@ -23,7 +23,7 @@ const LIMIT: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrustState {
     pub(super) trusted: bool,
-    /// Files that may give a mode more than it has, or whose hooks may run: paths relative to the first folder, and the digest of what
+    /// Files that may give a mode more than it has, or whose hooks or MCP servers may run: paths relative to the first folder, and the digest of what
     /// was shown of them.
     pub(super) approved: BTreeSet<(String, Digest)>,
 }
@@ -38,7 +38,7 @@ pub enum Grant {
         /// As in the report.
         brings: Vec<String>,
     },
-    /// A file may give a mode more than it has, or its hooks may run.
+    /// A file may give a mode more than it has, or its hooks or MCP servers may run.
     File {
         /// As in the report.
         path: String,
@@ -209,7 +209,7 @@ pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
             || [".roorules", ".clinerules"].iter().any(|start| is_kind(name, start))
     };
     let in_roo = |name: &str| {
-        name == "hooks.json"
+        matches!(name, "hooks.json" | "mcp.json")
             || ["rules", "commands", "skills", "system-prompt"].iter().any(|start| is_kind(name, start))
     };
     let in_agents = |name: &str| is_kind(name, "skills");

@@ -56,6 +56,7 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
         command: None,
         commit: None,
         violations: vec![],
+        server_call: None,
         claimed: None,
     };
     Some(AuditRecord { entry, intent: task.intent.clone() })
@@ -98,6 +99,7 @@ pub(super) async fn done(
     let Some(mut audit_record) = audit_record else { return };
     audit_record.entry.command = outcome.command.take();
     audit_record.entry.sandbox = outcome.sandbox.take();
+    audit_record.entry.server_call = outcome.server_call.take();
     audit_record.entry.outcome = match outcome.status {
         _ if !violations.is_empty() => TraceOutcome::ScopeViolation,
         ToolStatus::Ok => TraceOutcome::Ok,
@@ -107,10 +109,10 @@ pub(super) async fn done(
         ToolStatus::Failed | ToolStatus::Skipped => TraceOutcome::Failed,
     };
     // A write that changed nothing is none.
-    if changes.is_empty()
+    let is_nothing = changes.is_empty()
         && audit_record.entry.command.is_none()
-        && audit_record.entry.outcome == TraceOutcome::Ok
-    {
+        && audit_record.entry.server_call.is_none();
+    if is_nothing && audit_record.entry.outcome == TraceOutcome::Ok {
         return;
     }
     audit_record.entry.violations = violations;

@@ -838,6 +838,11 @@ impl Engine {
         drop(self.registry.passing().await);
         self.cancel.cancel();
     }
+
+    /// Ends the servers whose tools tasks called. To be called behind [`Engine::shutdown`].
+    pub async fn end_servers(&self) {
+        self.setting.gate.server_tools().shut_down().await;
+    }
 }
 
 /// The root task in the id of one of its approvals or questions.

@@ -16,7 +16,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::file::Program;
-use roo_sandbox::exec::{ChildSession, Environment, GRACE, LINGER, ProcessEnd, shell, time_is_over};
+use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, time_is_over};
+use roo_sandbox::exec::{Environment, shell};
 
 /// Maximum length of kept output, in bytes.
 pub(super) const OUTPUT_LIMIT: usize = 1 << 20;

@@ -18,7 +18,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use self::repository::{QUESTIONS, Repository};
-use roo_sandbox::exec::{Environment, Escapes, ProcessEnd, ProcessOutput, find_program, run_for_output};
+use roo_process::{ProcessEnd, ProcessOutput, run_for_output};
+use roo_sandbox::exec::{Environment, Escapes, find_program};
 use roo_text::render::{cut, exact_line, one_line};
 use roo_workspace::{PathError, Purpose, ReadAccess, Workspace};
 

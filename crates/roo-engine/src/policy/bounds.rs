@@ -16,11 +16,12 @@ use super::hook_sandbox::ToolOverlays;
 use super::in_flight::UnderWay;
 use super::intent::Grant;
 use super::server_files::ServerFiles;
+use super::server_sandbox;
 use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
 use super::tool_configuration;
 use super::tool_homes::ToolHomes;
 use super::withheld_paths::{PlaceFinder, Places, SCRATCH};
-use roo_formats::config::{Directories, SandboxLevel};
+use roo_formats::config::{Directories, SandboxLevel, SandboxSettings, Settings};
 use roo_formats::intents::{Covered, Enforced, Intent};
 use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
@@ -45,6 +46,8 @@ const CAPTURES: &str = "captures";
 const LAYERS: &str = "layers";
 /// Directory of the sockets that sign for commands, below the same.
 const SIGNING: &str = "signing";
+/// Below the workspace's part of the state directory: temporary directories of requests and MCP servers.
+pub(super) const TEMPORARY: &str = "tmp";
 /// After this long no command runs any more whose captures are there.
 const ABANDONED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -281,6 +284,14 @@ impl Staging {
     pub fn begin(&self, roots: &[PathBuf]) -> io::Result<Stage> {
         self.area.begin(roots)
     }
+}
+
+/// Private directories of a program, below the workspace's part of the state directory.
+pub(super) struct Private {
+    /// In place of `/tmp`.
+    pub(super) temp: PathBuf,
+    /// For what build tools keep.
+    pub(super) cache: PathBuf,
 }
 
 /// Level at which commands are sandboxed, by what the settings want and the machine has.
@@ -602,8 +613,8 @@ impl Bounds {
     pub fn clean(&self) {
         let at = |name: &str| self.private.join(name);
         let (staged, changes, captures) = (at(STAGED), at(CHANGES), at(CAPTURES));
-        let signing = at(SIGNING);
-        if ![&staged, &changes, &captures, &signing].into_iter().any(|place| place.is_dir()) {
+        let (signing, temporary) = (at(SIGNING), at(TEMPORARY));
+        if ![&staged, &changes, &captures, &signing, &temporary].into_iter().any(|place| place.is_dir()) {
             return;
         }
         // Whoever waits for it is not this server: the next command that is staged looks again.
@@ -618,6 +629,7 @@ impl Bounds {
             {
                 tracing::warn!(%error, "what commands wrote long ago can't be removed");
             }
+            server_sandbox::remove_abandoned(&temporary);
             let left = [captures, signing].into_iter().flat_map(fs::read_dir).flatten().flatten();
             for left in left {
                 let made = left.metadata().and_then(|found| found.modified());
@@ -771,27 +783,49 @@ impl Bounds {
             return Ok(None);
         }
         let task_directory = modes::task_directory(call_context.urid);
-        let mut writable = match grant {
+        let mut writable: Vec<PathBuf> = match grant {
             None => policy_context.workspace.roots().paths().map(Path::to_path_buf).collect(),
             Some(grant) => granted(&policy_context.workspace, grant),
         };
         // Its own directory is free to every task.
         writable.extend(existing(&policy_context.workspace, &task_directory));
+        writable.extend(settings.writable.iter().filter_map(|path| path.canonicalize().ok()));
+        let private = Private {
+            temp: Path::new(TEMPORARY).join(call_context.urid.as_str()),
+            cache: PathBuf::from("cache"),
+        };
+        let (workspace, settings) = (&policy_context.workspace, &policy_context.settings);
+        self.confined(workspace, settings, writable, private, grant, network).await.map(Some)
+    }
+
+    /// The bounds of a program that writes these places, where there is a sandbox.
+    ///
+    /// # Errors
+    /// As [`Bounds::of`].
+    pub(super) async fn confined(
+        &self,
+        workspace: &Arc<Workspace>,
+        all_settings: &Settings,
+        mut writable: Vec<PathBuf>,
+        own_places: Private,
+        grant: Option<&Grant>,
+        network: NetworkRules,
+    ) -> io::Result<Confined> {
+        let settings = &all_settings.sandbox;
         let real = |paths: &[PathBuf]| -> Vec<PathBuf> {
             paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
         };
         let (opened, readable) = (real(&settings.writable), real(&settings.readable));
-        writable.extend(opened.iter().cloned());
-        let (workspace, urid) = (Arc::clone(&policy_context.workspace), call_context.urid.clone());
+        let looked_at = Arc::clone(workspace);
         let home = self.directories.home.clone();
-        let patterns = policy_context.settings.protected.clone();
+        let patterns = all_settings.protected.clone();
         let own = [self.directories.state.clone(), self.directories.config.clone()];
         let private = (!self.only_looks).then(|| self.private.clone());
         let (finder, readable_places) = (self.finder().await, readable);
         let looked = tokio::task::spawn_blocking(move || {
-            let mut places = finder.look(&workspace, &patterns).map_err(io::Error::other)?;
+            let mut places = finder.look(&looked_at, &patterns).map_err(io::Error::other)?;
             let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);
-            let git = GitDirectory::find(workspace.roots().paths(), found, home.as_deref());
+            let git = GitDirectory::find(looked_at.roots().paths(), found, home.as_deref());
             places.hidden.extend(own.iter().filter_map(|path| path.canonicalize().ok()));
             places.hidden.extend(credentials(home.as_deref()));
             places.hidden.retain(|path| !readable_places.contains(path));
@@ -800,13 +834,7 @@ impl Bounds {
             let mut configuration = configuration.unwrap_or_default();
             configuration.retain(|(path, _)| !readable_places.iter().any(|place| path.starts_with(place)));
             let made = |below: PathBuf| private_directory(&private.as_ref()?.join(below));
-            Ok::<_, io::Error>((
-                places,
-                git,
-                configuration,
-                made(PathBuf::from("tmp").join(urid.as_str())),
-                made("cache".into()),
-            ))
+            Ok::<_, io::Error>((places, git, configuration, made(own_places.temp), made(own_places.cache)))
         });
         let (places, mut git, configuration, temp, cache) =
             looked.await.map_err(io::Error::other).flatten()?;
@@ -846,9 +874,9 @@ impl Bounds {
             git_history: git.iter().flat_map(GitDirectory::history).collect(),
             ..Confinement::default()
         };
-        let signing = self.granted_signing(&sandbox, policy_context).await;
+        let signing = self.granted_signing(&sandbox, workspace, settings).await;
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        Ok(Some(Confined {
+        Ok(Confined {
             sandbox,
             confinement,
             level,
@@ -859,19 +887,24 @@ impl Bounds {
             network,
             signing,
             environment: EnvironmentRules::new(settings.env.clone()),
-        }))
+        })
     }
 }
 
 impl Bounds {
     /// Returns git's signing in commands: what its configuration says, where the user lets it use the key. Runs git
     /// only where they let it use any.
-    async fn granted_signing(&self, sandbox: &Sandbox, policy_context: &PolicyContext) -> Option<Signing> {
-        let granted = &policy_context.settings.sandbox.signing_keys;
+    async fn granted_signing(
+        &self,
+        sandbox: &Sandbox,
+        workspace: &Workspace,
+        settings: &SandboxSettings,
+    ) -> Option<Signing> {
+        let granted = &settings.signing_keys;
         if self.only_looks || granted.is_empty() || !sandbox.probe().holds_within_grants() {
             return None;
         }
-        let roots: Vec<PathBuf> = policy_context.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let roots: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
         let read = tokio::task::spawn_blocking(move || {
             Some(EffectiveConfiguration::read(roots.first()?, &roots).ok()?.signing(&roots))
         });
@@ -929,6 +962,16 @@ impl Bounds {
         let leased = tokio::task::spawn_blocking(move || LeasedLayers::lease(&area, &homes)).await;
         let leased = leased.map_err(io::Error::other).flatten().map_err(|error| error.to_string())?;
         sandbox.try_layers(leased.layers()).await
+    }
+
+    /// The layers of one MCP server, which no command sees.
+    pub(super) fn layers_of_server(&self, name: &str) -> PathBuf {
+        self.private.join(LAYERS).join(name)
+    }
+
+    /// A place below the workspace's part of the state directory.
+    pub(super) fn private(&self, name: &Path) -> PathBuf {
+        self.private.join(name)
     }
 
     /// The layers of commands that may change the same: what one installs the others start.

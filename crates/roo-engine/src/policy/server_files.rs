@@ -206,6 +206,7 @@ mod tests {
                 command: None,
                 commit: None,
                 violations: vec![],
+                server_call: None,
                 claimed: None,
             };
             self.recorder().record(entry, None).unwrap();

@@ -232,7 +232,11 @@ async fn forward(listener: std::net::TcpListener, port: u16) -> io::Result<()> {
 }
 
 impl TaskNetwork {
-    fn make(sandbox: &Sandbox, rules: &NetworkRules) -> io::Result<Self> {
+    /// A network that is shared with nobody. Waits for a helper, so not for a thread of the runtime; within one.
+    ///
+    /// # Errors
+    /// As [`TaskNetworks::of`].
+    pub(super) fn make(sandbox: &Sandbox, rules: &NetworkRules) -> io::Result<Self> {
         let loopback = sandbox.private_network(&rules.forwarded)?;
         let served = CancellationToken::new();
         let runtime = tokio::runtime::Handle::current();

@@ -47,7 +47,7 @@ use roo_protocol::rule::SandboxAccess;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_sandbox::exec::{Environment, EnvironmentRules, known_secrets};
 use roo_text::render::{first_line, one_line};
-use roo_trace::record::{CommandRun, CommitMade, FileChange, Violation};
+use roo_trace::record::{CommandRun, CommitMade, FileChange, ServerCall, Violation};
 use roo_workspace::Workspace;
 
 pub use self::background::{BackgroundCommands, RunningCommand, StopReason};
@@ -147,6 +147,8 @@ pub struct Outcome {
     pub background: Option<(CommandId, String)>,
     /// Gap in what is known of a command's changes; none where all is known.
     pub fault: Option<ChangesUnknown>,
+    /// The call of a server's tool that was made.
+    pub server_call: Option<ServerCall>,
     /// The exit code of the command that ran; none where none has ended by itself.
     pub exit_code: Option<i32>,
 }
@@ -183,6 +185,7 @@ impl Outcome {
             intent: None,
             background: None,
             fault: None,
+            server_call: None,
             exit_code: None,
         }
     }

@@ -19,7 +19,7 @@ use roo_text::misspelling;
 /// The largest settings file, in bytes.
 const LARGEST: u64 = 16 << 20;
 /// Settings that nothing reads yet; `*` stands for any name.
-const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"];
+const WITHOUT_EFFECT: &[&str] = &["profiles.*.contextWindow"];
 /// Settings that a workspace can tighten.
 const TIGHTENED: [&str; 6] = ["autoApprove", "intents", "limits", "protected", "redactSecrets", "sandbox"];
 
@@ -765,13 +765,7 @@ redactSecrets: false
         .unwrap();
         let warnings: Vec<String> = loaded.warnings.iter().map(Problem::to_string).collect();
         let text = "this setting is not supported yet and has no effect";
-        assert_eq!(
-            warnings,
-            [
-                format!("/c/config.yaml:1:20: autoApprove.mcp: {text}"),
-                format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),
-            ]
-        );
+        assert_eq!(warnings, [format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),]);
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub struct AutoApprove {
     pub read: bool,
     /// Changing files.
     pub write: bool,
-    /// Calling MCP tools.
+    /// Calling tools of MCP servers.
     pub mcp: bool,
     /// Starting subtasks.
     pub delegate: bool,

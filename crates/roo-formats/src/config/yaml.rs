@@ -48,6 +48,11 @@ pub fn parse(text: &str) -> Result<Value, Fault> {
     read(text, Node(&Cell::new(BUDGET)))
 }
 
+/// Reads one document of JSON. Columns of a fault count bytes.
+pub(crate) fn parse_json(text: &str) -> Result<Value, Fault> {
+    read_json(text, Node(&Cell::new(BUDGET)))
+}
+
 /// Returns the position of the part at the end of `path`, if there is one. Costs a walk over the text.
 pub fn locate(text: &str, path: &[Step]) -> Option<Position> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -57,9 +62,7 @@ pub fn locate(text: &str, path: &[Step]) -> Option<Position> {
 
 fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, Fault> {
     if is_json_only(text) {
-        return seed.deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(|error| {
-            (Some(Position { line: error.line(), column: error.column() }), without_place(&error))
-        });
+        return read_json(text, seed);
     }
     if let Some(position) = flow_depth::too_deep(text) {
         let message = format!("brackets are nested deeper than {} levels", flow_depth::LIMIT);
@@ -68,6 +71,14 @@ fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Valu
     seed.deserialize(serde_yaml::Deserializer::from_str(text)).map_err(|error| {
         let position = error.location().map(|at| Position { line: at.line(), column: at.column() });
         (position, without_place(&error))
+    })
+}
+
+fn read_json<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, Fault> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = seed.deserialize(&mut deserializer);
+    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| {
+        (Some(Position { line: error.line(), column: error.column() }), without_place(&error))
     })
 }
 

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt as _;
+use roo_process::{ProcessEnd, run_for_output};
 use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -100,28 +100,17 @@ impl KeyCommand {
     }
 
     async fn run(&self) -> Result<Secret, ModelError> {
-        let mut child = Command::new(&self.program)
-            .args(&self.arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| self.failed(format!("could not be started: {error}")))?;
-        let mut bytes = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            stdout
-                .take(KEY_LIMIT)
-                .read_to_end(&mut bytes)
-                .await
-                .map_err(|error| self.failed(format!("could not be read: {error}")))?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let output = run_for_output(command, KEY_LIMIT)
+            .await
+            .map_err(|error| self.failed(format!("could not be run: {error}")))?;
+        match output.end {
+            ProcessEnd::Code(0) => {}
+            ProcessEnd::Code(code) => return Err(self.failed(format!("ended with exit code {code}"))),
+            ProcessEnd::Signal(signal) => return Err(self.failed(format!("was ended by signal {signal}"))),
         }
-        let status =
-            child.wait().await.map_err(|error| self.failed(format!("could not be waited for: {error}")))?;
-        if !status.success() {
-            return Err(self.failed(format!("ended with {status}")));
-        }
-        match std::str::from_utf8(&bytes).map(str::trim) {
+        match std::str::from_utf8(&output.stdout).map(str::trim) {
             Ok(text) if is_usable(text) => Ok(Secret::new(text)),
             _ => Err(self.failed("printed no usable key")),
         }

@@ -72,7 +72,7 @@ const METADATA_NAMES: [&str; 7] = [
 ];
 
 /// Returns the class of a name that is closed whatever it resolves to.
-pub(super) fn name_class(name: &str) -> Option<AddressClass> {
+pub fn name_class(name: &str) -> Option<AddressClass> {
     if name == "localhost" || name.ends_with(".localhost") {
         Some(AddressClass::Loopback)
     } else {
@@ -81,7 +81,7 @@ pub(super) fn name_class(name: &str) -> Option<AddressClass> {
 }
 
 /// Returns the class of an address that is closed; none if it is public.
-pub(super) fn address_class(address: IpAddr) -> Option<AddressClass> {
+pub fn address_class(address: IpAddr) -> Option<AddressClass> {
     match address.to_canonical() {
         IpAddr::V4(address) => class_of_v4(address),
         IpAddr::V6(address) => class_of_v6(address),
@@ -129,7 +129,7 @@ fn class_of_v6(address: Ipv6Addr) -> Option<AddressClass> {
 }
 
 /// Reports whether the kernel would deliver to this machine itself. Nothing is sent.
-pub(super) fn is_this_machine(address: SocketAddr) -> bool {
+pub fn is_this_machine(address: SocketAddr) -> bool {
     let unspecified: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -82,7 +82,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use address::AddressClass;
+pub use address::{AddressClass, address_class, is_this_machine, name_class};
 pub use connect::{Resolve, SystemResolver};
 pub use decision::{EgressDecision, Reason, Verdict};
 pub use host::{Destination, Host, InvalidHost};

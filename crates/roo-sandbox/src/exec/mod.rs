@@ -1,6 +1,7 @@
 //! Running commands: one shell per command, in a session of its own that ends with it.
 //!
-//! [`run`] starts, watches and ends a command, [`run_confined`] does so in a [`sandbox`], [`Environment`]
+//! [`run`] starts, watches and ends a command, [`run_confined`] does so in a [`sandbox`], [`ConfinedProgram`] is one that
+//! is talked to over its standard streams, [`Environment`]
 //! says which variables it sees, and [`Collector`] turns what it prints into a text of bounded size.
 //! Whether a command may run is decided in `roo_engine::policy`; how a result reads is decided in
 //! `roo_engine::tools`.
@@ -8,7 +9,6 @@
 //! What [`run`] does not hold: a process that starts a session of its own leaves the group and outlives
 //! it, and a server that is killed by SIGKILL leaves its commands running. The sandbox holds both.
 
-mod child_session;
 mod decode;
 mod disk_quota;
 mod environment;
@@ -21,13 +21,10 @@ pub mod redaction;
 pub mod sandbox;
 mod shell;
 
-pub use child_session::{
-    ChildSession, GRACE, LINGER, ProcessEnd, ProcessOutput, run_for_output, time_is_over,
-};
 pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
 pub use escapes::Escapes;
 pub use known_secrets::known_secrets;
 pub use output::{Collector, Output, Overflow};
-pub use process::{Command, ExecError, Status, run, run_confined};
+pub use process::{Command, ConfinedProgram, ExecError, ProgramStreams, Status, run, run_confined};
 pub use program::find_program;
 pub use shell::{Shell, shell};

@@ -7,13 +7,13 @@ use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
+use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
 use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::child_session::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
 use super::decode::Decoder;
 use super::disk_quota;
 use super::environment::Environment;
@@ -124,6 +124,83 @@ pub async fn run_confined(
     Ok((status, left))
 }
 
+/// A program that runs within bounds for as long as it is talked to, such as an MCP server. Dropping it ends the program
+/// and everything below it.
+pub struct ConfinedProgram {
+    running: ProcessGroup,
+    status: Option<Status>,
+}
+
+/// The streams of a [`ConfinedProgram`].
+pub struct ProgramStreams {
+    /// Its standard input and output, which are one socket.
+    pub socket: UnixStream,
+    /// Its standard error.
+    pub stderr: pipe::Receiver,
+}
+
+impl ConfinedProgram {
+    /// Starts a program by its argv, in a directory and within bounds. Returns when the bounds are in force.
+    ///
+    /// # Errors
+    /// As [`run_confined`]; then it did not run. A program that is not found ends at once, with a word on standard error.
+    pub async fn start(
+        argv: &[String],
+        directory: &Path,
+        environment: &Environment,
+        sandbox: &Sandbox,
+        confinement: &Confinement,
+    ) -> Result<(Self, ProgramStreams), ExecError> {
+        let words = shlex::try_join(argv.iter().map(String::as_str)).map_err(|_| ExecError::Nul)?;
+        if !directory.is_dir() {
+            return Err(ExecError::Directory(directory.to_owned()));
+        }
+        // The helper's own standard input is its order, so the program finds its input where its output goes.
+        let command =
+            Command { line: format!("exec {words} <&1"), directory: directory.to_owned(), timeout: None };
+        let (order, environment) = sandbox.prepare(&command, environment, confinement)?;
+        let job =
+            Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
+        let start = || {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+            ours.set_nonblocking(true)?;
+            let (stderr, writer) = io::pipe()?;
+            let streams = (Stdio::from(OwnedFd::from(theirs)), Stdio::from(writer));
+            let (program, control) = ProcessGroup::helper(job)?;
+            let running = ProcessGroup::spawn_with(program, &environment, Some(control), streams)?;
+            let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
+            Ok((running, ProgramStreams { socket: UnixStream::from_std(ours)?, stderr }))
+        };
+        let (mut running, streams) = start().map_err(|error: io::Error| {
+            ExecError::Sandbox(format!("its helper can't be started: {error}"))
+        })?;
+        running.started().await?;
+        Ok((Self { running, status: None }, streams))
+    }
+
+    /// Waits for the program's end. May be dropped and called again.
+    ///
+    /// # Errors
+    /// Its end can't be observed.
+    pub async fn ended(&mut self) -> Result<Status, ExecError> {
+        if let Some(status) = self.status {
+            return Ok(status);
+        }
+        let status = self.running.exited().await?;
+        self.status = Some(status);
+        Ok(status)
+    }
+
+    /// Asks the program to end, gives it half a second, and kills it with everything below it.
+    pub async fn end(mut self) {
+        if self.status.is_none() {
+            self.running.child.terminate();
+            let _ = timeout(GRACE, self.running.exited()).await;
+        }
+        self.running.kill().await;
+    }
+}
+
 /// Order for a helper.
 #[derive(Clone, Copy)]
 pub(super) struct Ordered<'a> {
@@ -227,15 +304,16 @@ impl ProcessGroup {
                 Self::spawn(program, environment, None)
                     .map_err(|source| ExecError::Start { directory: command.directory.clone(), source })
             }
-            Some(job) => Self::start_confined(job, environment)
+            Some(job) => Self::helper(job)
+                .and_then(|(program, control)| Self::spawn(program, environment, Some(control)))
                 .map_err(|error| ExecError::Sandbox(format!("its helper can't be started: {error}"))),
         }
     }
 
-    fn start_confined(
+    /// The helper that carries out an order, and the socket to it.
+    fn helper(
         Ordered { helper, order, loopback }: Ordered<'_>,
-        environment: &Environment,
-    ) -> io::Result<(Self, pipe::Receiver)> {
+    ) -> io::Result<(tokio::process::Command, Control)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         if let Some(loopback) = loopback {
@@ -249,25 +327,53 @@ impl ProcessGroup {
             .args(helper_arguments(order, loopback.is_some()))
             .current_dir("/")
             .stdin(OwnedFd::from(theirs));
-        Self::spawn(program, environment, Some(control))
+        Ok((program, control))
     }
 
+    /// Starts a program with both streams in one pipe, which keeps the order in which things were printed.
     fn spawn(
-        mut program: tokio::process::Command,
+        program: tokio::process::Command,
         environment: &Environment,
         control: Option<Control>,
     ) -> io::Result<(Self, pipe::Receiver)> {
-        // One pipe for both streams keeps the order in which things were printed.
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        program.env_clear().envs(environment.variables()).stdout(writer.try_clone()?).stderr(writer);
-        // The writing ends go with `program`, so that the pipe ends with the last process.
+        let streams = (Stdio::from(writer.try_clone()?), Stdio::from(writer));
+        Ok((Self::spawn_with(program, environment, control, streams)?, reader))
+    }
+
+    /// Starts a program with these streams for its output and its errors.
+    fn spawn_with(
+        mut program: tokio::process::Command,
+        environment: &Environment,
+        control: Option<Control>,
+        (stdout, stderr): (Stdio, Stdio),
+    ) -> io::Result<Self> {
+        program.env_clear().envs(environment.variables()).stdout(stdout).stderr(stderr);
+        // The streams go with `program`, so that a pipe ends with the last process.
         let mut child = ChildSession::spawn(program)?;
         if control.is_some() {
             // A helper sees its socket close.
             child.end_itself_when_dropped();
         }
-        Ok((Self { child, control, active: None }, reader))
+        Ok(Self { child, control, active: None })
+    }
+
+    /// Hands the order to the helper, and waits until the shell has started in its bounds.
+    async fn started(&mut self) -> Result<(), ExecError> {
+        let Some(control) = &mut self.control else { return Ok(()) };
+        loop {
+            match control.next().await {
+                Ok(Some(Message::Started(active))) => {
+                    self.active = Some(active);
+                    return Ok(());
+                }
+                Ok(Some(Message::Failed(_, reason))) => return Err(ExecError::Sandbox(reason)),
+                Ok(Some(_)) => {}
+                Ok(None) => return Err(ExecError::Sandbox("its helper ended before it began".to_owned())),
+                Err(error) => return Err(ExecError::Sandbox(error.to_string())),
+            }
+        }
     }
 
     /// Waits for the shell's end.

@@ -315,6 +315,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         intent: None,
         background: None,
         fault: None,
+        server_call: None,
         exit_code: None,
     }
 }

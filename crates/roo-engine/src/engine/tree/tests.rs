@@ -532,6 +532,7 @@ fn done() -> Outcome {
         intent: None,
         background: None,
         fault: None,
+        server_call: None,
         exit_code: None,
     }
 }

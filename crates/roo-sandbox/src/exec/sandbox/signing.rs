@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Substitute;
-use crate::exec::child_session::run_for_output;
+use roo_process::run_for_output;
 
 /// The name under which git starts this program to sign.
 pub(super) const PROGRAM: &str = "roo-lsp-ssh-sign";

@@ -97,12 +97,12 @@ impl ChildSession {
     }
 
     /// Reaps a child that ends by itself within [`REAP`].
-    pub(super) async fn reap(&mut self) {
+    pub async fn reap(&mut self) {
         self.is_over = timeout(REAP, self.child.wait()).await.is_ok();
     }
 
     /// Leaves the end of the group to the child, which sees another way that it is over.
-    pub(super) fn end_itself_when_dropped(&mut self) {
+    pub fn end_itself_when_dropped(&mut self) {
         self.is_over = true;
     }
 }

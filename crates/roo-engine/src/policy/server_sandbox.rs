@@ -1,0 +1,221 @@
+//! The sandbox of MCP servers that are programs: they read what commands read, and write nothing but a private temporary
+//! directory and a cache of their own.
+//!
+//! Whether a server may be started at all is decided elsewhere; here is what it could do then.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::bounds::{Bounds, Private, TEMPORARY};
+use super::task_network::{NetworkRules, TaskNetwork};
+use super::tool_configuration;
+use roo_formats::config::{SandboxLevel, Settings};
+use roo_formats::mcp::Level;
+use roo_protocol::ids::Digest;
+use roo_sandbox::changes::LeasedLayers;
+use roo_sandbox::egress::proxy_environment;
+use roo_sandbox::exec::sandbox::{Confinement, Network, Sandbox};
+use roo_sandbox::exec::{Environment, EnvironmentRules};
+use roo_workspace::Workspace;
+
+/// Which server is to be bounded, and by what.
+pub struct ServerSandboxRequest<'a> {
+    /// Its name.
+    pub server: &'a str,
+    /// Whose it is.
+    pub level: Level,
+    /// The workspace that it is started for.
+    pub workspace: &'a Arc<Workspace>,
+    /// The user's settings.
+    pub settings: &'a Settings,
+}
+
+/// What a server's program may do.
+pub enum ServerSandbox {
+    /// Whatever its user may: the settings turn the sandbox off, or the machine has none and the settings allow that. It
+    /// sees these variables.
+    Off(Environment),
+    /// What these bounds say.
+    On(Box<ServerBounds>),
+    /// Nothing: it must not be started, for this reason.
+    Refused(String),
+}
+
+/// The bounds of a program that runs. What was made for it is removed when they are dropped, which must be after its end.
+pub struct ServerBounds {
+    /// What holds them.
+    pub sandbox: Sandbox,
+    /// What they are.
+    pub confinement: Confinement,
+    /// The variables that it sees.
+    pub environment: Environment,
+    _network: Option<TaskNetwork>,
+    _layers: LeasedLayers,
+    _private: PrivateDirectory,
+}
+
+/// A directory of one server's program. It is removed when this is dropped, or by [`remove_abandoned`] after a crash.
+struct PrivateDirectory {
+    path: PathBuf,
+    /// Locked as long as the directory is used.
+    _lock: File,
+}
+
+/// The file in a private directory that is locked as long as the directory is used.
+const LOCK: &str = "lock";
+/// The first part of the names of private directories.
+const PREFIX: &str = "mcp-";
+
+impl PrivateDirectory {
+    fn create(path: PathBuf) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        let lock = File::create(path.join(LOCK))?;
+        lock.lock()?;
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::warn!(%error, directory = %self.path.display(), "what an MCP server left can't be removed");
+        }
+    }
+}
+
+/// Removes the private directories that servers left whose roo-lsp was killed.
+pub(super) fn remove_abandoned(temporary: &Path) {
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let is_servers = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        // One that is being made has no lock yet, or holds it.
+        let lock = if is_servers { File::open(entry.path().join(LOCK)).ok() } else { None };
+        if lock.is_some_and(|lock| lock.try_lock().is_ok())
+            && let Err(error) = fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(%error, directory = %entry.path().display(), "what an MCP server left can't be removed");
+        }
+    }
+}
+
+impl Bounds {
+    /// Makes the bounds of a server's program that is about to be started.
+    pub async fn server_sandbox(&self, request: ServerSandboxRequest<'_>) -> ServerSandbox {
+        let ServerSandboxRequest { level, workspace, settings, .. } = request;
+        let left_out = settings.sandbox.env.iter().filter(|pattern| pattern.excludes()).cloned().collect();
+        let environment = Environment::inherited_by(&EnvironmentRules::new(left_out));
+        // A server's writes are in its own directories at once.
+        let wanted = settings.sandbox.level.min(SandboxLevel::Namespaces);
+        let roots: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
+        let is_bounded = match self.check(wanted, &roots).await {
+            Err(error) => return ServerSandbox::Refused(error.to_string()),
+            Ok(held) => held.is_some_and(|held| held.probe.active.is_some()),
+        };
+        match (is_bounded, level) {
+            (true, _) => {}
+            (false, Level::User) => return ServerSandbox::Off(environment),
+            (false, Level::Workspace) => {
+                let reason = "a server of a workspace runs only in the sandbox, which is off or not there; see \
+                              `sandbox.level`, or configure the server in your own mcp.json";
+                return ServerSandbox::Refused(reason.to_owned());
+            }
+        }
+        match self.server_bounds(request, environment).await {
+            Ok(bounds) => ServerSandbox::On(Box::new(bounds)),
+            Err(error) => ServerSandbox::Refused(format!("its bounds can't be made: {error}")),
+        }
+    }
+
+    async fn server_bounds(
+        &self,
+        request: ServerSandboxRequest<'_>,
+        environment: Environment,
+    ) -> io::Result<ServerBounds> {
+        let ServerSandboxRequest { server, level, workspace, settings } = request;
+        // Of the workspace's server of a name nothing gets to the user's of the same name.
+        let key: String = Digest::of(format!("{level:?} {server}")).hex().chars().take(16).collect();
+        let own = Path::new(TEMPORARY).join(format!("{PREFIX}{}", uuid::Uuid::new_v4()));
+        let places = Private { temp: own.join("tmp"), cache: PathBuf::from("cache-mcp").join(&key) };
+        let directory = PrivateDirectory::create(self.private(&own))?;
+        let rules = match level {
+            Level::User => NetworkRules::default(),
+            Level::Workspace => {
+                NetworkRules::new(&settings.sandbox.network, &[], false).map_err(io::Error::other)?
+            }
+        };
+        let confined = self.confined(workspace, settings, vec![], places, None, rules.clone()).await?;
+        let mut confinement = confined.without_git();
+        if confinement.temp.is_none() {
+            return Err(io::Error::other(format!("{} can't be made", directory.path.display())));
+        }
+        match level {
+            // The user's own programs reach what the user reaches.
+            Level::User => confinement.network = Network::On,
+            // Sockets are opened to the user's commands, not to what a workspace brings.
+            Level::Workspace => confinement.sockets.clear(),
+        }
+        // Without a grant to write, a workspace below /tmp would not be there.
+        confinement.read_only.extend(workspace.roots().paths().map(Path::to_path_buf));
+        let (sandbox, area) = (confined.sandbox.clone(), self.layers_of_server(&format!("mcp-{key}")));
+        let has_own_network = level == Level::Workspace && sandbox.probe().holds_within_grants();
+        let make = move || {
+            let overlays = confined.overlays(area);
+            let layers = LeasedLayers::lease(&overlays.area, &overlays.layered)?;
+            let substituted = directory.path.join("configuration");
+            fs::create_dir_all(&substituted)?;
+            let substitutes = tool_configuration::substitutes(&overlays.configuration, &substituted)?;
+            let network =
+                has_own_network.then(|| TaskNetwork::make(&confined.sandbox, &rules)).transpose()?;
+            io::Result::Ok((layers, substitutes, network, directory))
+        };
+        let made = tokio::task::spawn_blocking(make).await.map_err(io::Error::other).flatten();
+        let (layers, substitutes, network, directory) = made?;
+        confinement.staged.extend(layers.layers().iter().cloned());
+        confinement.substitutes.extend(substitutes);
+        let mut environment = environment;
+        if let Some(network) = &network {
+            confinement.loopback = Some(network.loopback.clone());
+            if let Some(port) = network.proxy_port() {
+                let present =
+                    |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
+                let proxy = proxy_environment(port, present);
+                environment = environment.with(&proxy);
+            }
+        }
+        Ok(ServerBounds {
+            sandbox,
+            confinement,
+            environment,
+            _network: network,
+            _layers: layers,
+            _private: directory,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_of_servers_that_have_ended_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let used = PrivateDirectory::create(at("mcp-used")).unwrap();
+        // As after a kill: the lock is gone with the process, the directory is not.
+        let killed = PrivateDirectory::create(at("mcp-killed")).unwrap();
+        killed._lock.unlock().unwrap();
+        fs::create_dir(at("mcp-being-made")).unwrap();
+        fs::create_dir(at("a-request")).unwrap();
+        remove_abandoned(directory.path());
+        let left = |name: &str| at(name).is_dir();
+        assert_eq!(
+            ["mcp-used", "mcp-killed", "mcp-being-made", "a-request"].map(left),
+            [true, false, true, true]
+        );
+        drop(used);
+        assert!(!left("mcp-used"));
+    }
+}

@@ -1,0 +1,478 @@
+//! The text of `mcp.json`: the object `mcpServers` with one entry a server, as Roo Code writes it.
+//!
+//! An entry that is wrong is left out with its problem, and the others stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::jsonc;
+use super::server::{DEFAULT_TIMEOUT, Remote, Server, Stdio, ToolNames, Transport};
+use super::template::Template;
+use crate::config::Position;
+use crate::config::yaml::Step;
+use crate::modes::Severity;
+use roo_text::misspelling;
+use roo_text::render::{exact_line, is_invisible};
+
+/// The largest file, in bytes.
+pub const FILE_LIMIT: usize = 1 << 20;
+/// The most servers of a file.
+const SERVERS_LIMIT: usize = 100;
+/// The most problems of a file that are told one by one.
+const PROBLEMS_LIMIT: usize = 50;
+/// The longest name of a server, in characters.
+const NAME_LIMIT: usize = 100;
+/// The longest time that a call may take, in seconds.
+const LONGEST_TIMEOUT: u64 = 3600;
+/// The key of the list.
+pub(super) const LIST: &str = "mcpServers";
+
+/// A file of MCP servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerList {
+    /// The servers by name.
+    pub mcp_servers: BTreeMap<String, ServerEntry>,
+}
+
+/// One server as it is written. `command` makes it a program that is started, `url` a server that is reached by HTTP.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerEntry {
+    /// How the server is reached. With `command` it is `stdio` anyway.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub server_type: Option<ServerType>,
+    /// The program to start: a name that is searched in `PATH`, or a path. No shell reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The program's arguments.
+    #[serde(default, deserialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub args: Vec<String>,
+    /// Environment variables of the program, besides a minimal environment. `${env:NAME}` passes one on.
+    #[serde(default, deserialize_with = "text_map", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub env: BTreeMap<String, String>,
+    /// Where the program starts; the workspace folder when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The address of a server that is reached by HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// HTTP headers of every request, such as `Authorization`.
+    #[serde(default, deserialize_with = "text_map", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub headers: BTreeMap<String, String>,
+    /// Does not start or connect the server.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+    /// How long a call may take, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3600), extend("default" = 60))]
+    pub timeout: Option<u64>,
+    /// Tools that may be called unasked; `*` stands for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub always_allow: Vec<String>,
+    /// Tools that the model does not get.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disabled_tools: Vec<String>,
+    /// Files whose change restarts the program; relative paths begin at the workspace folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watch_paths: Vec<String>,
+}
+
+impl fmt::Debug for ServerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Arguments, variables, headers and the address may hold secrets.
+        f.debug_struct("ServerEntry")
+            .field("type", &self.server_type)
+            .field("command", &self.command)
+            .field("env", &self.env.keys())
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ServerType {
+    /// A program that speaks over its standard input and output.
+    #[serde(rename = "stdio")]
+    Stdio,
+    /// Streamable HTTP, since version 2025-03-26 of the protocol.
+    #[serde(rename = "streamable-http", alias = "http", alias = "streamableHttp", alias = "streamable_http")]
+    StreamableHttp,
+    /// HTTP with server-sent events, of version 2024-11-05.
+    #[serde(rename = "sse")]
+    Sse,
+}
+
+/// What is wrong with a file or with a part of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct McpProblem {
+    /// Where; none where that is not known.
+    pub position: Option<Position>,
+    /// An error leaves the server out, a warning doesn't.
+    pub severity: Severity,
+    /// The server's name; none where the file as a whole is meant.
+    pub server: Option<String>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl McpProblem {
+    pub(super) fn whole_file(position: Option<Position>, message: impl Into<String>) -> Self {
+        Self { position, severity: Severity::Error, server: None, message: message.into() }
+    }
+}
+
+/// The servers of a file, and what is wrong with the others.
+#[derive(Clone, Debug, Default)]
+pub struct ParsedServers {
+    /// Those that can be used, in the order of the file; each name once.
+    pub servers: Vec<Server>,
+    /// In the order of the file.
+    pub problems: Vec<McpProblem>,
+}
+
+impl ParsedServers {
+    /// Reads the text of a file: JSON, in which comments and trailing commas are allowed. An empty file has no servers.
+    ///
+    /// # Errors
+    /// A text that is too large, no JSON, or has no object `mcpServers`.
+    pub fn parse(text: &str) -> Result<Self, McpProblem> {
+        let list = server_objects(text, &[LIST])?.1;
+        let mut reader = Reader { text, list: LIST, problems: Vec::new(), unreported: 0 };
+        let servers = reader.servers(&list);
+        Ok(Self { servers, problems: reader.finish() })
+    }
+}
+
+/// The first of these objects that a text has, with its name. An empty text has none and is no error.
+pub(super) fn server_objects(
+    text: &str,
+    lists: &[&'static str],
+) -> Result<(&'static str, serde_json::Map<String, Value>), McpProblem> {
+    let first = lists.first().copied().unwrap_or(LIST);
+    if text.len() > FILE_LIMIT {
+        let message = format!("the file has more than {FILE_LIMIT} bytes; leave out what is no server");
+        return Err(McpProblem::whole_file(None, message));
+    }
+    let value =
+        jsonc::parse(text).map_err(|(position, message)| McpProblem::whole_file(position, message))?;
+    let Value::Object(mut root) = value else {
+        return match value {
+            Value::Null => Ok((first, serde_json::Map::new())),
+            _ => Err(McpProblem::whole_file(None, format!("expected an object with the key `{first}`"))),
+        };
+    };
+    let Some(list) = lists.iter().copied().find(|list| root.contains_key(*list)) else {
+        let written = misspelling_of(first, root.keys());
+        let hint = written.map(|key| format!("; `{key}` should perhaps be that")).unwrap_or_default();
+        return Err(McpProblem::whole_file(
+            None,
+            format!("there is no key `{first}` with servers by name{hint}"),
+        ));
+    };
+    match root.remove(list) {
+        Some(Value::Object(servers)) => Ok((list, servers)),
+        _ => {
+            let position = jsonc::locate(text, &[Step::Key(list.to_owned())]);
+            Err(McpProblem::whole_file(position, format!("`{list}` must be an object with servers by name")))
+        }
+    }
+}
+
+/// The one of the written keys that `known` was meant by.
+fn misspelling_of<'a>(known: &str, mut written: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    written.find(|key| misspelling::meant(key, [known]).is_some())
+}
+
+/// The keys of an entry, from its declaration.
+static FIELDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let schema: Value = schemars::schema_for!(ServerEntry).into();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect()
+});
+
+/// Reads entries and collects what is wrong with them.
+pub(super) struct Reader<'a> {
+    pub text: &'a str,
+    /// The key of the object with the servers.
+    pub list: &'static str,
+    pub problems: Vec<McpProblem>,
+    /// How many more problems there are.
+    pub unreported: usize,
+}
+
+impl Reader<'_> {
+    fn servers(&mut self, list: &serde_json::Map<String, Value>) -> Vec<Server> {
+        let mut servers = Vec::new();
+        for (name, value) in list {
+            if servers.len() == SERVERS_LIMIT {
+                let message = format!("the file has more than {SERVERS_LIMIT} servers; the rest is ignored");
+                self.problem(Severity::Error, name, &[], message);
+                break;
+            }
+            servers.extend(self.server(name, value));
+        }
+        servers
+    }
+
+    fn server(&mut self, name: &str, value: &Value) -> Option<Server> {
+        if !is_name(name) {
+            let message = format!(
+                "the name `{}` can't be used: expected 1 to {NAME_LIMIT} visible characters",
+                exact_line(name)
+            );
+            self.problem(Severity::Error, name, &[], message);
+            return None;
+        }
+        self.report_unknown_keys(name, value);
+        let entry = self.entry(name, value)?;
+        self.check(name, entry)
+    }
+
+    fn report_unknown_keys(&mut self, name: &str, value: &Value) {
+        for key in value.as_object().into_iter().flat_map(|object| object.keys()) {
+            if FIELDS.contains(key) {
+                continue;
+            }
+            let meant = misspelling::meant(key, FIELDS.iter().map(String::as_str));
+            let hint = meant.map(|known| format!("; did you mean `{known}`?")).unwrap_or_default();
+            let message = format!("unknown key `{}`, ignored{hint}", exact_line(key));
+            self.problem(Severity::Warning, name, &[Step::Name(key.clone())], message);
+        }
+    }
+
+    /// An entry with the types of its declaration.
+    pub fn entry(&mut self, name: &str, value: &Value) -> Option<ServerEntry> {
+        match serde_path_to_error::deserialize(value) {
+            Ok(entry) => Some(entry),
+            Err(error) => {
+                let path: Vec<Step> = error
+                    .path()
+                    .iter()
+                    .filter_map(|segment| match segment {
+                        serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
+                        serde_path_to_error::Segment::Map { key } => Some(Step::Key(key.clone())),
+                        _ => None,
+                    })
+                    .collect();
+                let shown = if path.is_empty() { String::new() } else { format!("`{}`: ", error.path()) };
+                self.problem(Severity::Error, name, &path, format!("{shown}{}", error.into_inner()));
+                None
+            }
+        }
+    }
+
+    /// What an entry says, if that makes sense.
+    pub fn check(&mut self, name: &str, entry: ServerEntry) -> Option<Server> {
+        let transport = match (&entry.command, &entry.url) {
+            (Some(_), Some(_)) => {
+                self.refuse(name, "url", "`command` and `url` exclude each other; keep one")
+            }
+            (None, None) => {
+                self.problem(
+                    Severity::Error,
+                    name,
+                    &[],
+                    "expected `command` for a program to start, or `type` and `url` for a server to connect to".to_owned(),
+                );
+                None
+            }
+            (Some(command), None) => self.stdio(name, command, &entry),
+            (None, Some(url)) => self.remote(name, url, &entry),
+        }?;
+        let timeout = match entry.timeout {
+            None => DEFAULT_TIMEOUT,
+            Some(seconds) => {
+                let taken = seconds.clamp(1, LONGEST_TIMEOUT);
+                if taken != seconds {
+                    let message =
+                        format!("`timeout` is in seconds, from 1 to {LONGEST_TIMEOUT}; {taken} is taken");
+                    self.problem(Severity::Warning, name, &[Step::Key("timeout".to_owned())], message);
+                }
+                Duration::from_secs(taken)
+            }
+        };
+        Some(Server {
+            name: name.to_owned(),
+            transport,
+            disabled: entry.disabled,
+            timeout,
+            always_allow: ToolNames::new(entry.always_allow),
+            disabled_tools: ToolNames::new(entry.disabled_tools),
+        })
+    }
+
+    fn stdio(&mut self, name: &str, command: &str, entry: &ServerEntry) -> Option<Transport> {
+        if entry.server_type.is_some_and(|kind| kind != ServerType::Stdio) {
+            return self.refuse(name, "type", "a server with `command` has the type `stdio`");
+        }
+        if !entry.headers.is_empty() {
+            return self.refuse(name, "headers", "`headers` belong to servers with a `url`");
+        }
+        if command.trim().is_empty() {
+            return self.refuse(name, "command", "`command` is empty; name the program to start");
+        }
+        if entry.args.is_empty() && command.split_whitespace().nth(1).is_some() {
+            let message =
+                "`command` is one program, and no shell takes it apart: put the arguments into `args`";
+            self.problem(Severity::Warning, name, &[Step::Key("command".to_owned())], message.to_owned());
+        }
+        if let Some(variable) = entry.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            let message = format!("`{}` is no name of an environment variable", exact_line(variable));
+            return self.refuse(name, "env", &message);
+        }
+        let key = |key: &str| Step::Key(key.to_owned());
+        Some(Transport::Stdio(Stdio {
+            command: self.template(name, &[key("command")], command),
+            args: self.templates(name, "args", &entry.args),
+            env: self.template_map(name, "env", &entry.env),
+            directory: entry.cwd.as_deref().map(|cwd| self.template(name, &[key("cwd")], cwd)),
+            watched: self.templates(name, "watchPaths", &entry.watch_paths),
+        }))
+    }
+
+    fn remote(&mut self, name: &str, url: &str, entry: &ServerEntry) -> Option<Transport> {
+        for (key, is_there) in [
+            ("args", !entry.args.is_empty()),
+            ("env", !entry.env.is_empty()),
+            ("cwd", entry.cwd.is_some()),
+            ("watchPaths", !entry.watch_paths.is_empty()),
+        ] {
+            if is_there {
+                return self.refuse(name, key, &format!("`{key}` belongs to servers with a `command`"));
+            }
+        }
+        let is_http = ["http://", "https://", "${env:"].iter().any(|begin| url.starts_with(begin));
+        if !is_http {
+            return self.refuse(name, "url", "`url` must begin with `https://` or `http://`");
+        }
+        let kind = match entry.server_type {
+            Some(ServerType::Stdio) => {
+                return self.refuse(
+                    name,
+                    "type",
+                    "a server with `url` has the type `streamable-http` or `sse`",
+                );
+            }
+            Some(kind) => kind,
+            None => {
+                let path = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+                let (kind, word) = match path.ends_with("/sse") {
+                    true => (ServerType::Sse, "sse"),
+                    false => (ServerType::StreamableHttp, "streamable-http"),
+                };
+                let message =
+                    format!("there is no `type`; `\"type\": \"{word}\"` is taken, going by the address");
+                self.problem(Severity::Warning, name, &[Step::Key("url".to_owned())], message);
+                kind
+            }
+        };
+        let remote = Remote {
+            url: self.template(name, &[Step::Key("url".to_owned())], url),
+            headers: self.template_map(name, "headers", &entry.headers),
+        };
+        Some(match kind {
+            ServerType::Sse => Transport::Sse(remote),
+            ServerType::Stdio | ServerType::StreamableHttp => Transport::StreamableHttp(remote),
+        })
+    }
+
+    fn template(&mut self, name: &str, path: &[Step], text: &str) -> Template {
+        let (template, problems) = Template::parse(text);
+        for problem in problems {
+            self.problem(Severity::Warning, name, path, problem.to_string());
+        }
+        template
+    }
+
+    fn templates(&mut self, name: &str, key: &str, texts: &[String]) -> Vec<Template> {
+        let path = |index| [Step::Key(key.to_owned()), Step::Index(index)];
+        texts.iter().enumerate().map(|(index, text)| self.template(name, &path(index), text)).collect()
+    }
+
+    fn template_map(
+        &mut self,
+        name: &str,
+        key: &str,
+        texts: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, Template> {
+        let path = |inner: &str| [Step::Key(key.to_owned()), Step::Key(inner.to_owned())];
+        texts.iter().map(|(inner, text)| (inner.clone(), self.template(name, &path(inner), text))).collect()
+    }
+
+    fn refuse<T>(&mut self, name: &str, key: &str, message: &str) -> Option<T> {
+        self.problem(Severity::Error, name, &[Step::Key(key.to_owned())], message.to_owned());
+        None
+    }
+
+    pub fn problem(&mut self, severity: Severity, server: &str, path: &[Step], message: String) {
+        if self.problems.len() >= PROBLEMS_LIMIT {
+            self.unreported += 1;
+            return;
+        }
+        let server_key =
+            if path.is_empty() { Step::Name(server.to_owned()) } else { Step::Key(server.to_owned()) };
+        let mut whole = vec![Step::Key(self.list.to_owned()), server_key];
+        whole.extend_from_slice(path);
+        let position = jsonc::locate(self.text, &whole);
+        self.problems.push(McpProblem { position, severity, server: Some(exact_line(server)), message });
+    }
+
+    pub fn finish(mut self) -> Vec<McpProblem> {
+        self.problems.sort_by_key(|problem| problem.position.map(|at| (at.line, at.column)));
+        if self.unreported > 0 {
+            let message = format!("there are {} more problems in this file", self.unreported);
+            self.problems.push(McpProblem::whole_file(None, message));
+        }
+        self.problems
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.trim().is_empty()
+        && name.chars().count() <= NAME_LIMIT
+        && !name.chars().any(|c| c.is_control() || is_invisible(c))
+}
+
+/// A string, or a number or truth value that stands for its text.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a string")]
+enum Text {
+    String(String),
+    Number(serde_json::Number),
+    Bool(bool),
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        match text {
+            Text::String(text) => text,
+            Text::Number(number) => number.to_string(),
+            Text::Bool(value) => value.to_string(),
+        }
+    }
+}
+
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Ok(Vec::<Text>::deserialize(deserializer)?.into_iter().map(String::from).collect())
+}
+
+fn text_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let map = BTreeMap::<String, Text>::deserialize(deserializer)?;
+    Ok(map.into_iter().map(|(key, text)| (key, text.into())).collect())
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,279 @@
+//! JSON with comments and trailing commas, as editors accept it: its value, and where the parts of it are.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::config::Position;
+use crate::config::yaml::{self, Fault, Step};
+
+/// Reads one document. Duplicate keys are errors.
+pub(super) fn parse(text: &str) -> Result<Value, Fault> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let plain = plain(text);
+    if plain.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    yaml::parse_json(&plain).map_err(|(position, message)| {
+        // Comments were replaced byte by byte: columns are those of the original line in bytes.
+        let position = position.map(|at| Position {
+            line: at.line,
+            column: characters(text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default(), at.column),
+        });
+        (position, message)
+    })
+}
+
+/// How many characters the first `bytes` bytes of a line are.
+fn characters(line: &str, bytes: usize) -> usize {
+    line.char_indices().take_while(|(index, _)| *index < bytes).count().max(1)
+}
+
+/// Where the part at the end of `path` begins, in a text that [`parse`] reads; none when there is no such part.
+pub(super) fn locate(text: &str, path: &[Step]) -> Option<Position> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let plain = plain(text);
+    let offset = Scanner { bytes: plain.as_bytes(), at: 0 }.seek(path)?;
+    let before = text.get(..offset)?;
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    Some(Position { line, column })
+}
+
+/// Walks over JSON that is known to be sound.
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Scanner<'_> {
+    fn peek(&mut self) -> Option<u8> {
+        while self.bytes.get(self.at)?.is_ascii_whitespace()
+            || matches!(self.bytes.get(self.at), Some(b',' | b':'))
+        {
+            self.at += 1;
+        }
+        self.bytes.get(self.at).copied()
+    }
+
+    fn seek(&mut self, path: &[Step]) -> Option<usize> {
+        let first = self.peek()?;
+        let Some((step, rest)) = path.split_first() else { return Some(self.at) };
+        match (first, step) {
+            (b'{', Step::Key(_) | Step::Name(_)) => self.seek_key(step, rest),
+            (b'[', Step::Index(wanted)) => {
+                self.at += 1;
+                for _ in 0..*wanted {
+                    if self.peek()? == b']' {
+                        return None;
+                    }
+                    self.skip()?;
+                }
+                if self.peek()? == b']' { None } else { self.seek(rest) }
+            }
+            _ => None,
+        }
+    }
+
+    fn seek_key(&mut self, step: &Step, rest: &[Step]) -> Option<usize> {
+        let (Step::Key(wanted) | Step::Name(wanted)) = step else { return None };
+        self.at += 1;
+        loop {
+            if self.peek()? != b'"' {
+                return None;
+            }
+            let start = self.at;
+            self.skip()?;
+            let key: String = serde_json::from_slice(self.bytes.get(start..self.at)?).ok()?;
+            if key == *wanted {
+                return if matches!(step, Step::Name(_)) { Some(start) } else { self.seek(rest) };
+            }
+            self.skip()?;
+        }
+    }
+
+    /// Goes behind a value.
+    fn skip(&mut self) -> Option<()> {
+        self.peek()?;
+        let mut depth = 0_usize;
+        loop {
+            match self.bytes.get(self.at)? {
+                b'"' => self.at = end_of_string(self.bytes, self.at),
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' => {
+                    depth = depth.checked_sub(1)?;
+                    self.at += 1;
+                }
+                _ if depth > 0 => {
+                    self.at += 1;
+                    continue;
+                }
+                // A number or a word.
+                _ => {
+                    let is_end = |byte: &u8| byte.is_ascii_whitespace() || b",]}".contains(byte);
+                    let rest = self.bytes.get(self.at..)?;
+                    self.at += rest.iter().position(is_end).unwrap_or(rest.len());
+                }
+            }
+            if depth == 0 {
+                return Some(());
+            }
+        }
+    }
+}
+
+/// Replaces comments and trailing commas by spaces, so that every position stays what it was. What is wrong stays as it
+/// is, for the reader of JSON to report.
+fn plain(text: &str) -> Cow<'_, str> {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut changed = false;
+    let mut at = 0;
+    // Where the last comma after a value is that nothing but space has followed.
+    let mut comma = None;
+    let mut after_value = false;
+    while let Some(&byte) = bytes.get(at) {
+        match (byte, bytes.get(at + 1)) {
+            (b'"', _) => {
+                at = end_of_string(&bytes, at);
+                (comma, after_value) = (None, true);
+                continue;
+            }
+            (b'/', Some(b'/')) => {
+                let end = find(&bytes, at, b"\n").unwrap_or(bytes.len());
+                blank(&mut bytes, at, end);
+                changed = true;
+                at = end;
+                continue;
+            }
+            (b'/', Some(b'*')) => {
+                // A comment without an end is an error of the file.
+                let Some(end) = find(&bytes, at + 2, b"*/") else { break };
+                blank(&mut bytes, at, end + 2);
+                changed = true;
+                at = end + 2;
+                continue;
+            }
+            (b',', _) => (comma, after_value) = (after_value.then_some(at), false),
+            (b'}' | b']', _) => {
+                if let Some(comma) = comma.take() {
+                    blank(&mut bytes, comma, comma + 1);
+                    changed = true;
+                }
+                after_value = true;
+            }
+            (byte, _) if !byte.is_ascii_whitespace() => {
+                (comma, after_value) = (None, !matches!(byte, b'{' | b'[' | b':'));
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    if !changed {
+        return Cow::Borrowed(text);
+    }
+    // Whole comments and ASCII were replaced by ASCII.
+    String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// The index after a string that begins at `start`; the end of the text if it has none.
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    loop {
+        match bytes.get(at) {
+            Some(b'\\') => at += 2,
+            Some(b'"') => return at + 1,
+            Some(_) => at += 1,
+            None => return bytes.len(),
+        }
+    }
+}
+
+fn find(bytes: &[u8], from: usize, what: &[u8]) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    rest.windows(what.len()).position(|window| window == what).map(|found| from + found)
+}
+
+/// Overwrites with spaces, byte by byte. Line ends stay.
+fn blank(bytes: &mut [u8], start: usize, end: usize) {
+    for byte in bytes.iter_mut().take(end).skip(start) {
+        if !matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<serde_json::Value, serde_json::Error> {
+        serde_json::from_str(&plain(text))
+    }
+
+    #[test]
+    fn comments_and_trailing_commas_are_left_out() {
+        let text =
+            "// servers\n{ \"a\": [1, 2, /* last */ ], /* b\n */ \"b\": \"// no, */ text\\\",]\", } // end";
+        let expected = serde_json::json!({ "a": [1, 2], "b": "// no, */ text\",]" });
+        assert_eq!(read(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_stays_wrong() {
+        for text in ["{,}", "[1,,]", "{\"a\": /* }", "{\"a\": \"b,}", "[1 2]"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    fn at(line: usize, column: usize) -> Option<Position> {
+        Some(Position { line, column })
+    }
+
+    #[test]
+    fn parts_are_located_by_line_and_character() {
+        let text = "{ // ä\n  /* ö */ \"a\": [1, {\"b\\u0063\": true}, ],\n\t\"d\": \"x\"\n}";
+        let key = |name: &str| Step::Key(name.to_owned());
+        assert_eq!(locate(text, &[key("a")]), at(2, 16));
+        assert_eq!(locate(text, &[Step::Name("a".to_owned())]), at(2, 11));
+        assert_eq!(locate(text, &[key("a"), Step::Index(1), key("bc")]), at(2, 32));
+        assert_eq!(locate(text, &[key("d")]), at(3, 7));
+        assert_eq!(locate(text, &[key("a"), Step::Index(2)]), None);
+        assert_eq!(locate(text, &[key("e")]), None);
+        assert_eq!(locate(text, &[]), at(1, 1));
+    }
+
+    #[test]
+    fn errors_have_a_line_and_a_character() {
+        let (position, message) = parse("{\n  /* äö */ \"a\": 1 \"b\"}").unwrap_err();
+        assert_eq!((position, message.as_str()), (at(2, 19), "expected `,` or `}`"));
+        let (position, message) = parse("{\"a\": 1,\n \"a\": 2}").unwrap_err();
+        assert_eq!((position.map(|at| at.line), message.contains("duplicate key")), (Some(2), true));
+        assert!(parse(&"[".repeat(100_000)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn plain_json_is_not_touched(text in "[a-z0-9:{}\\[\\] \\n]{0,40}") {
+            let json = serde_json::to_string(&serde_json::json!({ "a,}": [text, "//", ",]"] })).unwrap();
+            prop_assert!(matches!(plain(&json), Cow::Borrowed(_)));
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in r#"[a"{}\[\]:,/* \n\\ä1]{0,40}"#) {
+            let _ = parse(&text);
+            let _ = locate(&text, &[Step::Key("a".to_owned()), Step::Index(1)]);
+        }
+
+        #[test]
+        fn lines_and_lengths_stay(text in "[\"/*,}\\]\\[ä\\n\\\\ a]{0,60}") {
+            let plain = plain(&text);
+            prop_assert_eq!(plain.len(), text.len());
+            prop_assert_eq!(plain.lines().count(), text.lines().count());
+        }
+    }
+}

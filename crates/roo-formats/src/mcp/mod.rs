@@ -1,0 +1,26 @@
+//! MCP servers as users configure them: `mcp.json` of the user and `.roo/mcp.json` of a workspace, in the format of
+//! Roo Code, and the files of other programs that can be imported.
+//!
+//! Texts and values only. Where the files are and which of them count is decided by the caller; servers are started and
+//! called by `roo_mcp`.
+
+mod file;
+mod import;
+mod jsonc;
+mod levels;
+mod server;
+mod template;
+
+pub use file::{FILE_LIMIT, McpProblem, ParsedServers, ServerEntry, ServerList, ServerType};
+pub use import::{ForeignFormat, Imported};
+pub use levels::{ConfiguredServer, Level, merge};
+pub use server::{
+    Access, DEFAULT_TIMEOUT, Remote, ResolveError, ResolvedRemote, ResolvedServer, ResolvedStdio, Server,
+    Stdio, ToolNames, Transport, Variables,
+};
+pub use template::{Template, TemplateProblem};
+
+/// The JSON Schema of `mcp.json`, for editors.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(ServerList).into()
+}

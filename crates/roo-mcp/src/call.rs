@@ -1,0 +1,172 @@
+//! What can be asked of a server, and what can go wrong with it.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::fault::ServerFault;
+
+/// Something that is asked of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A call of this tool.
+    Tool(String),
+    /// Reading the resource at this address.
+    Resource(String),
+    /// Getting this prompt.
+    Prompt(String),
+    /// A sign of life.
+    Ping,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool(name) => write!(f, "the tool `{name}`"),
+            Self::Resource(uri) => write!(f, "the resource `{uri}`"),
+            Self::Prompt(name) => write!(f, "the prompt `{name}`"),
+            Self::Ping => f.write_str("a ping"),
+        }
+    }
+}
+
+/// How something is asked.
+#[derive(Clone, Debug, Default)]
+pub struct CallOptions {
+    /// Gives it up when cancelled, and tells the server.
+    pub cancel: CancellationToken,
+    /// Hears of progress. What it does not take at once is dropped.
+    pub progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// How much is done, in a unit of the server's.
+    pub done: f64,
+    /// How much there is to do.
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: Option<String>,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// There is no such server.
+    #[error("there is no MCP server `{server}`{}", known(.servers))]
+    UnknownServer {
+        /// The name.
+        server: String,
+        /// The servers that there are.
+        servers: Vec<String>,
+    },
+    /// The server is not connected. Nothing was sent.
+    #[error("MCP server `{server}` is not connected ({status}); nothing was sent")]
+    NotConnected {
+        /// The server.
+        server: String,
+        /// What it is instead, with the reason.
+        status: String,
+    },
+    /// The server has no such tool. Nothing was sent.
+    #[error("MCP server `{server}` has no tool `{tool}`{}", known(.tools))]
+    UnknownTool {
+        /// The server.
+        server: String,
+        /// The name.
+        tool: String,
+        /// The tools that there are.
+        tools: Vec<String>,
+    },
+    /// The tool is switched off. Nothing was sent.
+    #[error("the tool `{tool}` of MCP server `{server}` is switched off (`disabledTools` in mcp.json)")]
+    DisabledTool {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+    },
+    /// The server refused.
+    #[error("MCP server `{server}` refused {operation}: {message} (code {code})")]
+    Refused {
+        /// The server.
+        server: String,
+        /// What was asked.
+        operation: Operation,
+        /// Its reason, in its own words.
+        message: String,
+        /// The code of JSON-RPC.
+        code: i32,
+    },
+    /// There was no answer in time. The server was told to give it up, and may have done it all the same.
+    #[error(
+        "MCP server `{server}` has not answered {operation} for {} s{}; its effects are unknown. A longer `timeout` can be set in mcp.json",
+        .after.as_secs(),
+        if *.unexpected_answers { ", and it answered something that was not asked" } else { "" }
+    )]
+    Timeout {
+        /// The server.
+        server: String,
+        /// What was asked.
+        operation: Operation,
+        /// How long was waited.
+        after: Duration,
+        /// Whether it answered under another id in the meantime.
+        unexpected_answers: bool,
+    },
+    /// The caller gave it up. The server was told, and may have done it all the same.
+    #[error("{operation} of MCP server `{server}` was cancelled; its effects are unknown")]
+    Cancelled {
+        /// The server.
+        server: String,
+        /// What was asked.
+        operation: Operation,
+    },
+    /// The connection ended in between. It is not asked again.
+    #[error(
+        "{operation} of MCP server `{server}` was interrupted: {fault}. Its effects are unknown, and it was not repeated"
+    )]
+    Interrupted {
+        /// The server.
+        server: String,
+        /// What was asked.
+        operation: Operation,
+        /// What happened.
+        fault: ServerFault,
+    },
+    /// The server sent something that was too large while the answer was waited for.
+    #[error(
+        "MCP server `{server}` answered {operation} with a message of more than {limit} MiB, which is not read; ask for less at once"
+    )]
+    Oversized {
+        /// The server.
+        server: String,
+        /// What was asked.
+        operation: Operation,
+        /// The limit, in MiB.
+        limit: usize,
+    },
+    /// The answer is of another kind than asked for, or of one that is not supported.
+    #[error("MCP server `{server}` answered {operation} with {what}")]
+    Unsupported {
+        /// The server.
+        server: String,
+        /// What was asked.
+        operation: Operation,
+        /// What it answered.
+        what: String,
+    },
+}
+
+fn known(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    if names.is_empty() {
+        return "; there are none".to_owned();
+    }
+    let list: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let rest = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+    format!("; there are {}{rest}", list.join(", "))
+}

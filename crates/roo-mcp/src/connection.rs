@@ -1,0 +1,797 @@
+//! One live connection: how it is made, what is listed and asked over it, and how it ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use reqwest::Client;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, Extensions, GetPromptRequest,
+    GetPromptRequestParams, JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest,
+    ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, RequestOptionalParam, ServerPeerInfo,
+    ServerResult, SubscriptionFilter,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle, RoleClient,
+    RunningService, ServiceError, Subscription, serve_client_with_lifecycle,
+};
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
+};
+use roo_formats::mcp::{ResolvedRemote, ResolvedServer, Transport};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::call::{CallError, CallOptions, Operation};
+use crate::catalog::{ENTRIES, ServerCatalog};
+use crate::events::{Changed, Events, Signals, Signs};
+use crate::fault::ServerFault;
+use crate::hub::HubServices;
+use crate::launcher::{LaunchRequest, ServerProcess};
+use crate::log::{LogSource, ServerLog};
+use crate::network::{self, AddressPolicy};
+use crate::sse::SseTransport;
+use crate::stdio::{MESSAGE, StdioTransport, keep_stderr};
+use crate::tool;
+
+/// How long a server may take to be ready for its first request. Package runners download it in this time.
+const STARTUP: Duration = Duration::from_secs(60);
+/// How long a list may take.
+const LISTING: Duration = Duration::from_secs(30);
+/// The most pages of a list.
+const PAGES: usize = 100;
+/// How long a call may take however often progress is told.
+const LONGEST_CALL: Duration = Duration::from_secs(3600);
+/// How long telling a server that something was given up may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How long the reason for the end of a program may come after the end of its output.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Versions of the protocol without a handshake, the newest first.
+const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
+
+/// What is needed for requests. Clones use the same connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    server: Arc<str>,
+    peer: Peer<RoleClient>,
+    signals: Signals,
+    events: EventsHandle,
+}
+
+#[derive(Clone)]
+struct EventsHandle(Events);
+
+impl std::fmt::Debug for EventsHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+/// A connection and what keeps it alive.
+pub(crate) struct Session {
+    pub connection: Connection,
+    running: RunningService<RoleClient, Events>,
+    program: Option<Program>,
+    log: ServerLog,
+    /// Over which lists change, where the protocol has no notifications unasked.
+    subscription: Option<Subscription>,
+    changes: watch::Receiver<Changed>,
+}
+
+/// A program that was started for a session.
+struct Program {
+    process: Box<dyn ServerProcess>,
+    /// Takes its standard error into the log.
+    stderr: JoinHandle<()>,
+}
+
+/// What happened to a session.
+pub(crate) enum SessionEvent {
+    /// Lists are to be asked for again.
+    Changed(Changed),
+    /// It is over.
+    Ended,
+}
+
+/// How a conversation with a server begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// As versions from 2026-07-28 on do it, and as before if the server says that it doesn't know that.
+    #[default]
+    Newest,
+    /// As all versions before did it.
+    Initialize,
+}
+
+impl Handshake {
+    fn other(self) -> Self {
+        match self {
+            Self::Newest => Self::Initialize,
+            Self::Initialize => Self::Newest,
+        }
+    }
+}
+
+impl Session {
+    /// Starts or connects a server until it is ready for requests. `handshake` becomes what is to be tried the next time.
+    pub async fn open(
+        server: &ResolvedServer,
+        policy: AddressPolicy,
+        services: &HubServices,
+        log: &ServerLog,
+        handshake: &mut Handshake,
+    ) -> Result<Self, ServerFault> {
+        let fault = match Self::open_with(server, policy, services, log, *handshake).await {
+            Ok(session) => return Ok(session),
+            Err(fault) => fault,
+        };
+        // Some servers don't survive a request that they don't know, or answer it with nonsense.
+        if matches!(fault, ServerFault::Protocol(_) | ServerFault::Ended { .. } | ServerFault::Closed) {
+            *handshake = handshake.other();
+        }
+        match fault {
+            ServerFault::Protocol(_) if *handshake == Handshake::Initialize => {
+                Self::open_with(server, policy, services, log, *handshake).await
+            }
+            fault => Err(fault),
+        }
+    }
+
+    async fn open_with(
+        server: &ResolvedServer,
+        policy: AddressPolicy,
+        services: &HubServices,
+        log: &ServerLog,
+        handshake: Handshake,
+    ) -> Result<Self, ServerFault> {
+        let signals = Signals::new();
+        let events = Events::new(services.identity.config(), log.clone());
+        let opening = Opening { server, signals: &signals, events: &events, log, handshake };
+        let mut program = None;
+        let opened = timeout(STARTUP, opening.run(policy, services, &mut program)).await;
+        let outcome = opened
+            .unwrap_or_else(|_| Err(ServerFault::NoAnswer { waited: STARTUP, stderr: log.last_stderr() }));
+        match outcome {
+            Ok(running) => {
+                let connection = Connection {
+                    server: server.name.as_str().into(),
+                    peer: running.peer().clone(),
+                    signals,
+                    events: EventsHandle(events.clone()),
+                };
+                let changes = events.changes();
+                Ok(Self { connection, running, program, log: log.clone(), subscription: None, changes })
+            }
+            Err(fault) => {
+                Err(end_program(program, log).await.filter(|_| fault == ServerFault::Closed).unwrap_or(fault))
+            }
+        }
+    }
+
+    /// What the server offers, all of it asked for.
+    pub async fn catalog(&mut self) -> Result<ServerCatalog, ServerFault> {
+        let info = self.connection.peer.peer_info();
+        let Some(info) = info else {
+            return Err(ServerFault::Protocol("it did not say what it is".to_owned()));
+        };
+        let mut catalog = ServerCatalog::new(&info);
+        self.subscribe(&info).await;
+        let everything = Changed { tools: true, resources: true, prompts: true };
+        self.refresh(&mut catalog, everything).await?;
+        Ok(catalog)
+    }
+
+    /// Asks for lists that changed. A list that a server can't give stays empty, unless it is the one of the tools.
+    pub async fn refresh(&self, catalog: &mut ServerCatalog, changed: Changed) -> Result<(), ServerFault> {
+        let info = self.connection.peer.peer_info();
+        let capabilities = info.as_deref().map(|info| info.capabilities.clone()).unwrap_or_default();
+        let connection = &self.connection;
+        let tools = async {
+            if changed.tools && capabilities.tools.is_some() {
+                Some(connection.list_tools().await)
+            } else {
+                None
+            }
+        };
+        let resources = async {
+            if changed.resources && capabilities.resources.is_some() {
+                Some(tokio::join!(connection.list_resources(), connection.list_templates()))
+            } else {
+                None
+            }
+        };
+        let prompts = async {
+            if changed.prompts && capabilities.prompts.is_some() {
+                Some(connection.list_prompts().await)
+            } else {
+                None
+            }
+        };
+        let (tools, resources, prompts) = tokio::join!(tools, resources, prompts);
+        if let Some(tools) = tools {
+            (catalog.tools, catalog.rejected_tools) = tool::take_in(self.or_fault("tools", tools)?);
+            for rejected in &catalog.rejected_tools {
+                self.log.add(
+                    LogSource::Hub,
+                    &format!("the tool `{}` is not offered: {}", rejected.name, rejected.reason),
+                );
+            }
+        }
+        if let Some((resources, templates)) = resources {
+            catalog.resources = self.or_none("resources", resources).into_iter().map(Into::into).collect();
+            catalog.resource_templates =
+                self.or_none("resource templates", templates).into_iter().map(Into::into).collect();
+        }
+        if let Some(prompts) = prompts {
+            catalog.prompts = self.or_none("prompts", prompts).into_iter().map(Into::into).collect();
+        }
+        Ok(())
+    }
+
+    fn or_fault<T>(&self, what: &str, list: Result<Vec<T>, ListError>) -> Result<Vec<T>, ServerFault> {
+        match list {
+            Ok(list) => Ok(list),
+            Err(ListError::Closed) => Err(ServerFault::Closed),
+            Err(error) => Err(ServerFault::Protocol(format!("its {what} can't be listed: {error}"))),
+        }
+    }
+
+    fn or_none<T>(&self, what: &str, list: Result<Vec<T>, ListError>) -> Vec<T> {
+        list.unwrap_or_else(|error| {
+            self.log.add(LogSource::Hub, &format!("its {what} can't be listed: {error}"));
+            Vec::new()
+        })
+    }
+
+    /// Asks for notifications of changed lists where they are not sent unasked.
+    async fn subscribe(&mut self, info: &ServerPeerInfo) {
+        if info.protocol_version < ProtocolVersion::V_2026_07_28 {
+            return;
+        }
+        let capabilities = &info.capabilities;
+        let mut filter = SubscriptionFilter::default();
+        let wanted = |changes: Option<bool>| changes.filter(|&changes| changes);
+        filter.tools_list_changed = wanted(capabilities.tools.as_ref().and_then(|tools| tools.list_changed));
+        filter.prompts_list_changed =
+            wanted(capabilities.prompts.as_ref().and_then(|prompts| prompts.list_changed));
+        filter.resources_list_changed =
+            wanted(capabilities.resources.as_ref().and_then(|resources| resources.list_changed));
+        if filter == SubscriptionFilter::default() {
+            return;
+        }
+        match timeout(LISTING, self.connection.peer.listen(filter)).await {
+            Ok(Ok(subscription)) => self.subscription = Some(subscription),
+            Ok(Err(error)) => {
+                self.log.add(LogSource::Hub, &format!("changes of its lists can't be followed: {error}"));
+            }
+            Err(_) => self.log.add(LogSource::Hub, "changes of its lists can't be followed: no answer"),
+        }
+    }
+
+    /// Waits until something happens. May be dropped and called again.
+    pub async fn next(&mut self) -> SessionEvent {
+        let events = self.connection.events.0.clone();
+        let signals = self.connection.signals.clone();
+        let mut signs = signals.subscribe();
+        loop {
+            let (subscription, program) = (&mut self.subscription, &mut self.program);
+            let notification = async {
+                match subscription {
+                    Some(subscription) => subscription.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let program_ended = async {
+                let _ended = match program {
+                    Some(program) => program.process.ended().await,
+                    None => std::future::pending().await,
+                };
+                // What it wrote before may still be read.
+                let _ = timeout(LAST_WORDS, signals.closed()).await;
+            };
+            tokio::select! {
+                biased;
+                _ = signs.wait_for(|signs| signs.fault.is_some()) => return SessionEvent::Ended,
+                () = signals.closed() => return SessionEvent::Ended,
+                () = program_ended => return SessionEvent::Ended,
+                notification = notification => match notification {
+                    Ok(Some(notification)) => note(&events, &notification),
+                    Ok(None) | Err(_) => self.subscription = None,
+                },
+                changed = self.changes.wait_for(|changed| changed.any()) => {
+                    if changed.is_err() {
+                        return SessionEvent::Ended;
+                    }
+                }
+            }
+            let changed = events.take_changes();
+            if changed.any() {
+                return SessionEvent::Changed(changed);
+            }
+        }
+    }
+
+    /// Ends the session and everything that belongs to it. Gives why it ended by itself, if it did.
+    pub async fn close(mut self) -> Option<ServerFault> {
+        drop(self.subscription.take());
+        // The transport closes the program's standard input, or says goodbye to a session of HTTP.
+        let _ = self.running.close_with_timeout(FAREWELL).await;
+        let fault = self.connection.signals.now().fault;
+        let ended = end_program(self.program.take(), &self.log).await;
+        fault.or(ended)
+    }
+}
+
+/// Ends a program. Gives how it ended.
+async fn end_program(program: Option<Program>, log: &ServerLog) -> Option<ServerFault> {
+    let Program { mut process, stderr } = program?;
+    // Whether it ends by itself is known now or very soon.
+    let by_itself = timeout(LAST_WORDS, process.ended()).await.ok();
+    let ended = match by_itself {
+        Some(ended) => ended,
+        None => process.end().await,
+    };
+    let _ = timeout(LAST_WORDS, stderr).await;
+    Some(ServerFault::Ended { how: ended.to_string(), stderr: log.last_stderr() })
+}
+
+fn note(events: &Events, notification: &rmcp::model::ServerNotification) {
+    use rmcp::model::ServerNotification as Notification;
+    events.note_change(|changed| match notification {
+        Notification::ToolListChangedNotification(_) => changed.tools = true,
+        Notification::ResourceListChangedNotification(_) => changed.resources = true,
+        Notification::PromptListChangedNotification(_) => changed.prompts = true,
+        _ => {}
+    });
+}
+
+/// The way to a session.
+struct Opening<'a> {
+    server: &'a ResolvedServer,
+    signals: &'a Signals,
+    events: &'a Events,
+    log: &'a ServerLog,
+    handshake: Handshake,
+}
+
+impl Opening<'_> {
+    async fn run(
+        &self,
+        policy: AddressPolicy,
+        services: &HubServices,
+        program: &mut Option<Program>,
+    ) -> Result<RunningService<RoleClient, Events>, ServerFault> {
+        match &self.server.transport {
+            Transport::Stdio(stdio) => {
+                let request =
+                    LaunchRequest { server: self.server.name.clone(), policy, program: stdio.clone() };
+                let launched = services.launcher.launch(&request).await;
+                let launched = launched.map_err(|error| ServerFault::Launch(error.to_string()))?;
+                // Ends with the last process that holds the other end.
+                let stderr = tokio::spawn(keep_stderr(launched.stderr, self.log.clone()));
+                *program = Some(Program { process: launched.process, stderr });
+                let (signals, log) = (self.signals.clone(), self.log.clone());
+                let transport = StdioTransport::new(launched.stdout, launched.stdin, signals, log);
+                self.shake_hands(transport).await
+            }
+            Transport::StreamableHttp(remote) => {
+                let (client, headers) = self.http(remote, policy, services)?;
+                let mut config = StreamableHttpClientTransportConfig::with_uri(remote.url.as_str())
+                    .custom_headers(headers);
+                config.max_json_response_size = MESSAGE;
+                config.max_sse_event_size = MESSAGE;
+                // A call is never repeated; a session that expired is opened anew by the hub.
+                config.reinit_on_expired_session = false;
+                self.shake_hands(StreamableHttpClientTransport::with_client(client, config)).await
+            }
+            Transport::Sse(remote) => {
+                let (client, headers) = self.http(remote, policy, services)?;
+                let url = network::check(&remote.url)?;
+                let (signals, log) = (self.signals.clone(), self.log.clone());
+                let transport = SseTransport::connect(client, &url, headers, signals, log).await?;
+                self.shake_hands(transport).await
+            }
+        }
+    }
+
+    fn http(
+        &self,
+        remote: &ResolvedRemote,
+        policy: AddressPolicy,
+        services: &HubServices,
+    ) -> Result<(Client, HashMap<HeaderName, HeaderValue>), ServerFault> {
+        let url = network::check(&remote.url)?;
+        let client =
+            network::client(&url, policy, Arc::clone(&services.resolver), &services.identity.user_agent())?;
+        let mut headers = HashMap::new();
+        for (name, value) in &remote.headers {
+            let (Ok(header), Ok(mut value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
+            else {
+                return Err(ServerFault::Configuration(format!(
+                    "`{name}` or its value can't be a header of HTTP"
+                )));
+            };
+            value.set_sensitive(true);
+            headers.insert(header, value);
+        }
+        Ok((client, headers))
+    }
+
+    async fn shake_hands<T>(&self, transport: T) -> Result<RunningService<RoleClient, Events>, ServerFault>
+    where
+        T: rmcp::transport::Transport<RoleClient> + 'static,
+    {
+        let lifecycle = match self.handshake {
+            Handshake::Initialize => ClientLifecycleMode::Initialize,
+            Handshake::Newest => ClientLifecycleMode::Auto {
+                preferred_versions: MODERN.to_vec(),
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            },
+        };
+        let transport = self.signals.watch(transport);
+        let running = serve_client_with_lifecycle(self.events.clone(), transport, lifecycle).await;
+        let running =
+            running.map_err(|error| self.signals.now().fault.unwrap_or_else(|| initialize_fault(&error)))?;
+        // A server may settle on what was never offered.
+        match running.peer().peer_info() {
+            Some(info) if !ProtocolVersion::KNOWN_VERSIONS.contains(&info.protocol_version) => Err(
+                ServerFault::Version(format!("it insists on {}", short(&info.protocol_version.to_string()))),
+            ),
+            _ => Ok(running),
+        }
+    }
+}
+
+fn initialize_fault(error: &ClientInitializeError) -> ServerFault {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::Cancelled => ServerFault::Closed,
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<String> = server_supported.iter().take(10).map(ToString::to_string).collect();
+            ServerFault::Version(format!("it offers {}", versions.join(", ")))
+        }
+        ClientInitializeError::JsonRpcError(error)
+            if error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
+        {
+            ServerFault::Version(short(&error.message))
+        }
+        ClientInitializeError::JsonRpcError(error) => ServerFault::Refused(short(&error.message)),
+        // The older protocol was tried last, so its answer says more.
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => initialize_fault(fallback),
+        ClientInitializeError::TransportError { error, .. } => transport_fault(error.error.as_ref()),
+        other => ServerFault::Protocol(short(&other.to_string())),
+    }
+}
+
+/// What went wrong on the way to a server.
+fn transport_fault(error: &(dyn std::error::Error + 'static)) -> ServerFault {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            return http_fault(error);
+        }
+        if let Some(crate::sse::SendError::Http(error)) = error.downcast_ref() {
+            return reqwest_fault(error);
+        }
+        if error.is::<std::io::Error>() {
+            return ServerFault::Closed;
+        }
+        next = error.source();
+    }
+    ServerFault::Unreachable(short(&network::error_chain(error)))
+}
+
+pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>) -> ServerFault {
+    match error {
+        StreamableHttpError::AuthRequired(_) => ServerFault::Unauthorized { status: 401 },
+        StreamableHttpError::InsufficientScope(_) => ServerFault::Unauthorized { status: 403 },
+        StreamableHttpError::Client(error) => reqwest_fault(error),
+        StreamableHttpError::ResponseBodyTooLarge { .. } => ServerFault::Oversized { limit: MESSAGE >> 20 },
+        other => {
+            let text = short(&network::error_chain(other));
+            // The client gives an unfollowed redirect as an answer like any other.
+            match ["301", "302", "303", "307", "308"]
+                .iter()
+                .any(|code| text.contains(&format!("HTTP {code}")))
+            {
+                true => ServerFault::Redirect("another address".to_owned()),
+                false => ServerFault::Unreachable(text),
+            }
+        }
+    }
+}
+
+fn reqwest_fault(error: &reqwest::Error) -> ServerFault {
+    if let Some(refused) = network::refusal(error) {
+        return ServerFault::Address(refused.clone());
+    }
+    match error.status().map(|status| status.as_u16()) {
+        Some(status @ (401 | 403)) => ServerFault::Unauthorized { status },
+        Some(status) if (300..400).contains(&status) => ServerFault::Redirect("another address".to_owned()),
+        Some(status) => ServerFault::Unreachable(format!("HTTP {status}")),
+        None => ServerFault::Unreachable(short(&network::error_chain(error))),
+    }
+}
+
+fn short(text: &str) -> String {
+    const LONGEST: usize = 500;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}… [cut]", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// Why a list is not had.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    #[error("the connection ended")]
+    Closed,
+    #[error("no answer within {} s", LISTING.as_secs())]
+    Slow,
+    #[error("its pages do not end")]
+    Endless,
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<ServiceError> for ListError {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::TransportClosed => Self::Closed,
+            other => Self::Refused(short(&other.to_string())),
+        }
+    }
+}
+
+impl Connection {
+    /// Asks for page after page.
+    async fn list<T>(
+        &self,
+        most: usize,
+        request: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
+        page: impl Fn(ServerResult) -> Option<(Vec<T>, Option<String>)>,
+    ) -> Result<Vec<T>, ListError> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES {
+            let params =
+                cursor.clone().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+            let oversized = self.signals.now().oversized;
+            let mut signs = self.signals.subscribe();
+            let answer = tokio::select! {
+                answer = timeout(LISTING, self.peer.send_request(request(params))) => answer.map_err(|_| ListError::Slow)??,
+                _ = signs.wait_for(|signs| signs.oversized > oversized) => {
+                    return Err(ListError::Refused(format!("a message of more than {} MiB", MESSAGE >> 20)));
+                }
+            };
+            let (more, next) =
+                page(answer).ok_or_else(|| ListError::Refused("an answer of another kind".to_owned()))?;
+            items.extend(more);
+            // One more than is wanted tells that there were more.
+            if items.len() > most {
+                items.truncate(most + 1);
+                return Ok(items);
+            }
+            match next {
+                None => return Ok(items),
+                Some(next) if Some(&next) == cursor.as_ref() => return Err(ListError::Endless),
+                Some(next) => cursor = Some(next),
+            }
+        }
+        Err(ListError::Endless)
+    }
+
+    async fn list_tools(&self) -> Result<Vec<rmcp::model::Tool>, ListError> {
+        self.list(
+            2 * tool::TOOLS,
+            |params| ClientRequest::ListToolsRequest(paginated(params)),
+            |result| match result {
+                ServerResult::ListToolsResult(list) => Some((list.tools, list.next_cursor)),
+                _ => None,
+            },
+        )
+        .await
+    }
+
+    async fn list_resources(&self) -> Result<Vec<rmcp::model::Resource>, ListError> {
+        self.list(
+            ENTRIES - 1,
+            |params| ClientRequest::ListResourcesRequest(paginated(params)),
+            |result| match result {
+                ServerResult::ListResourcesResult(list) => Some((list.resources, list.next_cursor)),
+                _ => None,
+            },
+        )
+        .await
+    }
+
+    async fn list_templates(&self) -> Result<Vec<rmcp::model::ResourceTemplate>, ListError> {
+        self.list(
+            ENTRIES - 1,
+            |params| ClientRequest::ListResourceTemplatesRequest(paginated(params)),
+            |result| match result {
+                ServerResult::ListResourceTemplatesResult(list) => {
+                    Some((list.resource_templates, list.next_cursor))
+                }
+                _ => None,
+            },
+        )
+        .await
+    }
+
+    async fn list_prompts(&self) -> Result<Vec<rmcp::model::Prompt>, ListError> {
+        self.list(
+            ENTRIES - 1,
+            |params| ClientRequest::ListPromptsRequest(paginated(params)),
+            |result| match result {
+                ServerResult::ListPromptsResult(list) => Some((list.prompts, list.next_cursor)),
+                _ => None,
+            },
+        )
+        .await
+    }
+
+    /// Calls a tool once.
+    pub async fn call_tool(
+        &self,
+        tool: &str,
+        arguments: JsonObject,
+        limit: Duration,
+        options: &CallOptions,
+    ) -> Result<rmcp::model::CallToolResult, CallError> {
+        let operation = Operation::Tool(tool.to_owned());
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        match self.ask(operation.clone(), request, limit, options).await? {
+            ServerResult::CallToolResult(result) => Ok(result),
+            // A result may be empty.
+            ServerResult::EmptyResult(_) => Ok(rmcp::model::CallToolResult::default()),
+            other => Err(self.unsupported(operation, &other)),
+        }
+    }
+
+    /// Reads a resource.
+    pub async fn read_resource(
+        &self,
+        uri: &str,
+        limit: Duration,
+        options: &CallOptions,
+    ) -> Result<rmcp::model::ReadResourceResult, CallError> {
+        let operation = Operation::Resource(uri.to_owned());
+        let request =
+            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(ReadResourceRequestParams::new(uri)));
+        match self.ask(operation.clone(), request, limit, options).await? {
+            ServerResult::ReadResourceResult(result) => Ok(result),
+            other => Err(self.unsupported(operation, &other)),
+        }
+    }
+
+    /// Gets a prompt.
+    pub async fn get_prompt(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        limit: Duration,
+        options: &CallOptions,
+    ) -> Result<rmcp::model::GetPromptResult, CallError> {
+        let operation = Operation::Prompt(name.to_owned());
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
+        match self.ask(operation.clone(), request, limit, options).await? {
+            ServerResult::GetPromptResult(result) => Ok(result),
+            other => Err(self.unsupported(operation, &other)),
+        }
+    }
+
+    /// Asks for a sign of life.
+    pub async fn ping(&self, limit: Duration) -> Result<(), CallError> {
+        let modern =
+            self.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28);
+        let request = match modern {
+            // That version has no ping; every server answers this.
+            true => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
+            false => ClientRequest::PingRequest(PingRequest::default()),
+        };
+        match self.ask(Operation::Ping, request, limit, &CallOptions::default()).await {
+            // Even a refusal is a sign of life.
+            Ok(_) | Err(CallError::Refused { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a request and waits for its answer, as long as it may take.
+    async fn ask(
+        &self,
+        operation: Operation,
+        request: ClientRequest,
+        limit: Duration,
+        options: &CallOptions,
+    ) -> Result<ServerResult, CallError> {
+        let mut signs = self.signals.subscribe();
+        let before = self.signals.now();
+        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+        let mut handle = match sent {
+            Ok(handle) => handle,
+            Err(error) => return Err(self.failed(operation, error)),
+        };
+        // Progress is followed in any case: it tells that the server is at work.
+        let (progress, mut told) = tokio::sync::mpsc::channel(32);
+        let following = self.events.0.follow(handle.progress_token.clone(), progress);
+        let end = Instant::now() + LONGEST_CALL.max(limit);
+        let mut deadline = Instant::now() + limit;
+        let server = || self.server.to_string();
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => {
+                    let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
+                    return answer.map_err(|error| self.failed(operation, error));
+                }
+                () = options.cancel.cancelled() => break CallError::Cancelled { server: server(), operation },
+                _ = signs.wait_for(|signs| is_worse(signs, &before)) => {
+                    break match self.signals.now().fault {
+                        Some(fault) => CallError::Interrupted { server: server(), operation, fault },
+                        None => CallError::Oversized { server: server(), operation, limit: MESSAGE >> 20 },
+                    };
+                }
+                Some(progress) = told.recv() => {
+                    deadline = (Instant::now() + limit).min(end);
+                    if let Some(receiver) = &options.progress {
+                        let _ = receiver.try_send(progress);
+                    }
+                }
+                () = sleep_until(deadline) => {
+                    let unexpected_answers = self.signals.now().unexpected_answers > before.unexpected_answers;
+                    break CallError::Timeout { server: server(), operation, after: limit, unexpected_answers };
+                }
+            }
+        };
+        drop(following);
+        give_up(handle, outcome.to_string());
+        Err(outcome)
+    }
+
+    fn failed(&self, operation: Operation, error: ServiceError) -> CallError {
+        let server = self.server.to_string();
+        match error {
+            ServiceError::McpError(error) => {
+                CallError::Refused { server, operation, message: short(&error.message), code: error.code.0 }
+            }
+            ServiceError::TransportSend(error) => {
+                let fault = self.signals.now().fault.unwrap_or_else(|| transport_fault(error.error.as_ref()));
+                CallError::Interrupted { server, operation, fault }
+            }
+            ServiceError::TransportClosed => {
+                let fault = self.signals.now().fault.unwrap_or(ServerFault::Closed);
+                CallError::Interrupted { server, operation, fault }
+            }
+            other => CallError::Unsupported { server, operation, what: short(&other.to_string()) },
+        }
+    }
+
+    fn unsupported(&self, operation: Operation, result: &ServerResult) -> CallError {
+        let what = match result {
+            ServerResult::InputRequiredResult(_) => "a question to the user, which is not supported yet",
+            ServerResult::CreateTaskResult(_) => "a task in the background, which is not supported",
+            _ => "a result of another kind",
+        };
+        CallError::Unsupported { server: self.server.to_string(), operation, what: what.to_owned() }
+    }
+}
+
+fn is_worse(signs: &Signs, before: &Signs) -> bool {
+    signs.fault.is_some() || signs.oversized > before.oversized
+}
+
+/// Tells a server that an answer is not waited for any more, without waiting for that.
+fn give_up(handle: RequestHandle<RoleClient>, reason: String) {
+    tokio::spawn(timeout(FAREWELL, handle.cancel(Some(reason))));
+}
+
+fn paginated<M: Default>(
+    params: Option<PaginatedRequestParams>,
+) -> RequestOptionalParam<M, PaginatedRequestParams> {
+    RequestOptionalParam { method: M::default(), params, extensions: Extensions::default() }
+}

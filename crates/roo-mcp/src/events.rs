@@ -1,0 +1,206 @@
+//! What comes from a server unasked: notifications, log messages, and signs that something is wrong.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientConfig, ClientJsonRpcMessage, ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage,
+};
+use rmcp::service::{NotificationContext, RoleClient};
+use rmcp::transport::Transport;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::call::Progress;
+use crate::fault::ServerFault;
+use crate::log::{LogSource, ServerLog};
+
+/// The longest message of a progress, in characters.
+const PROGRESS_TEXT: usize = 1000;
+
+/// Signs that something is wrong with a connection, shared by its transport and those who wait for answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Signals {
+    signs: watch::Sender<Signs>,
+    /// Cancelled when the transport is gone.
+    closed: CancellationToken,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Signs {
+    /// Messages that were too large to be read.
+    pub oversized: u64,
+    /// Answers to what was not asked.
+    pub unexpected_answers: u64,
+    /// Why the connection was given up.
+    pub fault: Option<ServerFault>,
+}
+
+impl Signals {
+    pub fn new() -> Self {
+        Self { signs: watch::Sender::new(Signs::default()), closed: CancellationToken::new() }
+    }
+
+    pub fn subscribe(&self) -> watch::Receiver<Signs> {
+        self.signs.subscribe()
+    }
+
+    pub fn now(&self) -> Signs {
+        self.signs.borrow().clone()
+    }
+
+    /// Waits until the transport is gone.
+    pub async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Ties the end of the connection to a transport.
+    pub fn watch<T>(&self, transport: T) -> Watched<T> {
+        Watched { transport, _closed: self.closed.clone().drop_guard() }
+    }
+
+    pub fn oversized(&self) {
+        self.signs.send_modify(|signs| signs.oversized += 1);
+    }
+
+    pub fn unexpected_answer(&self) {
+        self.signs.send_modify(|signs| signs.unexpected_answers += 1);
+    }
+
+    /// Notes why the connection ends. The first reason counts.
+    pub fn fail(&self, fault: ServerFault) {
+        self.signs.send_modify(|signs| {
+            signs.fault.get_or_insert(fault);
+        });
+    }
+}
+
+/// A transport whose end is noticed.
+pub(crate) struct Watched<T> {
+    transport: T,
+    _closed: DropGuard,
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        self.transport.send(message)
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<ServerJsonRpcMessage>> + Send {
+        self.transport.receive()
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), T::Error>> + Send {
+        self.transport.close()
+    }
+}
+
+/// Which lists a server said have changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    pub tools: bool,
+    pub resources: bool,
+    pub prompts: bool,
+}
+
+impl Changed {
+    pub fn any(self) -> bool {
+        self.tools || self.resources || self.prompts
+    }
+}
+
+/// Receives what a server sends unasked. However much comes, what is kept has a fixed size.
+#[derive(Clone)]
+pub(crate) struct Events {
+    config: ClientConfig,
+    changed: watch::Sender<Changed>,
+    progress: ProgressReceivers,
+    log: ServerLog,
+}
+
+type ProgressReceivers = Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>>;
+
+impl Events {
+    pub fn new(config: ClientConfig, log: ServerLog) -> Self {
+        Self { config, changed: watch::Sender::new(Changed::default()), progress: Arc::default(), log }
+    }
+
+    /// Sees lists that change from now on.
+    pub fn changes(&self) -> watch::Receiver<Changed> {
+        self.changed.subscribe()
+    }
+
+    /// What changed since it was last taken.
+    pub fn take_changes(&self) -> Changed {
+        self.changed.send_replace(Changed::default())
+    }
+
+    pub fn note_change(&self, note: impl FnOnce(&mut Changed)) {
+        self.changed.send_modify(note);
+    }
+
+    /// Sends the progress of a request to `receiver` until the registration is dropped.
+    pub fn follow(&self, token: ProgressToken, receiver: mpsc::Sender<Progress>) -> Following {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), receiver);
+        Following { progress: Arc::clone(&self.progress), token }
+    }
+}
+
+/// The registration of a receiver of progress.
+pub(crate) struct Following {
+    progress: ProgressReceivers,
+    token: ProgressToken,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+    }
+}
+
+impl ClientHandler for Events {
+    fn get_info(&self) -> ClientConfig {
+        self.config.clone()
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let receivers = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(receiver) = receivers.get(&params.progress_token) {
+            let message = params.message.map(|text| text.chars().take(PROGRESS_TEXT).collect());
+            // Who does not keep up misses some.
+            let _ = receiver.try_send(Progress { done: params.progress, total: params.total, message });
+        }
+    }
+
+    #[expect(deprecated, reason = "servers of today send log messages")]
+    async fn on_logging_message(
+        &self,
+        params: rmcp::model::LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let text = match &params.data {
+            serde_json::Value::String(text) => text.clone(),
+            data => data.to_string(),
+        };
+        let logger = params.logger.map(|name| format!("{name}: ")).unwrap_or_default();
+        self.log.add(LogSource::Message, &format!("{:?}: {logger}{text}", params.level));
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.note_change(|changed| changed.tools = true);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.note_change(|changed| changed.resources = true);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.note_change(|changed| changed.prompts = true);
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a server does not run.
+
+use std::time::Duration;
+
+use crate::network::RefusedAddress;
+
+/// Why a server is not connected, or no longer. Says what to do; whose fault it is says the name it is shown with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerFault {
+    /// Its configuration can't be used.
+    #[error("{0}")]
+    Configuration(String),
+    /// Its program did not start.
+    #[error("its program can't be started: {0}")]
+    Launch(String),
+    /// Its program ended by itself.
+    #[error("its program ended ({how}){}", last_words(.stderr))]
+    Ended {
+        /// With which code or by which signal.
+        how: String,
+        /// The last line of its standard error.
+        stderr: Option<String>,
+    },
+    /// The connection ended.
+    #[error("it closed the connection; restart it if it is needed")]
+    Closed,
+    /// It is silent.
+    #[error(
+        "it has not answered `initialize` within {} s{}; check that it is an MCP server of this transport",
+        .waited.as_secs(), last_words(.stderr)
+    )]
+    NoAnswer {
+        /// How long it had.
+        waited: Duration,
+        /// The last line of its standard error.
+        stderr: Option<String>,
+    },
+    /// It has no version of the protocol in common with this client.
+    #[error("it speaks no version of MCP that roo-lsp knows ({0}); update the server or roo-lsp")]
+    Version(String),
+    /// It refused to begin.
+    #[error("it refused the connection: {0}")]
+    Refused(String),
+    /// It answered what the protocol does not have.
+    #[error("it does not keep to the protocol: {0}; report this to the server's authors")]
+    Protocol(String),
+    /// Its standard output is something else.
+    #[error(
+        "it writes something else than MCP messages to standard output, such as `{sample}`; logs belong on standard error"
+    )]
+    Garbage {
+        /// The beginning of it.
+        sample: String,
+    },
+    /// A message that does not end.
+    #[error("it sent a message of more than {limit} MiB; restart it, and ask it for less at once")]
+    Oversized {
+        /// How much is read of one message.
+        limit: usize,
+    },
+    /// It wants to know who asks.
+    #[error("it wants authorization (HTTP {status}); set the header `Authorization` in mcp.json")]
+    Unauthorized {
+        /// 401 or 403.
+        status: u16,
+    },
+    /// It is at an address that is not connected to.
+    #[error(transparent)]
+    Address(#[from] RefusedAddress),
+    /// It sends its clients elsewhere.
+    #[error("it redirects to {0}, which is not followed; if that is right, write that address into mcp.json")]
+    Redirect(String),
+    /// Nothing answers, or with an error.
+    #[error("it can't be reached: {0}")]
+    Unreachable(String),
+    /// It failed too often.
+    #[error("{0}; it failed again and again, so it is not restarted by itself any more")]
+    Repeated(Box<ServerFault>),
+}
+
+fn last_words(stderr: &Option<String>) -> String {
+    stderr.as_ref().map(|line| format!(": `{line}`")).unwrap_or_default()
+}
+
+impl ServerFault {
+    /// Reports whether starting the server again can't help, because something has to be changed first.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Configuration(_)
+            | Self::Launch(_)
+            | Self::Version(_)
+            | Self::Refused(_)
+            | Self::Garbage { .. }
+            | Self::Unauthorized { .. }
+            | Self::Address(_)
+            | Self::Redirect(_)
+            | Self::Repeated(_) => true,
+            Self::Ended { .. }
+            | Self::Closed
+            | Self::NoAnswer { .. }
+            | Self::Protocol(_)
+            | Self::Oversized { .. }
+            | Self::Unreachable(_) => false,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The actor of one server: starts it, keeps its catalog, starts it again when it fails, and ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use roo_formats::mcp::{ResolvedServer, ToolNames};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::catalog::ServerCatalog;
+use crate::connection::{Connection, Handshake, Session, SessionEvent};
+use crate::fault::ServerFault;
+use crate::hub::HubServices;
+use crate::log::{LogSource, ServerLog};
+use crate::network::AddressPolicy;
+use crate::status::{ServerStatus, StatusBoard};
+
+/// The pause after lists changed, in which further changes are gathered.
+const GATHERING: Duration = Duration::from_millis(200);
+
+/// What of a server can change while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CallRules {
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// Tools that are not offered and not called.
+    pub disabled_tools: ToolNames,
+}
+
+/// What an actor is told.
+pub(crate) enum Command {
+    /// Ends the server and starts it again at once. Answered when the old one is gone.
+    Restart(oneshot::Sender<()>),
+}
+
+/// An actor as the hub holds it.
+pub(crate) struct ServerActor {
+    pub commands: mpsc::Sender<Command>,
+    pub cancel: CancellationToken,
+    pub connection: watch::Receiver<Option<Connection>>,
+    pub rules: watch::Sender<CallRules>,
+    pub task: JoinHandle<()>,
+}
+
+/// What an actor is made of.
+pub(crate) struct ServerParts {
+    pub server: ResolvedServer,
+    pub policy: AddressPolicy,
+    pub rules: CallRules,
+    pub actor: u64,
+    pub board: Arc<StatusBoard>,
+    pub services: Arc<HubServices>,
+    pub log: ServerLog,
+}
+
+impl ServerActor {
+    /// Starts the actor. It waits for the `previous` one of its name to be gone.
+    pub fn start(parts: ServerParts, cancel: CancellationToken, previous: Option<JoinHandle<()>>) -> Self {
+        let (commands, received) = mpsc::channel(8);
+        let (connection_out, connection) = watch::channel(None);
+        let (rules, rules_in) = watch::channel(parts.rules.clone());
+        let token = cancel.clone();
+        let task = tokio::spawn(async move {
+            if let Some(previous) = previous {
+                // However it ended.
+                let _ = previous.await;
+            }
+            let state = State {
+                parts,
+                commands: received,
+                connection: connection_out,
+                rules: rules_in,
+                token,
+                handshake: Handshake::default(),
+            };
+            state.run().await;
+        });
+        Self { commands, cancel, connection, rules, task }
+    }
+}
+
+struct State {
+    parts: ServerParts,
+    commands: mpsc::Receiver<Command>,
+    connection: watch::Sender<Option<Connection>>,
+    rules: watch::Receiver<CallRules>,
+    token: CancellationToken,
+    /// How the next session begins.
+    handshake: Handshake,
+}
+
+/// Why a session is over.
+enum Over {
+    /// It is to end.
+    Cancelled,
+    /// It is to begin anew.
+    Restart(oneshot::Sender<()>),
+    /// It failed.
+    Failed(ServerFault),
+}
+
+impl State {
+    async fn run(mut self) {
+        let began = Instant::now();
+        let mut backoff = Backoff::default();
+        loop {
+            if self.token.is_cancelled() {
+                return;
+            }
+            self.publish(ServerStatus::Starting);
+            let fault = match self.session().await {
+                Over::Cancelled => return,
+                Over::Restart(done) => {
+                    // Nobody may be waiting any more.
+                    let _ = done.send(());
+                    backoff.reset();
+                    continue;
+                }
+                Over::Failed(fault) => fault,
+            };
+            self.parts.log.add(LogSource::Hub, &fault.to_string());
+            let pause = if fault.is_permanent() { None } else { backoff.next_pause(began.elapsed()) };
+            let fault = match pause {
+                None if !fault.is_permanent() => ServerFault::Repeated(Box::new(fault)),
+                _ => fault,
+            };
+            self.publish(ServerStatus::Failed { fault, retry_after: pause });
+            let pause = async {
+                match pause {
+                    Some(pause) => sleep(pause).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.token.cancelled() => return,
+                command = self.commands.recv() => match command {
+                    Some(Command::Restart(done)) => {
+                        let _ = done.send(());
+                        backoff.reset();
+                    }
+                    None => return,
+                },
+                () = pause => {}
+            }
+        }
+    }
+
+    fn publish(&self, status: ServerStatus) {
+        self.parts.board.publish(&self.parts.server.name, self.parts.actor, status);
+    }
+
+    /// One life of the server, from its start to its end. When this returns nothing of it is left.
+    async fn session(&mut self) -> Over {
+        let (token, parts) = (self.token.clone(), &self.parts);
+        let opening =
+            Session::open(&parts.server, parts.policy, &parts.services, &parts.log, &mut self.handshake);
+        let mut session = tokio::select! {
+            biased;
+            // What was started is killed with the future.
+            () = token.cancelled() => return Over::Cancelled,
+            restart = restart(&mut self.commands) => return restart,
+            session = opening => match session {
+                Ok(session) => session,
+                Err(fault) => return Over::Failed(fault),
+            },
+        };
+        let over = self.serve(&mut session).await;
+        self.connection.send_replace(None);
+        let by_itself = session.close().await;
+        match over {
+            Over::Failed(ServerFault::Closed) => Over::Failed(by_itself.unwrap_or(ServerFault::Closed)),
+            over => over,
+        }
+    }
+
+    /// Uses a session until it is over.
+    async fn serve(&mut self, session: &mut Session) -> Over {
+        let token = self.token.clone();
+        let mut catalog = tokio::select! {
+            biased;
+            () = token.cancelled() => return Over::Cancelled,
+            restart = restart(&mut self.commands) => return restart,
+            catalog = session.catalog() => match catalog {
+                Ok(catalog) => catalog,
+                Err(fault) => return Over::Failed(fault),
+            },
+        };
+        self.connection.send_replace(Some(session.connection.clone()));
+        self.publish_catalog(&catalog);
+        loop {
+            tokio::select! {
+                biased;
+                () = token.cancelled() => return Over::Cancelled,
+                restart = restart(&mut self.commands) => return restart,
+                Ok(()) = self.rules.changed() => self.publish_catalog(&catalog),
+                event = session.next() => match event {
+                    SessionEvent::Ended => return Over::Failed(ServerFault::Closed),
+                    SessionEvent::Changed(changed) => {
+                        // A server that says so without end is asked a few times a second at most.
+                        tokio::select! {
+                            biased;
+                            () = token.cancelled() => return Over::Cancelled,
+                            () = sleep(GATHERING) => {}
+                        }
+                        let refreshed = tokio::select! {
+                            biased;
+                            () = token.cancelled() => return Over::Cancelled,
+                            restart = restart(&mut self.commands) => return restart,
+                            refreshed = session.refresh(&mut catalog, changed) => refreshed,
+                        };
+                        match refreshed {
+                            Ok(()) => self.publish_catalog(&catalog),
+                            Err(fault) => return Over::Failed(fault),
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Publishes what is offered, without tools that are switched off.
+    fn publish_catalog(&mut self, catalog: &ServerCatalog) {
+        let mut offered = catalog.clone();
+        let rules = self.rules.borrow_and_update().clone();
+        offered.tools.retain(|tool| !rules.disabled_tools.contains(&tool.name));
+        self.publish(ServerStatus::Connected(Arc::new(offered)));
+    }
+}
+
+/// Waits for somebody to ask for a restart.
+async fn restart(commands: &mut mpsc::Receiver<Command>) -> Over {
+    match commands.recv().await {
+        Some(Command::Restart(done)) => Over::Restart(done),
+        None => Over::Cancelled,
+    }
+}

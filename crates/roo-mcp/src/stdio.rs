@@ -1,0 +1,224 @@
+//! Messages as lines over the standard streams of a program, bounded.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::Mutex;
+
+use crate::events::Signals;
+use crate::fault::ServerFault;
+use crate::log::{LogSource, ServerLog};
+
+/// The longest message, in bytes.
+pub(crate) const MESSAGE: usize = 16 << 20;
+/// How much of an oversized message is skipped before the connection is given up.
+const SKIPPED: usize = 256 << 20;
+/// How many lines may be something else than messages.
+const STRAY_LINES: usize = 200;
+/// How many characters of a stray line are shown.
+const SAMPLE: usize = 120;
+
+type Writer = Box<dyn AsyncWrite + Send + Sync + Unpin>;
+type Reader = Box<dyn AsyncRead + Send + Sync + Unpin>;
+
+/// The streams of one program.
+pub(crate) struct StdioTransport {
+    reader: BufReader<Reader>,
+    writer: Arc<Mutex<Option<Writer>>>,
+    line: Vec<u8>,
+    /// How much of an oversized message was skipped so far; none outside of one.
+    skipping: Option<usize>,
+    stray_lines: usize,
+    /// Requests without an answer so far.
+    asked: Arc<StdMutex<HashSet<RequestId>>>,
+    signals: Signals,
+    log: ServerLog,
+}
+
+/// What became of a line.
+enum Line {
+    Whole,
+    Oversized,
+    End,
+}
+
+impl StdioTransport {
+    pub fn new(reader: Reader, writer: Writer, signals: Signals, log: ServerLog) -> Self {
+        Self {
+            reader: BufReader::with_capacity(64 << 10, reader),
+            writer: Arc::new(Mutex::new(Some(writer))),
+            line: Vec::new(),
+            skipping: None,
+            stray_lines: 0,
+            asked: Arc::default(),
+            signals,
+            log,
+        }
+    }
+
+    /// Reads to the end of a line. May be dropped and called again.
+    async fn read_line(&mut self) -> Line {
+        loop {
+            let available = match self.reader.fill_buf().await {
+                Ok([]) | Err(_) => return Line::End,
+                Ok(available) => available,
+            };
+            let newline = available.iter().position(|&byte| byte == b'\n');
+            let taken = newline.map_or(available.len(), |at| at + 1);
+            if let Some(skipped) = &mut self.skipping {
+                *skipped += taken;
+                let over = *skipped > SKIPPED;
+                self.reader.consume(taken);
+                if newline.is_some() {
+                    self.skipping = None;
+                    return Line::Oversized;
+                }
+                if over {
+                    self.signals.fail(ServerFault::Oversized { limit: MESSAGE >> 20 });
+                    return Line::End;
+                }
+                continue;
+            }
+            if self.line.len() + taken > MESSAGE {
+                // What is already known to be of no use needs no memory.
+                self.line = Vec::new();
+                self.skipping = Some(0);
+                self.signals.oversized();
+                continue;
+            }
+            self.line.extend_from_slice(available.get(..taken).unwrap_or_default());
+            self.reader.consume(taken);
+            if newline.is_some() {
+                return Line::Whole;
+            }
+        }
+    }
+
+    /// Notes a line that is no message. False when there were too many.
+    fn stray(&mut self) -> bool {
+        self.stray_lines += 1;
+        let text: String = String::from_utf8_lossy(self.line.get(..SAMPLE * 4).unwrap_or(&self.line))
+            .trim()
+            .chars()
+            .take(SAMPLE)
+            .collect();
+        self.log.add(LogSource::Hub, &format!("no MCP message on standard output: {text}"));
+        if self.stray_lines > STRAY_LINES {
+            let sample = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            self.signals.fail(ServerFault::Garbage { sample });
+            return false;
+        }
+        true
+    }
+
+    /// Whether a message answers something that was asked.
+    fn is_expected(&mut self, message: &ServerJsonRpcMessage) -> bool {
+        let id = match message {
+            ServerJsonRpcMessage::Response(response) => &response.id,
+            ServerJsonRpcMessage::Error(error) => match &error.id {
+                Some(id) => id,
+                None => return true,
+            },
+            _ => return true,
+        };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        // Some servers give numbers back as text.
+        let as_number = match id {
+            RequestId::String(text) => text.parse().ok().map(RequestId::Number),
+            RequestId::Number(_) => None,
+        };
+        asked.remove(id) || as_number.is_some_and(|id| asked.remove(&id))
+    }
+}
+
+impl Transport<RoleClient> for StdioTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let writer = Arc::clone(&self.writer);
+        if let ClientJsonRpcMessage::Request(request) = &message {
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(request.id.clone());
+        }
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let mut writer = writer.lock().await;
+            let Some(writer) = writer.as_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
+            writer.write_all(&line).await?;
+            writer.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            match self.read_line().await {
+                Line::End => return None,
+                Line::Oversized => {
+                    let text = format!("a message of more than {} MiB was skipped", MESSAGE >> 20);
+                    self.log.add(LogSource::Hub, &text);
+                }
+                Line::Whole if self.line.iter().all(u8::is_ascii_whitespace) => self.line.clear(),
+                Line::Whole => {
+                    let parsed = serde_json::from_slice::<ServerJsonRpcMessage>(&self.line);
+                    let goes_on = parsed.is_ok() || self.stray();
+                    if self.line.capacity() > 1 << 20 {
+                        self.line = Vec::new();
+                    }
+                    self.line.clear();
+                    match parsed {
+                        Ok(message) if self.is_expected(&message) => return Some(message),
+                        Ok(_) => {
+                            let text = "an answer to something that was not asked, or was answered already";
+                            self.log.add(LogSource::Hub, text);
+                            self.signals.unexpected_answer();
+                        }
+                        Err(_) if goes_on => {}
+                        Err(_) => return None,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        // The program sees the end of its input. A write that is under way is given up with its future.
+        if let Ok(mut writer) = self.writer.try_lock() {
+            *writer = None;
+        }
+        Ok(())
+    }
+}
+
+/// Takes standard error into the log until it ends.
+pub(crate) async fn keep_stderr(stderr: Reader, log: ServerLog) {
+    /// The longest line that is taken as one.
+    const LONGEST: usize = 8 << 10;
+    let mut reader = BufReader::new(stderr);
+    let mut line: Vec<u8> = Vec::new();
+    loop {
+        let available = match reader.fill_buf().await {
+            Ok([]) | Err(_) => break,
+            Ok(available) => available,
+        };
+        let newline = available.iter().position(|&byte| byte == b'\n');
+        let taken = newline.map_or(available.len(), |at| at + 1);
+        let room = LONGEST.saturating_sub(line.len());
+        line.extend_from_slice(available.get(..taken.min(room)).unwrap_or_default());
+        reader.consume(taken);
+        if newline.is_some() {
+            log.add(LogSource::Stderr, String::from_utf8_lossy(&line).trim_end());
+            line.clear();
+        }
+    }
+    if !line.is_empty() {
+        log.add(LogSource::Stderr, String::from_utf8_lossy(&line).trim_end());
+    }
+}

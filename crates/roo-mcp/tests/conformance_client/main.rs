@@ -1,0 +1,61 @@
+//! The client that the conformance suite drives: it connects to the address in its last argument, and calls every tool
+//! once with arguments that fit.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use roo_formats::mcp::{ResolvedRemote, ResolvedServer, ToolNames, Transport};
+use roo_mcp::{
+    AddressPolicy, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices, PlainLauncher,
+    ToolDescription,
+};
+use serde_json::{Map, Value, json};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Some(url) = std::env::args().next_back() else { return ExitCode::FAILURE };
+    match run(url).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            let _ = writeln!(std::io::stderr(), "{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(url: String) -> Result<(), String> {
+    let launcher = Arc::new(PlainLauncher::new(BTreeMap::new(), std::env::temp_dir()));
+    let identity = ClientIdentity { name: "roo-lsp".to_owned(), version: "0".to_owned() };
+    let hub = Hub::new(HubServices::new(launcher, identity));
+    let server = ResolvedServer {
+        name: "suite".to_owned(),
+        transport: Transport::StreamableHttp(ResolvedRemote { url, headers: BTreeMap::new() }),
+        timeout: Duration::from_secs(20),
+    };
+    let state =
+        DesiredState::Running { server, policy: AddressPolicy::User, disabled_tools: ToolNames::default() };
+    hub.configure(vec![DesiredServer { name: "suite".to_owned(), state }]);
+    hub.settled(Duration::from_secs(20)).await;
+    let status = hub.statuses().borrow().get("suite").cloned();
+    let catalog = status.as_ref().and_then(|status| status.catalog()).ok_or_else(|| format!("{status:?}"))?;
+    for tool in &catalog.tools {
+        let called = hub.call_tool("suite", &tool.name, fitting(tool), &CallOptions::default()).await;
+        called.map_err(|error| error.to_string())?;
+    }
+    hub.shutdown().await;
+    Ok(())
+}
+
+/// Arguments that fit a tool's schema.
+fn fitting(tool: &ToolDescription) -> Map<String, Value> {
+    let properties = tool.input_schema.get("properties").and_then(Value::as_object);
+    let value = |schema: &Value| match schema["type"].as_str() {
+        Some("number" | "integer") => json!(5),
+        Some("boolean") => json!(true),
+        _ => json!("text"),
+    };
+    properties.into_iter().flatten().map(|(name, schema)| (name.clone(), value(schema))).collect()
+}

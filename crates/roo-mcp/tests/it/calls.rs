@@ -1,0 +1,154 @@
+//! Calls: progress, cancellation, time, refusals.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use roo_mcp::{CallError, CallOptions, Operation, Progress};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn progress_is_told_and_prolongs_the_time_that_a_call_has() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        while let Some((id, params)) = peer.serve_until_call(&json!([tool("build")])).await {
+            let token = &params["_meta"]["progressToken"];
+            for step in 1..=3 {
+                tokio::time::sleep(Duration::from_secs(50)).await;
+                let progress =
+                    json!({ "progressToken": token, "progress": step, "total": 3, "message": "working" });
+                peer.notify("notifications/progress", progress).await;
+            }
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            peer.reply(&id, text("done")).await;
+        }
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let (progress, mut told) = mpsc::channel(10);
+    let options = CallOptions { progress: Some(progress), ..CallOptions::default() };
+    hub.call_tool("s", "build", arguments(json!({})), &options).await.unwrap();
+    let expected = Progress { done: 1.0, total: Some(3.0), message: Some("working".to_owned()) };
+    assert_eq!(told.recv().await, Some(expected));
+    drop(options);
+    told.recv().await.unwrap();
+    assert_eq!(told.recv().await.unwrap().done, 3.0);
+}
+
+/// A server that answers no call, and what it was told after one.
+fn deaf() -> (Arc<FakeLauncher>, Arc<Mutex<Vec<serde_json::Value>>>) {
+    let heard: Arc<Mutex<Vec<serde_json::Value>>> = Arc::default();
+    let hearing = Arc::clone(&heard);
+    let launcher = FakeLauncher::new(move |_, mut peer: Peer| {
+        let hearing = Arc::clone(&hearing);
+        async move {
+            let called = peer.serve_until_call(&json!([tool("wait")])).await;
+            hearing.lock().unwrap().extend(called.map(|(id, _)| id));
+            while let Some(message) = peer.read().await {
+                hearing.lock().unwrap().push(message);
+            }
+        }
+    });
+    (launcher, heard)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_ends_in_time_and_the_server_is_told() {
+    let (launcher, heard) = deaf();
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let began = tokio::time::Instant::now();
+    let error = hub.call_tool("s", "wait", arguments(json!({})), &CallOptions::default()).await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 60);
+    assert_eq!(
+        error.to_string(),
+        "MCP server `s` has not answered the tool `wait` for 60 s; its effects are unknown. A longer `timeout` can be \
+         set in mcp.json"
+    );
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let heard = heard.lock().unwrap().clone();
+    let [call, told] = heard.as_slice() else { panic!("{heard:?}") };
+    assert_eq!((&told["method"], &told["params"]["requestId"]), (&json!("notifications/cancelled"), call));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_ends_at_once_and_the_server_is_told() {
+    let (launcher, heard) = deaf();
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let cancel = CancellationToken::new();
+    let options = CallOptions { cancel: cancel.clone(), ..CallOptions::default() };
+    let call = hub.call_tool("s", "wait", arguments(json!({})), &options);
+    let (outcome, ()) = tokio::join!(call, async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        cancel.cancel();
+    });
+    let expected =
+        CallError::Cancelled { server: "s".to_owned(), operation: Operation::Tool("wait".to_owned()) };
+    assert_eq!(outcome, Err(expected));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(heard.lock().unwrap()[1]["method"], "notifications/cancelled");
+    // The connection serves others still.
+    assert!(hub.statuses().borrow()["s"].catalog().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_another_request_is_no_answer() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        while let Some((id, _)) = peer.serve_until_call(&json!([tool("echo")])).await {
+            peer.reply(&json!(4711), text("for somebody else")).await;
+            peer.reply(&json!("x"), text("for somebody else")).await;
+            if id == json!(0) {
+                return;
+            }
+        }
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let error = hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await.unwrap_err();
+    assert!(error.to_string().contains("it answered something that was not asked"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_and_unknown_names_say_what_there_is() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        while let Some((id, _)) = peer.serve_until_call(&json!([tool("echo")])).await {
+            let error = json!({ "code": -32602, "message": "`text` is missing" });
+            peer.send(json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
+        }
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let call = async |tool: &str| {
+        let outcome = hub.call_tool("s", tool, arguments(json!({})), &CallOptions::default()).await;
+        outcome.unwrap_err().to_string()
+    };
+    assert_eq!(call("echo").await, "MCP server `s` refused the tool `echo`: `text` is missing (code -32602)");
+    assert_eq!(call("ehco").await, "MCP server `s` has no tool `ehco`; there are `echo`");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_calls_run_at_once_and_get_their_own_answers() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        let mut waiting = Vec::new();
+        while let Some(call) = peer.serve_until_call(&json!([tool("echo")])).await {
+            waiting.push(call);
+            if waiting.len() == 50 {
+                for (id, params) in waiting.drain(..).rev() {
+                    peer.reply(&id, text(&params["arguments"]["n"].to_string())).await;
+                }
+            }
+        }
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let calls = (0..50).map(|n| {
+        let hub = hub.clone();
+        async move { hub.call_tool("s", "echo", arguments(json!({ "n": n })), &CallOptions::default()).await }
+    });
+    for (n, result) in futures_util::future::join_all(calls).await.into_iter().enumerate() {
+        assert_eq!(result.unwrap().parts, [roo_mcp::Content::Text(n.to_string())]);
+    }
+}

@@ -1,0 +1,369 @@
+//! Servers over HTTP: streamable, and with server-sent events as before.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use roo_formats::mcp::{ResolvedServer, Transport};
+use roo_mcp::{CallOptions, Hub, HubServices};
+use roo_sandbox::egress::Resolve;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use crate::support::*;
+
+#[derive(Clone, Debug)]
+struct Request {
+    method: String,
+    path: String,
+    headers: BTreeMap<String, String>,
+    body: Value,
+}
+
+impl Request {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    fn rpc(&self) -> &str {
+        self.body["method"].as_str().unwrap_or_default()
+    }
+}
+
+/// An answer: status and headers, and what comes after them.
+struct Reply {
+    head: String,
+    body: Vec<u8>,
+    /// Further pieces, until the channel closes.
+    more: Option<mpsc::Receiver<Vec<u8>>>,
+}
+
+fn reply(status: &str, headers: &str, body: impl Into<Vec<u8>>) -> Reply {
+    Reply {
+        head: format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n"),
+        body: body.into(),
+        more: None,
+    }
+}
+
+fn json_reply(id: &Value, result: Value) -> Reply {
+    let body = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
+    reply("200 OK", "content-type: application/json\r\n", body)
+}
+
+/// What an ordinary server says to a message.
+fn ordinary(request: &Request) -> Reply {
+    let id = &request.body["id"];
+    match request.rpc() {
+        "initialize" => json_reply(id, initialized(json!({ "tools": {} }))),
+        "tools/list" => json_reply(id, json!({ "tools": [tool("echo")] })),
+        "tools/call" => json_reply(id, text("hello")),
+        "ping" => json_reply(id, json!({})),
+        _ if request.method != "POST" => reply("405 Method Not Allowed", "", ""),
+        _ if id.is_null() => reply("202 Accepted", "", ""),
+        method => {
+            let body = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": method } });
+            reply("200 OK", "content-type: application/json\r\n", body.to_string())
+        }
+    }
+}
+
+/// A server on the loopback, and what it was asked.
+struct Server {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Server {
+    async fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let (seen, answer) = (Arc::clone(&requests), Arc::new(answer));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
+                tokio::spawn(async move {
+                    // The client may go at any time.
+                    let _ = serve(stream, &seen, &*answer).await;
+                });
+            }
+        });
+        Self { address, requests }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    seen: &Mutex<Vec<Request>>,
+    answer: &(dyn Fn(&Request) -> Reply + Send + Sync),
+) -> io::Result<()> {
+    let (reader, mut writer) = stream.split();
+    let mut reader = BufReader::new(reader);
+    let mut line = String::new();
+    reader.read_line(&mut line).await?;
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).await?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_lowercase(), value.to_owned());
+    }
+    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).await?;
+    let request = Request { method, path, headers, body: serde_json::from_slice(&body).unwrap_or_default() };
+    seen.lock().unwrap().push(request.clone());
+    let mut reply = answer(&request);
+    writer.write_all(reply.head.as_bytes()).await?;
+    writer.write_all(&reply.body).await?;
+    while let Some(more) = &mut reply.more {
+        let Some(piece) = more.recv().await else { break };
+        writer.write_all(&piece).await?;
+    }
+    writer.shutdown().await
+}
+
+fn server(
+    transport: Transport<roo_formats::mcp::ResolvedStdio, roo_formats::mcp::ResolvedRemote>,
+) -> ResolvedServer {
+    ResolvedServer { name: "s".to_owned(), transport, timeout: Duration::from_secs(20) }
+}
+
+fn streamable(url: &str, headers: &[(&str, &str)]) -> Hub {
+    let hub = hub(&FakeLauncher::new(|_, _| async {}));
+    hub.configure(vec![running(server(Transport::StreamableHttp(remote(url, headers))))]);
+    hub
+}
+
+async fn call(hub: &Hub) -> Result<Vec<roo_mcp::Content>, String> {
+    let result = hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await;
+    result.map(|result| result.parts).map_err(|error| error.to_string())
+}
+
+fn hello() -> Vec<roo_mcp::Content> {
+    vec![roo_mcp::Content::Text("hello".to_owned())]
+}
+
+#[tokio::test]
+async fn streamable_http_carries_headers_and_the_session() {
+    let fake = Server::start(|request| {
+        let mut reply = ordinary(request);
+        if request.rpc() == "initialize" {
+            reply.head.insert_str(reply.head.len() - 2, "mcp-session-id: abc\r\n");
+        }
+        if request.method == "DELETE" {
+            return self::reply("204 No Content", "", "");
+        }
+        reply
+    })
+    .await;
+    let hub = streamable(&fake.url("/mcp"), &[("Authorization", "Bearer t")]);
+    connected(&hub, "s").await;
+    assert_eq!(call(&hub).await, Ok(hello()));
+    hub.ping("s").await.unwrap();
+    hub.shutdown().await;
+    let requests = fake.requests();
+    assert!(
+        requests.iter().all(|request| request.header("authorization") == Some("Bearer t")),
+        "{requests:?}"
+    );
+    assert!(requests.iter().all(|request| request.path == "/mcp"));
+    let called = requests.iter().find(|request| request.rpc() == "tools/call").unwrap();
+    assert_eq!(called.header("mcp-session-id"), Some("abc"));
+    assert_eq!(called.header("mcp-protocol-version"), Some("2025-06-18"));
+    assert_eq!(called.header("user-agent"), Some("roo-lsp/1.2.3"));
+    // The server hears that the session is over.
+    assert_eq!(requests.last().map(|request| request.method.as_str()), Some("DELETE"));
+}
+
+#[tokio::test]
+async fn streamable_http_takes_answers_as_events_with_progress_before() {
+    let fake = Server::start(|request| {
+        if request.rpc() != "tools/call" {
+            return ordinary(request);
+        }
+        let token = &request.body["params"]["_meta"]["progressToken"];
+        let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+                               "params": { "progressToken": token, "progress": 1, "message": "half" } });
+        let result = json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": text("hello") });
+        let events = format!("event: message\ndata: {progress}\n\nevent: message\ndata: {result}\n\n");
+        reply("200 OK", "content-type: text/event-stream\r\n", events)
+    })
+    .await;
+    let hub = streamable(&fake.url("/mcp"), &[]);
+    connected(&hub, "s").await;
+    let (progress, mut told) = mpsc::channel(4);
+    let options = CallOptions { progress: Some(progress), ..CallOptions::default() };
+    let result = hub.call_tool("s", "echo", arguments(json!({})), &options).await.unwrap();
+    assert_eq!(result.parts, hello());
+    // Both events may come in one piece, and then the result may be there before its progress is told.
+    if let Ok(progress) = told.try_recv() {
+        assert_eq!(progress.message.as_deref(), Some("half"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_authorization_says_how_to_give_it() {
+    for (status, code) in [("401 Unauthorized", 401), ("403 Forbidden", 403)] {
+        let fake = Server::start(move |_| reply(status, "www-authenticate: Bearer\r\n", "")).await;
+        let (fault, retry) = failed(&streamable(&fake.url("/mcp"), &[]), "s").await;
+        let expected =
+            format!("it wants authorization (HTTP {code}); set the header `Authorization` in mcp.json");
+        assert_eq!((fault, retry), (expected, None));
+    }
+}
+
+#[tokio::test]
+async fn redirects_elsewhere_are_not_followed_and_give_nothing_away() {
+    let elsewhere = Server::start(ordinary).await;
+    let target = elsewhere.url("/mcp");
+    for status in ["301 Moved Permanently", "307 Temporary Redirect", "308 Permanent Redirect"] {
+        let target = target.clone();
+        let fake = Server::start(move |_| reply(status, &format!("location: {target}\r\n"), "")).await;
+        let (fault, retry) =
+            failed(&streamable(&fake.url("/mcp"), &[("Authorization", "secret")]), "s").await;
+        assert!(fault.starts_with("it redirects to"), "{status}: {fault}");
+        assert_eq!(retry, None);
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn redirects_within_a_server_are_followed() {
+    let fake = Server::start(|request| match request.path.as_str() {
+        "/mcp" => reply("307 Temporary Redirect", "location: /mcp/\r\n", ""),
+        _ => ordinary(request),
+    })
+    .await;
+    let hub = streamable(&fake.url("/mcp"), &[]);
+    connected(&hub, "s").await;
+    assert_eq!(call(&hub).await, Ok(hello()));
+}
+
+/// Gives the same address for every name.
+struct Rebound(SocketAddr);
+
+impl Resolve for Rebound {
+    fn resolve<'a>(&'a self, _: &'a str, _: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
+        Box::pin(async move { Ok(vec![self.0]) })
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_leads_to_this_machine_is_refused_before_anything_is_sent() {
+    let fake = Server::start(ordinary).await;
+    let mut services = HubServices::new(FakeLauncher::new(|_, _| async {}), identity());
+    services.resolver = Arc::new(Rebound(fake.address));
+    let hub = Hub::new(services);
+    let url = format!("http://mcp.example.com:{}/mcp", fake.address.port());
+    hub.configure(vec![running(server(Transport::StreamableHttp(remote(&url, &[]))))]);
+    let (fault, retry) = failed(&hub, "s").await;
+    assert!(fault.contains("DNS rebinding"), "{fault}");
+    assert_eq!((retry, fake.requests().len()), (None, 0));
+}
+
+#[tokio::test]
+async fn large_answers_and_unreachable_servers_are_faults_of_their_call() {
+    let large = "x".repeat(20 << 20);
+    let fake = Server::start(move |request| match request.rpc() {
+        "tools/call" => json_reply(&request.body["id"], text(&large)),
+        _ => ordinary(request),
+    })
+    .await;
+    let hub = streamable(&fake.url("/mcp"), &[]);
+    connected(&hub, "s").await;
+    let error = call(&hub).await.unwrap_err();
+    assert!(error.contains("more than 16 MiB"), "{error}");
+
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (fault, retry) = failed(&streamable(&format!("http://{closed}/mcp"), &[]), "s").await;
+    assert!(fault.starts_with("it can't be reached: "), "{fault}");
+    assert_eq!(retry, Some(1));
+}
+
+#[tokio::test]
+async fn what_is_no_mcp_server_is_told_from_one() {
+    let web = Server::start(|_| reply("200 OK", "content-type: text/html\r\n", "<h1>It works!</h1>")).await;
+    let missing = Server::start(|_| reply("404 Not Found", "", "nothing here")).await;
+    for fake in [web, missing] {
+        let (fault, _) = failed(&streamable(&fake.url("/"), &[]), "s").await;
+        assert!(fault.starts_with("it can't be reached: ") || fault.starts_with("it refused"), "{fault}");
+    }
+}
+
+/// A server of the older transport: its events, and requests to another address.
+async fn older(endpoint: &'static str) -> Server {
+    let events: Arc<Mutex<Option<mpsc::Sender<Vec<u8>>>>> = Arc::default();
+    Server::start(move |request| {
+        if request.method == "GET" {
+            let (sender, more) = mpsc::channel(64);
+            *events.lock().unwrap() = Some(sender);
+            let mut reply = reply("200 OK", "content-type: text/event-stream\r\n", "");
+            reply.body = format!(": hello\n\nevent: endpoint\ndata: {endpoint}\n\n").into_bytes();
+            reply.more = Some(more);
+            return reply;
+        }
+        let answer = ordinary(request);
+        if !request.body["id"].is_null() {
+            let data = String::from_utf8(answer.body).unwrap();
+            let event = format!("event: message\r\ndata: {data}\r\n\r\n").into_bytes();
+            events.lock().unwrap().as_ref().unwrap().try_send(event).unwrap();
+        }
+        reply("202 Accepted", "", "Accepted")
+    })
+    .await
+}
+
+fn sse(url: &str, headers: &[(&str, &str)]) -> Hub {
+    let hub = hub(&FakeLauncher::new(|_, _| async {}));
+    hub.configure(vec![running(server(Transport::Sse(remote(url, headers))))]);
+    hub
+}
+
+#[tokio::test]
+async fn the_older_transport_is_spoken() {
+    let fake = older("/messages?session=1").await;
+    let hub = sse(&fake.url("/sse"), &[("X-Key", "k")]);
+    connected(&hub, "s").await;
+    assert_eq!(call(&hub).await, Ok(hello()));
+    let requests = fake.requests();
+    assert!(requests.iter().all(|request| request.header("x-key") == Some("k")), "{requests:?}");
+    let posts = requests.iter().filter(|request| request.method == "POST");
+    assert!(posts.clone().count() > 3 && posts.clone().all(|request| request.path == "/messages?session=1"));
+    hub.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_older_transport_sends_requests_to_its_own_server_only() {
+    let fake = older("http://192.0.2.1/messages").await;
+    let (fault, retry) = failed(&sse(&fake.url("/sse"), &[("X-Key", "k")]), "s").await;
+    assert!(fault.starts_with("it redirects to http://192.0.2.1"), "{fault}");
+    assert_eq!((retry, fake.requests().len()), (None, 1));
+}
+
+#[tokio::test]
+async fn a_stream_of_events_that_breaks_interrupts_what_waits_for_it() {
+    let fake = Server::start(|request| match request.method.as_str() {
+        "GET" => reply("200 OK", "content-type: text/event-stream\r\n", "event: endpoint\ndata: /m\n\n"),
+        _ => reply("202 Accepted", "", ""),
+    })
+    .await;
+    let (fault, retry) = failed(&sse(&fake.url("/sse"), &[]), "s").await;
+    assert_eq!((fault.as_str(), retry), ("it closed the connection; restart it if it is needed", Some(1)));
+}

@@ -1,0 +1,12 @@
+//! The hub with servers in this process, as programs, and over HTTP.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
+
+mod calls;
+mod conformance;
+mod faults;
+mod http;
+mod lifecycle;
+mod programs;
+mod real_servers;
+mod support;

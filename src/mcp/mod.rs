@@ -1,0 +1,329 @@
+//! MCP servers for the engine: which of the configured ones run, their tools, and their calls.
+//!
+//! The servers themselves are connected by [`roo_mcp`]. Whether a workspace's may run is known to
+//! [`roo_engine::customization`], what their programs may do to [`roo_engine::policy`], and whether a tool may be called is
+//! decided there too.
+
+mod descriptions;
+mod launcher;
+mod results;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use roo_catalog::{Annotations, Object, ServerTool, ServerToolName};
+use roo_durable::WorkspaceDirectory;
+use roo_engine::customization::{Customization, McpServer};
+use roo_engine::policy::Bounds;
+use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
+use roo_formats::config::{Directories, Settings};
+use roo_formats::mcp::{Access, Level, ToolNames, Transport, Variables};
+use roo_mcp::{
+    AddressPolicy, CallError, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices,
+    ServerStatus, Statuses, ToolDescription,
+};
+use roo_sandbox::exec::sandbox::Helper;
+use roo_workspace::Workspace;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::descriptions::KnownDescriptions;
+use self::launcher::SandboxLauncher;
+
+/// The most bytes of descriptions and schemas of all tools together: they are a part of every request.
+const BUDGET: usize = 96 << 10;
+/// The longest description that a model gets, in bytes.
+const DESCRIPTION: usize = 4 << 10;
+
+/// What the servers of a workspace are made of.
+pub(crate) struct Setup {
+    /// The user's settings.
+    pub settings: Arc<Settings>,
+    /// The files.
+    pub workspace: Arc<Workspace>,
+    /// What users and workspaces configure.
+    pub customization: Arc<Customization>,
+    /// Where state of the workspace is kept.
+    pub directory: WorkspaceDirectory,
+    /// The user's directories; servers don't see into them.
+    pub directories: Directories,
+}
+
+/// The MCP servers of one workspace. Their programs end with [`ServerTools::shut_down`], or when this is dropped.
+pub(crate) struct McpServers {
+    hub: Hub,
+    customization: Arc<Customization>,
+    /// The workspace folder, for references to it.
+    root: String,
+    descriptions: KnownDescriptions,
+    state: Mutex<State>,
+}
+
+struct State {
+    statuses: watch::Receiver<Statuses>,
+    /// As the hub was told last.
+    configured: Vec<McpServer>,
+    offered: Offered,
+}
+
+/// The tools of all servers that are connected.
+#[derive(Clone, Default)]
+struct Offered {
+    tools: Vec<Arc<ServerTool>>,
+    /// Those that the budget has no place for, with the reason.
+    left_out: Vec<(ServerToolName, String)>,
+}
+
+/// A server as its user sees it.
+pub(crate) struct ServerReport {
+    pub name: String,
+    pub level: Level,
+    /// What is started or connected to.
+    pub target: String,
+    pub status: ServerStatus,
+    /// Names of tools that are not offered, with the reason.
+    pub left_out: Vec<(String, String)>,
+}
+
+impl McpServers {
+    /// The servers of a workspace. None is started yet.
+    pub(crate) fn new(setup: Setup) -> Self {
+        let Setup { settings, workspace, customization, directory, directories } = setup;
+        let root =
+            workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default();
+        let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
+        let launcher = SandboxLauncher::new(bounds, workspace, settings, Arc::clone(&customization));
+        let identity =
+            ClientIdentity { name: "roo-lsp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+        let hub = Hub::new(HubServices::new(Arc::new(launcher), identity));
+        let state = State { statuses: hub.statuses(), configured: vec![], offered: Offered::default() };
+        let descriptions = KnownDescriptions::at(directory.path().join("mcp-tools.json"));
+        Self { hub, customization, root, descriptions, state: Mutex::new(state) }
+    }
+
+    /// Reads the configuration if it has changed, and starts, ends and restarts what that says. Waits for no server.
+    pub(crate) fn refresh(&self) {
+        // Servers live in a runtime.
+        if Handle::try_current().is_err() {
+            return;
+        }
+        let servers = self.customization.mcp_servers();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.configured != servers {
+            self.hub.configure(servers.iter().map(|server| self.desired(server)).collect());
+            state.configured = servers;
+        }
+    }
+
+    fn desired(&self, server: &McpServer) -> DesiredServer {
+        let McpServer { configured, is_approved } = server;
+        let (level, server) = (configured.level, &configured.server);
+        let state = if server.disabled {
+            DesiredState::Disabled
+        } else if !is_approved {
+            DesiredState::WaitingForApproval
+        } else {
+            let access = match level {
+                Level::User => Access::All,
+                // What was approved names them.
+                Level::Workspace => Access::Granted(
+                    server.variables().into_iter().map(str::to_owned).collect::<BTreeSet<_>>(),
+                ),
+            };
+            let environment = |name: &str| std::env::var(name).ok();
+            let variables = Variables { environment: &environment, access: &access, workspace: &self.root };
+            match server.resolve(&variables) {
+                Ok(resolved) => DesiredState::Running {
+                    server: resolved,
+                    policy: policy_of(level),
+                    disabled_tools: server.disabled_tools.clone(),
+                },
+                Err(error) => DesiredState::Unusable(error.to_string()),
+            }
+        };
+        DesiredServer { name: server.name.clone(), state }
+    }
+
+    /// Waits until no server is being started, or until the time is over.
+    pub(crate) async fn settled(&self, limit: Duration) {
+        self.hub.settled(limit).await;
+    }
+
+    /// What became of each server.
+    pub(crate) fn report(&self) -> Vec<ServerReport> {
+        self.refresh();
+        let offered = self.offered();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let statuses = state.statuses.borrow().clone();
+        let servers = state.configured.iter().filter_map(|McpServer { configured, .. }| {
+            let name = configured.server.name.clone();
+            let status = statuses.get(&name)?.clone();
+            let rejected = status.catalog().into_iter().flat_map(|catalog| &catalog.rejected_tools);
+            let of_server = offered.left_out.iter().filter(|(tool, _)| tool.server() == name);
+            let left_out = rejected
+                .map(|tool| (tool.name.clone(), tool.reason.clone()))
+                .chain(of_server.map(|(tool, reason)| (tool.tool().to_owned(), reason.clone())));
+            let target = match &configured.server.transport {
+                Transport::Stdio(stdio) => {
+                    let words = std::iter::once(&stdio.command).chain(&stdio.args);
+                    words.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+                }
+                Transport::StreamableHttp(remote) | Transport::Sse(remote) => remote.url.to_string(),
+            };
+            Some(ServerReport { left_out: left_out.collect(), name, level: configured.level, target, status })
+        });
+        servers.collect()
+    }
+
+    /// The last lines that a server wrote to standard error, and what went wrong with it.
+    pub(crate) fn log(&self, server: &str) -> Vec<String> {
+        let lines = self.hub.log(server).map(|log| log.lines()).unwrap_or_default();
+        lines.into_iter().map(|line| line.text).collect()
+    }
+
+    /// The tools that there are now.
+    fn offered(&self) -> Offered {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.statuses.has_changed().unwrap_or_default() {
+            let offered = offered(&state.statuses.borrow_and_update());
+            state.offered = offered;
+        }
+        state.offered.clone()
+    }
+
+    fn level_of(&self, server: &str) -> Option<(Level, ToolNames)> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = state.configured.iter().find(|known| known.configured.server.name == server)?;
+        Some((found.configured.level, found.configured.always_allowed().clone()))
+    }
+
+    /// By what a tool's description is kept: the workspace's server of a name is another than the user's.
+    fn key(&self, tool: &ServerToolName) -> String {
+        match self.level_of(tool.server()) {
+            Some((Level::User, _)) => format!("user {tool}"),
+            _ => format!("workspace {tool}"),
+        }
+    }
+}
+
+fn policy_of(level: Level) -> AddressPolicy {
+    match level {
+        Level::User => AddressPolicy::User,
+        Level::Workspace => AddressPolicy::Workspace,
+    }
+}
+
+/// The tools of the servers that are connected, in the order of their names, as far as the budget goes.
+fn offered(statuses: &Statuses) -> Offered {
+    let mut offered = Offered::default();
+    let mut left = BUDGET;
+    for (server, status) in statuses {
+        let Some(catalog) = status.catalog() else { continue };
+        let mut tools: Vec<&ToolDescription> = catalog.tools.iter().collect();
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        for described in tools {
+            let Ok(name) = ServerToolName::new(server, &described.name) else { continue };
+            let tool = tool_of(name.clone(), described);
+            let size = tool.description().len() + tool.schema().to_string().len();
+            match left.checked_sub(size) {
+                Some(rest) => {
+                    left = rest;
+                    offered.tools.push(Arc::new(tool));
+                }
+                None => {
+                    let reason = format!(
+                        "all tools together take more than {} KiB of every request; name tools in `disabledTools`",
+                        BUDGET >> 10
+                    );
+                    offered.left_out.push((name, reason));
+                }
+            }
+        }
+    }
+    offered
+}
+
+fn tool_of(name: ServerToolName, described: &ToolDescription) -> ServerTool {
+    // What can't be seen could hide words from the user that the model reads.
+    let mut description = roo_text::render::visible(&described.description).into_owned();
+    if description.len() > DESCRIPTION {
+        let end = (0..=DESCRIPTION).rev().find(|end| description.is_char_boundary(*end));
+        description.truncate(end.unwrap_or_default());
+        description.push_str(" … (cut)");
+    }
+    let hints = described.hints;
+    let annotations = Annotations {
+        title: described.title.clone(),
+        read_only: hints.read_only,
+        destructive: hints.destructive,
+        idempotent: hints.idempotent,
+        open_world: hints.open_world,
+    };
+    let schema = Value::Object((*described.input_schema).clone());
+    ServerTool::new(name, &description, schema, annotations)
+}
+
+impl ServerTools for McpServers {
+    fn list(&self) -> Vec<Arc<ServerTool>> {
+        self.refresh();
+        self.offered().tools
+    }
+
+    fn always_allows(&self, tool: &ServerToolName) -> bool {
+        self.level_of(tool.server()).is_some_and(|(_, allowed)| allowed.contains(tool.tool()))
+    }
+
+    fn has_changed(&self, tool: &ServerTool) -> bool {
+        self.descriptions.differs(&self.key(tool.name()), tool.digest())
+    }
+
+    fn keep_description<'a>(&'a self, tool: &'a ServerTool) -> BoxFuture<'a, ()> {
+        Box::pin(self.descriptions.keep(self.key(tool.name()), tool.digest()))
+    }
+
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.hub.shutdown())
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a ServerToolName,
+        arguments: Object,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async move {
+            let options = CallOptions { cancel: cancel.clone(), progress: None };
+            match self.hub.call_tool(tool.server(), tool.tool(), arguments, &options).await {
+                Ok(result) => Ok(results::answer(tool, result)),
+                // An answer too.
+                Err(error @ CallError::Refused { .. }) => {
+                    Ok(ServerAnswer { failed: true, ..results::text(tool, &error.to_string()) })
+                }
+                Err(error) => Err(failure(tool, error)),
+            }
+        })
+    }
+}
+
+fn failure(tool: &ServerToolName, error: CallError) -> ServerToolError {
+    let server = tool.server().to_owned();
+    let reason = error.to_string();
+    match error {
+        CallError::UnknownServer { .. } | CallError::UnknownTool { .. } | CallError::DisabledTool { .. } => {
+            ServerToolError::Gone(tool.clone())
+        }
+        CallError::NotConnected { .. } => ServerToolError::Unreachable { server, reason },
+        CallError::Cancelled { .. } => ServerToolError::Cancelled(server),
+        _ => ServerToolError::Unanswered { server, reason },
+    }
+}
+
+impl std::fmt::Debug for McpServers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpServers").field("hub", &self.hub).finish_non_exhaustive()
+    }
+}

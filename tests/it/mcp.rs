@@ -1,0 +1,194 @@
+//! MCP servers as their users meet them: the real program, and a server whose program is a script of the test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, Home, Options, eventually};
+use crate::support::project::Project;
+
+/// Takes calls of `echo` and, without ever answering, of `wait`. In its private temporary directory it leaves its process
+/// id when the client has its tools, and a line for each call.
+const SERVER: &str = r#"import json, os, sys
+def send(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+for line in sys.stdin:
+    message = json.loads(line)
+    method, number = message.get("method"), message.get("id")
+    if method == "initialize":
+        send({"id": number, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+              "serverInfo": {"name": "fake", "version": "1"}}})
+    elif method == "tools/list":
+        tools = [{"name": name, "description": "Gives back what it gets.", "inputSchema": schema} for name in ["echo", "wait"]]
+        send({"id": number, "result": {"tools": tools}})
+        send({"id": 1, "method": "ping"})
+    elif method is None:
+        open("/tmp/listed", "w").write(str(os.getpid()))
+    elif method == "tools/call":
+        open("/tmp/calls", "a").write(message["params"]["name"] + "\n")
+        try:
+            open("written", "w").write("x")
+            wrote = "wrote"
+        except OSError:
+            wrote = "refused"
+        if message["params"]["name"] == "echo":
+            text = message["params"]["arguments"]["text"] + ", " + wrote
+            send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
+    elif number is not None:
+        send({"id": number, "error": {"code": -32601, "message": "unknown"}})
+"#;
+
+fn configuration(script: &str) -> String {
+    json!({ "mcpServers": { "fake": { "command": "python3", "args": [script] } } }).to_string()
+}
+
+/// A workspace with the server's script, which the user's own `mcp.json` names.
+fn home(script: &str, more: &str) -> Home {
+    let home = Home::playing(script);
+    home.configure(&format!("mode: code\n{more}"));
+    fs::write(home.work("server.py"), SERVER).unwrap();
+    fs::write(home.path("config/roo-lsp/mcp.json"), configuration("server.py")).unwrap();
+    home
+}
+
+/// Files of this name in private temporary directories of servers.
+fn left(home: &Home, name: &str) -> Vec<PathBuf> {
+    fn collect(directory: &Path, name: &str, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.is_dir() {
+                true => collect(&path, name, found),
+                false if path.file_name().is_some_and(|file| file == name) => found.push(path),
+                false => {}
+            }
+        }
+    }
+    let mut found = vec![];
+    collect(&home.path("state"), name, &mut found);
+    found
+}
+
+fn calls(home: &Home) -> String {
+    left(home, "calls").iter().map(|file| fs::read_to_string(file).unwrap()).collect()
+}
+
+/// A client of a server that has started the fake one and knows its tools.
+fn connected(home: &Home) -> Client {
+    let mut client = Client::start(home, Options::typed());
+    // The engine is there when this is answered.
+    client.request("roo/mode/list", json!({}));
+    eventually("the server's tools", || !left(home, "listed").is_empty());
+    client
+}
+
+fn allow(client: &mut Client) -> Value {
+    let asked = client.event("approval.requested");
+    let (id, digest) = (&asked["event"]["approvalId"], &asked["event"]["digest"]);
+    let answer = json!({ "approvalId": id, "digest": digest, "optionId": "allow_once", "opened": true });
+    assert_eq!(client.request("roo/approval/respond", answer)["accepted"], true);
+    asked
+}
+
+/// Processes whose command names this script.
+fn running(script: &Path) -> usize {
+    let name = script.file_name().unwrap().to_str().unwrap();
+    let directory = script.parent().unwrap();
+    let is_it = |process: PathBuf| {
+        let command = fs::read(process.join("cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&command).into_owned();
+        words.split('\0').any(|word| word.ends_with(name))
+            && fs::read_link(process.join("cwd")).is_ok_and(|place| place == directory)
+    };
+    fs::read_dir("/proc").unwrap().flatten().filter(|entry| is_it(entry.path())).count()
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_task_calls_the_users_server_in_both_protocols_after_an_approval_and_leaves_no_process() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__echo, params: { text: milk } }]
+  - when: { contains: "milk, refused", status: ok }
+    calls: [{ tool: use_mcp_tool, params: { server_name: fake, tool_name: echo, arguments: '{ "text": "eggs" }' } }]
+  - when: { contains: "<mcp_result server=\"fake\" tool=\"echo\">", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = home(script, "");
+    let mut client = connected(&home);
+    assert_eq!(running(&home.work("server.py")), 1);
+    client.start_task("Go");
+    let asked = allow(&mut client);
+    assert_eq!(asked["event"]["title"], "Call echo of the server fake");
+    allow(&mut client);
+    client.state("completed");
+    assert_eq!(calls(&home), "echo\necho\n");
+    assert!(!home.work("written").exists(), "a server does not write the workspace");
+    let trace = fs::read_to_string(&left(&home, "00000001.jsonl")[0]).unwrap();
+    assert_eq!(trace.matches("\"tool\":\"fake/echo\"").count(), 2, "{trace}");
+    client.shut_down();
+    assert_eq!(running(&home.work("server.py")), 0);
+    assert!(left(&home, "calls").is_empty(), "its private directory is gone");
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__wait, params: {} }]
+  - when: { contains: "Its effects are unknown", status: interrupted }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = home(script, "autoApprove: { mcp: true }\n");
+    let mut client = connected(&home);
+    let task = client.start_task("Go");
+    eventually("the call", || calls(&home) == "wait\n");
+    client.kill();
+    eventually("the server's end", || running(&home.work("server.py")) == 0);
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/task/attach", json!({ "taskId": task }));
+    client.request("roo/task/resume", json!({ "taskId": task }));
+    client.state("completed");
+    // What the killed server left is removed, and the new one was not called.
+    eventually("no call", || calls(&home).is_empty());
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_workspaces_server_needs_trust_and_an_approval_and_waits_again_when_its_script_changes() {
+    let project = Project::new(&[("server.py", SERVER), (".roo/mcp.json", &configuration("server.py"))]);
+    let list = || project.succeed(&["mcp", "list"]);
+    assert_eq!(list(), "no MCP servers are configured here\n");
+    project.succeed(&["trust"]);
+    assert!(list().starts_with("fake (workspace): waiting for approval\n"), "{}", list());
+    let shown = project.succeed(&["trust", "--show"]);
+    assert!(shown.contains("waits for approval: MCP server fake would start `python3 server.py`"), "{shown}");
+    project.succeed(&["trust", "--approve", ".roo/mcp.json"]);
+    let listed = list();
+    assert!(listed.starts_with("fake (workspace): connected\n"), "{listed}");
+    assert!(listed.contains("  echo: Gives back what it gets."), "{listed}");
+    assert!(project.succeed(&["mcp", "test", "fake"]).contains("connected"));
+    assert_eq!(running(&project.folder().join("server.py")), 0);
+    project.write("server.py", &format!("{SERVER}\n# something else\n"));
+    assert!(list().starts_with("fake (workspace): waiting for approval\n"));
+    assert!(!project.run(&["mcp", "test", "fake"]).status.success());
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn without_a_sandbox_a_workspaces_server_does_not_start_and_the_users_does() {
+    let project = Project::new(&[("server.py", SERVER), (".roo/mcp.json", &configuration("server.py"))]);
+    project.configure("sandbox: { level: off }\n");
+    project.succeed(&["trust"]);
+    project.succeed(&["trust", "--approve", ".roo/mcp.json"]);
+    let listed = project.succeed(&["mcp", "list"]);
+    assert!(listed.contains("fake (workspace): failed"), "{listed}");
+    assert!(listed.contains("runs only in the sandbox"), "{listed}");
+    fs::remove_file(project.folder().join(".roo/mcp.json")).unwrap();
+    let file = project.beside("config/roo-lsp/mcp.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, configuration("server.py")).unwrap();
+    let listed = project.succeed(&["mcp", "list"]);
+    assert!(listed.starts_with("fake (user): connected"), "{listed}");
+}
