@@ -43,9 +43,11 @@ struct Told {
 
 impl Ground {
     fn new() -> Self {
-        let scratch = crate::support::package().join("target/tmp");
-        fs::create_dir_all(&scratch).unwrap();
-        let directory = tempfile::tempdir_in(scratch.canonicalize().unwrap()).unwrap();
+        Self::below(&crate::support::scratch())
+    }
+
+    fn below(scratch: &Path) -> Self {
+        let directory = tempfile::tempdir_in(scratch).unwrap();
         let ground = Self { directory };
         for name in ["ws/src", "ws-evil", "out", "home/.ssh", "config/roo-lsp", "state"] {
             fs::create_dir_all(ground.at(name)).unwrap();

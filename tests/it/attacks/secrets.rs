@@ -146,7 +146,13 @@ fn open_to_others(directory: &Path) -> Vec<String> {
 
 #[test]
 fn what_the_server_keeps_is_the_users_alone_whatever_the_umask() {
-    let ground = Ground::writing();
+    // Below /tmp too, which commands see as a directory of their own with the workspace in it.
+    for ground in [Ground::new(), Ground::below(Path::new("/tmp"))] {
+        keeps_what_others_cannot_read(&ground);
+    }
+}
+
+fn keeps_what_others_cannot_read(ground: &Ground) {
     let script = "turns:\n  - calls: [{ tool: write_to_file, params: { path: a, content: x } }]\n  - calls: [{ tool: execute_command, params: { command: echo x } }]\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
     ground.write("script.yaml", script);
     let profile = format!("{{ provider: scripted, script: {} }}", ground.at("script.yaml").display());

@@ -121,6 +121,28 @@ async fn what_is_hidden_can_not_be_read() {
 }
 
 #[tokio::test]
+async fn below_the_temporary_directory_only_what_is_named_is_seen_as_it_is() {
+    let fixture = Fixture::below(Path::new("/tmp"), Sandbox::find(helper()).await);
+    let home = fixture.at("home");
+    let confinement = Confinement { visible: vec![fixture.at("ws"), home], ..fixture.confinement() };
+    for (line, expected) in [
+        ("cat src/a.txt ../home/readable.txt", "areadable"),
+        ("touch ../home/new 2>/dev/null || echo no", "no"),
+        ("cat ../home/.netrc ../home/.ssh/id_ed25519 .env 2>/dev/null || echo no", "no"),
+        ("ls ../out 2>/dev/null || echo no", "no"),
+        ("echo y >src/b.txt && echo x >/tmp/mine && cat src/b.txt /var/tmp/mine", "y\nx"),
+    ] {
+        let (_, output) = fixture.run(&fixture.command(line), &confinement).await.unwrap();
+        assert_eq!(output.trim_end(), expected, "{line}");
+    }
+    let temp = fixture.at("temp");
+    let found = std::fs::read_dir(&temp).unwrap().flatten().map(|entry| entry.path());
+    let found: Vec<PathBuf> = found.filter(|path| !path.ends_with("mine")).collect();
+    assert_eq!(found.len(), 1, "the way to the workspace: {found:?}");
+    assert_eq!(found[0].metadata().unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[tokio::test]
 async fn a_private_directory_can_lie_within_a_hidden_one() {
     let fixture = Fixture::new().await;
     std::fs::create_dir_all(fixture.at("state/deep/cache")).unwrap();

@@ -61,7 +61,8 @@ fn served_fixture() -> Option<PathBuf> {
     std::env::var_os(TEST_ROOT).map(PathBuf::from)
 }
 
-/// A workspace and its surroundings, outside of `/tmp`: what is there isn't seen in a sandbox at all.
+/// A workspace and what lies beside it, by default outside of `/tmp`: what is there isn't seen in a sandbox unless the
+/// confinement names it.
 struct Fixture {
     root: PathBuf,
     sandbox: Sandbox,
@@ -85,9 +86,11 @@ impl Fixture {
     }
 
     fn with(sandbox: Sandbox) -> Self {
-        let scratch = crate::support::package().join("target/tmp");
-        fs::create_dir_all(&scratch).unwrap();
-        let directory = tempfile::tempdir_in(scratch.canonicalize().unwrap()).unwrap();
+        Self::below(&crate::support::scratch(), sandbox)
+    }
+
+    fn below(scratch: &Path, sandbox: Sandbox) -> Self {
+        let directory = tempfile::tempdir_in(scratch).unwrap();
         let fixture = Self { root: directory.path().to_owned(), sandbox, directory: Some(directory) };
         for directory in ["ws/src", "ws/.vscode", "ws/.roo", "out", "home/.ssh", "state", "temp", "cache"] {
             fs::create_dir_all(fixture.at(directory)).unwrap();

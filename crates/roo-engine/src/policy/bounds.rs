@@ -821,6 +821,9 @@ impl Bounds {
         let patterns = all_settings.protected.clone();
         let own = [self.directories.state.clone(), self.directories.config.clone()];
         let private = (!self.only_looks).then(|| self.private.clone());
+        let roots = workspace.roots().paths().map(Path::to_path_buf);
+        let visible = roots.chain(self.directories.home.as_ref().and_then(|home| home.canonicalize().ok()));
+        let visible = visible.chain(readable.iter().cloned()).collect();
         let (finder, readable_places) = (self.finder().await, readable);
         let looked = tokio::task::spawn_blocking(move || {
             let mut places = finder.look(&looked_at, &patterns).map_err(io::Error::other)?;
@@ -861,6 +864,7 @@ impl Bounds {
             direct: writable.iter().filter(within_homes).cloned().collect(),
             writable,
             read_only,
+            visible,
             hidden,
             temp,
             cache,

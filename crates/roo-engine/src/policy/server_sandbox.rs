@@ -156,8 +156,6 @@ impl Bounds {
             // Sockets are opened to the user's commands, not to what a workspace brings.
             Level::Workspace => confinement.sockets.clear(),
         }
-        // Without a grant to write, a workspace below /tmp would not be there.
-        confinement.read_only.extend(workspace.roots().paths().map(Path::to_path_buf));
         let (sandbox, area) = (confined.sandbox.clone(), self.layers_of_server(&format!("mcp-{key}")));
         let has_own_network = level == Level::Workspace && sandbox.probe().holds_within_grants();
         let make = move || {

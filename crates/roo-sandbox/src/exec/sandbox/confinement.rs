@@ -25,6 +25,9 @@ pub struct Confinement {
     pub direct: Vec<PathBuf>,
     /// Paths that can't be written although they are in a grant: protected names that exist.
     pub read_only: Vec<PathBuf>,
+    /// Directories, and files, that are seen, unchanged and read-only, even where they lie below `/tmp` or another place
+    /// that is private or empty: workspace folders, the home directory.
+    pub visible: Vec<PathBuf>,
     /// Paths that can't be read: ignored and secret files, state, credentials.
     pub hidden: Vec<PathBuf>,
     /// A private directory that takes the place of `/tmp` and `/var/tmp`. Without it they are empty
@@ -173,6 +176,7 @@ impl Confinement {
             .chain(capture)
             .chain(&self.git_history)
             .chain(&self.sockets)
+            .chain(&self.visible)
         {
             check(path)?;
         }

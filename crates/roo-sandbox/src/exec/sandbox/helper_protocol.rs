@@ -150,6 +150,8 @@ pub(crate) struct Order {
     /// Sockets of other programs that the user lets the command connect to.
     pub sockets: Vec<JsonPath>,
     pub git_history: Vec<JsonPath>,
+    /// What is seen below places that are private or empty.
+    pub visible: Vec<JsonPath>,
     pub network: Network,
     pub limits: Limits,
     /// Who the command runs as: the server's user and group.
@@ -293,6 +295,7 @@ mod tests {
             services: vec![JsonPath("/s/signing".into())],
             sockets: vec![JsonPath("/run/db.sock".into())],
             git_history: vec![JsonPath("/w/.git/objects".into())],
+            visible: vec![JsonPath("/tmp/second".into())],
             network: Network::Off,
             limits: Limits::default(),
             user: 1000,

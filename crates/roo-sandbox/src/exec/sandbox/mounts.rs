@@ -7,6 +7,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -129,10 +130,12 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
             trees.push((place.0.clone(), *access, tree));
         }
     }
-    for path in KEPT.iter().map(PathBuf::from).chain([order.directory.0.clone()]) {
+    let visible = order.visible.iter().chain([&order.directory]).map(|path| path.0.clone());
+    for path in KEPT.iter().map(PathBuf::from).chain(visible) {
         // Links among these lead to others of these.
         if let Ok(Some(tree)) = MountTree::from_path(&path) {
-            let is_covered = MEETING_PLACES.iter().chain(TEMPORARY).any(|covered| path.starts_with(covered));
+            let mut covered = MEETING_PLACES.iter().chain(TEMPORARY).map(Path::new);
+            let is_covered = covered.any(|covered| path.starts_with(covered) && path != covered);
             let is_granted = trees.iter().any(|(granted, _, _)| path.starts_with(granted))
                 || overlays.iter().any(|(root, _)| path.starts_with(root));
             if is_covered && !is_granted {
@@ -329,11 +332,14 @@ impl MountTree {
     fn attach_anew(&self, path: &Path) -> io::Result<()> {
         let target = match open(path) {
             Err(Errno::NOENT) => {
-                std::fs::create_dir_all(path.parent().unwrap_or(path))?;
+                // It may stay in a directory of the user's, whatever the umask.
+                let mut directories = std::fs::DirBuilder::new();
+                directories.mode(0o700);
+                directories.recursive(true).create(path.parent().unwrap_or(path))?;
                 let made = if self.is_directory {
-                    std::fs::create_dir(path)
+                    directories.recursive(false).create(path)
                 } else {
-                    std::fs::File::create_new(path).map(drop)
+                    std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
                 };
                 match made {
                     // The directory is shared with other commands, of which one may be making it as well.
