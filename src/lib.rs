@@ -13,3 +13,4 @@ compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths
 
 pub mod cli;
 pub mod server;
+mod view;

@@ -133,7 +133,7 @@ fn what_is_over_only_grows() {
             }
         }
     }
-    assert_eq!(told(&events).asked().count(), 1, "it waits though the server has ended");
+    assert_eq!(told(&events).view().prompts().count(), 1, "it waits though the server has ended");
 }
 
 #[test]
