@@ -193,7 +193,7 @@ impl Story {
             }
             Update::Message { message, origin } => self.message(task, message, *origin, text),
             Update::CallOutput { call, text: output } => self.output(text, key(call.as_str()), output),
-            Update::CallStarted { target } => {
+            Update::CallStarted { target, .. } => {
                 self.line(text, "34", &format!("→ {}", target.name), &plain(&target.subject));
             }
             Update::CallFinished { status, summary, exit_code, .. } => {
@@ -397,6 +397,7 @@ fn ending(status: ToolStatus, exit_code: Option<i32>) -> (&'static str, &'static
 
 #[cfg(test)]
 mod tests {
+    use roo_protocol::event::Event;
     use serde_json::{Value, json};
 
     use super::*;
@@ -585,5 +586,21 @@ mod tests {
         let ended = |state, reason| json!({ "type": "task.state", "state": state, "reason": reason });
         let events = [ended("cancelled", "cancelled by the user"), ended("failed", "no way")];
         assert_eq!(told(&events), "● cancelled by the user\n● failed — no way\n");
+    }
+
+    #[test]
+    fn recorded_requests_are_told_as_before() {
+        for name in ["greeting", "steering"] {
+            let mut story = Story::new(false, true);
+            let mut text = String::new();
+            for params in crate::view::recorded_tests::events(name) {
+                text.push_str(&story.tell(&params));
+                if let Event::RetryScheduled { at, .. } = params.event {
+                    // It is told in the time of who reads it.
+                    text = text.replace(&time_of_day(at), "HH:MM:SS");
+                }
+            }
+            insta::assert_snapshot!(format!("recorded_{name}"), text);
+        }
     }
 }

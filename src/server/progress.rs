@@ -130,7 +130,7 @@ impl ProgressLine {
                 }
             }
             Update::ModelAsked | Update::AnswerVoid { .. } => "asks the model".to_owned(),
-            Update::CallStarted { target } => format!("{} {}", target.name, target.subject),
+            Update::CallStarted { target, .. } => format!("{} {}", target.name, target.subject),
             Update::ApprovalRequested(approval) => format!("waits for approval: {}", approval.title),
             Update::QuestionAsked(question) => format!("waits for an answer: {}", question.text),
             Update::RetryScheduled { at, reason, .. } => {

@@ -2,7 +2,7 @@
 
 use super::Update;
 use roo_protocol::ids::MessageId;
-use roo_protocol::message::Say;
+use roo_protocol::message::{Message, Say};
 use serde_json::Value;
 
 /// Source of a message, as its id says.
@@ -51,12 +51,13 @@ impl StreamingMessage {
     }
 }
 
-/// Reads the payload of `api_req_started`: a request that was made, or one whose answer is void.
-pub(super) fn model_request(payload: &str) -> Update<'static> {
-    let payload: Value = serde_json::from_str(payload).unwrap_or_default();
+/// Reads the message of a model request: it begins or has ended, or what came of it is void.
+pub(super) fn model_request(message: &Message) -> Update<'_> {
+    let payload: Value = serde_json::from_str(&message.text).unwrap_or_default();
     if payload.get("cancelReason").is_none() {
         return Update::ModelAsked;
     }
     let reason = payload.get("streamingFailedMessage").and_then(Value::as_str);
-    Update::AnswerVoid { reason: reason.filter(|reason| !reason.is_empty()).map(str::to_owned) }
+    let reason = reason.filter(|reason| !reason.is_empty()).map(str::to_owned);
+    Update::AnswerVoid { request: &message.id, reason }
 }

@@ -11,6 +11,9 @@ mod tool;
 mod tree;
 mod update;
 
+#[cfg(test)]
+pub(crate) mod recorded_tests;
+
 pub(crate) use self::message::{MessageOrigin, StreamingMessage};
 pub(crate) use self::task::{BackgroundCommand, Prompt, TaskView};
 pub(crate) use self::tool::{CallTarget, RunningCall, has_failed_exit, status_mark};
@@ -25,6 +28,7 @@ use roo_protocol::event::{Event, EventParams, Verdict};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::TaskState;
+use roo_protocol::tree::TreeNode;
 
 /// Something that is not over.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,9 +75,15 @@ impl RequestView {
         &self.tree
     }
 
-    /// Takes in a tree that came another way than by an event.
-    pub(crate) fn set_tree(&mut self, nodes: &[roo_protocol::tree::TreeNode]) {
+    /// Takes in a tree, also one that came another way than by an event.
+    pub(crate) fn set_tree(&mut self, nodes: &[TreeNode]) {
         self.tree.set(nodes);
+        for node in nodes {
+            // Events tell how a task came to its state; the tree is the server's word on what that is.
+            if self.task(&node.id).is_some_and(|task| task.state != node.state) {
+                self.set_state(&node.id, node.state, None);
+            }
+        }
     }
 
     /// What is not over, in the order in which it began.
@@ -142,7 +152,7 @@ impl RequestView {
             Event::ToolStarted { tool_call_id, name, subject } => {
                 let target = CallTarget::new(name, subject);
                 self.start_call(task, tool_call_id, target.clone());
-                Update::CallStarted { target }
+                Update::CallStarted { call: tool_call_id, target }
             }
             Event::ToolFinished { tool_call_id, status, summary, exit_code } => {
                 let target = self.finish_call(task, tool_call_id);
@@ -210,7 +220,7 @@ impl RequestView {
                 Update::Warning { reason }
             }
             Event::TreeChanged { nodes } => {
-                self.tree.set(nodes);
+                self.set_tree(nodes);
                 Update::Tree
             }
             Event::Unknown => return None,
@@ -244,7 +254,7 @@ impl RequestView {
     fn message<'e>(&mut self, task: &TaskId, message: &'e Message) -> Update<'e> {
         let id = message.id.as_str();
         if message.kind == MessageKind::Say(Say::ApiReqStarted) {
-            let update = message::model_request(&message.text);
+            let update = message::model_request(message);
             if matches!(update, Update::AnswerVoid { .. }) {
                 let prefix = format!("{id}.");
                 self.open.retain(|(owner, item)| {

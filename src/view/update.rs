@@ -25,9 +25,9 @@ pub(crate) enum Update<'e> {
     /// A request to the model begins or has ended.
     ModelAsked,
     /// A request to the model failed, and what came of it is void.
-    AnswerVoid { reason: Option<String> },
+    AnswerVoid { request: &'e MessageId, reason: Option<String> },
     /// A call begins.
-    CallStarted { target: CallTarget },
+    CallStarted { call: &'e ToolCallId, target: CallTarget },
     /// A running call prints.
     CallOutput { call: &'e ToolCallId, text: &'e str },
     /// The policy refuses a call.

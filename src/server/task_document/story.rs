@@ -156,11 +156,11 @@ impl Story {
             }
             Update::State { state, result, reason } => self.stands(task, state, result, reason),
             Update::Message { message, origin } => self.message(task, message, origin),
-            Update::AnswerVoid { reason: Some(reason) } => {
+            Update::AnswerVoid { reason: Some(reason), .. } => {
                 self.note(task, &format!("*cut off: {}*", line(&reason)));
             }
             // A branch begins, and has a section of its own.
-            Update::CallStarted { target } => {
+            Update::CallStarted { target, .. } => {
                 if target.is_delegation() {
                     self.note(task, &format!("→ {}", line(&target.subject)));
                 }
@@ -232,7 +232,7 @@ impl Story {
             | Update::Tree
             | Update::MessageGrows { .. }
             | Update::ModelAsked
-            | Update::AnswerVoid { reason: None }
+            | Update::AnswerVoid { reason: None, .. }
             | Update::CallOutput { .. }
             | Update::CallRefused { .. }
             | Update::ApprovalRequested(_)
