@@ -16,7 +16,7 @@ use super::story::Story;
 use super::terminal;
 use super::tree_footer::Footer;
 use super::{CliError, Ending, modes, read_input};
-use crate::view::{Prompt, stands_still};
+use crate::view::{Prompt, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, Follower};
 use roo_formats::config::{Layer, Settings};
@@ -479,12 +479,7 @@ impl<'a> Watch<'a> {
                 WaitResult::This(None) | WaitResult::Cancelled => continue,
                 WaitResult::End(ending) => return Ok(ending),
             };
-            // The tree comes behind the events that made it so, and they are told by its names.
-            let newest = batch.iter().rev().find_map(|params| match &params.event {
-                Event::TreeChanged { nodes } => Some(nodes),
-                _ => None,
-            });
-            if let Some(nodes) = newest {
+            if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
                 self.viewer.story.learn(nodes);
             }
             for params in batch {
@@ -499,10 +494,10 @@ impl<'a> Watch<'a> {
             }
             let nodes = self.viewer.story.nodes();
             let waits = !self.waiting.is_empty() && self.answered.is_empty() && pending.is_empty();
-            if waits && stands_still(nodes) {
+            if waits && waits_for_user(nodes) {
                 // What is followed may be a little behind.
                 let nodes = engine.tree(&self.stop.task).await?.nodes;
-                if stands_still(&nodes) {
+                if waits_for_user(&nodes) {
                     return Ok(Ending::Waiting);
                 }
             }

@@ -14,7 +14,7 @@ use tower_lsp::ls_types::{MessageActionItem, MessageType};
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
 use super::{commands, customization};
-use crate::view::BranchTree;
+use crate::view::{BranchTree, newest_tree};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
@@ -168,11 +168,8 @@ pub(super) async fn accompany(
         session.clone().spawn(async move {
             let mut tree = BranchTree::default();
             while let Ok(batch) = follower.next(|| session.process.clock.now()).await {
-                // The tree comes behind the events that changed it, and they are told by its names.
-                for event in &batch {
-                    if let Event::TreeChanged { nodes } = &event.event {
-                        tree.set(nodes);
-                    }
+                if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
+                    tree.set(nodes);
                 }
                 for event in batch.into_iter().filter(|event| is_of_interest(event)) {
                     let branch = tree.name(&event.task_id);

@@ -17,10 +17,10 @@ use tower_lsp::ls_types::{
 
 use super::session::{Session, WorkspaceServices};
 use super::subscription::Requests;
-use crate::view::{BackgroundCommand, RequestView, Update};
+use crate::view::{BackgroundCommand, RequestView, Update, newest_tree};
 use roo_engine::engine::Follower;
 use roo_engine::engine::clock::time_of_day;
-use roo_protocol::event::{Event, EventParams};
+use roo_protocol::event::EventParams;
 use roo_protocol::ids::{CommandId, TaskId};
 use roo_protocol::task::TaskState;
 use roo_text::render::one_line;
@@ -98,12 +98,10 @@ struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Takes in what came together. The tree comes behind the events that changed it, so it goes before them.
+    /// Takes in what came together.
     fn take(&mut self, batch: &[Arc<EventParams>]) {
-        for event in batch {
-            if let Event::TreeChanged { nodes } = &event.event {
-                self.view.set_tree(nodes);
-            }
+        if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
+            self.view.set_tree(nodes);
         }
         batch.iter().for_each(|event| self.apply(event));
     }
@@ -265,6 +263,7 @@ impl ProgressDisplay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roo_protocol::event::Event;
     use roo_protocol::ids::{ToolCallId, Urid};
     use roo_protocol::task::ToolUsage;
     use roo_protocol::tree::TreeNode;

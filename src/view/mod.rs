@@ -18,7 +18,7 @@ pub(crate) use self::message::{MessageOrigin, StreamingMessage};
 pub(crate) use self::task::{BackgroundCommand, Prompt, TaskView};
 pub(crate) use self::tool::{CallTarget, RunningCall, has_failed_exit, status_mark};
 pub(crate) use self::tree::{
-    BranchTree, branch_name, draw_tree, outline, stands_still, state_label, state_with_number,
+    BranchTree, branch_name, draw_tree, newest_tree, outline, state_label, state_with_number, waits_for_user,
 };
 pub(crate) use self::update::Update;
 

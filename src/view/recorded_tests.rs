@@ -140,7 +140,7 @@ impl Front {
     }
 }
 
-/// Returns whether everything stands still after an event, so that all front ends show the same.
+/// Returns whether a request waits, is interrupted or has ended after an event, or a text is cut off there.
 fn is_checkpoint(params: &EventParams, next: Option<&EventParams>) -> bool {
     match &params.event {
         Event::TreeChanged { nodes } => {

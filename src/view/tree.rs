@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use roo_formats::modes::delegation::{self, Branch};
+use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::TaskState;
 use roo_protocol::tree::TreeNode;
@@ -48,6 +49,16 @@ impl BranchTree {
 /// Returns the name of a branch: its mode's emoji and its title.
 pub(crate) fn branch_name(node: &TreeNode) -> String {
     delegation::draw(&[Branch { parent: None, emoji: &node.emoji, title: &node.title }], None)
+}
+
+/// The newest tree among events that came together. It comes behind the events that changed it, and front ends name
+/// branches by it while they show those, so they look for it first.
+pub(crate) fn newest_tree<'e>(events: impl IntoIterator<Item = &'e EventParams>) -> Option<&'e [TreeNode]> {
+    let tree = |params: &'e EventParams| match &params.event {
+        Event::TreeChanged { nodes } => Some(nodes.as_slice()),
+        _ => None,
+    };
+    events.into_iter().filter_map(tree).last()
 }
 
 /// Draws the tree with a note behind each branch, without a line end after the last line. `here` is marked.
@@ -97,7 +108,7 @@ pub(crate) fn outline(nodes: &[TreeNode]) -> String {
 }
 
 /// Returns whether nothing goes on before somebody answers.
-pub(crate) fn stands_still(nodes: &[TreeNode]) -> bool {
+pub(crate) fn waits_for_user(nodes: &[TreeNode]) -> bool {
     // A branch that has been decided on but is not there yet is about to begin.
     let has_branch = |parent: &TreeNode| {
         nodes.iter().any(|node| node.parent_id.as_ref() == Some(&parent.id) && !node.state.is_final())
@@ -141,9 +152,9 @@ mod tests {
         │   ^ we are here
         └── 💻 Two — running, .7
         ");
-        assert!(!stands_still(&nodes));
-        assert!(!stands_still(&nodes[..2]), "the next branch is about to begin");
-        assert!(stands_still(&[all, one(Waiting), two(Failed)]));
+        assert!(!waits_for_user(&nodes));
+        assert!(!waits_for_user(&nodes[..2]), "the next branch is about to begin");
+        assert!(waits_for_user(&[all, one(Waiting), two(Failed)]));
     }
 
     #[test]

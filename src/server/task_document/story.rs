@@ -154,7 +154,7 @@ impl Story {
                 }
                 self.enter(task);
             }
-            Update::State { state, result, reason } => self.stands(task, state, result, reason),
+            Update::State { state, result, reason } => self.state_changed(task, state, result, reason),
             Update::Message { message, origin } => self.message(task, message, origin),
             Update::AnswerVoid { reason: Some(reason), .. } => {
                 self.note(task, &format!("*cut off: {}*", line(&reason)));
@@ -311,7 +311,7 @@ impl Story {
         self.page.block(&quote(text));
     }
 
-    fn stands(&mut self, task: &TaskId, state: TaskState, result: Option<&str>, reason: Option<&str>) {
+    fn state_changed(&mut self, task: &TaskId, state: TaskState, result: Option<&str>, reason: Option<&str>) {
         let text = match (state, result.or(reason)) {
             (TaskState::Completed, Some(result)) => format!("**Completed:**\n\n{}", prose(result)),
             (TaskState::Failed, Some(reason)) => format!("**Failed:** {}", prose(reason)),
