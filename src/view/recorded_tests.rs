@@ -198,3 +198,17 @@ fn the_scenario_of_the_editors_is_seen_as_by_every_front_end() {
 fn a_request_that_is_steered_is_seen_as_by_every_front_end() {
     check("steering");
 }
+
+#[test]
+fn running_text_makes_no_difference_once_it_is_complete() {
+    for name in ["greeting", "steering"] {
+        let (mut live, mut replayed) = (Front::default(), Front::default());
+        for params in events(name) {
+            live.apply(&params);
+            if !matches!(params.event, Event::MessageDelta { .. } | Event::ToolOutput { .. }) {
+                replayed.apply(&params);
+            }
+        }
+        assert_eq!(live.seen(), replayed.seen(), "{name}");
+    }
+}
