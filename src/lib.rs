@@ -14,3 +14,4 @@ compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths
 pub mod cli;
 mod mcp;
 pub mod server;
+mod view;

@@ -9,12 +9,13 @@ use serde_json::json;
 
 use super::arguments::{Demo, Format, OnAsk};
 use super::notices::Notices;
-use super::run::{Answerer, PendingAnswer, Viewer, Watch, scripted_profile};
+use super::run::{Answerer, Viewer, Watch, scripted_profile};
 use super::session::SessionContext;
 use super::signals::Signals;
 use super::tasks::go_on;
 use super::terminal;
-use super::{CliError, Ending, tree};
+use super::{CliError, Ending};
+use crate::view::{Prompt, draw_tree, state_label};
 use roo_durable::{Record, RequestLog};
 use roo_engine::engine::Engine;
 use roo_engine::engine::event::Event;
@@ -246,8 +247,8 @@ async fn begin(engine: &Engine, notices: &Notices) -> Result<Begun, CliError> {
     let mut approvals = Vec::new();
     for waiting in outcome.waiting {
         match waiting.asked {
-            PendingAnswer::Permission(approval) => approvals.push((waiting.task, approval)),
-            PendingAnswer::Answer(_) => {
+            Prompt::Approval(approval) => approvals.push((waiting.task, approval)),
+            Prompt::Question(_) => {
                 return Err(went_wrong("a branch asks a question that the demo can't answer"));
             }
         }
@@ -267,7 +268,7 @@ async fn begin(engine: &Engine, notices: &Notices) -> Result<Begun, CliError> {
 /// Resumes the request on another engine, and follows it to its end.
 async fn go_on_with(engine: &Engine, begun: &Interrupted, notices: &Notices) -> Result<Ending, CliError> {
     let nodes = engine.tree(&begun.task).await?.nodes;
-    say(&tree::draw(&nodes, None, tree::state))?;
+    say(&draw_tree(&nodes, None, state_label))?;
     let as_it_was = |node: &TreeNode, before: &TreeNode| {
         let same = (&node.id, &node.parent_id, &node.mode, &node.title)
             == (&before.id, &before.parent_id, &before.mode, &before.title);

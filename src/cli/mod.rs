@@ -30,7 +30,7 @@ mod story;
 mod tasks;
 mod terminal;
 mod trace;
-mod tree;
+mod tree_footer;
 mod trust;
 
 use std::io::{self, Write};

@@ -14,8 +14,9 @@ use super::session::{SessionContext, check_profile};
 use super::signals::{Signal, Signals};
 use super::story::Story;
 use super::terminal;
-use super::tree::{self, Footer};
+use super::tree_footer::Footer;
 use super::{CliError, Ending, modes, read_input};
+use crate::view::{Prompt, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, Follower};
 use roo_formats::config::{Layer, Settings};
@@ -76,17 +77,16 @@ fn check_folder(context: &SessionContext, is_named: bool) -> Result<(), CliError
 pub(super) fn conclude(urid: &Urid, outcome: WatchOutcome) -> Result<Ending, CliError> {
     let waiting: Vec<String> = outcome.waiting.iter().map(OpenQuestion::in_words).collect();
     if !waiting.is_empty() && outcome.ending == Ending::Waiting {
-        let asked = |is: fn(&PendingAnswer) -> bool| outcome.waiting.iter().any(|waiting| is(&waiting.asked));
+        let asked = |is: fn(&Prompt) -> bool| outcome.waiting.iter().any(|waiting| is(&waiting.asked));
         let flags = [
-            ("--on-ask=allow or --on-ask=deny", asked(|asked| matches!(asked, PendingAnswer::Permission(_)))),
-            ("--answer=TEXT", asked(|asked| matches!(asked, PendingAnswer::Answer(_)))),
+            ("--on-ask=allow or --on-ask=deny", asked(|asked| matches!(asked, Prompt::Approval(_)))),
+            ("--answer=TEXT", asked(|asked| matches!(asked, Prompt::Question(_)))),
         ];
         let flags: Vec<&str> = flags.iter().filter(|(_, asked)| *asked).map(|(flag, _)| *flag).collect();
         let (what, flags) = (waiting.join(" and "), flags.join(" and "));
         for waiting in &outcome.waiting {
-            if let PendingAnswer::Answer(PendingQuestion {
-                kind: QuestionKind::ChangesUnknown, text, ..
-            }) = &waiting.asked
+            if let Prompt::Question(PendingQuestion { kind: QuestionKind::ChangesUnknown, text, .. }) =
+                &waiting.asked
             {
                 writeln!(terminal::stderr(), "roo-lsp: {}", render::visible(text))?;
             }
@@ -395,29 +395,14 @@ pub(super) struct OpenQuestion {
     pub(super) task: TaskId,
     /// Name of its branch; none for the request's own task.
     branch: Option<String>,
-    pub(super) asked: PendingAnswer,
-}
-
-/// Approval or question.
-pub(super) enum PendingAnswer {
-    Permission(PendingApproval),
-    Answer(PendingQuestion),
-}
-
-impl PendingAnswer {
-    fn id(&self) -> &str {
-        match self {
-            Self::Permission(approval) => approval.approval_id.as_str(),
-            Self::Answer(question) => question.question_id.as_str(),
-        }
-    }
+    pub(super) asked: Prompt,
 }
 
 impl OpenQuestion {
     fn in_words(&self) -> String {
         let what = match self.asked {
-            PendingAnswer::Permission(_) => "permission",
-            PendingAnswer::Answer(_) => "an answer",
+            Prompt::Approval(_) => "permission",
+            Prompt::Question(_) => "an answer",
         };
         match &self.branch {
             Some(branch) => format!("{what} ({branch})"),
@@ -495,12 +480,7 @@ impl<'a> Watch<'a> {
                 WaitResult::This(None) | WaitResult::Cancelled => continue,
                 WaitResult::End(ending) => return Ok(ending),
             };
-            // The tree comes behind the events that made it so, and they are told by its names.
-            let newest = batch.iter().rev().find_map(|params| match &params.event {
-                Event::TreeChanged { nodes } => Some(nodes),
-                _ => None,
-            });
-            if let Some(nodes) = newest {
+            if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
                 self.viewer.story.learn(nodes);
             }
             for params in batch {
@@ -515,10 +495,10 @@ impl<'a> Watch<'a> {
             }
             let nodes = self.viewer.story.nodes();
             let waits = !self.waiting.is_empty() && self.answered.is_empty() && pending.is_empty();
-            if waits && tree::stands_still(nodes) {
+            if waits && waits_for_user(nodes) {
                 // What is followed may be a little behind.
                 let nodes = engine.tree(&self.stop.task).await?.nodes;
-                if tree::stands_still(&nodes) {
+                if waits_for_user(&nodes) {
                     return Ok(Ending::Waiting);
                 }
             }
@@ -553,7 +533,7 @@ impl<'a> Watch<'a> {
                 let option_id = match self.stop.hear(self.viewer.choose(approval)).await? {
                     WaitResult::This(Some(option_id)) => option_id,
                     WaitResult::This(None) => {
-                        self.leave(params, PendingAnswer::Permission(approval.clone()))?;
+                        self.leave(params, Prompt::Approval(approval.clone()))?;
                         return Ok(None);
                     }
                     WaitResult::Cancelled => return self.unanswered(None),
@@ -572,7 +552,7 @@ impl<'a> Watch<'a> {
                 let text = match self.stop.hear(self.viewer.answer(question)).await? {
                     WaitResult::This(Some(text)) => text,
                     WaitResult::This(None) => {
-                        self.leave(params, PendingAnswer::Answer(question.clone()))?;
+                        self.leave(params, Prompt::Question(question.clone()))?;
                         return Ok(None);
                     }
                     WaitResult::Cancelled => return self.unanswered(None),
@@ -609,7 +589,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Nobody answers this; other branches may still go on.
-    fn leave(&mut self, params: &EventParams, asked: PendingAnswer) -> Result<(), CliError> {
+    fn leave(&mut self, params: &EventParams, asked: Prompt) -> Result<(), CliError> {
         self.unanswered(None)?;
         let (task, branch) = (params.task_id.clone(), self.viewer.story.name(&params.task_id));
         self.waiting.push(OpenQuestion { task, branch, asked });

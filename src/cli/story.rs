@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::tree;
+use crate::view::{
+    MessageOrigin, RequestView, Update, branch_name, draw_tree, has_failed_exit, state_label, status_mark,
+};
 use roo_engine::engine::clock::time_of_day;
-use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, ToolStatus, Verdict};
-use roo_protocol::ids::{ApprovalId, TaskId};
+use roo_protocol::event::{EventParams, OptionKind, ToolStatus};
+use roo_protocol::ids::TaskId;
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::TaskState;
 use roo_protocol::tree::TreeNode;
@@ -38,10 +40,8 @@ pub(super) struct Story {
     running: Option<RunningText>,
     /// True if the last text ended without a newline.
     open: bool,
-    /// Options of the approvals that wait.
-    options: HashMap<ApprovalId, Vec<ApprovalOption>>,
-    /// All branches, as far as they are known.
-    nodes: Vec<TreeNode>,
+    /// The request as it is now.
+    view: RequestView,
     /// The branches in the tree that was told last, and whether each had ended.
     tree: Vec<(TaskId, bool)>,
     /// Whose heading was told last.
@@ -57,8 +57,7 @@ impl Story {
             told: HashMap::new(),
             running: None,
             open: false,
-            options: HashMap::new(),
-            nodes: vec![],
+            view: RequestView::default(),
             tree: vec![],
             speaker: None,
         }
@@ -66,12 +65,12 @@ impl Story {
 
     /// Takes the tree as it is now, without a word.
     pub(super) fn learn(&mut self, nodes: &[TreeNode]) {
-        self.nodes = nodes.to_vec();
+        self.view.set_tree(nodes);
     }
 
     /// All branches, as far as they are known.
     pub(super) fn nodes(&self) -> &[TreeNode] {
-        &self.nodes
+        self.view.tree().nodes()
     }
 
     /// Returns whether the last line has not ended.
@@ -81,34 +80,31 @@ impl Story {
 
     /// Returns the name of a branch; none for a request's own task.
     pub(super) fn name(&self, task: &TaskId) -> Option<String> {
-        let node = self.nodes.iter().find(|node| node.id == *task).filter(|_| !task.is_root())?;
-        Some(tree::label(node))
+        self.view.tree().name(task)
     }
 
     /// Formats an event.
     pub(super) fn tell(&mut self, params: &EventParams) -> String {
-        if let Event::TreeChanged { nodes } = &params.event {
-            self.learn(nodes);
+        let Some(update) = self.view.apply(params) else { return String::new() };
+        if matches!(update, Update::Tree) {
             return if self.tells_tree { self.tree() } else { String::new() };
         }
         let task = &params.task_id;
-        let asks = matches!(params.event, Event::ApprovalRequested { .. } | Event::QuestionAsked { .. });
-        let is_alone = self.nodes.len() < 2 && task.is_root();
+        let asks = matches!(update, Update::ApprovalRequested(_) | Update::QuestionAsked(_));
+        let is_alone = self.nodes().len() < 2 && task.is_root();
         let mut text = String::new();
         if is_alone || (self.speaker.as_ref() == Some(task) && !asks) {
             let indented = self.open;
-            self.tell_of(params, &mut text);
+            self.tell_of(params, &update, &mut text);
             return self.indented(task, &text, !indented);
         }
         // Nothing is told of another branch before its heading, and no heading without something to tell.
         let (running, open) = (self.running.clone(), self.open);
-        if matches!(running, Some(RunningText::Message(_)))
-            && matches!(params.event, Event::MessageDelta { .. })
-        {
+        if matches!(running, Some(RunningText::Message(_))) && matches!(update, Update::MessageGrows { .. }) {
             return text;
         }
         (self.running, self.open) = (None, false);
-        self.tell_of(params, &mut text);
+        self.tell_of(params, &update, &mut text);
         if text.is_empty() {
             (self.running, self.open) = (running, open);
             return text;
@@ -131,7 +127,7 @@ impl Story {
     /// The tree, if a branch has begun or ended since it was told.
     pub(super) fn tree(&mut self) -> String {
         let shape: Vec<(TaskId, bool)> =
-            self.nodes.iter().map(|node| (node.id.clone(), node.state.is_final())).collect();
+            self.nodes().iter().map(|node| (node.id.clone(), node.state.is_final())).collect();
         if shape.len() < 2 || shape == self.tree {
             return String::new();
         }
@@ -139,7 +135,7 @@ impl Story {
         let mut text = String::new();
         self.close(&mut text);
         self.speaker = None;
-        let drawing = tree::draw(&self.nodes, None, tree::state);
+        let drawing = draw_tree(self.nodes(), None, state_label);
         for line in drawing.lines() {
             text.push_str("  ");
             text.push_str(&self.paint("2", line));
@@ -149,18 +145,15 @@ impl Story {
     }
 
     fn heading(&self, task: &TaskId) -> String {
-        let Some(place) = self.nodes.iter().position(|node| node.id == *task) else { return String::new() };
-        let label = format!("▸ {}", tree::label(&self.nodes[place]));
+        let Some(place) = self.view.tree().position(task) else { return String::new() };
+        let label = format!("▸ {}", branch_name(&self.nodes()[place]));
         let colour = COLOURS[place % COLOURS.len()];
         format!("{}{}\n", self.indentation(task), self.paint(colour, &label))
     }
 
     /// By how deep the branch lies.
     fn indentation(&self, task: &TaskId) -> String {
-        let parent = |id: &TaskId| self.nodes.iter().find(|node| node.id == *id)?.parent_id.clone();
-        let above = std::iter::successors(parent(task), parent);
-        // A circle is never drawn.
-        "  ".repeat(above.take(self.nodes.len()).count())
+        "  ".repeat(self.view.tree().depth(task))
     }
 
     /// The lines of a text as far in as those of its branch. `begins`: whether its first one begins here.
@@ -179,14 +172,15 @@ impl Story {
         shown
     }
 
-    fn tell_of(&mut self, EventParams { task_id: task, at, event, .. }: &EventParams, text: &mut String) {
+    fn tell_of(&mut self, params: &EventParams, update: &Update<'_>, text: &mut String) {
+        let task = &params.task_id;
         let key = |id: &str| (task.clone(), id.to_owned());
-        match event {
-            Event::TaskCreated { mode, title, urid, .. } if task.is_root() => {
+        match update {
+            Update::Created { mode, title, urid } if task.is_root() => {
                 self.reasoned(text, "1", &format!("● {title}"), &format!("{mode}, {urid}"));
             }
-            Event::TaskCreated { mode, .. } => self.reasoned(text, "1", "● begins", mode),
-            Event::MessageDelta { id, say: Say::Text | Say::Reasoning, offset, text: delta } => {
+            Update::Created { mode, .. } => self.reasoned(text, "1", "● begins", mode),
+            Update::MessageGrows { id, say: Say::Text | Say::Reasoning, offset, text: delta } => {
                 let id = key(id.as_str());
                 let begin = usize::try_from(*offset).unwrap_or(usize::MAX);
                 let told = self.told.get(&id).copied().unwrap_or(0);
@@ -197,76 +191,61 @@ impl Story {
                     self.run(text, id, delta);
                 }
             }
-            Event::Message { message } => self.message(task, message, text),
-            Event::ToolOutput { tool_call_id, text: output, .. } => {
-                self.output(text, key(tool_call_id.as_str()), output);
+            Update::Message { message, origin } => self.message(task, message, *origin, text),
+            Update::CallOutput { call, text: output } => self.output(text, key(call.as_str()), output),
+            Update::CallStarted { target, .. } => {
+                self.line(text, "34", &format!("→ {}", target.name), &plain(&target.subject));
             }
-            Event::ToolStarted { name, subject, .. } => {
-                self.line(text, "34", &format!("→ {name}"), &plain(subject));
-            }
-            Event::ToolFinished { status, summary, exit_code, .. } => {
-                let (colour, mark) = match status {
-                    // The tool did its work; the command said no.
-                    ToolStatus::Ok if is_failed_command(*exit_code) => ("33", "!"),
-                    ToolStatus::Ok => ("32", "✓"),
-                    ToolStatus::Skipped => ("2", "–"),
-                    ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => ("31", "✗"),
-                };
+            Update::CallFinished { status, summary, exit_code, .. } => {
+                let (colour, mark) = ending(*status, *exit_code);
                 self.line(text, colour, mark, summary);
             }
-            Event::CommandBackgrounded { command_id, command, .. } => {
-                self.line(text, "34", &format!("→ {command_id}"), &format!("runs on: {}", plain(command)));
+            Update::CommandBackgrounded { command, line } => {
+                self.line(text, "34", &format!("→ {command}"), &format!("runs on: {}", plain(line)));
             }
-            Event::CommandEnded { command_id, status, summary, exit_code, .. } => {
-                let (colour, mark) = match status {
-                    ToolStatus::Ok if is_failed_command(*exit_code) => ("33", "!"),
-                    ToolStatus::Ok => ("32", "✓"),
-                    _ => ("31", "✗"),
-                };
-                self.line(text, colour, &format!("{mark} {command_id}"), summary);
+            Update::CommandEnded { command, status, summary, exit_code } => {
+                let (colour, mark) = ending(*status, *exit_code);
+                self.line(text, colour, &format!("{mark} {command}"), summary);
             }
-            Event::GateDecided { verdict: Verdict::Deny, rule, .. } => {
-                self.line(text, "31", "refused", &format!("by {rule}"));
-            }
-            Event::ApprovalRequested { approval } => {
-                self.options.insert(approval.approval_id.clone(), approval.options.clone());
+            Update::CallRefused { rule } => self.line(text, "31", "refused", &format!("by {rule}")),
+            Update::ApprovalRequested(approval) => {
                 self.reasoned(text, "33", &format!("? {}", approval.title), &approval.reason);
                 for line in approval.subject.lines() {
                     let _ = writeln!(text, "    {}", render::visible(line));
                 }
             }
-            Event::ApprovalResolved { approval_id, by, option_id } => {
-                let options = self.options.remove(approval_id).unwrap_or_default();
-                let kind = |id: &str| options.iter().find(|option| option.id == id).map(|option| option.kind);
-                let answer = match (option_id.as_deref(), option_id.as_deref().and_then(kind)) {
+            Update::ApprovalResolved { approval, by, option_id } => {
+                let options = approval.iter().flat_map(|approval| &approval.options);
+                let chosen = options.into_iter().find(|option| Some(&*option.id) == *option_id);
+                let answer = match (option_id, chosen.map(|option| option.kind)) {
                     (None, _) => "  no longer asked",
                     (_, Some(OptionKind::AllowOnce | OptionKind::AllowAlways)) => "  allowed",
                     (_, Some(OptionKind::RejectOnce | OptionKind::RejectAlways)) => "  denied",
                     (Some(_), None) => "  answered",
                 };
-                let by = option_id.as_ref().map(|_| format!("by {by}")).unwrap_or_default();
+                let by = option_id.map(|_| format!("by {by}")).unwrap_or_default();
                 self.line(text, "33", answer, &by);
             }
-            Event::QuestionAsked { question } => {
+            Update::QuestionAsked(question) => {
                 self.line(text, "33", "?", &question.text);
                 for (number, suggestion) in (1..).zip(&question.suggestions) {
                     let _ = writeln!(text, "    {number}. {}", render::visible(&suggestion.label()));
                 }
             }
-            Event::TodoChanged { items } => {
+            Update::Todo(items) => {
                 self.close(text);
-                for item in items {
+                for item in *items {
                     let _ = writeln!(text, "    {} {}", item.status.mark(), render::visible(&item.content));
                 }
             }
-            Event::RetryScheduled { at: due, attempt, reason } => {
-                let (wait, time) = (durations::in_words(due.saturating_sub(*at)), time_of_day(*due));
+            Update::RetryScheduled { at: due, attempt, reason } => {
+                let (wait, time) = (durations::in_words(due.saturating_sub(params.at)), time_of_day(*due));
                 self.reasoned(text, "33", &format!("attempt {attempt} follows in {wait}, at {time}"), reason);
             }
             // A request is interrupted as a whole.
-            Event::TaskState { state: TaskState::Interrupted, .. } if !task.is_root() => {}
-            Event::TaskState { state, result, reason, .. } => {
-                let reason = reason.as_deref().unwrap_or_default();
+            Update::State { state: TaskState::Interrupted, .. } if !task.is_root() => {}
+            Update::State { state, result, reason } => {
+                let reason = reason.unwrap_or_default();
                 let colour = match state {
                     TaskState::Completed => "32",
                     TaskState::Failed => "31",
@@ -279,20 +258,29 @@ impl Story {
                 let (head, rest) = if reason.starts_with(name) { (reason, "") } else { (name, reason) };
                 self.reasoned(text, colour, &format!("● {head}"), rest);
                 // That of the request itself is printed as what came of it all.
-                if let Some(result) = result.as_deref().filter(|_| !task.is_root()) {
+                if let Some(result) = result.filter(|_| !task.is_root()) {
                     self.quote(text, result);
                 }
             }
-            Event::ServerDegraded { reason } => self.line(text, "31", "!", reason),
-            _ => {}
+            Update::Warning { reason } => self.line(text, "31", "!", reason),
+            // Told by what follows from it, or not of interest to who only watches.
+            Update::Silent
+            | Update::Tree
+            | Update::MessageGrows { .. }
+            | Update::ModelAsked
+            | Update::AnswerVoid { .. }
+            | Update::QuestionAnswered { .. }
+            | Update::Edited { .. }
+            | Update::Switched { .. }
+            | Update::IntentSelected { .. } => {}
         }
     }
 
-    fn message(&mut self, task: &TaskId, message: &Message, text: &mut String) {
+    fn message(&mut self, task: &TaskId, message: &Message, origin: MessageOrigin, text: &mut String) {
         match message.kind {
             // The prompt is the user's own.
-            MessageKind::Say(Say::Text) if task.is_root() && message.id.as_str() == "m1" => {}
-            MessageKind::Say(Say::Text) if message.id.as_str() == "brief" => {
+            MessageKind::Say(Say::Text) if task.is_root() && origin == MessageOrigin::Prompt => {}
+            MessageKind::Say(Say::Text) if origin == MessageOrigin::Brief => {
                 self.close(text);
                 self.quote(text, &plain(&message.text));
             }
@@ -396,13 +384,20 @@ fn plain(text: &str) -> String {
     text.replace('\u{fe0f}', "")
 }
 
-/// Returns whether a command ended with a code other than 0.
-fn is_failed_command(exit_code: Option<i32>) -> bool {
-    exit_code.is_some_and(|code| code != 0)
+/// Colour and mark of a call or a command that has ended.
+fn ending(status: ToolStatus, exit_code: Option<i32>) -> (&'static str, &'static str) {
+    match status {
+        // The tool did its work; the command said no.
+        ToolStatus::Ok if has_failed_exit(status, exit_code) => ("33", "!"),
+        ToolStatus::Ok => ("32", status_mark(status)),
+        ToolStatus::Skipped => ("2", status_mark(status)),
+        ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => ("31", status_mark(status)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use roo_protocol::event::Event;
     use serde_json::{Value, json};
 
     use super::*;
@@ -591,5 +586,21 @@ mod tests {
         let ended = |state, reason| json!({ "type": "task.state", "state": state, "reason": reason });
         let events = [ended("cancelled", "cancelled by the user"), ended("failed", "no way")];
         assert_eq!(told(&events), "● cancelled by the user\n● failed — no way\n");
+    }
+
+    #[test]
+    fn recorded_requests_are_told_as_before() {
+        for name in ["greeting", "steering"] {
+            let mut story = Story::new(false, true);
+            let mut text = String::new();
+            for params in crate::view::recorded_tests::events(name) {
+                text.push_str(&story.tell(&params));
+                if let Event::RetryScheduled { at, .. } = params.event {
+                    // It is told in the time of who reads it.
+                    text = text.replace(&time_of_day(at), "HH:MM:SS");
+                }
+            }
+            insta::assert_snapshot!(format!("recorded_{name}"), text);
+        }
     }
 }

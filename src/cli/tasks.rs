@@ -9,7 +9,8 @@ use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
 use super::terminal;
-use super::{CliError, Ending, tree};
+use super::{CliError, Ending};
+use crate::view::{MessageOrigin, draw_tree, state_with_number, status_mark};
 use roo_engine::engine::{Engine, EngineError};
 use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind, ToolStatus};
@@ -191,7 +192,7 @@ fn lines_of_json<T: serde::Serialize>(items: &[T]) -> Result<String, CliError> {
 
 /// The tree with states and numbers; a branch that is looked at is marked.
 fn drawn(nodes: &[TreeNode], task: &TaskId) -> String {
-    tree::draw(nodes, Some(task).filter(|task| !task.is_root()), tree::numbered)
+    draw_tree(nodes, Some(task).filter(|task| !task.is_root()), state_with_number)
 }
 
 /// The state in words, with what a task waits for.
@@ -282,9 +283,10 @@ fn markdown(task: &TaskSnapshot, state: &str, tree: &str) -> String {
 
 fn section(message: &Message, outcome: Option<&CallOutcome>) -> String {
     let text = render::visible(&message.text);
+    let origin = MessageOrigin::of(&message.id);
     match message.kind {
-        MessageKind::Say(Say::Text) if message.id.as_str() == "m1" => format!("\n## Prompt\n\n{text}\n"),
-        MessageKind::Say(Say::Text) if message.id.as_str() == "brief" => {
+        MessageKind::Say(Say::Text) if origin == MessageOrigin::Prompt => format!("\n## Prompt\n\n{text}\n"),
+        MessageKind::Say(Say::Text) if origin == MessageOrigin::Brief => {
             // The tree of a brief is drawn with spaces, and the characters of its emojis are all meant.
             format!("\n## Brief\n\n{}\n", fenced(&render::visible(&message.text.replace('\u{fe0f}', ""))))
         }
@@ -330,14 +332,14 @@ fn tool(payload: &str, outcome: Option<&CallOutcome>) -> String {
 
 /// Describes the outcome of a call, in a line.
 fn ended(outcome: &CallOutcome) -> String {
-    let mark = match outcome.status {
-        ToolStatus::Ok => "✓",
-        ToolStatus::Failed => "✗",
-        ToolStatus::Denied => "✗ not allowed:",
-        ToolStatus::Skipped => "– not run:",
-        ToolStatus::Interrupted => "✗ interrupted:",
+    let mark = status_mark(outcome.status);
+    let why = match outcome.status {
+        ToolStatus::Ok | ToolStatus::Failed => "",
+        ToolStatus::Denied => " not allowed:",
+        ToolStatus::Skipped => " not run:",
+        ToolStatus::Interrupted => " interrupted:",
     };
-    format!("{mark} {}", render::one_line(&outcome.summary, 400))
+    format!("{mark}{why} {}", render::one_line(&outcome.summary, 400))
 }
 
 /// A code block whose fence is longer than any in the text.

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams, Uri};
 
-use super::branches;
 use super::handlers::in_words;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::task_document::{self, Sent};
 use super::{customization, engine_failure, failure, intake};
+use crate::view::{branch_name, outline};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
 use roo_protocol::customization::TrustReport;
@@ -531,7 +531,7 @@ async fn status(session: &Session, services: &WorkspaceServices) -> Result<Comma
         if let Ok(tree) = services.engine.tree(&item.task_id).await
             && tree.nodes.len() > 1
         {
-            text = format!("{text}\n{}", branches::outline(&tree.nodes));
+            text = format!("{text}\n{}", outline(&tree.nodes));
         }
     }
     Ok(CommandOutcome::told(json!({ "text": text, "items": items }), text.clone()))
@@ -755,7 +755,7 @@ async fn all_waiting(
             for node in nodes_in(services, item, state).await {
                 match services.engine.get(&node.id).await {
                     Ok(task) if fits(&task) => {
-                        let branch = node.parent_id.is_some().then(|| branches::name(&node));
+                        let branch = node.parent_id.is_some().then(|| branch_name(&node));
                         found.push(WaitingTask { task, branch });
                         if found.len() == most {
                             return Ok(found);

@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::{MessageActionItem, MessageType};
 
-use super::branches::Branches;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
 use super::{commands, customization};
+use crate::view::{BranchTree, newest_tree};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
@@ -166,11 +166,13 @@ pub(super) async fn accompany(
     while let Some(mut follower) = requests.next(&services.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
         session.clone().spawn(async move {
-            let mut branches = Branches::default();
+            let mut tree = BranchTree::default();
             while let Ok(batch) = follower.next(|| session.process.clock.now()).await {
-                branches.read(batch.iter().map(AsRef::as_ref));
+                if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
+                    tree.set(nodes);
+                }
                 for event in batch.into_iter().filter(|event| is_of_interest(event)) {
-                    let branch = branches.name(&event.task_id).map(str::to_owned);
+                    let branch = tree.name(&event.task_id);
                     // Both ends live as long as the session.
                     let _ = sender.send(Notice::Event(event, branch));
                 }

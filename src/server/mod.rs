@@ -6,7 +6,6 @@
 //! `config_files` is what an editor shows in the files that steer the server. No task waits for this room, and nothing
 //! here decides what a task may do.
 
-mod branches;
 mod capabilities;
 mod code_actions;
 mod commands;

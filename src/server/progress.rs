@@ -15,14 +15,13 @@ use tower_lsp::ls_types::{
     WorkDoneProgressEnd, WorkDoneProgressReport,
 };
 
-use super::branches::Branches;
 use super::session::{Session, WorkspaceServices};
 use super::subscription::Requests;
+use crate::view::{BackgroundCommand, RequestView, Update, newest_tree};
 use roo_engine::engine::Follower;
 use roo_engine::engine::clock::time_of_day;
-use roo_protocol::event::{Event, EventParams};
+use roo_protocol::event::EventParams;
 use roo_protocol::ids::{CommandId, TaskId};
-use roo_protocol::message::{MessageKind, Say};
 use roo_protocol::task::TaskState;
 use roo_text::render::one_line;
 
@@ -77,10 +76,7 @@ async fn show(session: &Session, mut follower: Follower, mut line: ProgressLine)
                 }
             },
         };
-        line.branches.read(batch.iter().map(AsRef::as_ref));
-        for event in batch {
-            line.apply(&event);
-        }
+        line.take(&batch);
         shown.update_commands(&line).await;
         if !shown.update(&line).await {
             return;
@@ -95,68 +91,63 @@ struct ProgressLine {
     mode: String,
     title: String,
     at_work: bool,
-    branches: Branches,
+    view: RequestView,
     /// The branch that does something; none for the request's own task.
     branch: Option<TaskId>,
     doing: String,
-    /// The commands in the background, with their lines.
-    commands: Vec<(CommandId, String)>,
 }
 
 impl ProgressLine {
+    /// Takes in what came together.
+    fn take(&mut self, batch: &[Arc<EventParams>]) {
+        if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
+            self.view.set_tree(nodes);
+        }
+        batch.iter().for_each(|event| self.apply(event));
+    }
+
     fn apply(&mut self, params: &EventParams) {
         let own = params.task_id == params.root_id;
-        self.apply_to_commands(&params.event);
-        let doing = match &params.event {
-            Event::TaskCreated { mode, title, .. } => {
+        let Some(update) = self.view.apply(params) else { return };
+        let doing = match &update {
+            Update::Created { mode, title, .. } => {
                 if own {
-                    (self.mode, self.title) = (mode.clone(), title.clone());
+                    (self.mode, self.title) = ((*mode).to_owned(), (*title).to_owned());
                 }
                 "starts".to_owned()
             }
-            Event::TaskState { state, reason, .. } => {
+            Update::State { state, reason, .. } => {
                 // Only the request's own end is its end.
                 if own {
                     self.at_work = !state.is_final() && *state != TaskState::Interrupted;
                 }
                 match (state, reason) {
-                    (TaskState::Running, Some(reason)) => reason.clone(),
+                    (TaskState::Running, Some(reason)) => (*reason).to_owned(),
                     (TaskState::Running, None) => "goes on".to_owned(),
                     _ => state.as_str().to_owned(),
                 }
             }
-            Event::Message { message } if message.kind == MessageKind::Say(Say::ApiReqStarted) => {
-                "asks the model".to_owned()
-            }
-            Event::ToolStarted { name, subject, .. } => format!("{name} {subject}"),
-            Event::ApprovalRequested { approval } => format!("waits for approval: {}", approval.title),
-            Event::QuestionAsked { question } => format!("waits for an answer: {}", question.text),
-            Event::RetryScheduled { at, reason, .. } => {
+            Update::ModelAsked | Update::AnswerVoid { .. } => "asks the model".to_owned(),
+            Update::CallStarted { target, .. } => format!("{} {}", target.name, target.subject),
+            Update::ApprovalRequested(approval) => format!("waits for approval: {}", approval.title),
+            Update::QuestionAsked(question) => format!("waits for an answer: {}", question.text),
+            Update::RetryScheduled { at, reason, .. } => {
                 format!("tries again at {}: {reason}", time_of_day(*at))
             }
-            Event::ServerDegraded { reason } => reason.clone(),
+            Update::Warning { reason } => (*reason).to_owned(),
             _ => return,
         };
-        self.at_work |= own && !matches!(params.event, Event::TaskState { .. });
+        self.at_work |= own && !matches!(update, Update::State { .. });
         self.branch = (!own).then(|| params.task_id.clone());
         self.doing = doing;
     }
 
-    fn apply_to_commands(&mut self, event: &Event) {
-        match event {
-            Event::CommandBackgrounded { command_id, command, .. } => {
-                self.commands.push((command_id.clone(), command.clone()));
-            }
-            Event::CommandEnded { command_id, .. } => self.commands.retain(|(id, _)| id != command_id),
-            // They ended with the server that ran them.
-            Event::TaskState { state: TaskState::Interrupted, .. } => self.commands.clear(),
-            _ => {}
-        }
-    }
-
     fn text(&self) -> String {
-        let branch = self.branch.as_ref().map(|task| self.branches.name(task).unwrap_or("a branch"));
-        one_line(&format!("{}: {}", branch.unwrap_or(&self.mode), self.doing), LINE)
+        let who = match &self.branch {
+            Some(task) => self.view.tree().name(task).unwrap_or_else(|| "a branch".to_owned()),
+            None => self.mode.clone(),
+        };
+        one_line(&format!("{who}: {}", self.doing), LINE)
     }
 }
 
@@ -206,15 +197,16 @@ impl ProgressDisplay<'_> {
 
     /// Shows each command in the background as long as it runs.
     async fn update_commands(&mut self, line: &ProgressLine) {
-        let runs = |id: &CommandId| line.commands.iter().any(|(running, _)| running == id);
-        let (running, ended): (Vec<_>, Vec<_>) =
+        let running = line.view.commands();
+        let runs = |id: &CommandId| running.iter().any(|command| command.id == *id);
+        let (known, ended): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.commands).into_iter().partition(|id| runs(id));
-        self.commands = running;
+        self.commands = known;
         for id in ended {
             let end = WorkDoneProgressEnd { message: Some("has ended".to_owned()) };
             self.send(self.token_of(&id), WorkDoneProgress::End(end)).await;
         }
-        for (id, command) in &line.commands {
+        for BackgroundCommand { id, line: command } in running {
             if self.commands.contains(id) {
                 continue;
             }
@@ -271,6 +263,7 @@ impl ProgressDisplay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roo_protocol::event::Event;
     use roo_protocol::ids::{ToolCallId, Urid};
     use roo_protocol::task::ToolUsage;
     use roo_protocol::tree::TreeNode;
@@ -326,7 +319,7 @@ mod tests {
             tokens: 0,
             cost_usd: 0.0,
         }];
-        line.branches.read([&event("t", Event::TreeChanged { nodes })]);
+        line.apply(&event("t", Event::TreeChanged { nodes }));
         assert_eq!(line.text(), "🪲 Find the cause: read_file src/a.rs ⏎ src/b.rs");
     }
 

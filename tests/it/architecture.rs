@@ -20,6 +20,7 @@ const PURE: &[&str] = &[
     "crates/roo-protocol/src",
     "crates/roo-shell/src",
     "crates/roo-text/src",
+    "src/view",
 ];
 
 /// What pure code doesn't name, whether in full or by an import.

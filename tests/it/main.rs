@@ -24,6 +24,7 @@ mod models;
 mod policy;
 mod prompt;
 mod providers;
+mod recorded_events;
 mod sandbox;
 mod schemas;
 mod server;

@@ -145,7 +145,7 @@ function applyLive(request: Request, { taskId, at, event }: EventParams): Reques
         output: placed(item.output, event.offset, event.text),
       }));
     case "tree.changed":
-      return { ...request, nodes: event.nodes };
+      return treeChanged(request, event.nodes);
     case "server.degraded":
       return { ...request, degraded: event.reason };
     default:
@@ -186,7 +186,9 @@ function applyNumbered(request: Request, params: EventParams): Request {
         answer: undefined,
       };
       const waiting = onTask(request, taskId, { approval, state: "waiting" });
-      return callOf(waiting, taskId, event.toolCallId, (item) => ({ approvals: [...item.approvals, asked] }));
+      // After an interruption it is asked again, by the same id if it is about the same.
+      const others = (item: CallItem): readonly Asked[] => item.approvals.filter((one) => one.approvalId !== asked.approvalId);
+      return callOf(waiting, taskId, event.toolCallId, (item) => ({ approvals: [...others(item), asked] }));
     }
     case "approval.resolved": {
       const { approvalId, by, optionId } = event;
@@ -251,6 +253,15 @@ function applyNumbered(request: Request, params: EventParams): Request {
       // An event of a newer server; its number counts all the same.
       return request;
   }
+}
+
+/** The tree is the server's word on the states of tasks; events tell how a task came to its own. */
+function treeChanged(request: Request, nodes: readonly TreeNode[]): Request {
+  const differs = nodes.filter((node) => {
+    const task = request.tasks[node.id];
+    return task !== undefined && task.state !== node.state;
+  });
+  return differs.reduce((next, { id, state }) => onTask(next, id, { state, reason: undefined }), { ...request, nodes });
 }
 
 function stateChanged(
@@ -497,6 +508,13 @@ export function root(request: Request): Task | undefined {
 export function isActive(request: Request): boolean {
   const state = root(request)?.state;
   return state === "running" || state === "waiting" || state === "paused";
+}
+
+/** The state of a request as a whole: it waits if any branch does, and is running while its own task waits for a branch. */
+export function overallState(request: Request): TaskState {
+  const state = root(request)?.state ?? "running";
+  if (isActive(request) && waiting(request).length > 0) return "waiting";
+  return state === "paused" ? "running" : state;
 }
 
 /** Whether the request can be resumed. */

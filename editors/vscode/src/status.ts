@@ -1,6 +1,6 @@
 // The status bar: what the request that is shown does, and what waits.
 import * as vscode from "vscode";
-import { isActive, root, total, waiting, type Request } from "./state.ts";
+import { isActive, overallState, root, total, waiting, type Request } from "./state.ts";
 import type { Store } from "./store.ts";
 import { cost, STATES } from "./words.ts";
 
@@ -59,8 +59,9 @@ function inWords(request: Request | undefined): { text: string; tooltip: string;
     const first = asks[0]?.approval?.title ?? asks[0]?.question?.text ?? "";
     return { text: `$(question) Roo: ${asks.length} waiting`, tooltip: `Roo waits for you: ${first} (${what})`, urgent: true };
   }
-  const { word } = STATES[task.state];
-  const icon = task.state === "running" ? "$(sync~spin)" : "$(hubot)";
+  const state = overallState(request);
+  const { word } = STATES[state];
+  const icon = state === "running" ? "$(sync~spin)" : "$(hubot)";
   const price = costUsd > 0 ? ` · ${cost(0, costUsd)}` : "";
   return { text: `${icon} Roo: ${task.mode} ${word}${price}`, tooltip: `Roo: ${word}, ${what}`, urgent: false };
 }

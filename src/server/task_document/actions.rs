@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Result;
 
-use super::story::OpenQuestion;
 use super::{DocumentPosition, steerable, symbols};
 use crate::server::code_actions::{Action, QUICK_FIX, wire};
 use crate::server::customization::ask;
 use crate::server::session::Session;
+use crate::view::{BackgroundCommand, Prompt};
 use roo_text::render::one_line;
 
 /// The longest answer in a title, in characters.
@@ -34,22 +34,23 @@ pub(super) async fn actions(session: &Arc<Session>, place: &DocumentPosition) ->
     });
     let modes = modes.await?;
     let story = document.story();
-    let mut asked: Vec<(usize, &OpenQuestion)> = story
-        .asked()
-        .map(|(_, asked)| {
-            let heading = symbols::heading_of(&rendering, asked.id());
-            (heading.map_or(usize::MAX, |heading| offset.abs_diff(heading.start)), asked)
+    let view = story.view();
+    let mut prompts: Vec<(usize, &Prompt)> = view
+        .prompts()
+        .map(|(_, prompt)| {
+            let heading = symbols::heading_of(&rendering, prompt.id());
+            (heading.map_or(usize::MAX, |heading| offset.abs_diff(heading.start)), prompt)
         })
         .collect();
     // The nearest one first.
-    asked.sort_by_key(|(distance, _)| *distance);
-    for (_, asked) in asked {
-        answers(session, asked, &mut actions);
+    prompts.sort_by_key(|(distance, _)| *distance);
+    for (_, prompt) in prompts {
+        answers(session, prompt, &mut actions);
     }
     if has_prompt && offset < start {
         actions.push(send());
     }
-    if let Some(root) = story.root() {
+    if let Some(root) = view.root() {
         let task = json!({ "taskId": root.id });
         let (cancels, resumes) = steerable(root.state);
         if resumes {
@@ -57,17 +58,17 @@ pub(super) async fn actions(session: &Arc<Session>, place: &DocumentPosition) ->
         }
         actions.push(action("Roo: show the tree".to_owned(), "roo.showTree", task.clone()));
         let here = symbols::task_at(&rendering, offset).filter(|task| **task != root.id);
-        if let Some(branch) = here.and_then(|task| story.task(task))
+        if let Some(branch) = here.and_then(|task| view.task(task))
             && steerable(branch.state).0
         {
             let title = format!("Roo: cancel {} alone", one_line(&branch.name(), TITLE));
             actions.push(action(title, "roo.cancel", json!({ "taskId": branch.id })));
         }
-        if let Some(task) = story.runs_command() {
+        if let Some(task) = view.runs_command() {
             let title = "Roo: move the running command to the background".to_owned();
             actions.push(action(title, "roo.backgroundCommand", json!({ "taskId": task })));
         }
-        for (id, line) in story.commands() {
+        for BackgroundCommand { id, line } in view.commands() {
             let title = format!("Roo: stop {id}: {}", one_line(line, TITLE));
             let argument = json!({ "taskId": root.id, "commandId": id });
             actions.push(action(title, "roo.stopCommand", argument));
@@ -84,9 +85,9 @@ pub(super) async fn actions(session: &Arc<Session>, place: &DocumentPosition) ->
     Ok(wire(session, actions))
 }
 
-fn answers(session: &Session, asked: &OpenQuestion, actions: &mut Vec<Action>) {
-    match asked {
-        OpenQuestion::Approval(approval) => {
+fn answers(session: &Session, prompt: &Prompt, actions: &mut Vec<Action>) {
+    match prompt {
+        Prompt::Approval(approval) => {
             let what = one_line(&approval.title, TITLE);
             let id = &approval.approval_id;
             actions.push(action(format!("Roo: show {what}"), "roo.showDiff", json!({ "approvalId": id })));
@@ -102,7 +103,7 @@ fn answers(session: &Session, asked: &OpenQuestion, actions: &mut Vec<Action>) {
                 actions.push(action(title, "roo.approve", argument));
             }
         }
-        OpenQuestion::Question(question) => {
+        Prompt::Question(question) => {
             for (number, suggestion) in (1..).zip(&question.suggestions) {
                 let title = format!("Roo: answer {number}: {}", one_line(&suggestion.label(), TITLE));
                 let argument = json!({ "questionId": question.question_id, "text": suggestion.text });

@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower_lsp::ls_types::notification::Notification;
 
-use super::story::{MarkKind, OpenQuestion, Rendering};
+use super::story::{MarkKind, Rendering};
 use super::{TaskDocument, prompt};
 use crate::server::editor::ClientEditor;
 use crate::server::session::{Session, WorkspaceServices};
+use crate::view::Prompt;
 use roo_durable::private_file;
 use roo_engine::engine::Follower;
 use roo_protocol::event::{Event, EventParams};
@@ -86,7 +87,7 @@ impl Delivery {
         loop {
             let is_behind = self.follower.position() < self.follower.published();
             // Before its first event there is nothing to write.
-            let is_known = self.document.story().root().is_some();
+            let is_known = self.document.story().view().root().is_some();
             tokio::select! {
                 batch = self.follower.next(|| session.process.clock.now()) => match batch {
                     Ok(batch) => {
@@ -122,7 +123,7 @@ impl Delivery {
     }
 
     fn is_over(&self) -> bool {
-        self.document.story().root().is_some_and(|root| root.state.is_final())
+        self.document.story().view().root().is_some_and(|root| root.state.is_final())
     }
 
     /// Takes in events. What commands have printed is not in them.
@@ -131,7 +132,7 @@ impl Delivery {
         for params in batch {
             let mut output = None;
             if let Event::ToolFinished { tool_call_id, .. } = &params.event
-                && self.document.story().is_command(&params.task_id, tool_call_id)
+                && self.document.story().view().is_command(&params.task_id, tool_call_id)
             {
                 let task = &params.task_id;
                 if !snapshots.contains_key(task) {
@@ -311,17 +312,17 @@ impl Delivery {
         let mut found = Vec::new();
         for mark in &rendering.marks {
             if let MarkKind::Asked(id) = &mark.kind
-                && let Some((_, asked)) = story.asked().find(|(_, asked)| asked.id() == id)
+                && let Some((_, prompt)) = story.view().prompts().find(|(_, prompt)| prompt.id() == id)
             {
-                if let OpenQuestion::Approval(approval) = asked {
+                if let Prompt::Approval(approval) = prompt {
                     self.session.shown_approvals.note(approval);
                 }
                 // Information: it is nothing wrong, and it is not to be overlooked.
-                found.push(diagnostic(&mark.range, 3, format!("waits for you: {}", asked.title())));
+                found.push(diagnostic(&mark.range, 3, format!("waits for you: {}", prompt.title())));
             }
         }
         let section = |kind: &MarkKind| matches!(kind, MarkKind::Section(_));
-        if let Some(root) = story.root()
+        if let Some(root) = story.view().root()
             && root.state == TaskState::Interrupted
             && let Some(mark) = rendering.marks.iter().rev().find(|mark| section(&mark.kind))
         {

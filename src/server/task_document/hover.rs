@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Result;
 
-use super::story::{Invocation, MarkKind};
+use super::story::MarkKind;
 use super::{DocumentPosition, markdown, symbols};
 use crate::server::session::Session;
+use crate::view::TaskView;
 use roo_protocol::message::{MessageKind, Say};
 
 /// `textDocument/hover`.
@@ -38,7 +39,7 @@ pub(super) async fn hover(session: &Arc<Session>, place: &DocumentPosition) -> R
         }
     }
     let story = document.story();
-    let task = symbols::task_at(&rendering, offset).and_then(|task| story.task(task));
+    let task = symbols::task_at(&rendering, offset).and_then(|task| story.view().task(task));
     Ok(task.map_or(Value::Null, |task| told(&details(task))))
 }
 
@@ -47,7 +48,7 @@ fn told(text: &str) -> Value {
 }
 
 /// All that is known of a task beside what it said.
-fn details(task: &Invocation) -> String {
+fn details(task: &TaskView) -> String {
     let mut text = format!("**{}**: {}", task.name(), task.state.as_str());
     if let Some(reason) = &task.reason {
         let _ = write!(text, " ({})", markdown::line(reason));

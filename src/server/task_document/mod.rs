@@ -35,6 +35,7 @@ use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
 use super::session::{Session, WorkspaceServices};
 use super::{engine_failure, failure};
+use crate::view::Prompt;
 use roo_engine::engine::EngineError;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::ids::{QuestionId, TaskId};
@@ -260,12 +261,12 @@ async fn tell(
     }
     let (question, waiting) = {
         let story = document.story();
-        let mut asked = story.asked();
-        let question = asked.find_map(|(task, asked)| match asked {
-            story::OpenQuestion::Question(question) => Some((task.clone(), question.question_id.clone())),
-            story::OpenQuestion::Approval(_) => None,
+        let mut prompts = story.view().prompts();
+        let question = prompts.find_map(|(task, prompt)| match prompt {
+            Prompt::Question(question) => Some((task.clone(), question.question_id.clone())),
+            Prompt::Approval(_) => None,
         });
-        let waiting = story.asked().next().map(|(task, _)| task.clone());
+        let waiting = story.view().prompts().next().map(|(task, _)| task.clone());
         (question, waiting)
     };
     if let Some((task, question_id)) = question {

@@ -5,8 +5,9 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use super::DocumentPosition;
-use super::story::{Invocation, MarkKind, Rendering, Story, TextMark};
+use super::story::{MarkKind, Rendering, TextMark};
 use crate::server::session::Session;
+use crate::view::{RequestView, TaskView};
 use roo_protocol::ids::TaskId;
 
 /// LSP's kinds of symbols: a task, and what waits in it.
@@ -19,8 +20,8 @@ pub(super) fn symbols(session: &Session, place: &DocumentPosition) -> Value {
     let (Some(document), Some(rendering)) = (&place.document, place.rendering()) else { return json!([]) };
     let hierarchical = session.negotiated().is_some_and(|negotiated| negotiated.symbol_trees);
     let story = document.story();
-    let tree = SymbolTree { place, story: &story, rendering: &rendering, positions: place.positions() };
-    let Some(root) = story.root() else { return json!([]) };
+    let tree = SymbolTree { place, view: story.view(), rendering: &rendering, positions: place.positions() };
+    let Some(root) = story.view().root() else { return json!([]) };
     if hierarchical {
         return json!([tree.symbol(root)]);
     }
@@ -44,25 +45,25 @@ pub(super) fn links(place: &DocumentPosition) -> Value {
 
 struct SymbolTree<'a> {
     place: &'a DocumentPosition,
-    story: &'a Story,
+    view: &'a RequestView,
     rendering: &'a Rendering,
     positions: roo_text::position::Positions<'a>,
 }
 
 impl SymbolTree<'_> {
-    fn children(&self, of: &TaskId) -> impl Iterator<Item = &Invocation> {
-        self.story.tasks().iter().filter(move |task| task.parent.as_ref() == Some(of))
+    fn children(&self, of: &TaskId) -> impl Iterator<Item = &TaskView> {
+        self.view.tasks().iter().filter(move |task| task.parent.as_ref() == Some(of))
     }
 
     /// Returns what waits in a task: where, and what.
     fn waits(&self, task: &TaskId) -> Vec<(Range<usize>, String)> {
-        let asked = self.story.asked().filter(|(owner, _)| *owner == task);
-        asked
-            .filter_map(|(_, asked)| Some((heading_of(self.rendering, asked.id())?, asked.title())))
+        let prompts = self.view.prompts().filter(|(owner, _)| *owner == task);
+        prompts
+            .filter_map(|(_, prompt)| Some((heading_of(self.rendering, prompt.id())?, prompt.title())))
             .collect()
     }
 
-    fn symbol(&self, task: &Invocation) -> Value {
+    fn symbol(&self, task: &TaskView) -> Value {
         let heading = sections(self.rendering, &task.id).next().map(|section| section.0).unwrap_or_default();
         let mut children: Vec<Value> = self
             .waits(&task.id)
@@ -94,7 +95,7 @@ impl SymbolTree<'_> {
         range
     }
 
-    fn list(&self, task: &Invocation, depth: usize, parent: Option<&str>, list: &mut Vec<Value>) {
+    fn list(&self, task: &TaskView, depth: usize, parent: Option<&str>, list: &mut Vec<Value>) {
         let heading = sections(self.rendering, &task.id).next().map(|section| section.0).unwrap_or_default();
         let name = format!("{}{}: {}", branch(depth), task.name(), task.state.as_str());
         let mut push = |name: String, kind: u32, range: &Range<usize>, container: Option<&str>| {

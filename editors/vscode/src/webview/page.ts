@@ -1,7 +1,7 @@
 // The chat's page: what is known of a request as elements, and what the user does as messages.
 import type { FromPage, ChatContext, ToPage } from "../chat/messages.ts";
 import type { PendingApproval, TaskId } from "../protocol.ts";
-import { apply, isActive, root, total, waiting, type Item, type Request, type Waiting } from "../state.ts";
+import { apply, overallState, root, total, waiting, type Item, type Request, type Waiting } from "../state.ts";
 import { Announcer } from "./announcer.ts";
 import { Composer } from "./composer.ts";
 import { h, KeyedList } from "./dom.ts";
@@ -159,16 +159,15 @@ function render(): void {
 }
 
 function standingOf(of: Request): (Node | string)[] {
-  const state = root(of)?.state ?? "running";
-  const asks = waiting(of).length > 0;
-  const { sign, word } = STATES[asks && isActive(of) ? "waiting" : state];
+  const state = overallState(of);
+  const { sign, word } = STATES[state];
   const { tokens, costUsd } = total(of);
   const used = cost(tokens, costUsd);
   const slug = root(of)?.mode ?? "";
   const known = context.modes.find((one) => one.slug === slug);
   const mode = known ? `${known.emoji} ${known.name}`.trim() : slug;
   return [
-    h("span", { class: `state state-${asks && isActive(of) ? "waiting" : state}` }, `${sign} ${word}`),
+    h("span", { class: `state state-${state}` }, `${sign} ${word}`),
     h("span", { class: "mode" }, mode),
     ...Object.values(of.tasks)
       .filter((task) => task.retry !== undefined)

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use roo_protocol::event::Event;
 
 fn params(task: &str, event: Value) -> EventParams {
     let task_id = TaskId::new(task);
@@ -133,7 +134,7 @@ fn what_is_over_only_grows() {
             }
         }
     }
-    assert_eq!(told(&events).asked().count(), 1, "it waits though the server has ended");
+    assert_eq!(told(&events).view().prompts().count(), 1, "it waits though the server has ended");
 }
 
 #[test]
@@ -156,4 +157,23 @@ fn what_a_request_tells_is_the_same_with_and_without_running_text() {
     live.insert(2, ("t", delta("r1.b0", "text", 0, "# I")));
     live.insert(5, ("t", json!({ "type": "tool.output", "toolCallId": "c1", "offset": 0, "text": "x" })));
     assert_eq!(told(&live).render(), told(&whole).render());
+}
+
+#[test]
+fn recorded_requests_read_as_before() {
+    for name in ["greeting", "steering"] {
+        let mut story = Story::new(vec![PathBuf::from("/home/user/work")]);
+        let mut before = String::new();
+        for params in crate::view::recorded_tests::events(name) {
+            story.tell(&params, None);
+            assert!(story.page.text.starts_with(&before), "{name}: what is over changed");
+            before.clone_from(&story.page.text);
+            if let Event::RetryScheduled { at, .. } = params.event {
+                // It is told in the time of who reads it.
+                story.page.text = story.page.text.replace(&time_of_day(at), "HH:MM:SS");
+                before.clone_from(&story.page.text);
+            }
+        }
+        insta::assert_snapshot!(format!("recorded_{name}"), story.render().text);
+    }
 }

@@ -1,0 +1,93 @@
+//! Tool calls: what one is about, what it has printed so far, and how its end is marked.
+
+use roo_catalog::ToolName;
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::ToolCallId;
+
+/// Number of lines of running output that are kept. Front ends show no more than these.
+pub(crate) const OUTPUT_LINES: usize = 20;
+
+/// Tool and subject of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CallTarget {
+    /// The tool's name, as the server says it.
+    pub(crate) name: String,
+    /// A path, a command, a title.
+    pub(crate) subject: String,
+    /// The tool, if it is one of the server's own.
+    tool: Option<ToolName>,
+}
+
+impl CallTarget {
+    pub(super) fn new(name: &str, subject: &str) -> Self {
+        Self { name: name.to_owned(), subject: subject.to_owned(), tool: ToolName::parse(name) }
+    }
+
+    /// Returns whether it runs a command.
+    pub(crate) fn is_command(&self) -> bool {
+        self.tool == Some(ToolName::ExecuteCommand)
+    }
+
+    /// Returns whether it gives a task to another mode.
+    pub(crate) fn is_delegation(&self) -> bool {
+        self.tool == Some(ToolName::NewTask)
+    }
+
+    /// The path of the one file that it is about.
+    pub(crate) fn file(&self) -> Option<&str> {
+        use ToolName::{ApplyDiff, InsertContent, ReadFile, SearchAndReplace, WriteToFile};
+        let of_file = [ReadFile, WriteToFile, ApplyDiff, SearchAndReplace, InsertContent];
+        let is_one = self.tool.is_some_and(|tool| of_file.contains(&tool)) && !self.subject.contains('\n');
+        is_one.then_some(&*self.subject)
+    }
+}
+
+/// A call that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunningCall {
+    pub(crate) id: ToolCallId,
+    pub(crate) target: CallTarget,
+    /// The end of what it has printed.
+    output: String,
+}
+
+impl RunningCall {
+    pub(super) fn new(id: &ToolCallId, target: CallTarget) -> Self {
+        Self { id: id.clone(), target, output: String::new() }
+    }
+
+    /// Appends output, and forgets its beginning once that is long.
+    pub(super) fn add_output(&mut self, text: &str) {
+        self.output.push_str(text);
+        if self.output.lines().count() > OUTPUT_LINES * 4 {
+            let lines: Vec<&str> = self.output.split_inclusive('\n').collect();
+            self.output = lines[lines.len() - OUTPUT_LINES..].concat();
+        }
+    }
+
+    /// The last lines of its output.
+    pub(crate) fn last_lines(&self) -> Vec<&str> {
+        let mut lines: Vec<&str> = self.output.lines().collect();
+        lines.drain(..lines.len().saturating_sub(OUTPUT_LINES));
+        lines
+    }
+
+    /// Returns whether it has printed something that can be seen.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.output.trim().is_empty()
+    }
+}
+
+/// The mark of a call that has ended.
+pub(crate) fn status_mark(status: ToolStatus) -> &'static str {
+    match status {
+        ToolStatus::Ok => "✓",
+        ToolStatus::Skipped => "–",
+        ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => "✗",
+    }
+}
+
+/// Returns whether the tool did its work and the command that it ran failed.
+pub(crate) fn has_failed_exit(status: ToolStatus, exit_code: Option<i32>) -> bool {
+    status == ToolStatus::Ok && exit_code.is_some_and(|code| code != 0)
+}

@@ -1,0 +1,67 @@
+//! What an event says, with all that it refers to.
+
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::{CommandId, MessageId, ToolCallId, Urid};
+use roo_protocol::message::{Message, Say};
+use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState, TodoItem};
+
+use super::{CallTarget, MessageOrigin};
+
+/// What an event says of its task. The view that returns it has taken it in already.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Update<'e> {
+    /// Something changed that is shown by the view alone, if at all.
+    Silent,
+    /// The tree changed.
+    Tree,
+    /// A task came to be.
+    Created { urid: &'e Urid, mode: &'e str, title: &'e str },
+    /// A task is in this state now.
+    State { state: TaskState, result: Option<&'e str>, reason: Option<&'e str> },
+    /// A piece of a message that is still being written. Its offset is in bytes.
+    MessageGrows { id: &'e MessageId, say: Say, offset: u64, text: &'e str },
+    /// A message is complete.
+    Message { message: &'e Message, origin: MessageOrigin },
+    /// A request to the model begins or has ended.
+    ModelAsked,
+    /// A request to the model failed, and what came of it is void.
+    AnswerVoid { request: &'e MessageId, reason: Option<String> },
+    /// A call begins.
+    CallStarted { call: &'e ToolCallId, target: CallTarget },
+    /// A running call prints.
+    CallOutput { call: &'e ToolCallId, text: &'e str },
+    /// The policy refuses a call.
+    CallRefused { rule: &'e str },
+    /// A call has its result. A call that only steers the conversation has never begun, so it has no target.
+    CallFinished {
+        call: &'e ToolCallId,
+        target: Option<CallTarget>,
+        status: ToolStatus,
+        summary: &'e str,
+        exit_code: Option<i32>,
+    },
+    /// The command of a call runs on in the background.
+    CommandBackgrounded { command: &'e CommandId, line: &'e str },
+    /// A command in the background has ended.
+    CommandEnded { command: &'e CommandId, status: ToolStatus, summary: &'e str, exit_code: Option<i32> },
+    /// The user is asked for permission.
+    ApprovalRequested(&'e PendingApproval),
+    /// An approval, if it waited, has this answer; none where it became void.
+    ApprovalResolved { approval: Option<PendingApproval>, by: &'e str, option_id: Option<&'e str> },
+    /// A task asks its user something.
+    QuestionAsked(&'e PendingQuestion),
+    /// A question, if it waited, has this answer; none where it became void.
+    QuestionAnswered { question: Option<PendingQuestion>, by: &'e str, text: Option<&'e str> },
+    /// A file was changed.
+    Edited { uri: &'e str },
+    /// The task goes on in another mode, or with another model.
+    Switched { mode: Option<&'e str>, profile: Option<&'e str> },
+    /// The task works on this intent.
+    IntentSelected { id: &'e str, name: &'e str },
+    /// The to-do list changed.
+    Todo(&'e [TodoItem]),
+    /// A model request will be made again at this time, in milliseconds since the Unix epoch.
+    RetryScheduled { at: i64, attempt: u32, reason: &'e str },
+    /// The server works with reduced function.
+    Warning { reason: &'e str },
+}
