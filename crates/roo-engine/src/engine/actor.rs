@@ -448,8 +448,7 @@ impl Actor {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&text);
                     return Ok(settled(again, &answered.by));
                 }
-                let pending = task.question.as_ref();
-                if pending.is_none_or(|question| question.question_id != question_id) {
+                if task.question().is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
                 }
                 Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))

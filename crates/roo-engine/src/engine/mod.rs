@@ -943,14 +943,14 @@ fn snapshot<'a>(task: &Task, item: HistoryItem, events: impl Iterator<Item = &'a
     TaskSnapshot {
         item,
         root_id: task.id.root(),
-        result: task.result.clone(),
-        reason: task.reason.clone(),
+        result: task.result().map(str::to_owned),
+        reason: task.reason().map(str::to_owned),
         messages,
         calls,
         todo: task.todo.clone(),
         queue: task.queue.clone(),
         approval: task.approval.clone(),
-        question: task.question.clone(),
+        question: task.question().cloned(),
         tool_usage: task.tool_usage.clone(),
     }
 }

@@ -109,8 +109,6 @@ pub struct Task {
     pub items: Arc<Vec<Item>>,
     /// Results in items before this index are sent as stubs.
     pub reduced_before: usize,
-    /// The blocks of the answer that comes in now.
-    pub blocks: Vec<AssistantBlock>,
     /// The calls of the newest answer.
     pub calls: Vec<ToolCall>,
     /// Their results so far, up to the first call that waits for a subtask.
@@ -159,14 +157,8 @@ pub struct Task {
     pub approval: Option<PendingApproval>,
     /// An answer to it that came while the task was interrupted, or while it is judged again.
     pub held: Option<HeldAnswer>,
-    /// The question that waits.
-    pub question: Option<PendingQuestion>,
     /// Whose answers counted, by the id of the approval or question.
     pub answered: BTreeMap<String, Answered>,
-    /// The result of a completed task.
-    pub result: Option<String>,
-    /// Reason why it is in its state.
-    pub reason: Option<String>,
     /// The commands in the background that it looks after.
     pub background: Vec<BackgroundCommand>,
     /// Commands in the background that have ended, and that its model isn't told of yet.
@@ -319,12 +311,17 @@ struct Counters {
 /// Phase of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
-    /// A model request is to be made, or under way when `started`.
-    Model {
+    /// A model request is to be made.
+    RequestDue {
         /// From 1.
         attempt: u32,
-        /// True if its number is drawn.
-        started: bool,
+    },
+    /// A model request is under way.
+    Requesting {
+        /// From 1.
+        attempt: u32,
+        /// The complete blocks of its answer so far.
+        blocks: Vec<AssistantBlock>,
     },
     /// A failed request waits for its next attempt.
     Backoff {
@@ -338,9 +335,9 @@ pub enum Phase {
     /// The calls of an answer are worked off, one after another.
     Tools(Stage),
     /// The engine asks its user something.
-    Question,
+    Question(PendingQuestion),
     /// Completed, failed or cancelled.
-    Ended(TaskState),
+    Ended(Ending),
 }
 
 /// Stage of the current call.
@@ -359,7 +356,7 @@ pub enum Stage {
         feedback: Option<String>,
     },
     /// It asked the user a question.
-    Question,
+    Question(PendingQuestion),
     /// The user answered its question.
     Answered {
         /// The answer.
@@ -637,12 +634,11 @@ impl Task {
             created_at: at,
             updated_at: at,
             seq,
-            phase: Phase::Model { attempt: 1, started: false },
+            phase: Phase::RequestDue { attempt: 1 },
             interrupted: false,
             ending: None,
             items: Arc::default(),
             reduced_before: 0,
-            blocks: vec![],
             calls: vec![],
             results: vec![],
             skip_rest: false,
@@ -660,10 +656,7 @@ impl Task {
             prompt: None,
             approval: None,
             held: None,
-            question: None,
             answered: BTreeMap::new(),
-            result: None,
-            reason: None,
             background: vec![],
             ended_commands: vec![],
             counters: Counters::default(),
@@ -675,11 +668,36 @@ impl Task {
     /// The state as clients name it.
     pub fn state(&self) -> TaskState {
         match &self.phase {
-            Phase::Ended(state) => *state,
+            Phase::Ended(ending) => ending.state,
             _ if self.interrupted => TaskState::Interrupted,
-            Phase::Question | Phase::Tools(Stage::Approval | Stage::Question) => TaskState::Waiting,
+            Phase::Question(_) | Phase::Tools(Stage::Approval | Stage::Question(_)) => TaskState::Waiting,
             Phase::Tools(Stage::Branches) => TaskState::Paused,
             _ => TaskState::Running,
+        }
+    }
+
+    /// The result of a completed task.
+    pub fn result(&self) -> Option<&str> {
+        self.ended()?.result.as_deref()
+    }
+
+    /// Reason why it ended as it did, where that isn't obvious.
+    pub fn reason(&self) -> Option<&str> {
+        self.ended()?.reason.as_deref()
+    }
+
+    fn ended(&self) -> Option<&Ending> {
+        match &self.phase {
+            Phase::Ended(ending) => Some(ending),
+            _ => None,
+        }
+    }
+
+    /// The question that waits for its user: of the engine, or of the current call.
+    pub fn question(&self) -> Option<&PendingQuestion> {
+        match &self.phase {
+            Phase::Question(question) | Phase::Tools(Stage::Question(question)) => Some(question),
+            _ => None,
         }
     }
 
@@ -710,7 +728,7 @@ impl Task {
 
     /// Returns whether its next request is to be made.
     pub fn is_before_request(&self) -> bool {
-        matches!(self.phase, Phase::Model { started: false, .. }) && self.ending.is_none()
+        matches!(self.phase, Phase::RequestDue { .. }) && self.ending.is_none()
     }
 
     /// Returns whether it is about to end, in whatever way.
@@ -899,24 +917,22 @@ impl Task {
                 self.tell_ended_commands();
                 self.counters.requests = *request;
                 self.fresh = false;
-                self.blocks.clear();
-                if let Phase::Model { started, .. } = &mut self.phase {
-                    *started = true;
+                if let Phase::RequestDue { attempt } = self.phase {
+                    self.phase = Phase::Requesting { attempt, blocks: vec![] };
                 }
             }
-            Event::Spoke { message } => self.blocks.push(AssistantBlock::Text { text: message.text.clone() }),
-            Event::Thought { message, opaque, origin } => self.blocks.push(AssistantBlock::Thinking {
+            Event::Spoke { message } => self.push_block(AssistantBlock::Text { text: message.text.clone() }),
+            Event::Thought { message, opaque, origin } => self.push_block(AssistantBlock::Thinking {
                 text: message.text.clone(),
                 opaque: opaque.clone(),
                 origin: origin.clone(),
             }),
-            Event::Called { call, .. } => self.blocks.push(AssistantBlock::Call { call: call.clone() }),
+            Event::Called { call, .. } => self.push_block(AssistantBlock::Call { call: call.clone() }),
             Event::TurnEnded { finish, total } => self.end_turn(*finish, *total),
             Event::TurnFailed { total, .. } => {
                 self.usage = *total;
-                self.blocks.clear();
-                if let Phase::Model { started, .. } = &mut self.phase {
-                    *started = false;
+                if let Phase::Requesting { attempt, .. } = self.phase {
+                    self.phase = Phase::RequestDue { attempt };
                 }
             }
             Event::RetryScheduled { due, attempt, .. } => {
@@ -924,13 +940,13 @@ impl Task {
             }
             Event::RetryDue => {
                 if let Phase::Backoff { attempt, .. } = self.phase {
-                    self.phase = Phase::Model { attempt, started: false };
+                    self.phase = Phase::RequestDue { attempt };
                 }
             }
             Event::Corrected { text, mistake } => {
                 self.push(Item::User { text: text.clone(), images: vec![] });
                 self.counters.mistakes += u32::from(*mistake);
-                self.phase = Phase::Model { attempt: 1, started: false };
+                self.phase = Phase::RequestDue { attempt: 1 };
             }
             Event::ContextReduced { before } => {
                 self.reduced_before = *before;
@@ -983,36 +999,41 @@ impl Task {
                 }
             }
             Event::QuestionAsked { question, call_id } => {
-                self.question = Some(question.clone());
+                let question = question.clone();
                 self.phase = match call_id {
-                    Some(_) => Phase::Tools(Stage::Question),
-                    None => Phase::Question,
+                    Some(_) => Phase::Tools(Stage::Question(question)),
+                    None => Phase::Question(question),
                 };
             }
             Event::QuestionAnswered { question_id, by, text, images, mode } => {
                 let answered = Answered { by: by.clone(), answer: text.clone() };
                 self.answered.insert(question_id.to_string(), answered);
-                let question = self.question.take();
-                if question.as_ref().is_some_and(|question| question.kind == QuestionKind::ChangesUnknown) {
-                    self.unknown_changes.clear();
-                }
-                if self.phase == Phase::Question {
-                    self.phase = Phase::Model { attempt: 1, started: false };
-                    if text.as_deref().is_some_and(is_stop) {
-                        let reason = question.map(|question| question.text);
-                        self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
-                    }
-                } else if let Some(text) = text {
-                    let (text, images) = (text.clone(), images.clone());
-                    self.phase = Phase::Tools(match mode {
-                        None => Stage::Answered { text, images },
-                        Some(mode) => {
-                            // What hooks made of the question is no switch.
-                            self.hooked.values_mut().for_each(|hooked| hooked.params = None);
-                            self.switching = Some(Switching { text, images, mode: mode.clone() });
-                            Stage::Gate { approved: None }
+                match &self.phase {
+                    Phase::Question(question) => {
+                        if question.kind == QuestionKind::ChangesUnknown {
+                            self.unknown_changes.clear();
                         }
-                    });
+                        if text.as_deref().is_some_and(is_stop) {
+                            let reason = Some(question.text.clone());
+                            self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
+                        }
+                        self.phase = Phase::RequestDue { attempt: 1 };
+                    }
+                    Phase::Tools(Stage::Question(_)) => {
+                        let (text, images) = (text.clone(), images.clone());
+                        self.phase = Phase::Tools(match (text, mode) {
+                            // A question that is void, since the task ends.
+                            (None, _) => Stage::Gate { approved: None },
+                            (Some(text), None) => Stage::Answered { text, images },
+                            (Some(text), Some(mode)) => {
+                                // What hooks made of the question is no switch.
+                                self.hooked.values_mut().for_each(|hooked| hooked.params = None);
+                                self.switching = Some(Switching { text, images, mode: mode.clone() });
+                                Stage::Gate { approved: None }
+                            }
+                        });
+                    }
+                    _ => {}
                 }
             }
             Event::ToolStarted { write, .. } => {
@@ -1072,9 +1093,8 @@ impl Task {
             Event::Ended { state, result, reason, .. } => {
                 self.ending = None;
                 self.interrupted = false;
-                self.result.clone_from(result);
-                self.reason.clone_from(reason);
-                self.phase = Phase::Ended(*state);
+                self.phase =
+                    Phase::Ended(Ending { state: *state, result: result.clone(), reason: reason.clone() });
                 if self.parent.is_some() {
                     // A subtask never goes on, so nobody needs its conversation but in the log.
                     self.items = Arc::default();
@@ -1131,17 +1151,21 @@ impl Task {
         Arc::make_mut(&mut self.items).push(item);
     }
 
+    fn push_block(&mut self, block: AssistantBlock) {
+        if let Phase::Requesting { blocks, .. } = &mut self.phase {
+            blocks.push(block);
+        }
+    }
+
     fn go_on(&mut self) {
         self.interrupted = false;
         match &self.phase {
             Phase::Ended(_) => {
-                self.result = None;
-                self.reason = None;
                 self.counters.mistakes = 0;
                 self.unsaved = None;
                 self.fresh = true;
                 self.begin_delegating_anew();
-                self.phase = Phase::Model { attempt: 1, started: false };
+                self.phase = Phase::RequestDue { attempt: 1 };
             }
             Phase::Tools(Stage::Approval) => self.phase = Phase::Tools(Stage::Gate { approved: None }),
             Phase::Tools(Stage::Run { approved, write: Some(write) }) => {
@@ -1154,7 +1178,10 @@ impl Task {
     fn end_turn(&mut self, finish: Finish, total: Usage) {
         self.usage = total;
         self.counters.reductions = 0;
-        let blocks = std::mem::take(&mut self.blocks);
+        let blocks = match &mut self.phase {
+            Phase::Requesting { blocks, .. } => std::mem::take(blocks),
+            _ => vec![],
+        };
         self.calls = blocks
             .iter()
             .filter_map(|block| match block {
@@ -1269,7 +1296,7 @@ impl Task {
             let mut results = std::mem::take(&mut self.results);
             results.extend(self.branches.drain(..).filter_map(|branch| branch.result));
             self.push(Item::Results { results });
-            self.phase = Phase::Model { attempt: 1, started: false };
+            self.phase = Phase::RequestDue { attempt: 1 };
         }
     }
 }

@@ -184,7 +184,7 @@ impl Tree {
     /// Returns the budget that a task has to know.
     fn budget(&self, task: &Task) -> RequestBudget {
         let asks = |other: &Task| {
-            let kind = other.question.as_ref().map(|question| question.kind);
+            let kind = other.question().map(|question| question.kind);
             other.id != task.id && kind == Some(QuestionKind::AutoApprovalMaxReqReached)
         };
         RequestBudget { spent: self.spent_of_budget(), asked: self.tasks.iter().any(asks) }
@@ -250,8 +250,7 @@ impl Tree {
     /// Returns the reason why the whole request ends with this answer: its budget is used up, and its user wants no
     /// more. To ask for each branch anew would be no answer.
     fn stops_request(&self, task: &Task, input: &Input) -> Option<String> {
-        let asked =
-            task.question.as_ref().filter(|asked| asked.kind == QuestionKind::AutoApprovalMaxReqReached)?;
+        let asked = task.question().filter(|asked| asked.kind == QuestionKind::AutoApprovalMaxReqReached)?;
         let (Input::Answer { text, .. } | Input::Send { text, when: SendWhen::Now, .. }) = input else {
             return None;
         };
@@ -326,7 +325,7 @@ impl Tree {
     fn follow_parent(&self, task: &Task) -> Option<Vec<Fact>> {
         let parent = self.parent(task)?;
         if let state @ (TaskState::Completed | TaskState::Failed | TaskState::Cancelled) = task.state() {
-            let text = task.result.as_deref().or(task.reason.as_deref());
+            let text = task.result().or(task.reason());
             let event = task::branch_result(parent, &task.id, state, text)?;
             return Some(vec![(parent.id.clone(), event)]);
         }

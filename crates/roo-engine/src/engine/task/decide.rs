@@ -57,8 +57,8 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             _ if task.ending.is_some() => vec![],
             _ => vec![Event::CancelRequested],
         },
-        Input::Resume => match task.phase {
-            Phase::Ended(TaskState::Completed) => vec![],
+        Input::Resume => match task.state() {
+            TaskState::Completed => vec![],
             _ => {
                 let mut events = resume(task);
                 if !events.is_empty() {
@@ -69,14 +69,13 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         },
         Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
         Input::Answer { text, images, by } => {
-            let mode =
-                task.question.as_ref().and_then(|question| suggested_mode(&question.suggestions, &text));
+            let mode = task.question().and_then(|question| suggested_mode(&question.suggestions, &text));
             answer(task, text, images, mode, by)
         }
         Input::Change(change) => vec![mode_switched(task, change, None)],
         Input::BindIntent { intent, name } => vec![Event::IntentSelected { intent, name }],
         Input::Gathered(found) => match task.phase {
-            Phase::Model { started: false, .. } if !task.gather.is_empty() => gathered(task, found),
+            Phase::RequestDue { .. } if !task.gather.is_empty() => gathered(task, found),
             _ => vec![],
         },
         Input::ModelBlock { block, origin } => model_block(task, block, origin),
@@ -84,9 +83,9 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             let message = "The provider refused to continue this conversation.".to_owned();
             model_failed(task, message, Remedy::Ask, used, at)
         }
-        Input::ModelEnded { finish, used } => match task.phase {
-            Phase::Model { started: true, .. } => {
-                let mut events: Vec<Event> = call_of_unknown_tool(task, finish).into_iter().collect();
+        Input::ModelEnded { finish, used } => match &task.phase {
+            Phase::Requesting { blocks, .. } => {
+                let mut events: Vec<Event> = call_of_unknown_tool(task, blocks, finish).into_iter().collect();
                 events.push(Event::TurnEnded { finish, total: task.total_with(used) });
                 events
             }
@@ -107,7 +106,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
 
 pub(super) fn send(task: &Task, text: String, images: Vec<String>, when: SendWhen) -> Vec<Event> {
     let mut events = resume(task);
-    if task.question.is_some() && when == SendWhen::Now {
+    if task.question().is_some() && when == SendWhen::Now {
         // In a conversation, what one says next is the answer. Never so with an approval.
         events.extend(answer(task, text, images, None, "user".to_owned()));
     } else {
@@ -131,7 +130,7 @@ pub(super) fn resume(task: &Task) -> Vec<Event> {
     }
     let mut events = vec![];
     match &task.phase {
-        Phase::Model { started: true, .. } => {
+        Phase::Requesting { .. } => {
             let error = "The server ended during this request; it is sent again.";
             events.push(turn_failed(task, error, Usage::default()));
         }
@@ -149,7 +148,7 @@ pub(super) fn resume(task: &Task) -> Vec<Event> {
 
 /// Whoever lets a task go on whose model could not be reached, and says no more, wants just that.
 pub(super) fn try_again(task: &Task) -> Option<Event> {
-    let question = task.question.as_ref().filter(|asked| asked.kind == QuestionKind::ApiReqFailed)?;
+    let question = task.question().filter(|asked| asked.kind == QuestionKind::ApiReqFailed)?;
     Some(Event::QuestionAnswered {
         question_id: question.question_id.clone(),
         by: SERVER.into(),
@@ -160,10 +159,8 @@ pub(super) fn try_again(task: &Task) -> Option<Event> {
 }
 
 pub(super) fn model_block(task: &Task, block: Block, origin: String) -> Vec<Event> {
-    if !matches!(task.phase, Phase::Model { started: true, .. }) {
-        return vec![];
-    }
-    let index = u32::try_from(task.blocks.len()).unwrap_or(u32::MAX);
+    let Phase::Requesting { blocks, .. } = &task.phase else { return vec![] };
+    let index = u32::try_from(blocks.len()).unwrap_or(u32::MAX);
     let id = block_message_id(task.counters.requests, index);
     let say = |say, text| Message { id: id.clone(), kind: MessageKind::Say(say), text, images: vec![] };
     vec![match block {
@@ -189,12 +186,12 @@ pub(super) fn model_block(task: &Task, block: Block, origin: String) -> Vec<Even
 
 /// The call of a tool that doesn't exist, in an answer with no other: it is refused as a native one is, with the tools
 /// that there are.
-fn call_of_unknown_tool(task: &Task, finish: Finish) -> Option<Event> {
+fn call_of_unknown_tool(task: &Task, blocks: &[AssistantBlock], finish: Finish) -> Option<Event> {
     if task.protocol != ToolProtocol::Xml || finish == Finish::Length {
         return None;
     }
     let mut found = None;
-    for block in &task.blocks {
+    for block in blocks {
         match block {
             AssistantBlock::Call { .. } => return None,
             AssistantBlock::Text { text } => found = found.or_else(|| unknown_call(text)),
@@ -266,7 +263,7 @@ fn without_number(line: &str) -> &str {
 }
 
 pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i64) -> Vec<Event> {
-    let Phase::Model { attempt, started: true } = task.phase else { return vec![] };
+    let Phase::Requesting { attempt, .. } = task.phase else { return vec![] };
     let mut events = vec![turn_failed(task, message.clone(), used)];
     match remedy {
         Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
@@ -567,7 +564,7 @@ pub(super) fn answer(
     mode: Option<String>,
     by: String,
 ) -> Vec<Event> {
-    let Some(question) = &task.question else { return vec![] };
+    let Some(question) = task.question() else { return vec![] };
     let message = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone());
     let suggested = question.suggestions.iter().any(|suggestion| suggestion.text == text);
     let mut events = vec![];

@@ -28,7 +28,7 @@ pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
         return vec![];
     }
     match &task.phase {
-        Phase::Model { started: false, .. } => before_request(task, budget),
+        Phase::RequestDue { .. } => before_request(task, budget),
         Phase::Unanswerable(finish) => {
             let text = match finish {
                 Finish::Length => replies::answer_cut(),
@@ -53,14 +53,14 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
         return vec![result];
     }
     let mut events: Vec<Event> = void_approval(task).into_iter().collect();
-    events.extend(task.question.as_ref().map(|question| Event::QuestionAnswered {
+    events.extend(task.question().map(|question| Event::QuestionAnswered {
         question_id: question.question_id.clone(),
         by: SERVER.into(),
         text: None,
         images: vec![],
         mode: None,
     }));
-    if let Phase::Model { started: true, .. } = task.phase {
+    if let Phase::Requesting { .. } = task.phase {
         events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
     }
     for (index, call) in task.calls.iter().enumerate().skip(task.handled()) {
@@ -165,8 +165,8 @@ pub fn wanted(task: &Task) -> Option<Effect> {
         return None;
     }
     match &task.phase {
-        Phase::Model { started: true, .. } => Some(Effect::CallModel { request: task.counters.requests }),
-        Phase::Model { started: false, .. } if task.ending.is_none() && !task.gather.is_empty() => {
+        Phase::Requesting { .. } => Some(Effect::CallModel { request: task.counters.requests }),
+        Phase::RequestDue { .. } if task.ending.is_none() && !task.gather.is_empty() => {
             Some(Effect::Gather(task.gather.clone()))
         }
         Phase::Backoff { due, .. } => Some(Effect::Wait { due: *due }),
@@ -187,7 +187,7 @@ pub fn wanted(task: &Task) -> Option<Effect> {
                 }
                 Stage::Approval
                 | Stage::Refused { .. }
-                | Stage::Question
+                | Stage::Question(_)
                 | Stage::Answered { .. }
                 | Stage::Branches => None,
             }

@@ -400,7 +400,7 @@ fn all_branches_share_one_budget_and_one_answer_about_it() {
     sim.says(&branches[1], &[ModelAnswer::Command]);
     sim.allows(&branches[1]);
     sim.input(&branches[1], Input::ToolDone(done()));
-    assert_eq!(sim.task(&branches[1]).question, None, "the user is asked once");
+    assert_eq!(sim.task(&branches[1]).question(), None, "the user is asked once");
     assert_eq!(sim.tree.state_of(sim.task(&branches[1])), TaskState::Waiting, "nothing goes on without it");
     let answer = Input::Answer { text: "Go on".into(), images: vec![], by: "anna".into() };
     sim.input(&branches[0], answer);
@@ -486,7 +486,7 @@ fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
         fail(&mut sim);
     }
     assert_eq!(sim.tree.root().state(), TaskState::Failed);
-    assert!(sim.tree.root().reason.as_ref().unwrap().contains("The disk is full."));
+    assert!(sim.tree.root().reason().unwrap().contains("The disk is full."));
     sim.input(&root(), Input::Send { text: "Try again.".into(), images: vec![], when: SendWhen::Now });
     assert!(matches!(wanted(sim.tree.root()), Some(Effect::CallModel { .. })), "its user may know better");
 }
@@ -643,7 +643,7 @@ impl Sim {
             let option_id = if fate.stops { "reject_once" } else { "allow_once" };
             assert!(approval.options.iter().any(|option| option.id == option_id));
             self.input(id, Input::Respond { option_id: option_id.into(), text: None, by: "anna".into() });
-        } else if let Some(question) = task.question.clone() {
+        } else if let Some(question) = task.question().cloned() {
             let which = usize::from(fate.stops).min(question.suggestions.len() - 1);
             let text = question.suggestions[which].text.clone();
             self.input(id, Input::Answer { text, images: vec![], by: "anna".into() });

@@ -285,7 +285,7 @@ impl World {
         {
             return self.respond(approval.approval_id.clone(), fate.flag);
         }
-        if let Some(question) = &self.sim.task.question
+        if let Some(question) = self.sim.task.question()
             && (self.sim.task.state() == TaskState::Waiting || fate.block.is_none())
         {
             return self.answer(question.clone(), fate.word);
@@ -444,7 +444,7 @@ impl World {
     /// Answers a question by its id, with the checks that the actor makes.
     fn answer(&mut self, question: PendingQuestion, word: Word) {
         let task = &self.sim.task;
-        let waits = task.question.as_ref() == Some(&question);
+        let waits = task.question() == Some(&question);
         let id = question.question_id;
         assert_eq!(waits, !task.answered.contains_key(id.as_str()), "what was asked waits or is answered");
         if !waits {
@@ -513,8 +513,6 @@ pub(super) fn check_state(task: &Task) {
     assert_eq!(task.interrupted, task.state() == TaskState::Interrupted);
 
     // What waits and the phase agree.
-    let question_waits = matches!(task.phase, Phase::Question | Phase::Tools(Stage::Question));
-    assert_eq!(task.question.is_some(), question_waits, "{task:#?}");
     match &task.phase {
         Phase::Tools(Stage::Approval) => assert!(task.approval.is_some(), "{task:#?}"),
         Phase::Tools(Stage::Gate { approved: None }) => {}
@@ -532,7 +530,6 @@ pub(super) fn check_state(task: &Task) {
     assert_eq!(!task.calls.is_empty(), matches!(task.phase, Phase::Tools(_)), "{task:#?}");
     assert!(task.results.len() < task.calls.len().max(1));
     assert!(task.calls.iter().zip(&task.results).all(|(call, result)| call.id == result.call_id));
-    assert!(task.blocks.is_empty() || matches!(task.phase, Phase::Model { started: true, .. }));
     let mut open: Vec<&ToolCallId> = vec![];
     for item in task.items.iter() {
         match item {
@@ -679,7 +676,7 @@ pub(super) fn finish(sim: &mut Sim) {
                 TaskState::Completed => return,
                 TaskState::Waiting if sim.task.approval.is_some() => drop(sim.respond(REJECT_ONCE, None)),
                 TaskState::Waiting => {
-                    let answer = sim.task.question.as_ref().unwrap().suggestions[0].text.clone();
+                    let answer = sim.task.question().unwrap().suggestions[0].text.clone();
                     sim.answer(&answer);
                 }
                 _ => drop(sim.input(Input::Resume)),

@@ -89,7 +89,7 @@ fn a_hook_that_ends_the_task_ends_it() {
     sim.hear(HookMessages { stop: Some("Late.".into()), ..HookMessages::default() });
     sim.deny(false);
     assert_eq!(sim.task.state(), TaskState::Failed);
-    assert_eq!(sim.task.reason.as_deref(), Some("Late."));
+    assert_eq!(sim.task.reason(), Some("Late."));
     assert_eq!(sim.statuses(), [ToolStatus::Denied, ToolStatus::Skipped]);
 }
 
