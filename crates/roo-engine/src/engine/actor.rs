@@ -401,7 +401,7 @@ impl Actor {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&option_id);
                     return Ok(settled(again, &answered.by));
                 }
-                let pending = task.approval.as_ref();
+                let pending = task.approval();
                 let Some(approval) = pending.filter(|approval| approval.approval_id.as_str() == approval_id)
                 else {
                     return Err(EngineError::NotFound { what: "approval", id: approval_id });
@@ -430,7 +430,7 @@ impl Actor {
                         "it is too long to be approved from its summary: open the whole text first".into();
                     return Err(EngineError::Mismatch { problem });
                 }
-                if let Some(held) = task.held.as_ref() {
+                if let Some(held) = task.held_answer() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
                 let rule = choice.and_then(|choice| NewRule::from_answer(approval, choice));

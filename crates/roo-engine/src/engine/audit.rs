@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::effects::EngineServices;
-use super::task::{Decided, Task};
+use super::task::{Decided, GivenApproval, Task};
 use super::tree::Tree;
 use crate::policy::post::{self, AuditRecord};
 use crate::policy::{PlannedEdit, RefusalRule};
@@ -25,15 +25,15 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
         let name = profile.model.as_deref().unwrap_or("default");
         format!("{}/{name}", profile.provider.as_str())
     });
-    let decision = match &task.decided {
-        Some(Decided { rule, approval: Some((ask, by, digest)) }) => Decision {
+    let decision = match task.decided() {
+        Some(Decided { rule, approval: Some(GivenApproval { id, by, digest }) }) => Decision {
             by: "user".to_owned(),
             rule: Some(format!("{rule} ({by})")),
-            ask: Some(ask.clone()),
+            ask: Some(id.clone()),
             digest: Some(*digest),
         },
         Some(Decided { rule, approval: None }) => {
-            Decision { by: "rule".to_owned(), rule: Some(rule.clone()), ask: None, digest: None }
+            Decision { by: "rule".to_owned(), rule: Some(rule.to_owned()), ask: None, digest: None }
         }
         None => Decision { by: "rule".to_owned(), ..Decision::default() },
     };

@@ -617,7 +617,7 @@ impl Engine {
         let (tree, _) = self.read_as_it_is(&id).await?;
         let task = tree
             .task(&id)
-            .filter(|task| task.approval.as_ref().is_some_and(|waiting| waiting.approval_id == *approval));
+            .filter(|task| task.approval().is_some_and(|waiting| waiting.approval_id == *approval));
         let not_found = || EngineError::NotFound { what: "approval", id: approval.to_string() };
         let task = task.ok_or_else(not_found)?;
         let Some(call) = task.call_as_it_runs() else { return Ok(vec![]) };
@@ -949,7 +949,7 @@ fn snapshot<'a>(task: &Task, item: HistoryItem, events: impl Iterator<Item = &'a
         calls,
         todo: task.todo.clone(),
         queue: task.queue.clone(),
-        approval: task.approval.clone(),
+        approval: task.approval().cloned(),
         question: task.question().cloned(),
         tool_usage: task.tool_usage.clone(),
     }

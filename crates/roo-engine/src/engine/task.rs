@@ -11,8 +11,10 @@
 //! down little more than what happened, the event that closes a wait last, and consequences are
 //! [`settle`]d from the state: whatever the last event is, the task goes on from there.
 
+mod batch;
 mod branch;
 mod decide;
+mod fold;
 mod offers;
 mod results;
 mod settle;
@@ -21,32 +23,27 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
-use super::event::{BackgroundCommand, Ending, Event, is_failure};
+use super::event::{BackgroundCommand, Ending, Event};
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedBranch, PlannedEdit, PolicyDecision};
 use crate::tools::{ChangesUnknown, Outcome};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
 use roo_model::parser::Block;
-use roo_model::prompts::{self, replies};
-use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
-use roo_protocol::event::{QuestionKind, ToolStatus};
-use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use roo_model::providers::{AssistantBlock, Finish, Item};
+use roo_protocol::ids::{CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind};
-use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
     HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
     ToolUsage, Usage,
 };
-use roo_text::render::one_line;
 
+use self::batch::{AskedApproval, Branch, CurrentCall, Stage, ToolBatch};
+pub use self::batch::{Decided, GivenApproval, HeldAnswer};
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::decide::decide;
 pub use self::offers::OfferMemory;
 pub(super) use self::offers::{Choice, NewRule};
-use self::results::summary;
 pub use self::settle::{settle, wanted};
 
 /// Maximum number of times in a row that old results are shortened before the user is asked.
@@ -109,14 +106,6 @@ pub struct Task {
     pub items: Arc<Vec<Item>>,
     /// Results in items before this index are sent as stubs.
     pub reduced_before: usize,
-    /// The calls of the newest answer.
-    pub calls: Vec<ToolCall>,
-    /// Their results so far, up to the first call that waits for a subtask.
-    pub results: Vec<ToolResult>,
-    /// Branches that the open calls wait for. The next call comes after both.
-    pub branches: Vec<Branch>,
-    /// An earlier call of the answer was refused or failed, so the rest is not run.
-    skip_rest: bool,
     /// Lookups before the next model request.
     pub gather: Gather,
     /// Files that the task must read before it changes, runs or delegates anything.
@@ -139,12 +128,6 @@ pub struct Task {
     pub usage: Usage,
     /// Tries and failures by tool.
     pub tool_usage: ToolUsage,
-    /// Reason why the current call may run.
-    pub decided: Option<Decided>,
-    /// Messages of user hooks about the calls of the newest answer.
-    hooked: BTreeMap<ToolCallId, Hooked>,
-    /// The answer to the current call's question, while the gate judges the mode that goes with it.
-    pub(super) switching: Option<Switching>,
     /// Number of times that hooks kept it from ending since its user last said something.
     pub continuations: u32,
     /// No request was made since it began, or began again after its end.
@@ -153,10 +136,6 @@ pub struct Task {
     names_request: Option<String>,
     /// The newest message of its user.
     pub prompt: Option<MessageId>,
-    /// The approval that waits, or waited when the server ended.
-    pub approval: Option<PendingApproval>,
-    /// An answer to it that came while the task was interrupted, or while it is judged again.
-    pub held: Option<HeldAnswer>,
     /// Whose answers counted, by the id of the approval or question.
     pub answered: BTreeMap<String, Answered>,
     /// The commands in the background that it looks after.
@@ -169,24 +148,6 @@ pub struct Task {
     refusals: BTreeMap<String, u32>,
     /// State of offers to its user.
     pub(super) offers: OfferMemory,
-}
-
-/// A call that waits for a subtask, or one behind it whose result waits for its turn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Branch {
-    /// The call.
-    pub call_id: ToolCallId,
-    /// The subtask, and how it is to begin; none for a call that opened none.
-    pub child: Option<(TaskId, Arc<PlannedBranch>)>,
-    /// The call's result, once there is one.
-    pub result: Option<ToolResult>,
-}
-
-impl Branch {
-    /// The subtask that is waited for.
-    pub fn open_child(&self) -> Option<(&TaskId, &PlannedBranch)> {
-        self.child.as_ref().filter(|_| self.result.is_none()).map(|(child, plan)| (child, &**plan))
-    }
 }
 
 /// Facts that the server looks up for the model before it is asked.
@@ -249,15 +210,6 @@ pub struct Gathered {
     pub stop: Option<String>,
 }
 
-/// Messages of user hooks about a call.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Hooked {
-    /// Its parameters as it runs; none where they stay.
-    params: Option<Map<String, Value>>,
-    /// Addition to its result for the model.
-    addition: Option<String>,
-}
-
 /// Context that could not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsaved {
@@ -267,15 +219,6 @@ pub struct Unsaved {
     pub reason: String,
 }
 
-/// Reason why a call may run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decided {
-    /// The rule that decided.
-    pub rule: String,
-    /// The approval, who gave it, and what it was bound to.
-    pub approval: Option<(ApprovalId, String, Digest)>,
-}
-
 /// Whose answer counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
@@ -283,16 +226,6 @@ pub struct Answered {
     pub by: String,
     /// The option or text; none when the question became void.
     pub answer: Option<String>,
-}
-
-/// An answer to an approval that waits for its task to go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldAnswer {
-    /// Who answered.
-    pub by: String,
-    /// The chosen option.
-    pub option_id: String,
-    text: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -333,74 +266,11 @@ pub enum Phase {
     /// An answer came without a call, or was cut by the output limit.
     Unanswerable(Finish),
     /// The calls of an answer are worked off, one after another.
-    Tools(Stage),
+    Tools(Box<ToolBatch>),
     /// The engine asks its user something.
     Question(PendingQuestion),
     /// Completed, failed or cancelled.
     Ended(Ending),
-}
-
-/// Stage of the current call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Stage {
-    /// The gate is to judge it.
-    Gate {
-        /// The digest of the action that the user allowed.
-        approved: Option<Digest>,
-    },
-    /// The user is asked for permission.
-    Approval,
-    /// The user refused it.
-    Refused {
-        /// Feedback of the user.
-        feedback: Option<String>,
-    },
-    /// It asked the user a question.
-    Question(PendingQuestion),
-    /// The user answered its question.
-    Answered {
-        /// The answer.
-        text: String,
-        /// Images as data URLs.
-        images: Vec<String>,
-    },
-    /// It runs.
-    Run {
-        /// The digest of the action that the user allowed.
-        approved: Option<Digest>,
-        /// Planned write.
-        write: Option<PlannedEdit>,
-    },
-    /// All calls are worked off but those that wait for subtasks.
-    Branches,
-    /// It ran when the server ended; what came of its write is to be found out.
-    SettleWrite {
-        /// The digest of the action that the user allowed.
-        approved: Option<Digest>,
-        /// Interrupted write.
-        write: PlannedEdit,
-    },
-}
-
-/// An answer that goes with another mode.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Switching {
-    /// The answer.
-    pub(super) text: String,
-    /// Images as data URLs.
-    pub(super) images: Vec<String>,
-    /// The slug of the mode.
-    pub(super) mode: String,
-}
-
-impl Switching {
-    /// The same wish as a call of the model's, for whoever judges it.
-    fn call(&self, id: ToolCallId) -> ToolCall {
-        let params = [("mode_slug", &self.mode), ("reason", &self.text)];
-        let params =
-            params.map(|(name, value)| (name.to_owned(), value.as_str().into())).into_iter().collect();
-        ToolCall { id, name: ToolName::SwitchMode.as_str().into(), params, problem: None, note: None }
-    }
 }
 
 /// Returns whether this option of an approval allows the action.
@@ -585,9 +455,9 @@ pub enum Effect {
 impl Task {
     /// Returns whether the user answered the current call's approval by choosing in their editor.
     pub fn is_reviewed(&self) -> bool {
-        let approval = self.decided.as_ref().and_then(|decided| decided.approval.as_ref());
+        let approval = self.decided().and_then(|decided| decided.approval);
         approval
-            .and_then(|(id, ..)| self.answered.get(id.as_str()))
+            .and_then(|given| self.answered.get(given.id.as_str()))
             .is_some_and(|answered| answered.answer.as_deref() == Some(Choice::ReviewOnce.id()))
     }
 
@@ -615,7 +485,6 @@ impl Task {
             id,
             parent: parent.clone(),
             emoji: emoji.clone(),
-            branches: vec![],
             gather: Gather { system: *gather, ..Gather::default() },
             unread: unread.iter().cloned().collect(),
             pinned: *pinned,
@@ -639,23 +508,15 @@ impl Task {
             ending: None,
             items: Arc::default(),
             reduced_before: 0,
-            calls: vec![],
-            results: vec![],
-            skip_rest: false,
             queue: vec![],
             todo: vec![],
             seen: BTreeMap::new(),
             usage: Usage::default(),
             tool_usage: ToolUsage::default(),
-            decided: None,
-            hooked: BTreeMap::new(),
-            switching: None,
             continuations: 0,
             fresh: true,
             names_request: None,
             prompt: None,
-            approval: None,
-            held: None,
             answered: BTreeMap::new(),
             background: vec![],
             ended_commands: vec![],
@@ -670,9 +531,16 @@ impl Task {
         match &self.phase {
             Phase::Ended(ending) => ending.state,
             _ if self.interrupted => TaskState::Interrupted,
-            Phase::Question(_) | Phase::Tools(Stage::Approval | Stage::Question(_)) => TaskState::Waiting,
-            Phase::Tools(Stage::Branches) => TaskState::Paused,
-            _ => TaskState::Running,
+            Phase::Question(_) => TaskState::Waiting,
+            Phase::Tools(batch) => match batch.current() {
+                None => TaskState::Paused,
+                Some(call) if call.awaits_user() => TaskState::Waiting,
+                Some(_) => TaskState::Running,
+            },
+            Phase::RequestDue { .. }
+            | Phase::Requesting { .. }
+            | Phase::Backoff { .. }
+            | Phase::Unanswerable(_) => TaskState::Running,
         }
     }
 
@@ -695,8 +563,47 @@ impl Task {
 
     /// The question that waits for its user: of the engine, or of the current call.
     pub fn question(&self) -> Option<&PendingQuestion> {
+        match (&self.phase, self.in_progress()) {
+            (Phase::Question(question), _)
+            | (_, Some(CurrentCall { stage: Stage::Question(question), .. })) => Some(question),
+            _ => None,
+        }
+    }
+
+    /// The approval that waits, or waited when the server ended.
+    pub fn approval(&self) -> Option<&PendingApproval> {
+        self.asked().map(|asked| &asked.request)
+    }
+
+    /// An answer to the approval that came while the task was interrupted, or while the action is judged again.
+    pub fn held_answer(&self) -> Option<&HeldAnswer> {
+        self.asked().and_then(|asked| asked.held.as_ref())
+    }
+
+    fn asked(&self) -> Option<&AskedApproval> {
+        self.in_progress().and_then(CurrentCall::asked)
+    }
+
+    /// Reason why the current call may run; none before it is judged.
+    pub fn decided(&self) -> Option<Decided<'_>> {
+        self.in_progress().and_then(CurrentCall::decided)
+    }
+
+    fn batch(&self) -> Option<&ToolBatch> {
         match &self.phase {
-            Phase::Question(question) | Phase::Tools(Stage::Question(question)) => Some(question),
+            Phase::Tools(batch) => Some(batch),
+            _ => None,
+        }
+    }
+
+    /// The call that is worked on, with its stage.
+    fn in_progress(&self) -> Option<&CurrentCall> {
+        self.batch().and_then(ToolBatch::current)
+    }
+
+    fn in_progress_mut(&mut self) -> Option<&mut CurrentCall> {
+        match &mut self.phase {
+            Phase::Tools(batch) => batch.current_mut(),
             _ => None,
         }
     }
@@ -741,28 +648,15 @@ impl Task {
         self.current_call().map_or(ToolEffect::Read, ToolCall::effect)
     }
 
-    /// Number of calls of the newest answer that have a result or wait for one.
-    fn handled(&self) -> usize {
-        self.results.len() + self.branches.len()
-    }
-
     /// The call that is worked on, as it runs: hooks may have changed its parameters.
     pub fn call_as_it_runs(&self) -> Option<Cow<'_, ToolCall>> {
-        let call = self.call_to_judge()?;
-        Some(match self.hooked.get(&call.id).and_then(|hooked| hooked.params.as_ref()) {
-            Some(params) => Cow::Owned(ToolCall { params: params.clone(), ..call.into_owned() }),
-            None => call,
-        })
+        self.in_progress().map(CurrentCall::as_it_runs)
     }
 
     /// The call that is worked on, before hooks: that of the model, or the switch of modes that goes with the
     /// answer to its question.
     pub(in crate::engine) fn call_to_judge(&self) -> Option<Cow<'_, ToolCall>> {
-        let call = self.current_call()?;
-        Some(match &self.switching {
-            Some(switching) => Cow::Owned(switching.call(call.id.clone())),
-            None => Cow::Borrowed(call),
-        })
+        self.in_progress().map(CurrentCall::to_judge)
     }
 
     /// Returns whether the current call would complete the task, as far as the state tells.
@@ -770,12 +664,12 @@ impl Task {
         let completes = |call: &ToolCall| call.is_of(ToolName::AttemptCompletion);
         self.current_call().is_some_and(completes)
             && self.queue.is_empty()
-            && !self.results.iter().any(|result| is_failure(result.status))
+            && !self.batch().is_some_and(ToolBatch::has_failed)
     }
 
     /// The call that is worked on, as the model made it.
     pub fn current_call(&self) -> Option<&ToolCall> {
-        self.calls.get(self.handled())
+        self.in_progress().map(|current| &current.call)
     }
 
     /// The calls of the newest answer that made any and has their results, each with the text of its own.
@@ -802,9 +696,19 @@ impl Task {
         self.current_call().is_some_and(|call| call.is_of(ToolName::NewTask))
     }
 
+    /// The calls that wait for subtasks.
+    fn open_branches(&self) -> impl Iterator<Item = &Branch> {
+        self.batch().into_iter().flat_map(ToolBatch::open_branches)
+    }
+
+    /// The subtasks that it waits for, and how each is to begin.
+    pub fn open_subtasks(&self) -> impl Iterator<Item = (&TaskId, &PlannedBranch)> {
+        self.open_branches().map(|branch| (&branch.child, &*branch.plan))
+    }
+
     /// Returns whether it waits for a subtask.
     pub fn has_open_branches(&self) -> bool {
-        self.branches.iter().any(|branch| branch.open_child().is_some())
+        self.open_branches().next().is_some()
     }
 
     /// Numbers what the next events bring into being. An event belongs to one task, and each batch of
@@ -832,472 +736,12 @@ impl Task {
         total
     }
 
-    /// Folds one event.
-    pub fn apply(&mut self, event: &Event, seq: u64, at: i64) {
-        self.seq = seq;
-        self.updated_at = at;
-        match event {
-            Event::Created { .. } => self.created_at = at,
-            Event::UserSaid { message, text, mentions, hooks } => {
-                if self.names_request.take().is_some() {
-                    self.title = one_line(message.text.trim(), TITLE);
-                }
-                self.queue.retain(|item| item.id != message.id.as_str());
-                // What a branch begins with is its parent's word.
-                let is_brief = self.parent.is_some() && self.prompt.is_none();
-                self.prompt = Some(message.id.clone());
-                if *hooks {
-                    if self.fresh {
-                        let again = self.counters.requests > 0;
-                        self.gather.begins = Some(if again { Begins::Again } else { Begins::Anew });
-                    }
-                    if !is_brief {
-                        let (id, text, item) = (message.id.clone(), message.text.clone(), self.items.len());
-                        self.gather.prompts.push(Prompt { id, text, item });
-                    }
-                }
-                self.continuations = 0;
-                self.push(Item::User { text: text.clone(), images: message.images.clone() });
-                if *mentions {
-                    self.gather.messages.push(message.text.clone());
-                }
-                self.begin_delegating_anew();
-                // What the user says may make a call right that was wrong or useless before.
-                self.counters.mistakes = 0;
-                self.counters.last_call = None;
-                self.counters.repeats = 0;
-                self.refusals.clear();
-            }
-            Event::Shown { .. } | Event::EditApplied { .. } => {}
-            Event::PromptRefused { message_id, message, ends } => {
-                self.drop_prompt(message_id);
-                if *ends {
-                    let reason = Some(message.text.clone());
-                    self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
-                }
-            }
-            Event::HooksHeard { call_id, params, addition, goes_on, batch } => {
-                self.gather.batch |= *batch;
-                let hooked = Hooked { params: params.clone(), addition: addition.clone() };
-                self.hooked.insert(call_id.clone(), hooked);
-                self.continuations += u32::from(*goes_on);
-            }
-            Event::GateDecided { rule, .. } => self.decided.get_or_insert_default().rule.clone_from(rule),
-            Event::Gathered { text, images, seen } => {
-                if !text.is_empty() || !images.is_empty() {
-                    self.push(Item::User { text: text.clone(), images: images.clone() });
-                }
-                self.see(seen);
-                self.gather = Gather::default();
-            }
-            Event::IntentSelected { intent, .. } => self.intent = Some(intent.clone()),
-            Event::ModeSwitched { change, .. } => {
-                if let Some((slug, emoji)) = &change.mode {
-                    self.mode.clone_from(slug);
-                    self.emoji.clone_from(emoji);
-                }
-                if let Some((profile, protocol)) = &change.profile {
-                    // Whoever changes the profile alone means it for all modes.
-                    self.pinned |= change.mode.is_none();
-                    self.profile.clone_from(profile);
-                    self.protocol = *protocol;
-                }
-            }
-            Event::Delegated { call_id, child, plan } => {
-                let child = Some((child.clone(), Arc::clone(plan)));
-                self.branches.push(Branch { call_id: call_id.clone(), child, result: None });
-                self.delegations += 1;
-                self.next_call();
-            }
-            Event::Halted { reason } => {
-                let reason = Some(reason.clone());
-                self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
-            }
-            Event::TurnStarted { request } => {
-                self.tell_ended_commands();
-                self.counters.requests = *request;
-                self.fresh = false;
-                if let Phase::RequestDue { attempt } = self.phase {
-                    self.phase = Phase::Requesting { attempt, blocks: vec![] };
-                }
-            }
-            Event::Spoke { message } => self.push_block(AssistantBlock::Text { text: message.text.clone() }),
-            Event::Thought { message, opaque, origin } => self.push_block(AssistantBlock::Thinking {
-                text: message.text.clone(),
-                opaque: opaque.clone(),
-                origin: origin.clone(),
-            }),
-            Event::Called { call, .. } => self.push_block(AssistantBlock::Call { call: call.clone() }),
-            Event::TurnEnded { finish, total } => self.end_turn(*finish, *total),
-            Event::TurnFailed { total, .. } => {
-                self.usage = *total;
-                if let Phase::Requesting { attempt, .. } = self.phase {
-                    self.phase = Phase::RequestDue { attempt };
-                }
-            }
-            Event::RetryScheduled { due, attempt, .. } => {
-                self.phase = Phase::Backoff { attempt: *attempt, due: *due };
-            }
-            Event::RetryDue => {
-                if let Phase::Backoff { attempt, .. } = self.phase {
-                    self.phase = Phase::RequestDue { attempt };
-                }
-            }
-            Event::Corrected { text, mistake } => {
-                self.push(Item::User { text: text.clone(), images: vec![] });
-                self.counters.mistakes += u32::from(*mistake);
-                self.phase = Phase::RequestDue { attempt: 1 };
-            }
-            Event::ContextReduced { before } => {
-                self.reduced_before = *before;
-                self.counters.reductions += 1;
-            }
-            Event::ApprovalRequested { approval } => {
-                self.approval = Some(approval.clone());
-                self.phase = Phase::Tools(Stage::Approval);
-            }
-            Event::AnswerHeld { by, option_id, text, .. } => {
-                self.held =
-                    Some(HeldAnswer { by: by.clone(), option_id: option_id.clone(), text: text.clone() });
-            }
-            Event::ApprovalResolved { approval_id, by, option_id, text } => {
-                let answered = Answered { by: by.clone(), answer: option_id.clone() };
-                self.answered.insert(approval_id.to_string(), answered);
-                self.held = None;
-                let approval = self.approval.take();
-                let offer = approval.as_ref().and_then(|approval| approval.rule.clone());
-                let offer = offer.filter(RuleSubject::is_offer);
-                let approved = approval.map(|approval| approval.digest);
-                if let Some(digest) = approved.filter(|_| option_id.as_deref().is_some_and(allows)) {
-                    self.decided.get_or_insert_default().approval =
-                        Some((approval_id.clone(), by.clone(), digest));
-                }
-                let described = self.current_call().map(describe_call);
-                let judges_again = |offer: &RuleSubject, option: &str| {
-                    Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
-                };
-                match option_id.as_deref() {
-                    None => {}
-                    Some(option) if allows(option) => {
-                        if let Some(described) = described {
-                            self.refusals.remove(&described);
-                        }
-                        self.phase = Phase::Tools(Stage::Gate { approved });
-                    }
-                    Some(option)
-                        if let Some(offer) = offer.as_ref().filter(|offer| judges_again(offer, option)) =>
-                    {
-                        self.offers.decline(offer);
-                        self.phase = Phase::Tools(Stage::Gate { approved: None });
-                    }
-                    Some(_) => {
-                        if let Some(described) = described {
-                            *self.refusals.entry(described).or_default() += 1;
-                        }
-                        self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() });
-                    }
-                }
-            }
-            Event::QuestionAsked { question, call_id } => {
-                let question = question.clone();
-                self.phase = match call_id {
-                    Some(_) => Phase::Tools(Stage::Question(question)),
-                    None => Phase::Question(question),
-                };
-            }
-            Event::QuestionAnswered { question_id, by, text, images, mode } => {
-                let answered = Answered { by: by.clone(), answer: text.clone() };
-                self.answered.insert(question_id.to_string(), answered);
-                match &self.phase {
-                    Phase::Question(question) => {
-                        if question.kind == QuestionKind::ChangesUnknown {
-                            self.unknown_changes.clear();
-                        }
-                        if text.as_deref().is_some_and(is_stop) {
-                            let reason = Some(question.text.clone());
-                            self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
-                        }
-                        self.phase = Phase::RequestDue { attempt: 1 };
-                    }
-                    Phase::Tools(Stage::Question(_)) => {
-                        let (text, images) = (text.clone(), images.clone());
-                        self.phase = Phase::Tools(match (text, mode) {
-                            // A question that is void, since the task ends.
-                            (None, _) => Stage::Gate { approved: None },
-                            (Some(text), None) => Stage::Answered { text, images },
-                            (Some(text), Some(mode)) => {
-                                // What hooks made of the question is no switch.
-                                self.hooked.values_mut().for_each(|hooked| hooked.params = None);
-                                self.switching = Some(Switching { text, images, mode: mode.clone() });
-                                Stage::Gate { approved: None }
-                            }
-                        });
-                    }
-                    _ => {}
-                }
-            }
-            Event::ToolStarted { write, .. } => {
-                if let Phase::Tools(Stage::Gate { approved }) = self.phase {
-                    self.phase = Phase::Tools(Stage::Run { approved, write: write.clone() });
-                }
-            }
-            Event::ToolRestarted { .. } => {
-                if let Phase::Tools(Stage::Run { approved, .. } | Stage::SettleWrite { approved, .. }) =
-                    self.phase
-                {
-                    self.phase = Phase::Tools(Stage::Gate { approved });
-                }
-            }
-            Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
-                if let Some(call) = self.current_call() {
-                    let call = identity(call);
-                    self.offers.command_ended(call, withheld.as_ref());
-                }
-                self.finish_call(result, seen, *mistake);
-                match saves {
-                    None => {}
-                    Some(true) => self.unsaved = None,
-                    Some(false) => {
-                        let attempts = self.unsaved.as_ref().map_or(0, |unsaved| unsaved.attempts) + 1;
-                        self.unsaved = Some(Unsaved { attempts, reason: summary(&result.text) });
-                    }
-                }
-                if ends.is_some() {
-                    self.ending.clone_from(ends);
-                }
-            }
-            Event::ChangesUnknown { fault } => self.unknown_changes.push(fault.clone()),
-            Event::CommandBackgrounded { command } => self.background.push(command.clone()),
-            Event::CommandEnded { command_id, text, .. } => {
-                let place = self.background.iter().position(|command| command.id == *command_id);
-                if let Some(command) = place.map(|place| self.background.remove(place)) {
-                    self.ended_commands.push(prompts::ended_command(&command.id, &command.line, text));
-                }
-            }
-            Event::TodoChanged { items } => self.todo = items.clone(),
-            Event::QueueChanged { items } => self.queue = items.clone(),
-            // The budget is the request's.
-            Event::BudgetReset => {}
-            Event::CancelRequested => {
-                let reason = Some("cancelled by the user".to_owned());
-                self.ending = Some(Ending { state: TaskState::Cancelled, result: None, reason });
-            }
-            Event::Interrupted => {
-                self.interrupted = true;
-                for command in std::mem::take(&mut self.background) {
-                    let text = replies::command_ended_with_server();
-                    self.ended_commands.push(prompts::ended_command(&command.id, &command.line, &text));
-                }
-            }
-            Event::Resumed => self.go_on(),
-            Event::Ended { state, result, reason, .. } => {
-                self.ending = None;
-                self.interrupted = false;
-                self.phase =
-                    Phase::Ended(Ending { state: *state, result: result.clone(), reason: reason.clone() });
-                if self.parent.is_some() {
-                    // A subtask never goes on, so nobody needs its conversation but in the log.
-                    self.items = Arc::default();
-                    self.seen = BTreeMap::new();
-                }
-            }
-        }
-    }
-
     /// Returns whether its commands in the background are ended before it ends. Those of a branch that has done its
     /// work are handed to its parent.
     pub fn ends_commands(&self) -> bool {
         self.ending
             .as_ref()
             .is_some_and(|ending| self.parent.is_none() || ending.state != TaskState::Completed)
-    }
-
-    fn tell_ended_commands(&mut self) {
-        if !self.ended_commands.is_empty() {
-            let text = prompts::ended_commands(&std::mem::take(&mut self.ended_commands));
-            self.push(Item::User { text, images: vec![] });
-        }
-    }
-
-    /// Resets the count of delegations after input of the user.
-    fn begin_delegating_anew(&mut self) {
-        self.delegations = 0;
-        self.failed_subtasks.clear();
-    }
-
-    /// Takes a message out of the conversation that no model has read.
-    fn drop_prompt(&mut self, id: &MessageId) {
-        let Some(index) = self.gather.prompts.iter().position(|prompt| prompt.id == *id) else { return };
-        let Prompt { item, text, .. } = self.gather.prompts.remove(index);
-        if let Some(mentions) = self.gather.messages.iter().position(|message| *message == text) {
-            self.gather.messages.remove(mentions);
-        }
-        if item < self.items.len() {
-            let removed = Arc::make_mut(&mut self.items).remove(item);
-            // The first prompt names the request. The next one does that in its place.
-            if let Item::User { text: whole, .. } = removed
-                && let Some(rest) = whole.strip_prefix(&prompts::user_message(&text))
-                && !rest.is_empty()
-            {
-                self.names_request = Some(rest.to_owned());
-                self.title = REFUSED.to_owned();
-            }
-            let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
-            behind.for_each(|prompt| prompt.item -= 1);
-        }
-    }
-
-    fn push(&mut self, item: Item) {
-        Arc::make_mut(&mut self.items).push(item);
-    }
-
-    fn push_block(&mut self, block: AssistantBlock) {
-        if let Phase::Requesting { blocks, .. } = &mut self.phase {
-            blocks.push(block);
-        }
-    }
-
-    fn go_on(&mut self) {
-        self.interrupted = false;
-        match &self.phase {
-            Phase::Ended(_) => {
-                self.counters.mistakes = 0;
-                self.unsaved = None;
-                self.fresh = true;
-                self.begin_delegating_anew();
-                self.phase = Phase::RequestDue { attempt: 1 };
-            }
-            Phase::Tools(Stage::Approval) => self.phase = Phase::Tools(Stage::Gate { approved: None }),
-            Phase::Tools(Stage::Run { approved, write: Some(write) }) => {
-                self.phase = Phase::Tools(Stage::SettleWrite { approved: *approved, write: write.clone() });
-            }
-            _ => {}
-        }
-    }
-
-    fn end_turn(&mut self, finish: Finish, total: Usage) {
-        self.usage = total;
-        self.counters.reductions = 0;
-        let blocks = match &mut self.phase {
-            Phase::Requesting { blocks, .. } => std::mem::take(blocks),
-            _ => vec![],
-        };
-        self.calls = blocks
-            .iter()
-            .filter_map(|block| match block {
-                AssistantBlock::Call { call } => Some(call.clone()),
-                _ => None,
-            })
-            .collect();
-        self.results.clear();
-        self.branches.clear();
-        self.hooked.clear();
-        self.switching = None;
-        self.skip_rest = false;
-        // Endpoints refuse an answer without content.
-        if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
-            self.push(Item::Assistant { blocks });
-        }
-        self.phase = if self.calls.is_empty() {
-            Phase::Unanswerable(finish)
-        } else {
-            Phase::Tools(Stage::Gate { approved: None })
-        };
-    }
-
-    fn finish_call(&mut self, result: &ToolResult, seen: &[(String, Option<Digest>)], mistake: bool) {
-        let waiting = self.branches.iter().position(|branch| branch.call_id == result.call_id);
-        let call = match waiting {
-            Some(_) => self.calls.iter().find(|call| call.id == result.call_id),
-            None => self.current_call().filter(|call| call.id == result.call_id),
-        };
-        let Some(call) = call else { return };
-        let failed = is_failure(result.status);
-        let identity = identity(call);
-        if waiting.is_none() {
-            self.switching = None;
-        }
-        if result.status != ToolStatus::Skipped {
-            let again = self.counters.last_call == Some(identity);
-            self.counters.repeats = if again { self.counters.repeats + 1 } else { 1 };
-            self.counters.last_call = Some(identity);
-            let count = self.tool_usage.0.entry(result.name.clone()).or_default();
-            count.attempts += 1;
-            count.failures += u32::from(failed);
-        }
-        if mistake {
-            self.counters.mistakes += 1;
-        } else if !failed {
-            self.counters.mistakes = 0;
-        }
-        self.see(seen);
-        // A failed look changes nothing for the calls after it; anything else may, and so may what a
-        // user who refuses has in mind.
-        let only_looks = ToolId::of_call(&result.name).is_some_and(|tool| tool.effect() == ToolEffect::Read);
-        let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
-        // What a branch came to, or what stands behind a delegation, says nothing against further ones.
-        let counts = waiting.is_none() && self.branches.is_empty();
-        self.skip_rest |= failed && counts && (refused || !only_looks);
-        let mut result = result.clone();
-        if let Some(addition) = self.hooked.get(&result.call_id).and_then(|hooked| hooked.addition.as_ref()) {
-            result.text = format!("{}\n\n{addition}", result.text);
-        }
-        let result = &result;
-        match waiting {
-            Some(index) => self.finish_branch(index, result),
-            None if self.branches.is_empty() => self.results.push(result.clone()),
-            // Results keep the order of their calls.
-            None => {
-                let call_id = result.call_id.clone();
-                self.branches.push(Branch { call_id, child: None, result: Some(result.clone()) });
-            }
-        }
-        // A subtask's end leaves the call alone that is being worked on.
-        if waiting.is_none() || matches!(self.phase, Phase::Tools(Stage::Branches)) {
-            self.next_call();
-        }
-    }
-
-    fn see(&mut self, seen: &[(String, Option<Digest>)]) {
-        for (path, digest) in seen {
-            match digest {
-                Some(digest) => {
-                    self.unread.remove(path);
-                    self.seen.insert(path.clone(), *digest);
-                }
-                None => {
-                    self.seen.remove(path);
-                }
-            }
-        }
-    }
-
-    fn finish_branch(&mut self, index: usize, result: &ToolResult) {
-        let branch = &mut self.branches[index];
-        branch.result = Some(result.clone());
-        // One that was cancelled has not failed at its work.
-        if let Some((_, plan)) = &branch.child
-            && result.status == ToolStatus::Failed
-        {
-            let key = (plan.mode.clone(), plan.delegation.title.clone());
-            *self.failed_subtasks.entry(key).or_default() += 1;
-        }
-    }
-
-    /// Goes to the next call, to the wait for subtasks, or back to the model.
-    fn next_call(&mut self) {
-        self.decided = None;
-        if self.handled() < self.calls.len() {
-            self.phase = Phase::Tools(Stage::Gate { approved: None });
-        } else if self.has_open_branches() {
-            self.phase = Phase::Tools(Stage::Branches);
-        } else {
-            self.calls.clear();
-            let mut results = std::mem::take(&mut self.results);
-            results.extend(self.branches.drain(..).filter_map(|branch| branch.result));
-            self.push(Item::Results { results });
-            self.phase = Phase::RequestDue { attempt: 1 };
-        }
     }
 }
 

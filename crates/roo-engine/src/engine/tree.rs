@@ -300,7 +300,7 @@ impl Tree {
 
     /// A branch that its parent has decided on but that isn't there yet, or hasn't its brief yet.
     fn begin_branch(&self, parent: &Task) -> Option<Vec<Fact>> {
-        for (child, plan) in parent.branches.iter().filter_map(task::Branch::open_child) {
+        for (child, plan) in parent.open_subtasks() {
             let there = self.task(child);
             if there.is_some_and(|child| !child.items.is_empty() || child.state().is_final()) {
                 continue;

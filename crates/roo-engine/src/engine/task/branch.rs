@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::results::{finished, switch_judged};
-use super::{Task, todo_items};
+use super::results::finished;
+use super::{Branch, Task, todo_items};
 use crate::engine::event::Event;
 use crate::policy::{ModeChange, PlannedBranch};
 use roo_catalog::ToolCall;
@@ -29,14 +29,11 @@ pub(super) fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec
     vec![Event::Delegated { call_id: call.id.clone(), child, plan: Arc::new(plan) }]
 }
 
-pub(super) fn switch_mode(task: &Task, call: &ToolCall, change: ModeChange) -> Vec<Event> {
+/// The switch that a call asked for, and what the model is told of it.
+pub(super) fn mode_switch(task: &Task, change: ModeChange, call: &ToolCall) -> (Event, String) {
     let new = change.mode.as_ref().map_or(task.mode.as_str(), |(slug, _)| slug);
     let text = replies::mode_switched(&task.mode, new);
-    let result = match task.current_call().filter(|_| task.switching.is_some()) {
-        Some(question) => switch_judged(task, question, &text),
-        None => finished(call, ToolStatus::Ok, text, false),
-    };
-    vec![mode_switched(task, change, Some(call.id.clone())), result]
+    (mode_switched(task, change, Some(call.id.clone())), text)
 }
 
 /// A new mode brings its own profile, but never in place of one that the user chose.
@@ -53,10 +50,7 @@ pub(in crate::engine) fn branch_result(
     state: TaskState,
     text: Option<&str>,
 ) -> Option<Event> {
-    let branch =
-        task.branches.iter().find(|branch| branch.open_child().is_some_and(|(id, _)| id == child))?;
-    let (_, plan) = branch.open_child()?;
-    let call = task.calls.iter().find(|call| call.id == branch.call_id)?;
+    let Branch { call, plan, .. } = task.open_branches().find(|branch| branch.child == *child)?;
     let title = plan.delegation.title.as_str();
     let text = text.unwrap_or_default();
     let (status, text) = match state {

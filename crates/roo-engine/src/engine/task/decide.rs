@@ -2,16 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::branch::{delegate, mode_switched, switch_mode};
+use super::batch::{Approval, AskedApproval, Authorization, CurrentCall, HookChanges, Stage, ToolBatch};
+use super::branch::{delegate, mode_switch, mode_switched};
 use super::results::{
     finished, not_saved, result_of, saved, summary, switch_judged, turn_failed, void_approval,
 };
 use super::settle::ask_engine_question;
 use super::{
-    Choice, Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
-    block_message_id, is_stop, may_mention, next_question, offers, todo_items,
+    Choice, Gathered, HeldAnswer, Input, Phase, Remedy, SERVER, TRY_AGAIN, Task, allows, block_message_id,
+    is_stop, may_mention, next_question, offers, todo_items,
 };
-use crate::engine::event::{BackgroundCommand, Ending, Event, call_message, is_failure};
+use crate::engine::event::{BackgroundCommand, Ending, Event, call_message};
 use crate::policy::{HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, decode_command};
 use crate::tools::Outcome;
 use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolId, ToolProtocol};
@@ -129,18 +130,15 @@ pub(super) fn resume(task: &Task) -> Vec<Event> {
         return vec![];
     }
     let mut events = vec![];
-    match &task.phase {
-        Phase::Requesting { .. } => {
-            let error = "The server ended during this request; it is sent again.";
-            events.push(turn_failed(task, error, Usage::default()));
-        }
-        Phase::Tools(Stage::Run { write: None, .. }) => {
-            events.extend(task.current_call().map(|call| match call.effect() {
-                ToolEffect::Read | ToolEffect::Intent => Event::ToolRestarted { call_id: call.id.clone() },
-                effect => finished(call, ToolStatus::Interrupted, replies::interrupted(effect), false),
-            }));
-        }
-        _ => {}
+    if let Phase::Requesting { .. } = task.phase {
+        let error = "The server ended during this request; it is sent again.";
+        events.push(turn_failed(task, error, Usage::default()));
+    }
+    if let Some(CurrentCall { call, stage: Stage::Run { write: None, .. }, .. }) = task.in_progress() {
+        events.push(match call.effect() {
+            ToolEffect::Read | ToolEffect::Intent => Event::ToolRestarted { call_id: call.id.clone() },
+            effect => finished(call, ToolStatus::Interrupted, replies::interrupted(effect), false),
+        });
     }
     events.push(Event::Resumed);
     events
@@ -319,15 +317,15 @@ fn warning(task: &Task, about: &str, warnings: &[String]) -> Option<Event> {
 
 /// Records the messages of hooks about the current call: at the gate all that counts, behind the tool what is added.
 fn heard_from_hooks(task: &Task, heard: HookMessages) -> Vec<Event> {
-    let Some(call) = task.call_to_judge() else { return vec![] };
-    let call = &*call;
-    let before = task.hooked.get(&call.id).cloned().unwrap_or_default();
-    let now = match task.phase {
-        Phase::Tools(Stage::Gate { .. }) => Hooked { params: heard.params, addition: heard.addition },
-        Phase::Tools(Stage::Run { .. }) => {
+    let (Some(batch), Some(current)) = (task.batch(), task.in_progress()) else { return vec![] };
+    let call = &*current.to_judge();
+    let before = &current.hooks;
+    let now = match (&current.stage, current.authorization()) {
+        (_, Some(Authorization::Gate(_))) => HookChanges { params: heard.params, addition: heard.addition },
+        (Stage::Run { .. }, _) => {
             let mut both = HookMessages { addition: before.addition.clone(), ..HookMessages::default() };
             both.add(heard.addition);
-            Hooked { params: before.params.clone(), addition: both.addition }
+            HookChanges { params: before.params.clone(), addition: both.addition }
         }
         _ => return vec![],
     };
@@ -339,9 +337,9 @@ fn heard_from_hooks(task: &Task, heard: HookMessages) -> Vec<Event> {
         events.push(Event::Shown { message });
     }
     // Once is enough for all calls of an answer.
-    let batch = heard.batch && !task.gather.batch;
-    if now != before || heard.goes_on || batch {
-        let Hooked { params, addition } = now;
+    let batch = heard.batch && !batch.hooks_review;
+    if now != *before || heard.goes_on || batch {
+        let HookChanges { params, addition } = now;
         let call_id = call.id.clone();
         events.push(Event::HooksHeard { call_id, params, addition, goes_on: heard.goes_on, batch });
     }
@@ -354,104 +352,144 @@ fn heard_from_hooks(task: &Task, heard: HookMessages) -> Vec<Event> {
     events
 }
 
-pub(super) fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
-    let Phase::Tools(Stage::Gate { .. }) = task.phase else { return vec![] };
-    let Some(call) = task.call_as_it_runs() else { return vec![] };
-    let call = &*call;
-    let decided = |verdict, rule, reason| Event::GateDecided {
-        call_id: call.id.clone(),
-        verdict,
-        rule,
-        reason,
-        detail: None,
-    };
-    // An approval that was pending when the server ended, and its answer if one has come since.
-    let (pending, held) = (task.approval.as_ref(), task.held.as_ref());
-    let void = void_approval(task);
+/// Records the gate's verdict on the current call and what it leads to.
+fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
+    let Some(current) = task.in_progress() else { return vec![] };
+    let Some(Authorization::Gate(approval)) = current.authorization() else { return vec![] };
+    let judged = Judged { task, current, call: &current.as_it_runs(), asked: approval.asked() };
     match decision {
         PolicyDecision::Deny { rule, reason, mistake, saves, detail } => {
-            let status = if mistake { ToolStatus::Failed } else { ToolStatus::Denied };
-            let mut events: Vec<Event> = void.into_iter().collect();
-            let verdict = Verdict::Deny;
-            events.push(Event::GateDecided {
-                call_id: call.id.clone(),
-                verdict,
-                rule: rule.to_string(),
-                reason: reason.clone(),
-                detail,
-            });
-            // It may quote a file.
-            let text = roo_model::prompts::untrusted(&reason).into_owned();
-            if let Some(question) = task.current_call().filter(|_| task.switching.is_some()) {
-                events.push(switch_judged(task, question, &replies::mode_kept(&task.mode, &text)));
-                return events;
-            }
-            events.push(if saves {
-                not_saved(task, finished(call, status, text, mistake))
-            } else {
-                finished(call, status, text, mistake)
-            });
-            events
+            let result = judged.refuse(&reason, mistake, saves);
+            let decided = judged.decided(Verdict::Deny, rule.to_string(), reason, detail);
+            judged.void().into_iter().chain([decided, result]).collect()
         }
         PolicyDecision::Allow {
             plan: Plan::Write(PlannedWrite { shared: false, .. }) | Plan::WriteAll(_),
             ..
         }
         | PolicyDecision::Ask { .. }
-            if task.unsaved.is_some() && task.switching.is_none() =>
+            if task.unsaved.is_some() && current.switch().is_none() =>
         {
-            vec![finished(call, ToolStatus::Failed, replies::save_first(), true)]
+            let result = finished(judged.call, ToolStatus::Failed, replies::save_first(), true);
+            judged.void().into_iter().chain([result]).collect()
         }
         PolicyDecision::Allow { rule, reason, plan } => {
-            let decided = decided(Verdict::Allow, rule, reason);
-            if let Some((approval, held)) = pending.zip(held).filter(|(_, held)| !allows(&held.option_id)) {
-                // What the settings allow by now, the user has refused all the same.
-                return [decided].into_iter().chain(resolve(task, approval, held.clone())).collect();
+            let decided = judged.decided(Verdict::Allow, rule, reason, None);
+            // What the settings allow by now, the user may have refused all the same.
+            match judged.asked.and_then(|asked| Some((&asked.request, asked.held.as_ref()?))) {
+                Some((approval, held)) if !allows(&held.option_id) => {
+                    [decided].into_iter().chain(resolve(task, approval, held.clone())).collect()
+                }
+                _ => judged.void().into_iter().chain([decided]).chain(judged.run(plan)).collect(),
             }
-            let mut events: Vec<Event> = void.into_iter().collect();
-            events.push(decided);
-            events.extend(run(task, call, plan));
-            events
         }
         PolicyDecision::Ask { rule, reason, digest, title, subject, rule_subject, alternative } => {
-            let kept = pending.filter(|approval| approval.digest == digest);
-            let decided = decided(Verdict::Ask, rule, reason.clone());
-            if let Some((approval, held)) = kept.zip(held) {
-                return [decided].into_iter().chain(resolve(task, approval, held.clone())).collect();
-            }
-            let (approval_id, void) = match kept {
-                Some(approval) => (approval.approval_id.clone(), None),
-                None => (ApprovalId::new(format!("{}.a{}", task.id, task.number())), void),
-            };
-            let mut events: Vec<Event> = void.into_iter().collect();
-            let options = offers::options(rule_subject.as_ref(), alternative.as_ref());
-            let tool_call_id = call.id.clone();
-            let approval = PendingApproval {
-                approval_id,
-                tool_call_id,
-                digest,
-                title,
-                must_open: matches!(call.effect(), ToolEffect::Execute | ToolEffect::External)
-                    && subject.len() > AT_A_GLANCE,
-                subject,
-                reason,
-                options,
-                rule: rule_subject,
-                alternative: alternative.map(Box::new),
-                reviewable: matches!(
-                    roo_catalog::parse(call),
-                    Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1
-                ),
-            };
-            events.extend([decided, Event::ApprovalRequested { approval }]);
-            events
+            let decided = judged.decided(Verdict::Ask, rule, reason.clone(), None);
+            let action = AskedAction { digest, title, subject, reason, rule: rule_subject, alternative };
+            judged.ask(decided, action)
         }
     }
 }
 
-pub(super) fn respond(task: &Task, option_id: String, text: Option<String>, by: String) -> Vec<Event> {
-    let Some(approval) = task.approval.as_ref().filter(|_| task.held.is_none()) else { return vec![] };
-    if task.phase == Phase::Tools(Stage::Approval) && !task.interrupted {
+/// A call that the gate has judged.
+struct Judged<'a> {
+    task: &'a Task,
+    current: &'a CurrentCall,
+    /// As it runs.
+    call: &'a ToolCall,
+    /// An approval that was pending when the server ended, and its answer if one has come since.
+    asked: Option<&'a AskedApproval>,
+}
+
+/// An action that the user is to be asked about.
+struct AskedAction {
+    digest: Digest,
+    title: String,
+    subject: String,
+    reason: String,
+    rule: Option<RuleSubject>,
+    alternative: Option<RuleSubject>,
+}
+
+impl Judged<'_> {
+    fn decided(&self, verdict: Verdict, rule: String, reason: String, detail: Option<Value>) -> Event {
+        Event::GateDecided { call_id: self.call.id.clone(), verdict, rule, reason, detail }
+    }
+
+    /// The end of an approval for another action.
+    fn void(&self) -> Option<Event> {
+        self.asked.and_then(|_| void_approval(self.task))
+    }
+
+    /// The result of a call that the gate denies.
+    fn refuse(&self, reason: &str, mistake: bool, saves: bool) -> Event {
+        // It may quote a file.
+        let text = roo_model::prompts::untrusted(reason).into_owned();
+        if let Some(switch) = self.current.switch() {
+            let note = replies::mode_kept(&self.task.mode, &text);
+            return switch_judged(&self.current.call, switch, &note);
+        }
+        let status = if mistake { ToolStatus::Failed } else { ToolStatus::Denied };
+        let result = finished(self.call, status, text, mistake);
+        if saves { not_saved(self.task, result) } else { result }
+    }
+
+    /// Asks the user, unless they have answered for the same action already.
+    fn ask(&self, decided: Event, action: AskedAction) -> Vec<Event> {
+        let same = self.asked.filter(|asked| asked.request.digest == action.digest);
+        if let Some(AskedApproval { request, held: Some(held) }) = same {
+            return [decided].into_iter().chain(resolve(self.task, request, held.clone())).collect();
+        }
+        let (id, void) = match same {
+            Some(asked) => (asked.request.approval_id.clone(), None),
+            None => (ApprovalId::new(format!("{}.a{}", self.task.id, self.task.number())), self.void()),
+        };
+        let approval = self.request(id, action);
+        void.into_iter().chain([decided, Event::ApprovalRequested { approval }]).collect()
+    }
+
+    fn request(&self, approval_id: ApprovalId, action: AskedAction) -> PendingApproval {
+        let AskedAction { digest, title, subject, reason, rule, alternative } = action;
+        let runs = matches!(self.call.effect(), ToolEffect::Execute | ToolEffect::External);
+        PendingApproval {
+            approval_id,
+            tool_call_id: self.call.id.clone(),
+            digest,
+            title,
+            must_open: runs && subject.len() > AT_A_GLANCE,
+            subject,
+            reason,
+            options: offers::options(rule.as_ref(), alternative.as_ref()),
+            rule,
+            alternative: alternative.map(Box::new),
+            reviewable: matches!(
+                roo_catalog::parse(self.call),
+                Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1
+            ),
+        }
+    }
+
+    /// Records the run of an allowed call, or the switch of modes that goes with an answer.
+    fn run(&self, plan: Plan) -> Vec<Event> {
+        let Some(switch) = self.current.switch() else { return run(self.task, self.call, plan) };
+        let (switched, note) = match plan {
+            Plan::Mode(change) => mode_switch(self.task, change, self.call),
+            // What the gate allowed is no switch.
+            Plan::Nothing | Plan::Write(_) | Plan::WriteAll(_) | Plan::Branch(_) => {
+                return vec![self.refuse("No mode was chosen.", false, false)];
+            }
+        };
+        vec![switched, switch_judged(&self.current.call, switch, &note)]
+    }
+}
+
+fn respond(task: &Task, option_id: String, text: Option<String>, by: String) -> Vec<Event> {
+    let Some(authorization) = task.in_progress().and_then(CurrentCall::authorization) else { return vec![] };
+    let (Authorization::User(asked) | Authorization::Gate(Approval::Asked(asked))) = authorization else {
+        return vec![];
+    };
+    let AskedApproval { request: approval, held: None } = &**asked else { return vec![] };
+    if matches!(authorization, Authorization::User(_)) && !task.interrupted {
         return resolve(task, approval, HeldAnswer { by, option_id, text });
     }
     let approval_id = approval.approval_id.clone();
@@ -479,7 +517,10 @@ pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswe
 pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
     let write = match plan {
         Plan::Branch(branch) => return delegate(task, call, *branch),
-        Plan::Mode(change) => return switch_mode(task, call, change),
+        Plan::Mode(change) => {
+            let (switched, text) = mode_switch(task, change, call);
+            return vec![switched, finished(call, ToolStatus::Ok, text, false)];
+        }
         Plan::Write(write) => Some(PlannedEdit::File(write)),
         Plan::WriteAll(patch) => Some(PlannedEdit::Patch(patch)),
         Plan::Nothing => None,
@@ -501,7 +542,7 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
             vec![Event::TodoChanged { items }, finished(call, ToolStatus::Ok, text, false)]
         }
         Ok(Invocation::AttemptCompletion(completion)) => {
-            if task.results.iter().any(|result| is_failure(result.status)) {
+            if task.batch().is_some_and(ToolBatch::has_failed) {
                 return vec![finished(call, ToolStatus::Failed, replies::completion_after_failure(), true)];
             }
             end(task, call, TaskState::Completed, completion.result)
@@ -599,9 +640,9 @@ fn suggested_mode(suggestions: &[Suggestion], text: &str) -> Option<String> {
 }
 
 pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
-    let Phase::Tools(Stage::Run { write, .. }) = &task.phase else { return vec![] };
-    let Some(call) = task.call_as_it_runs() else { return vec![] };
-    let call = &*call;
+    let Some(current) = task.in_progress() else { return vec![] };
+    let Stage::Run { write, .. } = &current.stage else { return vec![] };
+    let call = &*current.as_it_runs();
     let edits = outcome.edits.into_iter();
     let mut events: Vec<Event> = edits
         .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })
@@ -651,8 +692,9 @@ fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
 }
 
 pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event> {
-    let Phase::Tools(Stage::SettleWrite { write, .. }) = &task.phase else { return vec![] };
-    let Some(call) = task.current_call() else { return vec![] };
+    let Some(CurrentCall { call, stage: Stage::SettleWrite { write, .. }, .. }) = task.in_progress() else {
+        return vec![];
+    };
     let places = write.places();
     let found = |index: usize| found.get(index).copied().flatten();
     let all = |wanted: fn(&EditedFile<'_>) -> Option<Digest>| {

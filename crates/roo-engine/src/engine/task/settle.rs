@@ -1,9 +1,10 @@
 //! Events that follow from the state alone, and the effect that it calls for.
 
+use super::batch::{Approval, Authorization, CurrentCall, Stage, ToolBatch};
 use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
-    Counters, Effect, Phase, REFUSALS, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task,
-    identity, may_mention, next_question,
+    Counters, Effect, Phase, REFUSALS, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Task, identity,
+    may_mention, next_question,
 };
 use crate::engine::event::{Ending, Event, ask_of};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
@@ -36,20 +37,23 @@ pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
             };
             vec![Event::Corrected { text, mistake: true }]
         }
-        Phase::Tools(Stage::Gate { approved: None }) => before_gate(task),
-        _ => result_by_user(task).into_iter().collect(),
+        Phase::Tools(batch) => match batch.current() {
+            Some(call) => settle_call(task, batch, call),
+            None => vec![],
+        },
+        Phase::Requesting { .. } | Phase::Backoff { .. } | Phase::Question(_) | Phase::Ended(_) => vec![],
     }
 }
 
 /// Gives every open call its result and voids what waits, then ends the task.
 pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
-    let ran = match task.phase {
+    let ran = match task.in_progress().map(|call| &call.stage) {
         // It comes to its own end first.
-        Phase::Tools(Stage::Run { .. }) if !task.interrupted => return vec![],
-        Phase::Tools(Stage::Run { .. } | Stage::SettleWrite { .. }) => true,
+        Some(Stage::Run { .. }) if !task.interrupted => return vec![],
+        Some(Stage::Run { .. } | Stage::SettleWrite { .. }) => true,
         _ => false,
     };
-    if let Some(result) = result_by_user(task) {
+    if let Some(result) = task.in_progress().and_then(|call| result_by_user(task, call)) {
         return vec![result];
     }
     let mut events: Vec<Event> = void_approval(task).into_iter().collect();
@@ -63,8 +67,8 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     if let Phase::Requesting { .. } = task.phase {
         events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
     }
-    for (index, call) in task.calls.iter().enumerate().skip(task.handled()) {
-        events.push(if ran && index == task.handled() {
+    for (index, call) in task.batch().into_iter().flat_map(ToolBatch::open_calls).enumerate() {
+        events.push(if ran && index == 0 {
             finished(call, ToolStatus::Interrupted, replies::interrupted(call.effect()), false)
         } else if task.is_cancelling() {
             finished(call, ToolStatus::Skipped, replies::cancelled(), false)
@@ -91,49 +95,62 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     events
 }
 
+/// Events that the stage of the current call leads to.
+fn settle_call(task: &Task, batch: &ToolBatch, call: &CurrentCall) -> Vec<Event> {
+    match &call.stage {
+        Stage::Authorization(Authorization::Gate(Approval::NotAsked | Approval::Asked(_))) => {
+            before_gate(task, batch, &call.call)
+        }
+        _ => result_by_user(task, call).into_iter().collect(),
+    }
+}
+
 /// The result of a call that the user refused or answered.
-pub(super) fn result_by_user(task: &Task) -> Option<Event> {
-    let call = task.current_call()?;
-    match &task.phase {
-        Phase::Tools(Stage::Refused { feedback }) if task.switching.is_some() => Some(switch_judged(
-            task,
-            call,
-            &replies::mode_kept(&task.mode, &replies::denied(feedback.as_deref())),
-        )),
-        Phase::Tools(Stage::Refused { feedback }) => {
+fn result_by_user(task: &Task, CurrentCall { call, stage, .. }: &CurrentCall) -> Option<Event> {
+    match stage {
+        Stage::SwitchAuthorization(switch, Authorization::Refused { feedback }) => {
+            let note = replies::mode_kept(&task.mode, &replies::denied(feedback.as_deref()));
+            Some(switch_judged(call, switch, &note))
+        }
+        Stage::Authorization(Authorization::Refused { feedback }) => {
             Some(finished(call, ToolStatus::Denied, replies::denied(feedback.as_deref()), false))
         }
-        Phase::Tools(Stage::Answered { text, images }) => Some(answered(call, text, images, "")),
+        Stage::Answered { text, images } => Some(answered(call, text, images, "")),
         _ => None,
     }
 }
 
-/// Calls that need no decision.
-pub(super) fn before_gate(task: &Task) -> Vec<Event> {
-    if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
+/// Results of calls that need no decision. An approval that waited for one when the server ended is void.
+fn before_gate(task: &Task, batch: &ToolBatch, call: &ToolCall) -> Vec<Event> {
+    if gave_up_saving(task) {
         return halt(task);
     }
-    // What the user has answered is not made anew.
-    if task.switching.is_some() {
-        return vec![];
-    }
-    let Some(call) = task.current_call() else { return vec![] };
+    let result = result_without_gate(task, batch, call);
+    let void = result.as_ref().and_then(|_| void_approval(task));
+    void.into_iter().chain(result).collect()
+}
+
+fn result_without_gate(task: &Task, batch: &ToolBatch, call: &ToolCall) -> Option<Event> {
     let Counters { repeats, last_call, .. } = task.counters;
     let limit = task.limits.mistakes;
     let delegates = call.is_of(ToolName::NewTask);
-    if !task.unknown_changes.is_empty() {
-        vec![finished(call, ToolStatus::Skipped, replies::changes_unknown(), false)]
-    } else if task.skip_rest {
-        vec![finished(call, ToolStatus::Skipped, replies::skipped(), false)]
-    } else if !task.branches.is_empty() && !delegates {
-        vec![finished(call, ToolStatus::Skipped, replies::after_delegation(), false)]
+    let (status, text, mistake) = if !task.unknown_changes.is_empty() {
+        (ToolStatus::Skipped, replies::changes_unknown(), false)
+    } else if batch.skips() {
+        (ToolStatus::Skipped, replies::skipped(), false)
+    } else if batch.has_delegated() && !delegates {
+        (ToolStatus::Skipped, replies::after_delegation(), false)
     } else if limit > 0 && repeats >= limit && last_call == Some(identity(call)) {
-        vec![finished(call, ToolStatus::Failed, replies::repeated(&call.name, repeats), true)]
-    } else if let Some(refusal) = too_early(task, call) {
-        vec![finished(call, ToolStatus::Failed, refusal, true)]
+        (ToolStatus::Failed, replies::repeated(&call.name, repeats), true)
     } else {
-        vec![]
-    }
+        (ToolStatus::Failed, too_early(task, call)?, true)
+    };
+    Some(finished(call, status, text, mistake))
+}
+
+/// Returns whether a task could not save what others need.
+fn gave_up_saving(task: &Task) -> bool {
+    task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS)
 }
 
 /// Returns the reason why a call has to wait for context that is not read or not saved.
@@ -170,29 +187,26 @@ pub fn wanted(task: &Task) -> Option<Effect> {
             Some(Effect::Gather(task.gather.clone()))
         }
         Phase::Backoff { due, .. } => Some(Effect::Wait { due: *due }),
-        Phase::Tools(stage) => {
-            let call = task.current_call()?;
-            match stage {
-                Stage::Gate { approved } => Some(Effect::Gate {
-                    call_id: call.id.clone(),
-                    mode: task.mode.clone(),
-                    approved: *approved,
-                }),
-                Stage::Run { .. } => Some(Effect::RunTool {
-                    call_id: call.id.clone(),
-                    mutating: call.effect() != ToolEffect::Read,
-                }),
-                Stage::SettleWrite { write, .. } => {
-                    Some(Effect::SettleWrite { call_id: call.id.clone(), write: write.clone() })
-                }
-                Stage::Approval
-                | Stage::Refused { .. }
-                | Stage::Question(_)
-                | Stage::Answered { .. }
-                | Stage::Branches => None,
-            }
-        }
+        Phase::Tools(batch) => effect_of_call(task, batch.current()?),
         _ => None,
+    }
+}
+
+fn effect_of_call(task: &Task, current: &CurrentCall) -> Option<Effect> {
+    let call_id = current.call.id.clone();
+    match &current.stage {
+        Stage::Authorization(Authorization::Gate(approval))
+        | Stage::SwitchAuthorization(_, Authorization::Gate(approval)) => {
+            Some(Effect::Gate { call_id, mode: task.mode.clone(), approved: approval.digest() })
+        }
+        Stage::Run { .. } => {
+            Some(Effect::RunTool { call_id, mutating: current.call.effect() != ToolEffect::Read })
+        }
+        Stage::SettleWrite { write, .. } => Some(Effect::SettleWrite { call_id, write: write.clone() }),
+        Stage::Authorization(_)
+        | Stage::SwitchAuthorization(..)
+        | Stage::Question(_)
+        | Stage::Answered { .. } => None,
     }
 }
 
@@ -211,7 +225,7 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     if let Some(text) = unknown_changes(task) {
         return ask_engine_question(task, QuestionKind::ChangesUnknown, text, "Go on");
     }
-    if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
+    if gave_up_saving(task) {
         return halt(task);
     }
     if task.queue.iter().any(|item| item.when == SendWhen::Now) {

@@ -5,9 +5,10 @@ mod user_hooks;
 
 use serde_json::{Value, json};
 
+use super::batch::{Approval, Authorization};
 use super::*;
 use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, RefusalRule};
-use roo_protocol::event::{Event as WireEvent, QuestionKind, Verdict};
+use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use roo_protocol::ids::ApprovalId;
 use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
@@ -83,7 +84,7 @@ impl Sim {
     }
 
     fn settle(&mut self) {
-        for _ in 0..20 + self.task.calls.len() {
+        for _ in 0..20 + self.calls().len() {
             let events = settle(&self.task, &|| self.budget());
             if events.is_empty() {
                 return;
@@ -175,6 +176,11 @@ impl Sim {
         self.input(Input::Send { text: text.into(), images: vec![], when: SendWhen::AfterTurn })
     }
 
+    /// The calls of the newest answer that have no results yet.
+    fn calls(&self) -> Vec<&ToolCall> {
+        self.task.batch().into_iter().flat_map(ToolBatch::open_calls).collect()
+    }
+
     fn wanted(&self) -> Option<Effect> {
         wanted(&self.task)
     }
@@ -210,7 +216,7 @@ impl Sim {
     }
 
     fn approval(&self) -> &PendingApproval {
-        self.task.approval.as_ref().unwrap()
+        self.task.approval().unwrap()
     }
 }
 
@@ -627,7 +633,7 @@ mod answers {
             let mut sim = Sim::new();
             sim.task.protocol = protocol;
             sim.says(blocks);
-            sim.task.calls.iter().map(|call| call.name.clone()).collect::<Vec<_>>()
+            sim.calls().into_iter().map(|call| call.name.clone()).collect::<Vec<_>>()
         };
         assert_eq!(called(ToolProtocol::Xml, vec![unknown()]), ["edit_file"]);
         // Beside another call, or other tools than tags, it is text.
@@ -1391,10 +1397,10 @@ mod cancelling {
     #[test]
     fn it_ends_the_task_at_once_wherever_no_tool_runs() {
         for (place, mut sim) in everywhere() {
-            let open = sim.task.calls.len();
+            let open = sim.calls().len();
             sim.input(Input::Cancel);
             assert_eq!((sim.task.state(), sim.wanted()), (TaskState::Cancelled, None), "{place}");
-            assert_eq!((&sim.task.approval, sim.task.question()), (&None, None), "{place}");
+            assert_eq!((sim.task.approval(), sim.task.question()), (None, None), "{place}");
             if open > 0 {
                 assert_eq!(sim.results().len(), open, "{place}");
             }
@@ -1666,7 +1672,7 @@ mod kills {
         sim.ask("make in /other");
         assert_ne!(sim.approval().approval_id, before);
         assert_eq!(sim.task.answered[before.as_str()], Answered { by: "server".into(), answer: None });
-        assert_eq!(sim.task.held, None, "the answer was for the other one");
+        assert_eq!(sim.task.held_answer(), None, "the answer was for the other one");
     }
 
     #[test]
@@ -1676,7 +1682,7 @@ mod kills {
             let before = sim.approval().approval_id.clone();
             sim.input(Input::Resume);
             judge(&mut sim);
-            assert_eq!(sim.task.approval, None);
+            assert_eq!(sim.task.approval(), None);
             assert_eq!(sim.task.answered[before.as_str()].answer, None);
         }
     }
@@ -1692,6 +1698,38 @@ mod kills {
         sim.input(Input::Resume);
         sim.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
+    }
+
+    #[test]
+    fn an_approval_is_void_when_its_call_is_not_run_after_all() {
+        let mut sim = Sim::calling([command("serve"), command("make")]);
+        sim.allow();
+        let id = CommandId::new("cmd-1");
+        let background = Some((id.clone(), "serve".to_owned()));
+        sim.input(Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") }));
+        sim.ask("make");
+        let before = sim.approval().approval_id.clone();
+        let fault = ChangesUnknown { command: "serve".to_owned(), reason: "src can't be read".to_owned() };
+        let outcome = Outcome { fault: Some(fault), ..outcome(ToolStatus::Ok, "It ended.") };
+        sim.input(Input::CommandEnded { id, outcome });
+        sim.killed();
+        sim.input(Input::Resume);
+        assert_eq!(sim.statuses(), [ToolStatus::Ok, ToolStatus::Skipped]);
+        assert_eq!(sim.task.answered[before.as_str()], Answered { by: "server".into(), answer: None });
+    }
+
+    #[test]
+    fn an_approval_counts_for_the_action_that_it_was_given_for_and_no_other() {
+        let mut sim = Sim::calling([command("make")]);
+        sim.ask("make");
+        sim.respond(ALLOW_ONCE, None);
+        assert!(sim.task.decided().unwrap().approval.is_some());
+        sim.ask("make in /other");
+        sim.killed();
+        sim.input(Input::Resume);
+        sim.allow();
+        assert!(matches!(sim.wanted(), Some(Effect::RunTool { .. })));
+        assert_eq!(sim.task.decided(), Some(Decided { rule: "autoApprove", approval: None }));
     }
 
     #[test]

@@ -639,7 +639,8 @@ impl Sim {
         let task = self.task(id);
         if task.interrupted {
             self.input(id, Input::Resume);
-        } else if let Some(approval) = task.approval.clone().filter(|_| task.state() == TaskState::Waiting) {
+        } else if let Some(approval) = task.approval().cloned().filter(|_| task.state() == TaskState::Waiting)
+        {
             let option_id = if fate.stops { "reject_once" } else { "allow_once" };
             assert!(approval.options.iter().any(|option| option.id == option_id));
             self.input(id, Input::Respond { option_id: option_id.into(), text: None, by: "anna".into() });
@@ -702,11 +703,10 @@ impl Sim {
         for task in tasks {
             assert!(self.tree.depth(task) <= LIMITS.depth as usize, "too deep");
             if let Some(parent) = self.tree.parent(task).filter(|_| task.state().is_final()) {
-                let open = parent.branches.iter().filter_map(task::Branch::open_child);
-                assert!(open.into_iter().all(|(child, _)| *child != task.id), "its result is missing");
+                let mut open = parent.open_subtasks();
+                assert!(open.all(|(child, _)| *child != task.id), "its result is missing");
             }
-            let waits = task.branches.iter().filter_map(task::Branch::open_child);
-            for (child, _) in waits {
+            for (child, _) in task.open_subtasks() {
                 let there = self.tree.task(child);
                 assert!(there.is_some_and(|child| !child.state().is_final()) || task.interrupted);
             }

@@ -280,7 +280,7 @@ impl World {
     }
 
     fn fitting(&mut self, fate: Fate) {
-        if let Some(approval) = &self.sim.task.approval
+        if let Some(approval) = self.sim.task.approval()
             && (self.sim.task.state() == TaskState::Waiting || fate.block.is_none())
         {
             return self.respond(approval.approval_id.clone(), fate.flag);
@@ -426,12 +426,12 @@ impl World {
     /// Answers an approval by its id, with the checks that the actor makes.
     fn respond(&mut self, id: ApprovalId, allow: bool) {
         let task = &self.sim.task;
-        let waits = task.approval.as_ref().is_some_and(|approval| approval.approval_id == id);
+        let waits = task.approval().is_some_and(|approval| approval.approval_id == id);
         assert_eq!(waits, !task.answered.contains_key(id.as_str()), "what was asked waits or is answered");
         if !waits {
             return;
         }
-        let counts = task.held.is_none();
+        let counts = task.held_answer().is_none();
         let events = self.sim.respond(if allow { ALLOW_ONCE } else { REJECT_ONCE }, Some("why"));
         let recorded = events.iter().any(|event| match event {
             Event::ApprovalResolved { approval_id, option_id: Some(_), .. }
@@ -513,23 +513,21 @@ pub(super) fn check_state(task: &Task) {
     assert_eq!(task.interrupted, task.state() == TaskState::Interrupted);
 
     // What waits and the phase agree.
-    match &task.phase {
-        Phase::Tools(Stage::Approval) => assert!(task.approval.is_some(), "{task:#?}"),
-        Phase::Tools(Stage::Gate { approved: None }) => {}
-        _ => assert_eq!((&task.approval, &task.held), (&None, &None), "{task:#?}"),
-    }
-    if let Some(approval) = &task.approval {
+    if let Some(approval) = task.approval() {
         assert_eq!(Some(&approval.tool_call_id), task.current_call().map(|call| &call.id));
     }
-    assert!(task.held.is_none() || task.approval.is_some());
+    if task.held_answer().is_some() && !task.interrupted {
+        let authorization = task.in_progress().and_then(CurrentCall::authorization);
+        assert!(matches!(authorization, Some(Authorization::Gate(Approval::Asked(_)))), "{task:#?}");
+    }
     let running_tool = matches!(wanted, Some(Effect::RunTool { .. }));
     assert!(task.ending.is_none() || (task.is_cancelling() && running_tool) || awaits_commands, "{task:#?}");
     assert!(task.background.is_empty() || !task.state().is_final(), "{task:#?}");
 
     // Calls and results.
-    assert_eq!(!task.calls.is_empty(), matches!(task.phase, Phase::Tools(_)), "{task:#?}");
-    assert!(task.results.len() < task.calls.len().max(1));
-    assert!(task.calls.iter().zip(&task.results).all(|(call, result)| call.id == result.call_id));
+    if let Phase::Tools(batch) = &task.phase {
+        assert!(batch.open_calls().next().is_some() || task.has_open_branches(), "{task:#?}");
+    }
     let mut open: Vec<&ToolCallId> = vec![];
     for item in task.items.iter() {
         match item {
@@ -550,7 +548,8 @@ pub(super) fn check_state(task: &Task) {
             }
         }
     }
-    assert_eq!(open, task.calls.iter().map(|call| &call.id).collect::<Vec<_>>());
+    let calls = task.batch().map(ToolBatch::call_ids).unwrap_or_default();
+    assert_eq!(open, calls.iter().collect::<Vec<_>>());
 }
 
 /// Checks a whole log.
@@ -674,7 +673,7 @@ pub(super) fn finish(sim: &mut Sim) {
             }
             None => match sim.task.state() {
                 TaskState::Completed => return,
-                TaskState::Waiting if sim.task.approval.is_some() => drop(sim.respond(REJECT_ONCE, None)),
+                TaskState::Waiting if sim.task.approval().is_some() => drop(sim.respond(REJECT_ONCE, None)),
                 TaskState::Waiting => {
                     let answer = sim.task.question().unwrap().suggestions[0].text.clone();
                     sim.answer(&answer);
