@@ -532,8 +532,8 @@ impl Actor {
 
     /// The output of a command in the background has ended.
     fn close_command(&self, id: &CommandId) {
-        let commands = self.tree.tasks().iter().flat_map(|task| &task.background);
-        if let Some(command) = commands.into_iter().find(|command| command.id == *id) {
+        let command = self.tree.tasks().iter().find_map(|task| task.commands.find(id));
+        if let Some(command) = command {
             self.journal.close_background(&command.call_id);
         }
     }
@@ -757,8 +757,12 @@ impl Actor {
 
     /// Makes the running effect of each task the one that is wanted.
     fn drive(&mut self) {
-        for command in
-            self.tree.tasks().iter().filter(|task| task.ends_commands()).flat_map(|task| &task.background)
+        for command in self
+            .tree
+            .tasks()
+            .iter()
+            .filter(|task| task.ends_commands())
+            .flat_map(|task| task.commands.running())
         {
             self.background.stop(&command.id, StopReason::TaskEnded);
         }

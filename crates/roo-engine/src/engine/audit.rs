@@ -20,7 +20,7 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
     if !matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External) {
         return None;
     }
-    let profile = setting.settings.profiles.get(&task.profile);
+    let profile = setting.settings.profiles.get(&task.settings.profile);
     let model = profile.map(|profile| {
         let name = profile.model.as_deref().unwrap_or("default");
         format!("{}/{name}", profile.provider.as_str())
@@ -46,19 +46,19 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
         task: task.id.clone(),
         parent_task: task.parent.clone(),
         urid: task.urid.clone(),
-        mode: task.mode.clone(),
+        mode: task.settings.mode.clone(),
         model,
         intent: None,
         decision,
         sandbox: None,
         files: vec![],
-        prompt: root.prompt.clone().map(|id| PromptRef { id, title: root.title.clone() }),
+        prompt: root.prompt.clone().map(|id| PromptRef { id, title: root.title().to_owned() }),
         command: None,
         commit: None,
         violations: vec![],
         claimed: None,
     };
-    Some(AuditRecord { entry, intent: task.intent.clone() })
+    Some(AuditRecord { entry, intent: task.intents.bound.clone() })
 }
 
 /// An edit is about to replace and to write these texts. What the trace tells of them is found meanwhile.

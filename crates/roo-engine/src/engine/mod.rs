@@ -625,7 +625,7 @@ impl Engine {
         if !is_edit {
             return Ok(vec![]);
         }
-        let Some(files) = self.setting.gate.preview(&call, &task.seen).await else {
+        let Some(files) = self.setting.gate.preview(&call, &task.files.seen).await else {
             let problem = "its file has changed since; your answer leads to a new question".to_owned();
             return Err(EngineError::Mismatch { problem });
         };
@@ -951,6 +951,6 @@ fn snapshot<'a>(task: &Task, item: HistoryItem, events: impl Iterator<Item = &'a
         queue: task.queue.clone(),
         approval: task.approval().cloned(),
         question: task.question().cloned(),
-        tool_usage: task.tool_usage.clone(),
+        tool_usage: task.totals.tools.clone(),
     }
 }

@@ -13,25 +13,28 @@
 
 mod batch;
 mod branch;
+mod commands;
+mod conversation;
 mod decide;
 mod fold;
+mod guard;
+mod input;
 mod offers;
+mod quotation;
 mod results;
+mod settings;
 mod settle;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use super::event::{BackgroundCommand, Ending, Event};
-use crate::intent_store::Binding;
-use crate::policy::{HookMessages, ModeChange, PlannedBranch, PlannedEdit, PolicyDecision};
-use crate::tools::{ChangesUnknown, Outcome};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
+use super::event::{Ending, Event};
+use crate::policy::PlannedBranch;
+use crate::tools::ChangesUnknown;
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use roo_formats::config::Limits;
-use roo_model::parser::Block;
-use roo_model::providers::{AssistantBlock, Finish, Item};
-use roo_protocol::ids::{CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use roo_model::providers::{AssistantBlock, Finish};
+use roo_protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
 use roo_protocol::message::{Message, MessageKind};
 use roo_protocol::task::{
     HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
@@ -41,15 +44,16 @@ use roo_protocol::task::{
 use self::batch::{AskedApproval, Branch, CurrentCall, Stage, ToolBatch};
 pub use self::batch::{Decided, GivenApproval, HeldAnswer};
 pub(super) use self::branch::{branch_result, first_events};
+pub use self::commands::CommandsInBackground;
+pub use self::conversation::{Conversation, FileContext};
 pub use self::decide::decide;
+pub use self::guard::LoopGuard;
+pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
 pub use self::offers::OfferMemory;
 pub(super) use self::offers::{Choice, NewRule};
+pub use self::settings::{AgentSettings, IntentScope};
 pub use self::settle::{settle, wanted};
 
-/// Maximum number of times in a row that old results are shortened before the user is asked.
-const MAX_REDUCTIONS: u32 = 3;
-/// Number of equal refusals after which the task stops asking and asks what to do.
-const REFUSALS: u32 = 3;
 /// Maximum number of attempts to save context for others.
 const SAVE_ATTEMPTS: u32 = 3;
 /// The answer that ends a task at one of the engine's own questions.
@@ -72,22 +76,7 @@ pub struct Task {
     pub parent: Option<TaskId>,
     /// The request's id for people.
     pub urid: Urid,
-    /// The slug of its mode.
-    pub mode: String,
-    /// Emoji of its mode in trees.
-    pub emoji: String,
-    /// The name of its model profile.
-    pub profile: String,
-    /// The user chose the profile, for whatever mode, and for its branches too.
-    pub pinned: bool,
-    /// The intent that it has bound.
-    pub intent: Option<Binding>,
-    /// Bindings of the tasks above it when they delegated.
-    pub within: Vec<Binding>,
-    /// Tool protocol of its model.
-    pub protocol: ToolProtocol,
-    /// Its prompt on one line, shortened.
-    pub title: String,
+    title: Title,
     /// Limits.
     pub limits: Limits,
     /// Creation time.
@@ -96,118 +85,97 @@ pub struct Task {
     pub updated_at: i64,
     /// The number of its newest event.
     pub seq: u64,
+    /// Mode and model.
+    pub settings: AgentSettings,
+    /// The intents that it works for.
+    pub intents: IntentScope,
     /// Phase.
     pub phase: Phase,
     /// The server that drove it ended; nothing goes on before it is resumed.
     pub interrupted: bool,
     /// Pending end; open calls get their results first.
     ending: Option<Ending>,
-    /// The conversation.
-    pub items: Arc<Vec<Item>>,
-    /// Results in items before this index are sent as stubs.
-    pub reduced_before: usize,
+    /// The conversation with its model.
+    pub conversation: Conversation,
+    /// The files that its model knows or must get to know.
+    pub files: FileContext,
     /// Lookups before the next model request.
     pub gather: Gather,
-    /// Files that the task must read before it changes, runs or delegates anything.
-    pub unread: BTreeSet<String>,
+    /// No request was made since it began, or began again after its end.
+    fresh: bool,
+    /// The newest message of its user.
+    pub prompt: Option<MessageId>,
+    /// Messages that wait.
+    pub queue: Vec<QueueItem>,
+    /// Whose answers counted, by the id of the approval or question.
+    pub answered: BTreeMap<String, Answered>,
+    /// The to-do list.
+    pub todo: Vec<TodoItem>,
+    /// Requests and usage.
+    pub totals: Totals,
+    /// Counts that show that it gets nowhere.
+    pub guard: LoopGuard,
+    /// State of offers to its user.
+    pub(super) offers: OfferMemory,
+    /// The commands in the background that it looks after.
+    pub commands: CommandsInBackground,
     /// Unknown changes of commands since the user last said how to continue.
     pub unknown_changes: Vec<ChangesUnknown>,
     /// Context that could not be saved, since it was last saved.
     pub unsaved: Option<Unsaved>,
-    /// Number of delegations since its user last said something.
-    pub delegations: u32,
-    /// Number of failed subtasks, by mode and title.
-    failed_subtasks: BTreeMap<(String, String), u32>,
-    /// Messages that wait.
-    pub queue: Vec<QueueItem>,
-    /// The to-do list.
-    pub todo: Vec<TodoItem>,
-    /// The whole-file digests that it has seen, by path.
-    pub seen: BTreeMap<String, Digest>,
-    /// Usage.
-    pub usage: Usage,
-    /// Tries and failures by tool.
-    pub tool_usage: ToolUsage,
-    /// Number of times that hooks kept it from ending since its user last said something.
-    pub continuations: u32,
-    /// No request was made since it began, or began again after its end.
-    fresh: bool,
-    /// Name of the request from a first prompt that a hook blocked.
-    names_request: Option<String>,
-    /// The newest message of its user.
-    pub prompt: Option<MessageId>,
-    /// Whose answers counted, by the id of the approval or question.
-    pub answered: BTreeMap<String, Answered>,
-    /// The commands in the background that it looks after.
-    pub background: Vec<BackgroundCommand>,
-    /// Commands in the background that have ended, and that its model isn't told of yet.
-    ended_commands: Vec<String>,
-    counters: Counters,
-    /// Number of refusals of each action since the user last said something: by what it does to which thing, whatever
-    /// its other words.
-    refusals: BTreeMap<String, u32>,
-    /// State of offers to its user.
-    pub(super) offers: OfferMemory,
 }
 
-/// Facts that the server looks up for the model before it is asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gather {
-    /// Facts about the system.
-    pub system: bool,
-    /// Messages of the user that may mention something.
-    pub messages: Vec<String>,
-    /// Messages of the user that user hooks are asked about.
-    pub prompts: Vec<Prompt>,
-    /// The task begins, and hooks are asked about that.
-    pub begins: Option<Begins>,
-    /// All calls of an answer have their results, and hooks are asked about them together.
-    pub batch: bool,
-}
-
-/// A message that user hooks are asked about before the model reads it.
+/// Name of a task for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prompt {
-    /// The message.
-    pub id: MessageId,
-    /// As the user wrote it.
-    pub text: String,
-    /// Its place in the conversation.
-    item: usize,
+enum Title {
+    /// Its prompt on one line, shortened.
+    Named(String),
+    /// The first prompt was blocked by a hook; the next one names it and gets the rest of the first message.
+    Unnamed { rest: String },
 }
 
-/// Beginning of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
-    /// For the first time.
-    Anew,
-    /// Resumption after an end.
-    Again,
-}
+impl Title {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Named(title) => title,
+            Self::Unnamed { .. } => REFUSED,
+        }
+    }
 
-impl Gather {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
+    /// The rest of the first message that the prompt gets which names the task.
+    fn rest(&self) -> Option<&str> {
+        match self {
+            Self::Named(_) => None,
+            Self::Unnamed { rest } => Some(rest),
+        }
     }
 }
 
-/// Result of the lookups.
+/// Requests of a task and what they used.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Gathered {
-    /// Text for the model; may be empty.
-    pub text: String,
-    /// Images as data URLs.
-    pub images: Vec<String>,
-    /// Whole-file digests that the task has now seen.
-    pub seen: Vec<(String, Option<Digest>)>,
-    /// The mode that a command of the user asks for.
-    pub mode: Option<ModeChange>,
-    /// Messages that user hooks refused, and why.
-    pub refused: Vec<(MessageId, String)>,
-    /// Warnings of hooks for the user.
-    pub warnings: Vec<String>,
-    /// A hook ends the task, for this reason.
-    pub stop: Option<String>,
+pub struct Totals {
+    /// Model requests, retries included.
+    pub requests: u32,
+    /// Usage of the model.
+    pub usage: Usage,
+    /// Tries and failures by tool.
+    pub tools: ToolUsage,
+}
+
+impl Totals {
+    /// Returns the usage including this request.
+    fn with(&self, used: Usage) -> Usage {
+        let mut total = self.usage;
+        // The provider's own word may be nonsense; nothing is ever paid back.
+        total += Usage { cost_usd: used.cost_usd.max(0.0), ..used };
+        total
+    }
+
+    fn count_tool(&mut self, name: &str, failed: bool) {
+        let count = self.tools.0.entry(name.to_owned()).or_default();
+        count.attempts += 1;
+        count.failures += u32::from(failed);
+    }
 }
 
 /// Context that could not be saved.
@@ -226,19 +194,6 @@ pub struct Answered {
     pub by: String,
     /// The option or text; none when the question became void.
     pub answer: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Counters {
-    /// Model requests, retries included.
-    requests: u32,
-    /// Mistakes in a row.
-    mistakes: u32,
-    /// Reductions since the model last answered.
-    reductions: u32,
-    /// The newest call that was answered, and how often it came in a row.
-    last_call: Option<Digest>,
-    repeats: u32,
 }
 
 /// Phase of a task.
@@ -278,180 +233,6 @@ pub(super) fn allows(option: &str) -> bool {
     Choice::parse(option).is_some_and(|choice| choice.kind().allows())
 }
 
-/// Input of a task.
-#[derive(Debug)]
-pub enum Input {
-    /// The user says something.
-    Send {
-        /// Text.
-        text: String,
-        /// Images as data URLs.
-        images: Vec<String>,
-        /// Time of delivery to the model.
-        when: SendWhen,
-    },
-    /// The user changes a waiting message.
-    EditQueued {
-        /// Which.
-        id: String,
-        /// Its new text.
-        text: String,
-    },
-    /// The user takes a waiting message back.
-    DeleteQueued {
-        /// Which.
-        id: String,
-    },
-    /// The user ends the task.
-    Cancel,
-    /// The user lets it go on.
-    Resume,
-    /// The user answers the approval that waits.
-    Respond {
-        /// The chosen option.
-        option_id: String,
-        /// Text added by the user.
-        text: Option<String>,
-        /// Who answered.
-        by: String,
-    },
-    /// The user answers the question that waits.
-    Answer {
-        /// Text.
-        text: String,
-        /// Images as data URLs.
-        images: Vec<String>,
-        /// Who answered.
-        by: String,
-    },
-    /// The user puts the task into another mode, or gives it another model.
-    Change(ModeChange),
-    /// The user binds the task to an intent.
-    BindIntent {
-        /// As it is now.
-        intent: Binding,
-        /// Name.
-        name: String,
-    },
-    /// Results of the lookups for the model.
-    Gathered(Gathered),
-    /// A block of the model's answer is complete.
-    ModelBlock {
-        /// The block.
-        block: Block,
-        /// Provider and model.
-        origin: String,
-    },
-    /// The model's answer is complete.
-    ModelEnded {
-        /// Reason why it ended.
-        finish: Finish,
-        /// Usage of the request.
-        used: Usage,
-    },
-    /// The model request failed.
-    ModelFailed {
-        /// Error: what failed, on what, and what to do.
-        message: String,
-        /// Remedy.
-        remedy: Remedy,
-        /// Usage of the request in spite of the failure.
-        used: Usage,
-    },
-    /// The time to try again has come.
-    RetryDue,
-    /// User hooks were asked about the current call. What it leads to comes right behind it.
-    HookMessages(HookMessages),
-    /// The gate has judged the current call.
-    Gated(PolicyDecision),
-    /// The current call's tool is done.
-    ToolDone(Outcome),
-    /// State of an interrupted write: the digests of its files, none of those that aren't there.
-    WriteSettled(Vec<Option<Digest>>),
-    /// A command in the background has ended.
-    CommandEnded {
-        /// The command.
-        id: CommandId,
-        /// Outcome.
-        outcome: Outcome,
-    },
-}
-
-impl Input {
-    /// Returns whether it tells what came of an effect.
-    fn is_report(&self) -> bool {
-        matches!(
-            self,
-            Self::ModelBlock { .. }
-                | Self::ModelEnded { .. }
-                | Self::ModelFailed { .. }
-                | Self::RetryDue
-                | Self::HookMessages(_)
-                | Self::Gated(_)
-                | Self::ToolDone(_)
-                | Self::WriteSettled(_)
-                | Self::Gathered(_)
-                | Self::CommandEnded { .. }
-        )
-    }
-}
-
-/// Remedy for a failed model request.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Remedy {
-    /// Make it again.
-    Retry {
-        /// Delay requested by the endpoint, in milliseconds.
-        after: Option<i64>,
-        /// From 0 to 1: spreads the attempts of many tasks.
-        jitter: f64,
-    },
-    /// Send less.
-    Shorten,
-    /// Ask the user.
-    Ask,
-}
-
-/// Effect that the state calls for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Ask the model.
-    CallModel {
-        /// The request's number.
-        request: u32,
-    },
-    /// Look up what the model is to know before it is asked.
-    Gather(Gather),
-    /// Wait until a time.
-    Wait {
-        /// In milliseconds since the Unix epoch.
-        due: i64,
-    },
-    /// Let the gate judge the current call.
-    Gate {
-        /// The call.
-        call_id: ToolCallId,
-        /// The slug of the mode by whose rights it is judged.
-        mode: String,
-        /// The digest of the action that the user allowed.
-        approved: Option<Digest>,
-    },
-    /// Run the current call's tool.
-    RunTool {
-        /// The call.
-        call_id: ToolCallId,
-        /// True if the log must be durable first.
-        mutating: bool,
-    },
-    /// Find out what an interrupted write left.
-    SettleWrite {
-        /// The call.
-        call_id: ToolCallId,
-        /// Interrupted write.
-        write: PlannedEdit,
-    },
-}
-
 impl Task {
     /// Returns whether the user answered the current call's approval by choosing in their editor.
     pub fn is_reviewed(&self) -> bool {
@@ -484,46 +265,43 @@ impl Task {
         Some(Self {
             id,
             parent: parent.clone(),
-            emoji: emoji.clone(),
-            gather: Gather { system: *gather, ..Gather::default() },
-            unread: unread.iter().cloned().collect(),
-            pinned: *pinned,
-            intent: intent.clone(),
-            within: within.clone(),
-            unknown_changes: Vec::new(),
-            unsaved: None,
-            delegations: 0,
-            failed_subtasks: BTreeMap::new(),
             urid: urid.clone(),
-            mode: mode.clone(),
-            profile: profile.clone(),
-            protocol: *protocol,
-            title: title.clone(),
+            title: Title::Named(title.clone()),
             limits: *limits,
             created_at: at,
             updated_at: at,
             seq,
+            settings: AgentSettings {
+                mode: mode.clone(),
+                emoji: emoji.clone(),
+                profile: profile.clone(),
+                pinned: *pinned,
+                protocol: *protocol,
+            },
+            intents: IntentScope { bound: intent.clone(), within: within.clone() },
             phase: Phase::RequestDue { attempt: 1 },
             interrupted: false,
             ending: None,
-            items: Arc::default(),
-            reduced_before: 0,
-            queue: vec![],
-            todo: vec![],
-            seen: BTreeMap::new(),
-            usage: Usage::default(),
-            tool_usage: ToolUsage::default(),
-            continuations: 0,
+            conversation: Conversation::default(),
+            files: FileContext { unread: unread.iter().cloned().collect(), ..FileContext::default() },
+            gather: Gather { system: *gather, ..Gather::default() },
             fresh: true,
-            names_request: None,
             prompt: None,
+            queue: vec![],
             answered: BTreeMap::new(),
-            background: vec![],
-            ended_commands: vec![],
-            counters: Counters::default(),
-            refusals: BTreeMap::new(),
+            todo: vec![],
+            totals: Totals::default(),
+            guard: LoopGuard::default(),
             offers: OfferMemory::default(),
+            commands: CommandsInBackground::default(),
+            unknown_changes: vec![],
+            unsaved: None,
         })
+    }
+
+    /// Its prompt on one line, shortened.
+    pub fn title(&self) -> &str {
+        self.title.as_str()
     }
 
     /// The state as clients name it.
@@ -613,19 +391,19 @@ impl Task {
         HistoryItem {
             task_id: self.id.clone(),
             urid: self.urid.clone(),
-            title: self.title.clone(),
-            mode: self.mode.clone(),
+            title: self.title().to_owned(),
+            mode: self.settings.mode.clone(),
             state: self.state(),
             created_at: self.created_at,
             updated_at: self.updated_at,
-            usage: self.usage,
+            usage: self.totals.usage,
             seq: self.seq,
         }
     }
 
     /// The number of the newest model request.
     pub fn request_number(&self) -> u32 {
-        self.counters.requests
+        self.totals.requests
     }
 
     /// Returns whether the user wants it to end while a tool still runs.
@@ -672,25 +450,6 @@ impl Task {
         self.in_progress().map(|current| &current.call)
     }
 
-    /// The calls of the newest answer that made any and has their results, each with the text of its own.
-    pub fn newest_batch(&self) -> Vec<(ToolCall, String)> {
-        let answered = self.items.windows(2).rev().find_map(|pair| match pair {
-            [Item::Assistant { blocks }, Item::Results { results }] => Some((blocks, results)),
-            _ => None,
-        });
-        let Some((blocks, results)) = answered else { return vec![] };
-        let calls = blocks.iter().filter_map(|block| match block {
-            AssistantBlock::Call { call } => Some(call.clone()),
-            AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
-        });
-        calls.zip(results).map(|(call, result)| (call, result.text.clone())).collect()
-    }
-
-    /// Returns whether a request that is too long can be made shorter, by stubs in place of earlier results.
-    pub fn can_be_shortened(&self) -> bool {
-        self.items.len() > self.reduced_before && self.counters.reductions < MAX_REDUCTIONS
-    }
-
     /// Returns whether the current call would open a branch.
     pub fn is_delegating(&self) -> bool {
         self.current_call().is_some_and(|call| call.is_of(ToolName::NewTask))
@@ -726,14 +485,6 @@ impl Task {
         let mut items = self.queue.clone();
         items.push(QueueItem { id: format!("m{}", self.number()), text, images, when });
         Event::QueueChanged { items }
-    }
-
-    /// Returns its usage including this request.
-    fn total_with(&self, used: Usage) -> Usage {
-        let mut total = self.usage;
-        // The provider's own word may be nonsense; nothing is ever paid back.
-        total += Usage { cost_usd: used.cost_usd.max(0.0), ..used };
-        total
     }
 
     /// Returns whether its commands in the background are ended before it ends. Those of a branch that has done its
@@ -793,39 +544,6 @@ pub(super) fn may_mention(text: &str) -> bool {
 fn identity(call: &ToolCall) -> Digest {
     let sorted: BTreeMap<_, _> = call.params.iter().collect();
     Digest::of(format!("{} {}", call.name, serde_json::json!(sorted)))
-}
-
-/// Describes a call and its subject for people: the same for calls that differ in their other words alone, so that a
-/// user who refuses one is not worn down by its like.
-fn describe_call(call: &ToolCall) -> String {
-    let parameter = |name: &str| call.params.get(name).and_then(serde_json::Value::as_str);
-    if let Some(line) = parameter("command") {
-        return format!("to run {}", programs(line).join(", "));
-    }
-    let Some(path) = parameter("path") else { return format!("{} calls", call.name) };
-    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    let path = parts.join("/");
-    if call.effect() == ToolEffect::Write {
-        format!("to change {path}")
-    } else {
-        format!("{} of {path}", call.name)
-    }
-}
-
-/// The programs of a line, each once and in a fixed order; those that do nothing only where there is no
-/// other. The line itself where it names none that can be read.
-fn programs(line: &str) -> Vec<String> {
-    let script = roo_shell::read(line);
-    let names = script.commands.iter().filter_map(|command| command.words.first()?.literal());
-    let names: BTreeSet<&str> = names.map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
-    let (idle, busy): (Vec<&str>, Vec<&str>) =
-        names.into_iter().partition(|name| matches!(*name, ":" | "cd" | "echo" | "true"));
-    let found = if busy.is_empty() { idle } else { busy };
-    if found.is_empty() {
-        vec![line.trim().to_owned()]
-    } else {
-        found.into_iter().map(str::to_owned).collect()
-    }
 }
 
 /// Entries keep their id as long as their text stays, so that clients can follow them.

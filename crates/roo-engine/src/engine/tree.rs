@@ -79,15 +79,16 @@ impl Tree {
     fn hand_over_commands(&mut self, branch: &TaskId) {
         let Some(&place) = self.places.get(branch) else { return };
         let parent = self.tasks[place].parent.as_ref().and_then(|parent| self.places.get(parent));
-        if let Some(&parent) = parent {
-            let commands = std::mem::take(&mut self.tasks[place].background);
-            self.tasks[parent].background.extend(commands);
+        if let Some(&parent) = parent
+            && let Ok([parent, branch]) = self.tasks.get_disjoint_mut([parent, place])
+        {
+            parent.commands.adopt(&mut branch.commands);
         }
     }
 
     /// The task that looks after a command in the background.
     pub fn owner_of(&self, command: &CommandId) -> Option<&Task> {
-        self.tasks.iter().find(|task| task.background.iter().any(|running| running.id == *command))
+        self.tasks.iter().find(|task| task.commands.find(command).is_some())
     }
 
     /// The request's own task.
@@ -152,14 +153,14 @@ impl Tree {
     /// Returns the usage of all tasks.
     pub fn usage(&self) -> Usage {
         let mut usage = Usage::default();
-        self.tasks.iter().for_each(|task| usage += task.usage);
+        self.tasks.iter().for_each(|task| usage += task.totals.usage);
         usage
     }
 
     fn spent(&self) -> Spending {
         Spending {
             requests: self.tasks.iter().fold(0, |sum, task| sum.saturating_add(task.request_number())),
-            cost_usd: self.tasks.iter().map(|task| task.usage.cost_usd).sum(),
+            cost_usd: self.tasks.iter().map(|task| task.totals.usage.cost_usd).sum(),
         }
     }
 
@@ -302,7 +303,7 @@ impl Tree {
     fn begin_branch(&self, parent: &Task) -> Option<Vec<Fact>> {
         for (child, plan) in parent.open_subtasks() {
             let there = self.task(child);
-            if there.is_some_and(|child| !child.items.is_empty() || child.state().is_final()) {
+            if there.is_some_and(|child| !child.conversation.items().is_empty() || child.state().is_final()) {
                 continue;
             }
             if there.is_none() && parent.is_ending() {
@@ -336,14 +337,14 @@ impl Tree {
     /// The branches as clients see them.
     pub fn nodes(&self) -> Vec<TreeNode> {
         let node = |task: &Task| {
-            let Usage { tokens_in, tokens_out, cache_reads, cache_writes, cost_usd } = task.usage;
+            let Usage { tokens_in, tokens_out, cache_reads, cache_writes, cost_usd } = task.totals.usage;
             let state = self.state_of(task);
             TreeNode {
                 id: task.id.clone(),
                 parent_id: task.parent.clone(),
-                mode: task.mode.clone(),
-                emoji: task.emoji.clone(),
-                title: task.title.clone(),
+                mode: task.settings.mode.clone(),
+                emoji: task.settings.emoji.clone(),
+                title: task.title().to_owned(),
                 state,
                 started_at: task.created_at,
                 ended_at: state.is_final().then_some(task.updated_at),
@@ -374,8 +375,8 @@ impl Tree {
             .iter()
             .map(|task| delegation::Branch {
                 parent: task.parent.as_ref().and_then(place),
-                emoji: &task.emoji,
-                title: &task.title,
+                emoji: &task.settings.emoji,
+                title: task.title(),
             })
             .collect()
     }

@@ -1,6 +1,5 @@
 //! What each event makes of the state of a task.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::batch::{
@@ -8,15 +7,15 @@ use super::batch::{
 };
 use super::results::summary;
 use super::{
-    Answered, Begins, Choice, Gather, Phase, Prompt, REFUSED, TITLE, Task, Unsaved, allows, describe_call,
-    identity, is_stop, offers,
+    Answered, Begins, Choice, Conversation, Gather, LoopGuard, Phase, Prompt, TITLE, Task, Title, Unsaved,
+    allows, identity, is_stop, offers,
 };
 use crate::engine::event::{Ending, Event, is_failure};
-use crate::policy::{ModeChange, PlannedBranch, PlannedEdit};
-use roo_model::prompts::{self, replies};
+use crate::policy::{PlannedBranch, PlannedEdit};
+use roo_model::prompts;
 use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
 use roo_protocol::event::{QuestionKind, ToolStatus};
-use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, TaskId};
+use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId};
 use roo_protocol::message::Message;
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState, Usage};
@@ -42,12 +41,9 @@ impl Task {
             }
             Event::Gathered { text, images, seen } => self.take_gathered(text, images, seen),
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
-            Event::ContextReduced { before } => {
-                self.reduced_before = *before;
-                self.counters.reductions += 1;
-            }
-            Event::IntentSelected { intent, .. } => self.intent = Some(intent.clone()),
-            Event::ModeSwitched { change, .. } => self.change_mode(change),
+            Event::ContextReduced { before } => self.conversation.reduce(*before),
+            Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
+            Event::ModeSwitched { change, .. } => self.settings.change(change),
             Event::TurnStarted { request } => self.start_request(*request),
             Event::Spoke { message } => self.push_block(AssistantBlock::Text { text: message.text.clone() }),
             Event::Thought { message, opaque, origin } => {
@@ -57,7 +53,7 @@ impl Task {
             Event::Called { call, .. } => self.push_block(AssistantBlock::Call { call: call.clone() }),
             Event::TurnEnded { finish, total } => self.end_request(*finish, *total),
             Event::TurnFailed { total, .. } => {
-                self.usage = *total;
+                self.totals.usage = *total;
                 if let Phase::Requesting { attempt, .. } = self.phase {
                     self.phase = Phase::RequestDue { attempt };
                 }
@@ -71,7 +67,9 @@ impl Task {
                 }
             }
             Event::HooksHeard { params, addition, goes_on, batch, .. } => {
-                self.continuations += u32::from(*goes_on);
+                if *goes_on {
+                    self.guard.count_continuation();
+                }
                 let changes = HookChanges { params: params.clone(), addition: addition.clone() };
                 self.hear_hooks(changes, *batch);
             }
@@ -114,8 +112,8 @@ impl Task {
                 }
             }
             Event::ChangesUnknown { fault } => self.unknown_changes.push(fault.clone()),
-            Event::CommandBackgrounded { command } => self.background.push(command.clone()),
-            Event::CommandEnded { command_id, text, .. } => self.end_command(command_id, text),
+            Event::CommandBackgrounded { command } => self.commands.begin(command.clone()),
+            Event::CommandEnded { command_id, text, .. } => self.commands.end(command_id, text),
             Event::TodoChanged { items } => self.todo.clone_from(items),
             Event::QueueChanged { items } => self.queue.clone_from(items),
             Event::Halted { reason } => self.fail(reason.clone()),
@@ -123,7 +121,10 @@ impl Task {
                 let reason = Some("cancelled by the user".to_owned());
                 self.ending = Some(Ending { state: TaskState::Cancelled, result: None, reason });
             }
-            Event::Interrupted => self.interrupt(),
+            Event::Interrupted => {
+                self.interrupted = true;
+                self.commands.interrupt();
+            }
             Event::Resumed => self.go_on(),
             Event::Ended { state, result, reason, .. } => {
                 self.end(Ending { state: *state, result: result.clone(), reason: reason.clone() });
@@ -132,8 +133,8 @@ impl Task {
     }
 
     fn hear_user(&mut self, message: &Message, text: &str, mentions: bool, hooks: bool) {
-        if self.names_request.take().is_some() {
-            self.title = one_line(message.text.trim(), TITLE);
+        if let Title::Unnamed { .. } = self.title {
+            self.title = Title::Named(one_line(message.text.trim(), TITLE));
         }
         self.queue.retain(|item| item.id != message.id.as_str());
         // What a branch begins with is its parent's word.
@@ -141,25 +142,21 @@ impl Task {
         self.prompt = Some(message.id.clone());
         if hooks {
             if self.fresh {
-                let again = self.counters.requests > 0;
+                let again = self.totals.requests > 0;
                 self.gather.begins = Some(if again { Begins::Again } else { Begins::Anew });
             }
             if !is_brief {
-                let (id, text, item) = (message.id.clone(), message.text.clone(), self.items.len());
+                let (id, text, item) =
+                    (message.id.clone(), message.text.clone(), self.conversation.items().len());
                 self.gather.prompts.push(Prompt { id, text, item });
             }
         }
-        self.continuations = 0;
-        self.push(Item::User { text: text.to_owned(), images: message.images.clone() });
+        self.conversation.push(Item::User { text: text.to_owned(), images: message.images.clone() });
         if mentions {
             self.gather.messages.push(message.text.clone());
         }
-        self.begin_delegating_anew();
         // What the user says may make a call right that was wrong or useless before.
-        self.counters.mistakes = 0;
-        self.counters.last_call = None;
-        self.counters.repeats = 0;
-        self.refusals.clear();
+        self.guard = LoopGuard::default();
     }
 
     /// Takes a message out of the conversation that no model has read.
@@ -169,51 +166,39 @@ impl Task {
         if let Some(mentions) = self.gather.messages.iter().position(|message| *message == text) {
             self.gather.messages.remove(mentions);
         }
-        if item < self.items.len() {
-            let removed = Arc::make_mut(&mut self.items).remove(item);
-            // The first prompt names the request. The next one does that in its place.
-            if let Item::User { text: whole, .. } = removed
-                && let Some(rest) = whole.strip_prefix(&prompts::user_message(&text))
-                && !rest.is_empty()
-            {
-                self.names_request = Some(rest.to_owned());
-                self.title = REFUSED.to_owned();
-            }
-            let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
-            behind.for_each(|prompt| prompt.item -= 1);
+        let Some(removed) = self.conversation.remove(item) else { return };
+        // The first prompt names the request. The next one does that in its place.
+        if let Item::User { text: whole, .. } = removed
+            && let Some(rest) = whole.strip_prefix(&prompts::user_message(&text))
+            && !rest.is_empty()
+        {
+            self.title = Title::Unnamed { rest: rest.to_owned() };
         }
+        let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
+        behind.for_each(|prompt| prompt.item -= 1);
     }
 
     fn take_gathered(&mut self, text: &str, images: &[String], seen: &[(String, Option<Digest>)]) {
         if !text.is_empty() || !images.is_empty() {
-            self.push(Item::User { text: text.to_owned(), images: images.to_vec() });
+            self.conversation.push(Item::User { text: text.to_owned(), images: images.to_vec() });
         }
-        self.see(seen);
+        self.files.see(seen);
         self.gather = Gather::default();
     }
 
     fn correct(&mut self, text: &str, mistake: bool) {
-        self.push(Item::User { text: text.to_owned(), images: vec![] });
-        self.counters.mistakes += u32::from(mistake);
+        self.conversation.push_text(text);
+        if mistake {
+            self.guard.count_mistake();
+        }
         self.phase = Phase::RequestDue { attempt: 1 };
     }
 
-    fn change_mode(&mut self, change: &ModeChange) {
-        if let Some((slug, emoji)) = &change.mode {
-            self.mode.clone_from(slug);
-            self.emoji.clone_from(emoji);
-        }
-        if let Some((profile, protocol)) = &change.profile {
-            // Whoever changes the profile alone means it for all modes.
-            self.pinned |= change.mode.is_none();
-            self.profile.clone_from(profile);
-            self.protocol = *protocol;
-        }
-    }
-
     fn start_request(&mut self, request: u32) {
-        self.tell_ended_commands();
-        self.counters.requests = request;
+        if let Some(text) = self.commands.take_ended() {
+            self.conversation.push_text(text);
+        }
+        self.totals.requests = request;
         self.fresh = false;
         if let Phase::RequestDue { attempt } = self.phase {
             self.phase = Phase::Requesting { attempt, blocks: vec![] };
@@ -227,8 +212,7 @@ impl Task {
     }
 
     fn end_request(&mut self, finish: Finish, total: Usage) {
-        self.usage = total;
-        self.counters.reductions = 0;
+        self.totals.usage = total;
         let blocks = match &mut self.phase {
             Phase::Requesting { blocks, .. } => std::mem::take(blocks),
             _ => vec![],
@@ -241,10 +225,7 @@ impl Task {
             Some(batch) => Phase::Tools(Box::new(batch)),
             None => Phase::Unanswerable(finish),
         };
-        // Endpoints refuse an answer without content.
-        if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
-            self.push(Item::Assistant { blocks });
-        }
+        self.conversation.push_answer(blocks);
     }
 
     fn hear_hooks(&mut self, changes: HookChanges, review: bool) {
@@ -275,26 +256,24 @@ impl Task {
     ) {
         let answered = Answered { by: by.to_owned(), answer: option_id.map(str::to_owned) };
         self.answered.insert(id.to_string(), answered);
-        let described = self.current_call().map(describe_call).unwrap_or_default();
-        let Some(authorization) = self.in_progress_mut().and_then(|call| call.authorization_mut()) else {
-            return;
-        };
+        let Some(current) = self.in_progress_mut() else { return };
+        let call = current.call.clone();
+        let Some(authorization) = current.authorization_mut() else { return };
         let (Some(asked), Some(option)) = (authorization.take_asked(id), option_id) else { return };
         if allows(option) {
             let given = GivenApproval { id: id.clone(), by: by.to_owned(), digest: asked.request.digest };
             *authorization = Authorization::Gate(Approval::Given(given));
-            self.refusals.remove(&described);
+            self.guard.allow(&call);
             return;
         }
         let judges_again = |offer: &RuleSubject| {
             Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
         };
-        let offer = asked.request.rule.filter(|rule| rule.is_offer() && judges_again(rule));
-        match offer {
+        match asked.request.rule.filter(|rule| rule.is_offer() && judges_again(rule)) {
             Some(offer) => self.offers.decline(&offer),
             None => {
                 *authorization = Authorization::Refused { feedback: feedback.cloned() };
-                *self.refusals.entry(described).or_default() += 1;
+                self.guard.refuse(&call);
             }
         }
     }
@@ -330,7 +309,7 @@ impl Task {
     }
 
     fn delegate(&mut self, child: &TaskId, plan: &Arc<PlannedBranch>) {
-        self.delegations += 1;
+        self.guard.count_delegation();
         if let Phase::Tools(batch) = &mut self.phase {
             batch.delegate(child.clone(), Arc::clone(plan));
         }
@@ -347,38 +326,25 @@ impl Task {
         let Some(finished) = batch.finish(result) else { return };
         let results = batch.take_results().map(|results| (results, batch.hooks_review));
         self.count_result(&finished, result, mistake);
-        self.see(seen);
+        self.files.see(seen);
         if let Some((results, hooks_review)) = results {
             self.gather.batch |= hooks_review;
-            self.push(Item::Results { results });
+            self.conversation.push(Item::Results { results });
             self.phase = Phase::RequestDue { attempt: 1 };
         }
     }
 
-    /// Counts the result of a call towards what ends a task that gets nowhere.
     fn count_result(&mut self, finished: &FinishedCall, result: &ToolResult, mistake: bool) {
-        let failed = is_failure(result.status);
         let (FinishedCall::Current(call) | FinishedCall::Delegated(call, _)) = finished;
+        self.guard.count_result(call, result.status, mistake);
         if result.status != ToolStatus::Skipped {
-            let identity = identity(call);
-            let again = self.counters.last_call == Some(identity);
-            self.counters.repeats = if again { self.counters.repeats + 1 } else { 1 };
-            self.counters.last_call = Some(identity);
-            let count = self.tool_usage.0.entry(result.name.clone()).or_default();
-            count.attempts += 1;
-            count.failures += u32::from(failed);
-        }
-        if mistake {
-            self.counters.mistakes += 1;
-        } else if !failed {
-            self.counters.mistakes = 0;
+            self.totals.count_tool(&result.name, is_failure(result.status));
         }
         // A subtask that was cancelled has not failed at its work.
         if let FinishedCall::Delegated(_, plan) = finished
             && result.status == ToolStatus::Failed
         {
-            let key = (plan.mode.clone(), plan.delegation.title.clone());
-            *self.failed_subtasks.entry(key).or_default() += 1;
+            self.guard.count_failure(plan);
         }
     }
 
@@ -393,50 +359,13 @@ impl Task {
         }
     }
 
-    fn see(&mut self, seen: &[(String, Option<Digest>)]) {
-        for (path, digest) in seen {
-            match digest {
-                Some(digest) => {
-                    self.unread.remove(path);
-                    self.seen.insert(path.clone(), *digest);
-                }
-                None => {
-                    self.seen.remove(path);
-                }
-            }
-        }
-    }
-
-    fn end_command(&mut self, id: &CommandId, text: &str) {
-        let place = self.background.iter().position(|command| command.id == *id);
-        if let Some(command) = place.map(|place| self.background.remove(place)) {
-            self.ended_commands.push(prompts::ended_command(&command.id, &command.line, text));
-        }
-    }
-
-    fn tell_ended_commands(&mut self) {
-        if !self.ended_commands.is_empty() {
-            let text = prompts::ended_commands(&std::mem::take(&mut self.ended_commands));
-            self.push(Item::User { text, images: vec![] });
-        }
-    }
-
-    fn interrupt(&mut self) {
-        self.interrupted = true;
-        for command in std::mem::take(&mut self.background) {
-            let text = replies::command_ended_with_server();
-            self.ended_commands.push(prompts::ended_command(&command.id, &command.line, &text));
-        }
-    }
-
     fn go_on(&mut self) {
         self.interrupted = false;
         match &mut self.phase {
             Phase::Ended(_) => {
-                self.counters.mistakes = 0;
+                self.guard.reopen();
                 self.unsaved = None;
                 self.fresh = true;
-                self.begin_delegating_anew();
                 self.phase = Phase::RequestDue { attempt: 1 };
             }
             Phase::Tools(batch) => {
@@ -446,12 +375,6 @@ impl Task {
             }
             _ => {}
         }
-    }
-
-    /// Resets the count of delegations after input of the user.
-    fn begin_delegating_anew(&mut self) {
-        self.delegations = 0;
-        self.failed_subtasks.clear();
     }
 
     /// Ends the task as failed, when its open calls have their results.
@@ -465,12 +388,8 @@ impl Task {
         self.phase = Phase::Ended(ending);
         if self.parent.is_some() {
             // A subtask never goes on, so nobody needs its conversation but in the log.
-            self.items = Arc::default();
-            self.seen = BTreeMap::new();
+            self.conversation = Conversation::default();
+            self.files.seen.clear();
         }
-    }
-
-    fn push(&mut self, item: Item) {
-        Arc::make_mut(&mut self.items).push(item);
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn void_approval(task: &Task) -> Option<Event> {
 }
 
 pub(super) fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) -> Event {
-    let (error, total) = (error.into(), task.total_with(used));
-    Event::TurnFailed { request: task.counters.requests, error, cancelled: task.is_cancelling(), total }
+    let (error, total) = (error.into(), task.totals.with(used));
+    Event::TurnFailed { request: task.totals.requests, error, cancelled: task.is_cancelling(), total }
 }
 
 pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {

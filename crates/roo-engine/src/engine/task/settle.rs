@@ -3,8 +3,7 @@
 use super::batch::{Approval, Authorization, CurrentCall, Stage, ToolBatch};
 use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
-    Counters, Effect, Phase, REFUSALS, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Task, identity,
-    may_mention, next_question,
+    Effect, Phase, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Task, may_mention, next_question,
 };
 use crate::engine::event::{Ending, Event, ask_of};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
@@ -33,7 +32,7 @@ pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
         Phase::Unanswerable(finish) => {
             let text = match finish {
                 Finish::Length => replies::answer_cut(),
-                _ => replies::no_tool_used(task.protocol),
+                _ => replies::no_tool_used(task.settings.protocol),
             };
             vec![Event::Corrected { text, mistake: true }]
         }
@@ -77,7 +76,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
         });
     }
     // Subtasks come to their own end first, and commands in the background to theirs.
-    let has_commands = task.ends_commands() && !task.background.is_empty();
+    let has_commands = task.ends_commands() && !task.commands.running().is_empty();
     if events.is_empty() && !task.has_open_branches() && !has_commands {
         let Ending { mut state, result, mut reason } = ending.clone();
         if let Some(text) = unknown_changes(task).filter(|_| state == TaskState::Completed) {
@@ -88,8 +87,8 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
             state,
             result,
             reason,
-            usage: task.usage,
-            tool_usage: task.tool_usage.clone(),
+            usage: task.totals.usage,
+            tool_usage: task.totals.tools.clone(),
         });
     }
     events
@@ -109,7 +108,7 @@ fn settle_call(task: &Task, batch: &ToolBatch, call: &CurrentCall) -> Vec<Event>
 fn result_by_user(task: &Task, CurrentCall { call, stage, .. }: &CurrentCall) -> Option<Event> {
     match stage {
         Stage::SwitchAuthorization(switch, Authorization::Refused { feedback }) => {
-            let note = replies::mode_kept(&task.mode, &replies::denied(feedback.as_deref()));
+            let note = replies::mode_kept(&task.settings.mode, &replies::denied(feedback.as_deref()));
             Some(switch_judged(call, switch, &note))
         }
         Stage::Authorization(Authorization::Refused { feedback }) => {
@@ -131,7 +130,7 @@ fn before_gate(task: &Task, batch: &ToolBatch, call: &ToolCall) -> Vec<Event> {
 }
 
 fn result_without_gate(task: &Task, batch: &ToolBatch, call: &ToolCall) -> Option<Event> {
-    let Counters { repeats, last_call, .. } = task.counters;
+    let repetitions = task.guard.repetitions(call);
     let limit = task.limits.mistakes;
     let delegates = call.is_of(ToolName::NewTask);
     let (status, text, mistake) = if !task.unknown_changes.is_empty() {
@@ -140,8 +139,8 @@ fn result_without_gate(task: &Task, batch: &ToolBatch, call: &ToolCall) -> Optio
         (ToolStatus::Skipped, replies::skipped(), false)
     } else if batch.has_delegated() && !delegates {
         (ToolStatus::Skipped, replies::after_delegation(), false)
-    } else if limit > 0 && repeats >= limit && last_call == Some(identity(call)) {
-        (ToolStatus::Failed, replies::repeated(&call.name, repeats), true)
+    } else if limit > 0 && repetitions >= limit {
+        (ToolStatus::Failed, replies::repeated(&call.name, repetitions), true)
     } else {
         (ToolStatus::Failed, too_early(task, call)?, true)
     };
@@ -159,8 +158,8 @@ pub(super) fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
     let is = |name: ToolName| tool == ToolId::BuiltIn(name);
     let changes = matches!(tool.effect(), ToolEffect::Write | ToolEffect::Execute | ToolEffect::External);
     let goes_on = changes || is(ToolName::NewTask);
-    if goes_on && !task.unread.is_empty() {
-        return Some(replies::unread_context(&task.unread.iter().cloned().collect::<Vec<_>>()));
+    if goes_on && !task.files.unread.is_empty() {
+        return Some(replies::unread_context(&task.files.unread.iter().cloned().collect::<Vec<_>>()));
     }
     // Whether a write saves it after all is for the gate to say.
     let must_save =
@@ -182,7 +181,7 @@ pub fn wanted(task: &Task) -> Option<Effect> {
         return None;
     }
     match &task.phase {
-        Phase::Requesting { .. } => Some(Effect::CallModel { request: task.counters.requests }),
+        Phase::Requesting { .. } => Some(Effect::CallModel { request: task.totals.requests }),
         Phase::RequestDue { .. } if task.ending.is_none() && !task.gather.is_empty() => {
             Some(Effect::Gather(task.gather.clone()))
         }
@@ -197,7 +196,7 @@ fn effect_of_call(task: &Task, current: &CurrentCall) -> Option<Effect> {
     match &current.stage {
         Stage::Authorization(Authorization::Gate(approval))
         | Stage::SwitchAuthorization(_, Authorization::Gate(approval)) => {
-            Some(Effect::Gate { call_id, mode: task.mode.clone(), approved: approval.digest() })
+            Some(Effect::Gate { call_id, mode: task.settings.mode.clone(), approved: approval.digest() })
         }
         Stage::Run { .. } => {
             Some(Effect::RunTool { call_id, mutating: current.call.effect() != ToolEffect::Read })
@@ -231,7 +230,7 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     if task.queue.iter().any(|item| item.when == SendWhen::Now) {
         return deliver(task);
     }
-    let Counters { requests, mistakes, .. } = task.counters;
+    let mistakes = task.guard.mistakes();
     let limits = &task.limits;
     if limits.mistakes > 0 && mistakes >= limits.mistakes {
         let text = format!(
@@ -239,7 +238,7 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
         );
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
-    if let Some((action, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
+    if let Some((action, count)) = task.guard.refused_too_often() {
         let action = render::one_line(action, LONGEST_ACTION);
         let text = format!(
             "You have refused {action} {count} times. Tell the model how to continue, or stop the task."
@@ -265,16 +264,16 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     if !task.gather.is_empty() {
         return vec![];
     }
-    vec![Event::TurnStarted { request: requests.saturating_add(1) }]
+    vec![Event::TurnStarted { request: task.totals.requests.saturating_add(1) }]
 }
 
 /// Puts messages that shall be heard now into the conversation.
 pub(super) fn deliver(task: &Task) -> Vec<Event> {
     let (now, rest): (Vec<QueueItem>, Vec<QueueItem>) =
         task.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
-    let mut names_request = task.names_request.clone();
+    let mut opening = task.title.rest();
     let said = now.into_iter().map(|item| Event::UserSaid {
-        text: roo_model::prompts::user_message(&item.text) + &names_request.take().unwrap_or_default(),
+        text: roo_model::prompts::user_message(&item.text) + opening.take().unwrap_or_default(),
         mentions: may_mention(&item.text),
         hooks: false,
         message: Message {

@@ -7,9 +7,13 @@ use serde_json::{Value, json};
 
 use super::batch::{Approval, Authorization};
 use super::*;
-use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, RefusalRule};
+use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, PolicyDecision, RefusalRule};
+use crate::tools::Outcome;
+use roo_catalog::ToolProtocol;
+use roo_model::parser::Block;
+use roo_model::providers::Item;
 use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
-use roo_protocol::ids::ApprovalId;
+use roo_protocol::ids::{ApprovalId, CommandId, ToolCallId};
 use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
 
@@ -98,10 +102,11 @@ impl Sim {
     fn budget(&self) -> RequestBudget {
         let reset = self.log.iter().rposition(|event| *event == Event::BudgetReset);
         let before = reset.map(|at| fold(&self.log[..=at]));
-        let (requests, cost) = before.map_or((0, 0.0), |task| (task.request_number(), task.usage.cost_usd));
+        let (requests, cost) =
+            before.map_or((0, 0.0), |task| (task.request_number(), task.totals.usage.cost_usd));
         let spent = Spending {
             requests: self.task.request_number() - requests,
-            cost_usd: self.task.usage.cost_usd - cost,
+            cost_usd: self.task.totals.usage.cost_usd - cost,
         };
         RequestBudget { spent, asked: false }
     }
@@ -187,7 +192,7 @@ impl Sim {
 
     /// The results of the newest answer whose calls are all worked off.
     fn results(&self) -> Vec<(ToolStatus, &str)> {
-        let results = self.task.items.iter().rev().find_map(|item| match item {
+        let results = self.task.conversation.items().iter().rev().find_map(|item| match item {
             Item::Results { results } => Some(results),
             _ => None,
         });
@@ -200,7 +205,7 @@ impl Sim {
 
     /// The newest item, which is the user's.
     fn heard(&self) -> &str {
-        match self.task.items.last() {
+        match self.task.conversation.items().last() {
             Some(Item::User { text, .. }) => text,
             other => panic!("{other:?}"),
         }
@@ -541,7 +546,7 @@ mod background {
     }
 
     fn last_text(sim: &Sim) -> &str {
-        match sim.task.items.last() {
+        match sim.task.conversation.items().last() {
             Some(Item::User { text, .. }) => text,
             _ => "",
         }
@@ -558,11 +563,11 @@ mod background {
         sim.done("one");
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 3 }));
         assert!(last_text(&sim).contains("cmd-7 has ended: serve\nexit code 0"), "{}", last_text(&sim));
-        let told = sim.task.items.len();
+        let told = sim.task.conversation.items().len();
         sim.says([read("b")]);
         sim.allow();
         sim.done("two");
-        assert_eq!(sim.task.items.len(), told + 2, "it is told once");
+        assert_eq!(sim.task.conversation.items().len(), told + 2, "it is told once");
     }
 
     #[test]
@@ -585,7 +590,7 @@ mod background {
     fn a_command_has_ended_with_its_server_and_its_model_is_told() {
         let mut sim = serving();
         sim.killed();
-        assert!(sim.task.background.is_empty());
+        assert!(sim.task.commands.running().is_empty());
         sim.input(Input::Resume);
         assert!(last_text(&sim).contains("because the server ended"), "{}", last_text(&sim));
         assert_eq!(command_ends(&mut sim), [], "it can't end twice");
@@ -604,7 +609,7 @@ mod answers {
         }
         assert_eq!(sim.results(), [(ToolStatus::Ok, "one"), (ToolStatus::Ok, "two")]);
         assert!(matches!(
-            sim.task.items.as_slice(),
+            sim.task.conversation.items().as_slice(),
             [Item::User { .. }, Item::Assistant { .. }, Item::Results { .. }]
         ));
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
@@ -622,7 +627,7 @@ mod answers {
         let mut sim = Sim::new();
         sim.says([text("All done!")]);
         assert!(sim.heard().contains("no tool call"), "{}", sim.heard());
-        assert_eq!(sim.task.counters.mistakes, 1);
+        assert_eq!(sim.task.guard.mistakes(), 1);
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
     }
 
@@ -631,7 +636,7 @@ mod answers {
         let unknown = || text("So:\n<edit_file>\n<path>a</path>\n</edit_file>");
         let called = |protocol, blocks: Vec<Block>| {
             let mut sim = Sim::new();
-            sim.task.protocol = protocol;
+            sim.task.settings.protocol = protocol;
             sim.says(blocks);
             sim.calls().into_iter().map(|call| call.name.clone()).collect::<Vec<_>>()
         };
@@ -654,7 +659,10 @@ mod answers {
         for blocks in [vec![], vec![thinking()]] {
             let mut sim = Sim::new();
             sim.says(blocks);
-            assert!(matches!(sim.task.items.as_slice(), [Item::User { .. }, Item::User { .. }]));
+            assert!(matches!(
+                sim.task.conversation.items().as_slice(),
+                [Item::User { .. }, Item::User { .. }]
+            ));
         }
     }
 
@@ -816,7 +824,7 @@ mod limits {
         sim.answer("Use the tools.");
         assert!(sim.heard().contains("Use the tools."), "{}", sim.heard());
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 4 }));
-        assert_eq!(sim.task.counters.mistakes, 0);
+        assert_eq!(sim.task.guard.mistakes(), 0);
     }
 
     #[test]
@@ -889,7 +897,7 @@ mod limits {
             sim.input(Input::ModelFailed { message: "Cut.".into(), remedy: RETRY, used });
             sim.input(Input::RetryDue);
         }
-        assert_eq!((sim.task.usage.tokens_in, sim.task.usage.cost_usd), (u64::MAX, 0.25));
+        assert_eq!((sim.task.totals.usage.tokens_in, sim.task.totals.usage.cost_usd), (u64::MAX, 0.25));
     }
 
     #[test]
@@ -911,12 +919,12 @@ mod model_failures {
     #[test]
     fn a_failed_turn_leaves_nothing_behind() {
         let mut sim = Sim::new();
-        let before = sim.task.items.clone();
+        let before = sim.task.conversation.items().clone();
         for block in [thinking(), text("I look."), command("rm -r .")] {
             sim.input(Input::ModelBlock { block, origin: "a/b".into() });
         }
         sim.fails(RETRY);
-        assert_eq!(sim.task.items, before);
+        assert_eq!(sim.task.conversation.items(), &before);
         assert!(matches!(sim.task.phase, Phase::Backoff { .. }), "{:?}", sim.task.phase);
         sim.input(Input::RetryDue);
         sim.says([complete("Done.")]);
@@ -961,9 +969,9 @@ mod model_failures {
         let mut marks = vec![];
         for _ in 0..3 {
             sim.fails(Remedy::Shorten);
-            marks.push(sim.task.reduced_before);
+            marks.push(sim.task.conversation.reduced_before());
         }
-        assert_eq!((sim.task.items.len(), marks), (17, vec![9, 13, 15]));
+        assert_eq!((sim.task.conversation.items().len(), marks), (17, vec![9, 13, 15]));
         sim.says([read("a")]);
         sim.allow();
         sim.done("text");
@@ -979,7 +987,7 @@ mod model_failures {
     fn what_is_short_already_is_not_shortened_again() {
         let mut sim = Sim::new();
         sim.fails(Remedy::Shorten);
-        assert_eq!((sim.task.items.len(), sim.task.reduced_before), (1, 1));
+        assert_eq!((sim.task.conversation.items().len(), sim.task.conversation.reduced_before()), (1, 1));
         sim.fails(Remedy::Shorten);
         assert_eq!(sim.asks(), QuestionKind::ApiReqFailed);
     }
@@ -989,7 +997,7 @@ mod model_failures {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
         sim.input(Input::ModelEnded { finish: Finish::Refused, used: used(5, 0.0) });
-        assert_eq!((sim.asks(), sim.task.usage.tokens_in), (QuestionKind::ApiReqFailed, 5));
+        assert_eq!((sim.asks(), sim.task.totals.usage.tokens_in), (QuestionKind::ApiReqFailed, 5));
         sim.answer("Leave that out.");
         assert_eq!(sim.heard(), "<user_message>\nLeave that out.\n</user_message>");
     }
@@ -1109,7 +1117,7 @@ mod questions {
         sim.allow();
         let images = vec!["data:image/png;base64,AA==".to_owned()];
         sim.input(Input::Answer { text: "This.".into(), images: images.clone(), by: "anna".into() });
-        let Some(Item::Results { results }) = sim.task.items.last() else { panic!() };
+        let Some(Item::Results { results }) = sim.task.conversation.items().last() else { panic!() };
         assert_eq!(results[0].images, images);
     }
 
@@ -1138,12 +1146,12 @@ mod questions {
     fn the_mode_of_a_suggestion_is_judged_like_a_switch_that_the_model_asks_for() {
         let mut sim = with_modes();
         sim.answer("Build it.");
-        assert_eq!(sim.task.mode, "code", "not yet");
+        assert_eq!(sim.task.settings.mode, "code", "not yet");
         let judged = sim.task.call_as_it_runs().unwrap().into_owned();
         assert_eq!((&*judged.name, &judged.params["mode_slug"]), ("switch_mode", &json!("architect")));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
         sim.input(Input::Gated(switches()));
-        assert_eq!(sim.task.mode, "architect");
+        assert_eq!(sim.task.settings.mode, "architect");
         let told = "<user_message>\nBuild it.\n</user_message>\nThe mode is now 'architect'; it was 'code'. Your \
                     instructions and tools are those of the new mode.";
         assert_eq!(sim.results(), [(ToolStatus::Ok, told)]);
@@ -1164,7 +1172,7 @@ mod questions {
         sim.ask("switch");
         assert_eq!(sim.task.state(), TaskState::Waiting);
         sim.respond("reject_once", Some("Stay here."));
-        assert_eq!(sim.task.mode, "code");
+        assert_eq!(sim.task.settings.mode, "code");
         let [(ToolStatus::Ok, told)] = sim.results()[..] else { panic!("{:?}", sim.results()) };
         assert!(told.starts_with(kept) && told.contains("Stay here."), "{told}");
     }
@@ -1180,7 +1188,7 @@ mod questions {
         sim.respond("allow_once", None);
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: Some(_), .. })));
         sim.input(Input::Gated(switches()));
-        assert_eq!(sim.task.mode, "architect");
+        assert_eq!(sim.task.settings.mode, "architect");
         assert!(sim.results()[0].1.starts_with("<user_message>\nBuild it."));
     }
 
@@ -1510,7 +1518,7 @@ mod after_the_end {
         sim.input(Input::Cancel);
         sim.done("made");
         sim.send("two");
-        let heard: Vec<&str> = sim.task.items[3..]
+        let heard: Vec<&str> = sim.task.conversation.items()[3..]
             .iter()
             .map(|item| match item {
                 Item::User { text, .. } => text.lines().nth(1).unwrap(),
@@ -1591,7 +1599,10 @@ mod kills {
         };
         let mut done = write();
         done.input(Input::WriteSettled(vec![Some(Digest::of("new"))]));
-        assert_eq!((done.statuses(), done.task.seen["a.rs"]), (vec![ToolStatus::Ok], Digest::of("new")));
+        assert_eq!(
+            (done.statuses(), done.task.files.seen["a.rs"]),
+            (vec![ToolStatus::Ok], Digest::of("new"))
+        );
 
         let mut not_begun = write();
         not_begun.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
@@ -1602,7 +1613,7 @@ mod kills {
             let mut changed = write();
             changed.input(Input::WriteSettled(vec![found]));
             assert_eq!(changed.statuses(), [ToolStatus::Interrupted]);
-            assert!(changed.task.seen.is_empty(), "it must be read again");
+            assert!(changed.task.files.seen.is_empty(), "it must be read again");
         }
     }
 
@@ -1630,7 +1641,7 @@ mod kills {
         let mut done = patch();
         done.input(Input::WriteSettled(vec![digest("new"), digest("b"), None]));
         assert_eq!(done.statuses(), [ToolStatus::Ok]);
-        assert_eq!(done.task.seen.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(done.task.files.seen.keys().collect::<Vec<_>>(), ["a", "b"]);
 
         let mut not_begun = patch();
         not_begun.input(Input::WriteSettled(vec![digest("old"), None, digest("gone")]));
@@ -1643,7 +1654,7 @@ mod kills {
         for part in ["- b hold the new text.", "- gone are as they were.", "- a hold neither"] {
             assert!(told.contains(part), "{told}");
         }
-        assert!(between.task.seen.is_empty(), "they must be read again");
+        assert!(between.task.files.seen.is_empty(), "they must be read again");
     }
 
     fn asking() -> Sim {

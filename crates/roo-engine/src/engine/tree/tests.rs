@@ -160,7 +160,7 @@ impl Sim {
 
     /// The results in a task's conversation, newest answer last.
     fn results(&self, id: &TaskId) -> Vec<(ToolStatus, String)> {
-        let items = self.task(id).items.iter();
+        let items = self.task(id).conversation.items().iter();
         let results = items.filter_map(|item| match item {
             Item::Results { results } => Some(results),
             _ => None,
@@ -238,8 +238,8 @@ fn a_branch_begins_with_its_brief_and_its_place_in_the_tree() {
     let mut sim = Sim::new(LIMITS);
     let branches = sim.delegates(&root(), &["Mend it"]);
     let branch = sim.task(&branches[0]);
-    assert_eq!((branch.parent.as_ref(), branch.title.as_str()), (Some(&root()), "Mend it"));
-    let Item::User { text, .. } = &branch.items[0] else { panic!() };
+    assert_eq!((branch.parent.as_ref(), branch.title()), (Some(&root()), "Mend it"));
+    let Item::User { text, .. } = &branch.conversation.items()[0] else { panic!() };
     insta::assert_snapshot!(text, @r"
     <delegated_task>
     💻 Mend it

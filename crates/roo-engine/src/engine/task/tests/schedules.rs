@@ -206,7 +206,7 @@ impl World {
             }
             ScheduleStep::Cancel => {
                 let ran = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }))
-                    || !self.sim.task.background.is_empty();
+                    || !self.sim.task.commands.running().is_empty();
                 self.sim.input(Input::Cancel);
                 // One that has completed may wait for its commands already.
                 assert_eq!(self.sim.task.is_ending(), ran, "tools and commands come to their end first");
@@ -226,8 +226,8 @@ impl World {
                 }
             }
             ScheduleStep::EndCommand(which) => {
-                if !self.sim.task.background.is_empty() {
-                    self.end_command(which.get(&self.sim.task.background).id.clone());
+                if !self.sim.task.commands.running().is_empty() {
+                    self.end_command(which.get(self.sim.task.commands.running()).id.clone());
                 }
             }
             ScheduleStep::Kill(which) => {
@@ -308,8 +308,8 @@ impl World {
             None if self.sim.task.state() == TaskState::Interrupted => {
                 return drop(self.sim.input(Input::Resume));
             }
-            None if self.sim.task.ends_commands() && !self.sim.task.background.is_empty() => {
-                return self.end_command(self.sim.task.background[0].id.clone());
+            None if self.sim.task.ends_commands() && !self.sim.task.commands.running().is_empty() => {
+                return self.end_command(self.sim.task.commands.running()[0].id.clone());
             }
             None => return drop(self.sim.send("And now?")),
         };
@@ -504,7 +504,7 @@ fn assert_approved(log: &[Event], call: &ToolCallId, digest: Digest) {
 /// Checks every state in which nothing more follows.
 pub(super) fn check_state(task: &Task) {
     let wanted = wanted(task);
-    let awaits_commands = task.ends_commands() && !task.background.is_empty();
+    let awaits_commands = task.ends_commands() && !task.commands.running().is_empty();
     assert_eq!(
         wanted.is_some() || awaits_commands,
         task.state() == TaskState::Running,
@@ -522,14 +522,14 @@ pub(super) fn check_state(task: &Task) {
     }
     let running_tool = matches!(wanted, Some(Effect::RunTool { .. }));
     assert!(task.ending.is_none() || (task.is_cancelling() && running_tool) || awaits_commands, "{task:#?}");
-    assert!(task.background.is_empty() || !task.state().is_final(), "{task:#?}");
+    assert!(task.commands.running().is_empty() || !task.state().is_final(), "{task:#?}");
 
     // Calls and results.
     if let Phase::Tools(batch) = &task.phase {
         assert!(batch.open_calls().next().is_some() || task.has_open_branches(), "{task:#?}");
     }
     let mut open: Vec<&ToolCallId> = vec![];
-    for item in task.items.iter() {
+    for item in task.conversation.items().iter() {
         match item {
             Item::User { .. } => assert!(open.is_empty(), "calls without results: {open:?}"),
             Item::Assistant { blocks } => {
@@ -667,8 +667,8 @@ pub(super) fn finish(sim: &mut Sim) {
                 let found = write.places().iter().map(|(_, _, after)| *after).collect();
                 sim.input(Input::WriteSettled(found));
             }
-            None if sim.task.ends_commands() && !sim.task.background.is_empty() => {
-                let id = sim.task.background[0].id.clone();
+            None if sim.task.ends_commands() && !sim.task.commands.running().is_empty() => {
+                let id = sim.task.commands.running()[0].id.clone();
                 sim.input(Input::CommandEnded { id, outcome: outcome(ToolStatus::Ok, "It ended.") });
             }
             None => match sim.task.state() {
