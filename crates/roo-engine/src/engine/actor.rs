@@ -366,7 +366,7 @@ impl Actor {
     fn judge(&self, id: &TaskId, command: Command) -> Result<CommandOutcome, EngineError> {
         let task =
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
-        let interrupted = task.interrupted;
+        let interrupted = task.is_interrupted();
         let settled = |accepted, by: &str| {
             CommandOutcome::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned(), interrupted }))
         };

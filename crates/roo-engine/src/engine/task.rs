@@ -19,6 +19,7 @@ mod decide;
 mod fold;
 mod guard;
 mod input;
+mod lifecycle;
 mod offers;
 mod quotation;
 mod results;
@@ -33,7 +34,7 @@ use crate::policy::PlannedBranch;
 use crate::tools::ChangesUnknown;
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use roo_formats::config::Limits;
-use roo_model::providers::{AssistantBlock, Finish};
+
 use roo_protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
 use roo_protocol::message::{Message, MessageKind};
 use roo_protocol::task::{
@@ -41,7 +42,7 @@ use roo_protocol::task::{
     ToolUsage, Usage,
 };
 
-use self::batch::{AskedApproval, Branch, CurrentCall, Stage, ToolBatch};
+use self::batch::{AskedApproval, Branch, CurrentCall, ToolBatch};
 pub use self::batch::{Decided, GivenApproval, HeldAnswer};
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::commands::CommandsInBackground;
@@ -49,6 +50,7 @@ pub use self::conversation::{Conversation, FileContext};
 pub use self::decide::decide;
 pub use self::guard::LoopGuard;
 pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
+pub use self::lifecycle::{Lifecycle, OpenTask, Phase};
 pub use self::offers::OfferMemory;
 pub(super) use self::offers::{Choice, NewRule};
 pub use self::settings::{AgentSettings, IntentScope};
@@ -89,12 +91,8 @@ pub struct Task {
     pub settings: AgentSettings,
     /// The intents that it works for.
     pub intents: IntentScope,
-    /// Phase.
-    pub phase: Phase,
-    /// The server that drove it ended; nothing goes on before it is resumed.
-    pub interrupted: bool,
-    /// Pending end; open calls get their results first.
-    ending: Option<Ending>,
+    /// Its phase, or its end.
+    lifecycle: Lifecycle,
     /// The conversation with its model.
     pub conversation: Conversation,
     /// The files that its model knows or must get to know.
@@ -196,38 +194,6 @@ pub struct Answered {
     pub answer: Option<String>,
 }
 
-/// Phase of a task.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Phase {
-    /// A model request is to be made.
-    RequestDue {
-        /// From 1.
-        attempt: u32,
-    },
-    /// A model request is under way.
-    Requesting {
-        /// From 1.
-        attempt: u32,
-        /// The complete blocks of its answer so far.
-        blocks: Vec<AssistantBlock>,
-    },
-    /// A failed request waits for its next attempt.
-    Backoff {
-        /// The attempt that comes next.
-        attempt: u32,
-        /// Due time, in milliseconds since the Unix epoch.
-        due: i64,
-    },
-    /// An answer came without a call, or was cut by the output limit.
-    Unanswerable(Finish),
-    /// The calls of an answer are worked off, one after another.
-    Tools(Box<ToolBatch>),
-    /// The engine asks its user something.
-    Question(PendingQuestion),
-    /// Completed, failed or cancelled.
-    Ended(Ending),
-}
-
 /// Returns whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
     Choice::parse(option).is_some_and(|choice| choice.kind().allows())
@@ -279,9 +245,7 @@ impl Task {
                 protocol: *protocol,
             },
             intents: IntentScope { bound: intent.clone(), within: within.clone() },
-            phase: Phase::RequestDue { attempt: 1 },
-            interrupted: false,
-            ending: None,
+            lifecycle: Lifecycle::open(),
             conversation: Conversation::default(),
             files: FileContext { unread: unread.iter().cloned().collect(), ..FileContext::default() },
             gather: Gather { system: *gather, ..Gather::default() },
@@ -306,20 +270,36 @@ impl Task {
 
     /// The state as clients name it.
     pub fn state(&self) -> TaskState {
-        match &self.phase {
-            Phase::Ended(ending) => ending.state,
-            _ if self.interrupted => TaskState::Interrupted,
-            Phase::Question(_) => TaskState::Waiting,
-            Phase::Tools(batch) => match batch.current() {
-                None => TaskState::Paused,
-                Some(call) if call.awaits_user() => TaskState::Waiting,
-                Some(_) => TaskState::Running,
-            },
-            Phase::RequestDue { .. }
-            | Phase::Requesting { .. }
-            | Phase::Backoff { .. }
-            | Phase::Unanswerable(_) => TaskState::Running,
+        self.lifecycle.state()
+    }
+
+    /// Its phase; none when it has ended.
+    pub(in crate::engine) fn phase(&self) -> Option<&Phase> {
+        self.as_open().map(|open| &open.phase)
+    }
+
+    fn as_open(&self) -> Option<&OpenTask> {
+        match &self.lifecycle {
+            Lifecycle::Open(open) => Some(open),
+            Lifecycle::Ended(_) => None,
         }
+    }
+
+    /// Returns whether the server that drove it has ended; nothing goes on before it is resumed.
+    pub fn is_interrupted(&self) -> bool {
+        self.as_open().is_some_and(|open| open.interrupted)
+    }
+
+    /// Marks it as interrupted, unless it has ended.
+    pub(in crate::engine) fn set_interrupted(&mut self) {
+        if let Lifecycle::Open(open) = &mut self.lifecycle {
+            open.interrupted = true;
+        }
+    }
+
+    /// Its pending end.
+    fn ending(&self) -> Option<&Ending> {
+        self.as_open()?.ending.as_ref()
     }
 
     /// The result of a completed task.
@@ -333,19 +313,15 @@ impl Task {
     }
 
     fn ended(&self) -> Option<&Ending> {
-        match &self.phase {
-            Phase::Ended(ending) => Some(ending),
-            _ => None,
+        match &self.lifecycle {
+            Lifecycle::Ended(ending) => Some(ending),
+            Lifecycle::Open(_) => None,
         }
     }
 
     /// The question that waits for its user: of the engine, or of the current call.
     pub fn question(&self) -> Option<&PendingQuestion> {
-        match (&self.phase, self.in_progress()) {
-            (Phase::Question(question), _)
-            | (_, Some(CurrentCall { stage: Stage::Question(question), .. })) => Some(question),
-            _ => None,
-        }
+        self.phase()?.question()
     }
 
     /// The approval that waits, or waited when the server ended.
@@ -368,22 +344,12 @@ impl Task {
     }
 
     fn batch(&self) -> Option<&ToolBatch> {
-        match &self.phase {
-            Phase::Tools(batch) => Some(batch),
-            _ => None,
-        }
+        self.phase()?.batch()
     }
 
     /// The call that is worked on, with its stage.
     fn in_progress(&self) -> Option<&CurrentCall> {
         self.batch().and_then(ToolBatch::current)
-    }
-
-    fn in_progress_mut(&mut self) -> Option<&mut CurrentCall> {
-        match &mut self.phase {
-            Phase::Tools(batch) => batch.current_mut(),
-            _ => None,
-        }
     }
 
     /// The task in short.
@@ -408,17 +374,17 @@ impl Task {
 
     /// Returns whether the user wants it to end while a tool still runs.
     pub fn is_cancelling(&self) -> bool {
-        self.ending.as_ref().is_some_and(|ending| ending.state == TaskState::Cancelled)
+        self.ending().is_some_and(|ending| ending.state == TaskState::Cancelled)
     }
 
     /// Returns whether its next request is to be made.
     pub fn is_before_request(&self) -> bool {
-        matches!(self.phase, Phase::RequestDue { .. }) && self.ending.is_none()
+        matches!(self.phase(), Some(Phase::RequestDue { .. })) && self.ending().is_none()
     }
 
     /// Returns whether it is about to end, in whatever way.
     pub fn is_ending(&self) -> bool {
-        self.ending.is_some()
+        self.ending().is_some()
     }
 
     /// Returns the effect class of the current call.
@@ -490,9 +456,7 @@ impl Task {
     /// Returns whether its commands in the background are ended before it ends. Those of a branch that has done its
     /// work are handed to its parent.
     pub fn ends_commands(&self) -> bool {
-        self.ending
-            .as_ref()
-            .is_some_and(|ending| self.parent.is_none() || ending.state != TaskState::Completed)
+        self.ending().is_some_and(|ending| self.parent.is_none() || ending.state != TaskState::Completed)
     }
 }
 

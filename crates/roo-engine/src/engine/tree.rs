@@ -146,8 +146,7 @@ impl Tree {
 
     /// Marks every task that isn't at its end as interrupted, without an event.
     pub fn set_interrupted(&mut self) {
-        let open = self.tasks.iter_mut().filter(|task| !task.state().is_final());
-        open.for_each(|task| task.interrupted = true);
+        self.tasks.iter_mut().for_each(Task::set_interrupted);
     }
 
     /// Returns the usage of all tasks.
@@ -234,9 +233,9 @@ impl Tree {
         };
         let wakes = matches!(input, Input::Resume | Input::Send { .. });
         let mut facts = vec![];
-        if wakes && self.tasks.iter().any(|task| task.interrupted) {
+        if wakes && self.tasks.iter().any(Task::is_interrupted) {
             // A request goes on as a whole: a branch alone could end, and nobody would take its result.
-            for other in self.tasks.iter().filter(|other| other.interrupted && other.id != *id) {
+            for other in self.tasks.iter().filter(|other| other.is_interrupted() && other.id != *id) {
                 facts.extend(facts_of(other, task::decide(other, Input::Resume, at)));
             }
         }
@@ -265,7 +264,7 @@ impl Tree {
 
     /// Every task that isn't at its end is interrupted.
     pub fn interrupt(&self) -> Vec<Fact> {
-        let open = self.tasks.iter().filter(|task| !task.state().is_final() && !task.interrupted);
+        let open = self.tasks.iter().filter(|task| !task.state().is_final() && !task.is_interrupted());
         open.map(|task| (task.id.clone(), Event::Interrupted)).collect()
     }
 
@@ -310,7 +309,7 @@ impl Tree {
                 let event = task::branch_result(parent, child, TaskState::Cancelled, None)?;
                 return Some(vec![(parent.id.clone(), event)]);
             }
-            if there.is_none() && parent.interrupted {
+            if there.is_none() && parent.is_interrupted() {
                 continue;
             }
             let tree = self.draw_with(parent, (&plan.emoji, &plan.delegation.title));

@@ -367,6 +367,22 @@ impl CurrentCall {
         Some(Decided { rule: self.rule.as_deref().unwrap_or_default(), approval })
     }
 
+    /// Waits for the user's approval.
+    pub(super) fn ask(&mut self, request: PendingApproval) {
+        if let Some(authorization) = self.authorization_mut() {
+            *authorization = Authorization::User(Box::new(AskedApproval { request, held: None }));
+        }
+    }
+
+    /// Holds an answer until the action has been judged again.
+    pub(super) fn hold(&mut self, answer: HeldAnswer) {
+        if let Some(Authorization::User(asked) | Authorization::Gate(Approval::Asked(asked))) =
+            self.authorization_mut()
+        {
+            asked.held = Some(answer);
+        }
+    }
+
     /// Begins to run.
     pub(super) fn start(&mut self, write: Option<PlannedEdit>) {
         if let Stage::Authorization(Authorization::Gate(approval)) = &self.stage {
@@ -438,11 +454,6 @@ impl Authorization {
     /// The gate is to judge an action that the user knows nothing of.
     const NEW: Self = Self::Gate(Approval::NotAsked);
 
-    /// The user is asked.
-    pub(super) fn ask(request: PendingApproval) -> Self {
-        Self::User(Box::new(AskedApproval { request, held: None }))
-    }
-
     /// Takes the approval of this id, whatever its answer: the action is to be judged again.
     pub(super) fn take_asked(&mut self, id: &ApprovalId) -> Option<AskedApproval> {
         match self {
@@ -460,13 +471,6 @@ impl Authorization {
     fn judge_again(&mut self) {
         if let Self::User(asked) = self {
             *self = Self::Gate(Approval::Asked(asked.clone()));
-        }
-    }
-
-    /// Holds an answer until the action has been judged again.
-    pub(super) fn hold(&mut self, answer: HeldAnswer) {
-        if let Self::User(asked) | Self::Gate(Approval::Asked(asked)) = self {
-            asked.held = Some(answer);
         }
     }
 }

@@ -35,10 +35,11 @@ const MAX_BACKOFF: i64 = 60_000;
 
 /// The longest command line, with what is told of it, that can be allowed without being opened, in bytes.
 const AT_A_GLANCE: usize = 4 << 10;
+
 /// Decides the events of an input. Inputs that don't fit the state lead to nothing: a late result of work that was
 /// cancelled, or a second answer.
 pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
-    if task.interrupted && input.is_report() {
+    if task.is_interrupted() && input.is_report() {
         return vec![];
     }
     match input {
@@ -47,11 +48,8 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             items.iter_mut().filter(|item| item.id == id).for_each(|item| item.text.clone_from(&text));
         }),
         Input::DeleteQueued { id } => edit_queue(task, |items| items.retain(|item| item.id != id)),
-        Input::Cancel => match task.phase {
-            Phase::Ended(_) => vec![],
-            _ if task.ending.is_some() => vec![],
-            _ => vec![Event::CancelRequested],
-        },
+        Input::Cancel if task.state().is_final() || task.is_ending() => vec![],
+        Input::Cancel => vec![Event::CancelRequested],
         Input::Resume => match task.state() {
             TaskState::Completed => vec![],
             _ => {
@@ -69,8 +67,8 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         }
         Input::Change(change) => vec![mode_switched(task, change, None)],
         Input::BindIntent { intent, name } => vec![Event::IntentSelected { intent, name }],
-        Input::Gathered(found) => match task.phase {
-            Phase::RequestDue { .. } if !task.gather.is_empty() => gathered(task, found),
+        Input::Gathered(found) => match task.phase() {
+            Some(Phase::RequestDue { .. }) if !task.gather.is_empty() => gathered(task, found),
             _ => vec![],
         },
         Input::ModelBlock { block, origin } => model_block(task, block, origin),
@@ -78,8 +76,8 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             let message = "The provider refused to continue this conversation.".to_owned();
             model_failed(task, message, Remedy::Ask, used, at)
         }
-        Input::ModelEnded { finish, used } => match &task.phase {
-            Phase::Requesting { blocks, .. } => {
+        Input::ModelEnded { finish, used } => match task.phase() {
+            Some(Phase::Requesting { blocks, .. }) => {
                 let mut events: Vec<Event> = call_of_unknown_tool(task, blocks, finish).into_iter().collect();
                 events.push(Event::TurnEnded { finish, total: task.totals.with(used) });
                 events
@@ -87,8 +85,8 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             _ => vec![],
         },
         Input::ModelFailed { message, remedy, used } => model_failed(task, message, remedy, used, at),
-        Input::RetryDue => match task.phase {
-            Phase::Backoff { .. } => vec![Event::RetryDue],
+        Input::RetryDue => match task.phase() {
+            Some(Phase::Backoff { .. }) => vec![Event::RetryDue],
             _ => vec![],
         },
         Input::HookMessages(heard) => heard_from_hooks(task, heard),
@@ -106,7 +104,7 @@ pub(super) fn send(task: &Task, text: String, images: Vec<String>, when: SendWhe
         events.extend(answer(task, text, images, None, "user".to_owned()));
     } else {
         // A task that has ended does nothing that could be waited for.
-        let when = if matches!(task.phase, Phase::Ended(_)) { SendWhen::Now } else { when };
+        let when = if task.state().is_final() { SendWhen::Now } else { when };
         events.push(task.queue_with(text, images, when));
     }
     events
@@ -120,11 +118,11 @@ pub(super) fn edit_queue(task: &Task, edit: impl FnOnce(&mut Vec<QueueItem>)) ->
 
 /// Lets a task go on that was interrupted or has ended; nothing for any other.
 pub(super) fn resume(task: &Task) -> Vec<Event> {
-    if !task.interrupted && !matches!(task.phase, Phase::Ended(_)) {
+    if !task.is_interrupted() && !task.state().is_final() {
         return vec![];
     }
     let mut events = vec![];
-    if let Phase::Requesting { .. } = task.phase {
+    if let Some(Phase::Requesting { .. }) = task.phase() {
         let error = "The server ended during this request; it is sent again.";
         events.push(turn_failed(task, error, Usage::default()));
     }
@@ -151,7 +149,7 @@ pub(super) fn try_again(task: &Task) -> Option<Event> {
 }
 
 pub(super) fn model_block(task: &Task, block: Block, origin: String) -> Vec<Event> {
-    let Phase::Requesting { blocks, .. } = &task.phase else { return vec![] };
+    let Some(Phase::Requesting { blocks, .. }) = task.phase() else { return vec![] };
     let index = u32::try_from(blocks.len()).unwrap_or(u32::MAX);
     let id = block_message_id(task.totals.requests, index);
     let say = |say, text| Message { id: id.clone(), kind: MessageKind::Say(say), text, images: vec![] };
@@ -194,7 +192,7 @@ fn call_of_unknown_tool(task: &Task, blocks: &[AssistantBlock], finish: Finish) 
 }
 
 pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i64) -> Vec<Event> {
-    let Phase::Requesting { attempt, .. } = task.phase else { return vec![] };
+    let Some(&Phase::Requesting { attempt, .. }) = task.phase() else { return vec![] };
     let mut events = vec![turn_failed(task, message.clone(), used)];
     match remedy {
         Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
@@ -274,7 +272,7 @@ fn heard_from_hooks(task: &Task, heard: HookMessages) -> Vec<Event> {
         let call_id = call.id.clone();
         events.push(Event::HooksHeard { call_id, params, addition, goes_on: heard.goes_on, batch });
     }
-    if let Some(reason) = heard.stop.filter(|_| task.ending.is_none()) {
+    if let Some(reason) = heard.stop.filter(|_| !task.is_ending()) {
         let id = MessageId::new(format!("{}.stopped", call.id));
         let kind = MessageKind::Say(Say::Error);
         let message = Message { id, kind, text: reason.clone(), images: vec![] };
@@ -420,7 +418,7 @@ fn respond(task: &Task, option_id: String, text: Option<String>, by: String) -> 
         return vec![];
     };
     let AskedApproval { request: approval, held: None } = &**asked else { return vec![] };
-    if matches!(authorization, Authorization::User(_)) && !task.interrupted {
+    if matches!(authorization, Authorization::User(_)) && !task.is_interrupted() {
         return resolve(task, approval, HeldAnswer { by, option_id, text });
     }
     let approval_id = approval.approval_id.clone();

@@ -3,22 +3,23 @@
 use std::sync::Arc;
 
 use super::batch::{
-    Approval, Authorization, FinishedCall, GivenApproval, HeldAnswer, HookChanges, Stage, ToolBatch,
+    Approval, Authorization, CurrentCall, FinishedCall, GivenApproval, HeldAnswer, HookChanges, Stage,
+    ToolBatch,
 };
 use super::results::summary;
 use super::{
-    Answered, Begins, Choice, Conversation, Gather, LoopGuard, Phase, Prompt, TITLE, Task, Title, Unsaved,
-    allows, identity, is_stop, offers,
+    Answered, Begins, Choice, Conversation, Gather, Lifecycle, LoopGuard, OpenTask, Phase, Prompt, TITLE,
+    Task, Title, Unsaved, allows, identity, is_stop, offers,
 };
 use crate::engine::event::{Ending, Event, is_failure};
-use crate::policy::{PlannedBranch, PlannedEdit};
+use crate::policy::PlannedBranch;
 use roo_model::prompts;
 use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
 use roo_protocol::event::{QuestionKind, ToolStatus};
 use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId};
 use roo_protocol::message::Message;
-use roo_protocol::rule::RuleSubject;
-use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState, Usage};
+use roo_protocol::rule::{RuleSubject, SandboxAccess};
+use roo_protocol::task::{PendingQuestion, TaskState, Usage};
 use roo_text::render::one_line;
 
 impl Task {
@@ -34,10 +35,7 @@ impl Task {
                 self.hear_user(message, text, *mentions, *hooks);
             }
             Event::PromptRefused { message_id, message, ends } => {
-                self.drop_prompt(message_id);
-                if *ends {
-                    self.fail(message.text.clone());
-                }
+                self.refuse_prompt(message_id, message, *ends);
             }
             Event::Gathered { text, images, seen } => self.take_gathered(text, images, seen),
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
@@ -54,36 +52,21 @@ impl Task {
             Event::TurnEnded { finish, total } => self.end_request(*finish, *total),
             Event::TurnFailed { total, .. } => {
                 self.totals.usage = *total;
-                if let Phase::Requesting { attempt, .. } = self.phase {
-                    self.phase = Phase::RequestDue { attempt };
-                }
+                self.change_phase(Phase::fail_request);
             }
             Event::RetryScheduled { due, attempt, .. } => {
-                self.phase = Phase::Backoff { attempt: *attempt, due: *due };
+                self.enter(Phase::Backoff { attempt: *attempt, due: *due });
             }
-            Event::RetryDue => {
-                if let Phase::Backoff { attempt, .. } = self.phase {
-                    self.phase = Phase::RequestDue { attempt };
-                }
-            }
+            Event::RetryDue => self.change_phase(Phase::retry),
             Event::HooksHeard { params, addition, goes_on, batch, .. } => {
-                if *goes_on {
-                    self.guard.count_continuation();
-                }
                 let changes = HookChanges { params: params.clone(), addition: addition.clone() };
-                self.hear_hooks(changes, *batch);
+                self.hear_hooks(changes, *goes_on, *batch);
             }
-            Event::GateDecided { rule, .. } => {
-                if let Some(call) = self.in_progress_mut() {
-                    call.rule = Some(rule.clone());
-                }
-            }
-            Event::ApprovalRequested { approval } => self.ask_approval(approval),
+            Event::GateDecided { rule, .. } => self.change_call(|call| call.rule = Some(rule.clone())),
+            Event::ApprovalRequested { approval } => self.change_call(|call| call.ask(approval.clone())),
             Event::AnswerHeld { by, option_id, text, .. } => {
                 let answer = HeldAnswer { by: by.clone(), option_id: option_id.clone(), text: text.clone() };
-                if let Some(authorization) = self.authorization_mut() {
-                    authorization.hold(answer);
-                }
+                self.change_call(|call| call.hold(answer));
             }
             Event::ApprovalResolved { approval_id, by, option_id, text } => {
                 self.resolve_approval(approval_id, by, option_id.as_deref(), text.as_ref());
@@ -95,21 +78,12 @@ impl Task {
                 self.take_answer(text.as_deref(), images, mode.as_deref());
             }
             Event::Delegated { child, plan, .. } => self.delegate(child, plan),
-            Event::ToolStarted { write, .. } => self.start_tool(write.as_ref()),
-            Event::ToolRestarted { .. } => {
-                if let Some(call) = self.in_progress_mut() {
-                    call.restart();
-                }
-            }
+            Event::ToolStarted { write, .. } => self.change_call(|call| call.start(write.clone())),
+            Event::ToolRestarted { .. } => self.change_call(CurrentCall::restart),
             Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
-                if let Some(call) = self.current_call().map(identity) {
-                    self.offers.command_ended(call, withheld.as_ref());
-                }
-                self.finish_call(result, seen, *mistake);
+                self.finish_call(result, seen, *mistake, withheld.as_ref());
                 self.note_saving(*saves, result);
-                if ends.is_some() {
-                    self.ending.clone_from(ends);
-                }
+                ends.iter().for_each(|ending| self.begin_ending(ending.clone()));
             }
             Event::ChangesUnknown { fault } => self.unknown_changes.push(fault.clone()),
             Event::CommandBackgrounded { command } => self.commands.begin(command.clone()),
@@ -117,12 +91,13 @@ impl Task {
             Event::TodoChanged { items } => self.todo.clone_from(items),
             Event::QueueChanged { items } => self.queue.clone_from(items),
             Event::Halted { reason } => self.fail(reason.clone()),
-            Event::CancelRequested => {
-                let reason = Some("cancelled by the user".to_owned());
-                self.ending = Some(Ending { state: TaskState::Cancelled, result: None, reason });
-            }
+            Event::CancelRequested => self.begin_ending(Ending {
+                state: TaskState::Cancelled,
+                result: None,
+                reason: Some("cancelled by the user".to_owned()),
+            }),
             Event::Interrupted => {
-                self.interrupted = true;
+                self.set_interrupted();
                 self.commands.interrupt();
             }
             Event::Resumed => self.go_on(),
@@ -160,6 +135,13 @@ impl Task {
     }
 
     /// Takes a message out of the conversation that no model has read.
+    fn refuse_prompt(&mut self, id: &MessageId, message: &Message, ends: bool) {
+        self.drop_prompt(id);
+        if ends {
+            self.fail(message.text.clone());
+        }
+    }
+
     fn drop_prompt(&mut self, id: &MessageId) {
         let Some(index) = self.gather.prompts.iter().position(|prompt| prompt.id == *id) else { return };
         let Prompt { item, text, .. } = self.gather.prompts.remove(index);
@@ -191,7 +173,7 @@ impl Task {
         if mistake {
             self.guard.count_mistake();
         }
-        self.phase = Phase::RequestDue { attempt: 1 };
+        self.enter(Phase::FIRST_ATTEMPT);
     }
 
     fn start_request(&mut self, request: u32) {
@@ -200,50 +182,27 @@ impl Task {
         }
         self.totals.requests = request;
         self.fresh = false;
-        if let Phase::RequestDue { attempt } = self.phase {
-            self.phase = Phase::Requesting { attempt, blocks: vec![] };
-        }
+        self.change_phase(Phase::start_request);
     }
 
     fn push_block(&mut self, block: AssistantBlock) {
-        if let Phase::Requesting { blocks, .. } = &mut self.phase {
-            blocks.push(block);
-        }
+        self.change_phase(|phase| phase.push_block(block));
     }
 
     fn end_request(&mut self, finish: Finish, total: Usage) {
         self.totals.usage = total;
-        let blocks = match &mut self.phase {
-            Phase::Requesting { blocks, .. } => std::mem::take(blocks),
-            _ => vec![],
-        };
-        let calls = blocks.iter().filter_map(|block| match block {
-            AssistantBlock::Call { call } => Some(call.clone()),
-            AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
-        });
-        self.phase = match ToolBatch::new(calls) {
-            Some(batch) => Phase::Tools(Box::new(batch)),
-            None => Phase::Unanswerable(finish),
-        };
-        self.conversation.push_answer(blocks);
-    }
-
-    fn hear_hooks(&mut self, changes: HookChanges, review: bool) {
-        let Phase::Tools(batch) = &mut self.phase else { return };
-        batch.hooks_review |= review;
-        if let Some(call) = batch.current_mut() {
-            call.hooks = changes;
+        if let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle {
+            let blocks = phase.end_request(finish);
+            self.conversation.push_answer(blocks);
         }
     }
 
-    fn authorization_mut(&mut self) -> Option<&mut Authorization> {
-        self.in_progress_mut()?.authorization_mut()
-    }
-
-    fn ask_approval(&mut self, request: &PendingApproval) {
-        if let Some(authorization) = self.authorization_mut() {
-            *authorization = Authorization::ask(request.clone());
+    fn hear_hooks(&mut self, changes: HookChanges, goes_on: bool, review: bool) {
+        if goes_on {
+            self.guard.count_continuation();
         }
+        self.change_batch(|batch| batch.hooks_review |= review);
+        self.change_call(|call| call.hooks = changes);
     }
 
     /// Ends the wait for the user's approval. One that is void leaves the call to the gate.
@@ -256,7 +215,8 @@ impl Task {
     ) {
         let answered = Answered { by: by.to_owned(), answer: option_id.map(str::to_owned) };
         self.answered.insert(id.to_string(), answered);
-        let Some(current) = self.in_progress_mut() else { return };
+        let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
+        let Some(current) = phase.batch_mut().and_then(ToolBatch::current_mut) else { return };
         let call = current.call.clone();
         let Some(authorization) = current.authorization_mut() else { return };
         let (Some(asked), Some(option)) = (authorization.take_asked(id), option_id) else { return };
@@ -280,72 +240,58 @@ impl Task {
 
     fn ask(&mut self, question: &PendingQuestion, by_call: bool) {
         let question = question.clone();
-        if !by_call {
-            self.phase = Phase::Question(question);
-        } else if let Some(call) = self.in_progress_mut() {
-            call.stage = Stage::Question(question);
+        if by_call {
+            self.change_call(|call| call.stage = Stage::Question(question));
+        } else {
+            self.enter(Phase::Question(question));
         }
     }
 
     fn take_answer(&mut self, text: Option<&str>, images: &[String], mode: Option<&str>) {
-        match &mut self.phase {
-            Phase::Question(question) => {
-                let PendingQuestion { kind, text: asked, .. } = question.clone();
-                self.phase = Phase::RequestDue { attempt: 1 };
-                if kind == QuestionKind::ChangesUnknown {
-                    self.unknown_changes.clear();
-                }
-                if text.is_some_and(is_stop) {
-                    self.fail(asked);
-                }
-            }
-            Phase::Tools(batch) => {
-                if let Some(call) = batch.current_mut() {
-                    call.answer(text, images, mode);
-                }
-            }
-            _ => {}
+        let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
+        let Some(question) = phase.answer(text, images, mode) else { return };
+        if question.kind == QuestionKind::ChangesUnknown {
+            self.unknown_changes.clear();
+        }
+        if text.is_some_and(is_stop) {
+            self.fail(question.text);
         }
     }
 
     fn delegate(&mut self, child: &TaskId, plan: &Arc<PlannedBranch>) {
         self.guard.count_delegation();
-        if let Phase::Tools(batch) = &mut self.phase {
-            batch.delegate(child.clone(), Arc::clone(plan));
-        }
+        self.change_batch(|batch| batch.delegate(child.clone(), Arc::clone(plan)));
     }
 
-    fn start_tool(&mut self, write: Option<&PlannedEdit>) {
-        if let Some(call) = self.in_progress_mut() {
-            call.start(write.cloned());
-        }
-    }
-
-    fn finish_call(&mut self, result: &ToolResult, seen: &[(String, Option<Digest>)], mistake: bool) {
-        let Phase::Tools(batch) = &mut self.phase else { return };
+    fn finish_call(
+        &mut self,
+        result: &ToolResult,
+        seen: &[(String, Option<Digest>)],
+        mistake: bool,
+        withheld: Option<&SandboxAccess>,
+    ) {
+        let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
+        let Some(batch) = phase.batch_mut() else { return };
         let Some(finished) = batch.finish(result) else { return };
-        let results = batch.take_results().map(|results| (results, batch.hooks_review));
-        self.count_result(&finished, result, mistake);
-        self.files.see(seen);
-        if let Some((results, hooks_review)) = results {
-            self.gather.batch |= hooks_review;
+        if let Some(results) = batch.take_results() {
+            self.gather.batch |= batch.hooks_review;
             self.conversation.push(Item::Results { results });
-            self.phase = Phase::RequestDue { attempt: 1 };
+            *phase = Phase::FIRST_ATTEMPT;
         }
-    }
-
-    fn count_result(&mut self, finished: &FinishedCall, result: &ToolResult, mistake: bool) {
-        let (FinishedCall::Current(call) | FinishedCall::Delegated(call, _)) = finished;
+        let (FinishedCall::Current(call) | FinishedCall::Delegated(call, _)) = &finished;
         self.guard.count_result(call, result.status, mistake);
         if result.status != ToolStatus::Skipped {
             self.totals.count_tool(&result.name, is_failure(result.status));
         }
-        // A subtask that was cancelled has not failed at its work.
-        if let FinishedCall::Delegated(_, plan) = finished
-            && result.status == ToolStatus::Failed
-        {
-            self.guard.count_failure(plan);
+        match &finished {
+            FinishedCall::Current(call) => self.offers.command_ended(identity(call), withheld),
+            // A subtask that was cancelled has not failed at its work.
+            FinishedCall::Delegated(_, plan) if result.status == ToolStatus::Failed => {
+                self.guard.count_failure(plan);
+            }
+            FinishedCall::Delegated(..) => {}
         }
+        self.files.see(seen);
     }
 
     fn note_saving(&mut self, saves: Option<bool>, result: &ToolResult) {
@@ -360,32 +306,60 @@ impl Task {
     }
 
     fn go_on(&mut self) {
-        self.interrupted = false;
-        match &mut self.phase {
-            Phase::Ended(_) => {
+        match &mut self.lifecycle {
+            Lifecycle::Ended(_) => {
                 self.guard.reopen();
                 self.unsaved = None;
                 self.fresh = true;
-                self.phase = Phase::RequestDue { attempt: 1 };
+                self.lifecycle = Lifecycle::open();
             }
-            Phase::Tools(batch) => {
-                if let Some(call) = batch.current_mut() {
-                    call.resume();
-                }
+            Lifecycle::Open(open) => {
+                open.interrupted = false;
+                self.change_call(CurrentCall::resume);
             }
-            _ => {}
+        }
+    }
+
+    fn enter(&mut self, next: Phase) {
+        self.change_phase(|phase| *phase = next);
+    }
+
+    fn change_phase(&mut self, change: impl FnOnce(&mut Phase)) {
+        if let Lifecycle::Open(open) = &mut self.lifecycle {
+            change(&mut open.phase);
+        }
+    }
+
+    fn change_batch(&mut self, change: impl FnOnce(&mut ToolBatch)) {
+        self.change_phase(|phase| {
+            if let Some(batch) = phase.batch_mut() {
+                change(batch);
+            }
+        });
+    }
+
+    fn change_call(&mut self, change: impl FnOnce(&mut CurrentCall)) {
+        self.change_batch(|batch| {
+            if let Some(call) = batch.current_mut() {
+                change(call);
+            }
+        });
+    }
+
+    /// Ends the task when its open calls have their results.
+    fn begin_ending(&mut self, ending: Ending) {
+        if let Lifecycle::Open(open) = &mut self.lifecycle {
+            open.ending = Some(ending);
         }
     }
 
     /// Ends the task as failed, when its open calls have their results.
     fn fail(&mut self, reason: String) {
-        self.ending = Some(Ending { state: TaskState::Failed, result: None, reason: Some(reason) });
+        self.begin_ending(Ending { state: TaskState::Failed, result: None, reason: Some(reason) });
     }
 
     fn end(&mut self, ending: Ending) {
-        self.ending = None;
-        self.interrupted = false;
-        self.phase = Phase::Ended(ending);
+        self.lifecycle = Lifecycle::Ended(ending);
         if self.parent.is_some() {
             // A subtask never goes on, so nobody needs its conversation but in the log.
             self.conversation = Conversation::default();

@@ -3,7 +3,8 @@
 use super::batch::{Approval, Authorization, CurrentCall, Stage, ToolBatch};
 use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
-    Effect, Phase, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Task, may_mention, next_question,
+    Effect, OpenTask, Phase, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Task, may_mention,
+    next_question,
 };
 use crate::engine::event::{Ending, Event, ask_of};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
@@ -21,13 +22,14 @@ const LONGEST_ACTION: usize = 80;
 /// Returns the events that follow from the state alone and from the spent budget: results, delivery of waiting
 /// messages, limits, the next request, corrections, the end. Called until nothing follows.
 pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
-    if let Some(ending) = &task.ending {
+    let Some(OpenTask { phase, interrupted, ending }) = task.as_open() else { return vec![] };
+    if let Some(ending) = ending {
         return conclude(task, ending);
     }
-    if task.interrupted {
+    if *interrupted {
         return vec![];
     }
-    match &task.phase {
+    match phase {
         Phase::RequestDue { .. } => before_request(task, budget),
         Phase::Unanswerable(finish) => {
             let text = match finish {
@@ -40,7 +42,7 @@ pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
             Some(call) => settle_call(task, batch, call),
             None => vec![],
         },
-        Phase::Requesting { .. } | Phase::Backoff { .. } | Phase::Question(_) | Phase::Ended(_) => vec![],
+        Phase::Requesting { .. } | Phase::Backoff { .. } | Phase::Question(_) => vec![],
     }
 }
 
@@ -48,7 +50,7 @@ pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
 pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     let ran = match task.in_progress().map(|call| &call.stage) {
         // It comes to its own end first.
-        Some(Stage::Run { .. }) if !task.interrupted => return vec![],
+        Some(Stage::Run { .. }) if !task.is_interrupted() => return vec![],
         Some(Stage::Run { .. } | Stage::SettleWrite { .. }) => true,
         _ => false,
     };
@@ -63,7 +65,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
         images: vec![],
         mode: None,
     }));
-    if let Phase::Requesting { .. } = task.phase {
+    if let Some(Phase::Requesting { .. }) = task.phase() {
         events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
     }
     for (index, call) in task.batch().into_iter().flat_map(ToolBatch::open_calls).enumerate() {
@@ -177,17 +179,15 @@ pub(super) fn halt(task: &Task) -> Vec<Event> {
 
 /// The one effect that the state calls for.
 pub fn wanted(task: &Task) -> Option<Effect> {
-    if task.interrupted {
-        return None;
-    }
-    match &task.phase {
+    let OpenTask { phase, interrupted: false, ending } = task.as_open()? else { return None };
+    match phase {
         Phase::Requesting { .. } => Some(Effect::CallModel { request: task.totals.requests }),
-        Phase::RequestDue { .. } if task.ending.is_none() && !task.gather.is_empty() => {
+        Phase::RequestDue { .. } if ending.is_none() && !task.gather.is_empty() => {
             Some(Effect::Gather(task.gather.clone()))
         }
         Phase::Backoff { due, .. } => Some(Effect::Wait { due: *due }),
         Phase::Tools(batch) => effect_of_call(task, batch.current()?),
-        _ => None,
+        Phase::RequestDue { .. } | Phase::Unanswerable(_) | Phase::Question(_) => None,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, PolicyDecisio
 use crate::tools::Outcome;
 use roo_catalog::ToolProtocol;
 use roo_model::parser::Block;
-use roo_model::providers::Item;
+use roo_model::providers::{AssistantBlock, Finish, Item};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use roo_protocol::ids::{ApprovalId, CommandId, ToolCallId};
 use roo_protocol::message::Say;
@@ -123,7 +123,7 @@ impl Sim {
     fn killed_at(&mut self, length: usize) {
         self.log.truncate(length);
         self.task = fold(&self.log);
-        if !self.task.state().is_final() && !self.task.interrupted {
+        if !self.task.state().is_final() && !self.task.is_interrupted() {
             self.commit(vec![Event::Interrupted]);
         }
         self.settle();
@@ -925,7 +925,7 @@ mod model_failures {
         }
         sim.fails(RETRY);
         assert_eq!(sim.task.conversation.items(), &before);
-        assert!(matches!(sim.task.phase, Phase::Backoff { .. }), "{:?}", sim.task.phase);
+        assert!(matches!(sim.task.phase(), Some(Phase::Backoff { .. })), "{:?}", sim.task.phase());
         sim.input(Input::RetryDue);
         sim.says([complete("Done.")]);
         sim.allow();
@@ -1562,7 +1562,7 @@ mod kills {
         sim.killed();
         sim.input(Input::Resume);
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
-        assert_eq!(sim.task.phase, Phase::Requesting { attempt: 1, blocks: vec![] });
+        assert_eq!(sim.task.phase(), Some(&Phase::Requesting { attempt: 1, blocks: vec![] }));
     }
 
     #[test]

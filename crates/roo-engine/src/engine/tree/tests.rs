@@ -512,7 +512,7 @@ fn a_request_goes_on_as_a_whole() {
     assert!(sim.tree.tasks().iter().all(|task| task.state() == TaskState::Interrupted));
     sim.input(&branches[1], Input::Resume);
     assert_eq!(sim.tree.root().state(), TaskState::Paused);
-    assert!(sim.tree.tasks().iter().all(|task| !task.interrupted));
+    assert!(sim.tree.tasks().iter().all(|task| !task.is_interrupted()));
 }
 
 fn done() -> Outcome {
@@ -637,7 +637,7 @@ impl Sim {
     /// Ends the effect that the task waits for.
     fn fitting(&mut self, id: &TaskId, fate: Fate) {
         let task = self.task(id);
-        if task.interrupted {
+        if task.is_interrupted() {
             self.input(id, Input::Resume);
         } else if let Some(approval) = task.approval().cloned().filter(|_| task.state() == TaskState::Waiting)
         {
@@ -708,7 +708,7 @@ impl Sim {
             }
             for (child, _) in task.open_subtasks() {
                 let there = self.tree.task(child);
-                assert!(there.is_some_and(|child| !child.state().is_final()) || task.interrupted);
+                assert!(there.is_some_and(|child| !child.state().is_final()) || task.is_interrupted());
             }
             if task.state().is_final() {
                 assert!(!task.has_open_branches(), "a task ends after its branches");
@@ -761,7 +761,7 @@ impl Sim {
             }
             self.check();
         }
-        let places: Vec<_> = self.tree.tasks().iter().map(|task| (&task.id, &task.phase)).collect();
+        let places: Vec<_> = self.tree.tasks().iter().map(|task| (&task.id, task.phase())).collect();
         let last = self.log.iter().rev().take(12).map(|record| (&record.task_id, &record.event));
         panic!("somebody waits for ever: {places:#?}\n{:#?}", last.collect::<Vec<_>>());
     }

@@ -510,22 +510,22 @@ pub(super) fn check_state(task: &Task) {
         task.state() == TaskState::Running,
         "a task runs, waits or has ended: {task:#?}"
     );
-    assert_eq!(task.interrupted, task.state() == TaskState::Interrupted);
+    assert_eq!(task.is_interrupted(), task.state() == TaskState::Interrupted);
 
     // What waits and the phase agree.
     if let Some(approval) = task.approval() {
         assert_eq!(Some(&approval.tool_call_id), task.current_call().map(|call| &call.id));
     }
-    if task.held_answer().is_some() && !task.interrupted {
+    if task.held_answer().is_some() && !task.is_interrupted() {
         let authorization = task.in_progress().and_then(CurrentCall::authorization);
         assert!(matches!(authorization, Some(Authorization::Gate(Approval::Asked(_)))), "{task:#?}");
     }
     let running_tool = matches!(wanted, Some(Effect::RunTool { .. }));
-    assert!(task.ending.is_none() || (task.is_cancelling() && running_tool) || awaits_commands, "{task:#?}");
+    assert!(!task.is_ending() || (task.is_cancelling() && running_tool) || awaits_commands, "{task:#?}");
     assert!(task.commands.running().is_empty() || !task.state().is_final(), "{task:#?}");
 
     // Calls and results.
-    if let Phase::Tools(batch) = &task.phase {
+    if let Some(batch) = task.batch() {
         assert!(batch.open_calls().next().is_some() || task.has_open_branches(), "{task:#?}");
     }
     let mut open: Vec<&ToolCallId> = vec![];
