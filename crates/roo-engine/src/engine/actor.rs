@@ -31,7 +31,7 @@ use roo_model::prompts::replies;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
-use roo_protocol::task::{AnswerResult, TaskState};
+use roo_protocol::task::{AnswerResult, PendingApproval, TaskState};
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -406,30 +406,7 @@ impl Actor {
                 else {
                     return Err(EngineError::NotFound { what: "approval", id: approval_id });
                 };
-                if approval.digest != digest {
-                    return Err(EngineError::Mismatch {
-                        problem: "the digest doesn't match the action that waits for approval".into(),
-                    });
-                }
-                let choice = Choice::parse(&option_id);
-                let reviews = choice == Some(Choice::ReviewOnce) && approval.reviewable;
-                if reviews && !self.setting.workspace.can_review() {
-                    let problem = "this editor has no preview that confirms edits".into();
-                    return Err(EngineError::Mismatch { problem });
-                }
-                let kind = match approval.options.iter().find(|option| option.id == option_id) {
-                    Some(option) => option.kind,
-                    None if reviews => OptionKind::AllowOnce,
-                    None => {
-                        let problem = format!("the approval has no option '{option_id}'");
-                        return Err(EngineError::Mismatch { problem });
-                    }
-                };
-                if approval.must_open && !opened && kind.allows() {
-                    let problem =
-                        "it is too long to be approved from its summary: open the whole text first".into();
-                    return Err(EngineError::Mismatch { problem });
-                }
+                let choice = self.check_choice(approval, &option_id, digest, opened)?;
                 if let Some(held) = task.held_answer() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
@@ -454,6 +431,36 @@ impl Actor {
                 Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
             }
         }
+    }
+
+    /// Returns the chosen answer of an approval, or the reason why it can't be given.
+    fn check_choice(
+        &self,
+        approval: &PendingApproval,
+        option_id: &str,
+        digest: Digest,
+        opened: bool,
+    ) -> Result<Option<Choice>, EngineError> {
+        let mismatch = |problem: String| Err(EngineError::Mismatch { problem });
+        if approval.digest != digest {
+            return mismatch("the digest doesn't match the action that waits for approval".into());
+        }
+        let choice = Choice::parse(option_id);
+        let reviews = choice == Some(Choice::ReviewOnce) && approval.reviewable;
+        if reviews && !self.setting.workspace.can_review() {
+            return mismatch("this editor has no preview that confirms edits".into());
+        }
+        let kind = match approval.options.iter().find(|option| option.id == option_id) {
+            Some(option) => option.kind,
+            None if reviews => OptionKind::AllowOnce,
+            None => return mismatch(format!("the approval has no option '{option_id}'")),
+        };
+        if approval.must_open && !opened && kind.allows() {
+            return mismatch(
+                "it is too long to be approved from its summary: open the whole text first".into(),
+            );
+        }
+        Ok(choice)
     }
 
     /// Refuses what can't be done in this state, in words.
