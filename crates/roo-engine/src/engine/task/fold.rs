@@ -134,7 +134,7 @@ impl Task {
         self.guard = LoopGuard::default();
     }
 
-    /// Takes a message out of the conversation that no model has read.
+    /// Drops a message that a hook refused, and ends a task that has nothing else to do.
     fn refuse_prompt(&mut self, id: &MessageId, message: &Message, ends: bool) {
         self.drop_prompt(id);
         if ends {
@@ -142,6 +142,7 @@ impl Task {
         }
     }
 
+    /// Takes a message out of the conversation that no model has read.
     fn drop_prompt(&mut self, id: &MessageId) {
         let Some(index) = self.gather.prompts.iter().position(|prompt| prompt.id == *id) else { return };
         let Prompt { item, text, .. } = self.gather.prompts.remove(index);
@@ -294,6 +295,7 @@ impl Task {
         self.files.see(seen);
     }
 
+    /// Takes note of whether a call saved what others need.
     fn note_saving(&mut self, saves: Option<bool>, result: &ToolResult) {
         match saves {
             None => {}
