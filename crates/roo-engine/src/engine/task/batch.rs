@@ -247,7 +247,10 @@ impl ToolBatch {
             let text = addition.map(|addition| format!("{}\n\n{addition}", result.text));
             ToolResult { text: text.unwrap_or_else(|| result.text.clone()), ..result.clone() }
         };
-        let waits = |handled: &&mut HandledCall| matches!(handled, HandledCall::Delegated(branch) if branch.call.id == result.call_id);
+        let waits = |handled: &&mut HandledCall| match handled {
+            HandledCall::Delegated(branch) => branch.call.id == result.call_id,
+            HandledCall::Finished(_) => false,
+        };
         if let Some(HandledCall::Delegated(branch)) = self.handled.iter_mut().find(waits) {
             branch.result = Some(with(branch.addition.as_ref()));
             return Some(FinishedCall::Delegated(branch.call.clone(), Arc::clone(&branch.plan)));

@@ -285,7 +285,7 @@ fn heard_from_hooks(task: &Task, heard: HookMessages) -> Vec<Event> {
 fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
     let Some(current) = task.in_progress() else { return vec![] };
     let Some(Authorization::Gate(approval)) = current.authorization() else { return vec![] };
-    let judged = Judged { task, current, call: &current.as_it_runs(), asked: approval.asked() };
+    let judged = JudgedCall { task, current, call: &current.as_it_runs(), asked: approval.asked() };
     match decision {
         PolicyDecision::Deny { rule, reason, mistake, saves, detail } => {
             let result = judged.refuse(&reason, mistake, saves);
@@ -321,7 +321,7 @@ fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
 }
 
 /// A call that the gate has judged.
-struct Judged<'a> {
+struct JudgedCall<'a> {
     task: &'a Task,
     current: &'a CurrentCall,
     /// As it runs.
@@ -340,7 +340,7 @@ struct AskedAction {
     alternative: Option<RuleSubject>,
 }
 
-impl Judged<'_> {
+impl JudgedCall<'_> {
     fn decided(&self, verdict: Verdict, rule: String, reason: String, detail: Option<Value>) -> Event {
         Event::GateDecided { call_id: self.call.id.clone(), verdict, rule, reason, detail }
     }

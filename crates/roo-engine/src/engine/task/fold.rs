@@ -32,12 +32,12 @@ impl Task {
             // The budget is the request's.
             Event::Shown { .. } | Event::EditApplied { .. } | Event::BudgetReset => {}
             Event::UserSaid { message, text, mentions, hooks } => {
-                self.hear_user(message, text, *mentions, *hooks);
+                self.add_user_message(message, text, *mentions, *hooks);
             }
             Event::PromptRefused { message_id, message, ends } => {
                 self.refuse_prompt(message_id, message, *ends);
             }
-            Event::Gathered { text, images, seen } => self.take_gathered(text, images, seen),
+            Event::Gathered { text, images, seen } => self.add_gathered(text, images, seen),
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
             Event::ContextReduced { before } => self.conversation.reduce(*before),
             Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
@@ -60,7 +60,7 @@ impl Task {
             Event::RetryDue => self.change_phase(Phase::retry),
             Event::HooksHeard { params, addition, goes_on, batch, .. } => {
                 let changes = HookChanges { params: params.clone(), addition: addition.clone() };
-                self.hear_hooks(changes, *goes_on, *batch);
+                self.apply_hook_changes(changes, *goes_on, *batch);
             }
             Event::GateDecided { rule, .. } => self.change_call(|call| call.rule = Some(rule.clone())),
             Event::ApprovalRequested { approval } => self.change_call(|call| call.ask(approval.clone())),
@@ -91,23 +91,19 @@ impl Task {
             Event::TodoChanged { items } => self.todo.clone_from(items),
             Event::QueueChanged { items } => self.queue.clone_from(items),
             Event::Halted { reason } => self.fail(reason.clone()),
-            Event::CancelRequested => self.begin_ending(Ending {
-                state: TaskState::Cancelled,
-                result: None,
-                reason: Some("cancelled by the user".to_owned()),
-            }),
+            Event::CancelRequested => self.cancel(),
             Event::Interrupted => {
                 self.set_interrupted();
                 self.commands.interrupt();
             }
-            Event::Resumed => self.go_on(),
+            Event::Resumed => self.resume(),
             Event::Ended { state, result, reason, .. } => {
                 self.end(Ending { state: *state, result: result.clone(), reason: reason.clone() });
             }
         }
     }
 
-    fn hear_user(&mut self, message: &Message, text: &str, mentions: bool, hooks: bool) {
+    fn add_user_message(&mut self, message: &Message, text: &str, mentions: bool, hooks: bool) {
         if let Title::Unnamed { .. } = self.title {
             self.title = Title::Named(one_line(message.text.trim(), TITLE));
         }
@@ -161,7 +157,7 @@ impl Task {
         behind.for_each(|prompt| prompt.item -= 1);
     }
 
-    fn take_gathered(&mut self, text: &str, images: &[String], seen: &[(String, Option<Digest>)]) {
+    fn add_gathered(&mut self, text: &str, images: &[String], seen: &[(String, Option<Digest>)]) {
         if !text.is_empty() || !images.is_empty() {
             self.conversation.push(Item::User { text: text.to_owned(), images: images.to_vec() });
         }
@@ -198,7 +194,7 @@ impl Task {
         }
     }
 
-    fn hear_hooks(&mut self, changes: HookChanges, goes_on: bool, review: bool) {
+    fn apply_hook_changes(&mut self, changes: HookChanges, goes_on: bool, review: bool) {
         if goes_on {
             self.guard.count_continuation();
         }
@@ -307,7 +303,7 @@ impl Task {
         }
     }
 
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         match &mut self.lifecycle {
             Lifecycle::Ended(_) => {
                 self.guard.reopen();
@@ -353,6 +349,11 @@ impl Task {
         if let Lifecycle::Open(open) = &mut self.lifecycle {
             open.ending = Some(ending);
         }
+    }
+
+    fn cancel(&mut self) {
+        let reason = Some("cancelled by the user".to_owned());
+        self.begin_ending(Ending { state: TaskState::Cancelled, result: None, reason });
     }
 
     /// Ends the task as failed, when its open calls have their results.
