@@ -31,7 +31,7 @@ use roo_model::prompts::replies;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
-use roo_protocol::task::{AnswerResult, TaskState};
+use roo_protocol::task::{AnswerResult, PendingApproval, TaskState};
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -366,7 +366,7 @@ impl Actor {
     fn judge(&self, id: &TaskId, command: Command) -> Result<CommandOutcome, EngineError> {
         let task =
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
-        let interrupted = task.interrupted;
+        let interrupted = task.is_interrupted();
         let settled = |accepted, by: &str| {
             CommandOutcome::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned(), interrupted }))
         };
@@ -401,36 +401,13 @@ impl Actor {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&option_id);
                     return Ok(settled(again, &answered.by));
                 }
-                let pending = task.approval.as_ref();
+                let pending = task.approval();
                 let Some(approval) = pending.filter(|approval| approval.approval_id.as_str() == approval_id)
                 else {
                     return Err(EngineError::NotFound { what: "approval", id: approval_id });
                 };
-                if approval.digest != digest {
-                    return Err(EngineError::Mismatch {
-                        problem: "the digest doesn't match the action that waits for approval".into(),
-                    });
-                }
-                let choice = Choice::parse(&option_id);
-                let reviews = choice == Some(Choice::ReviewOnce) && approval.reviewable;
-                if reviews && !self.setting.workspace.can_review() {
-                    let problem = "this editor has no preview that confirms edits".into();
-                    return Err(EngineError::Mismatch { problem });
-                }
-                let kind = match approval.options.iter().find(|option| option.id == option_id) {
-                    Some(option) => option.kind,
-                    None if reviews => OptionKind::AllowOnce,
-                    None => {
-                        let problem = format!("the approval has no option '{option_id}'");
-                        return Err(EngineError::Mismatch { problem });
-                    }
-                };
-                if approval.must_open && !opened && kind.allows() {
-                    let problem =
-                        "it is too long to be approved from its summary: open the whole text first".into();
-                    return Err(EngineError::Mismatch { problem });
-                }
-                if let Some(held) = task.held.as_ref() {
+                let choice = self.check_choice(approval, &option_id, digest, opened)?;
+                if let Some(held) = task.held_answer() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
                 let rule = choice.and_then(|choice| NewRule::from_answer(approval, choice));
@@ -448,13 +425,42 @@ impl Actor {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&text);
                     return Ok(settled(again, &answered.by));
                 }
-                let pending = task.question.as_ref();
-                if pending.is_none_or(|question| question.question_id != question_id) {
+                if task.question().is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
                 }
                 Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
             }
         }
+    }
+
+    /// Returns the chosen answer of an approval, or the reason why it can't be given.
+    fn check_choice(
+        &self,
+        approval: &PendingApproval,
+        option_id: &str,
+        digest: Digest,
+        opened: bool,
+    ) -> Result<Option<Choice>, EngineError> {
+        let mismatch = |problem: String| Err(EngineError::Mismatch { problem });
+        if approval.digest != digest {
+            return mismatch("the digest doesn't match the action that waits for approval".into());
+        }
+        let choice = Choice::parse(option_id);
+        let reviews = choice == Some(Choice::ReviewOnce) && approval.reviewable;
+        if reviews && !self.setting.workspace.can_review() {
+            return mismatch("this editor has no preview that confirms edits".into());
+        }
+        let kind = match approval.options.iter().find(|option| option.id == option_id) {
+            Some(option) => option.kind,
+            None if reviews => OptionKind::AllowOnce,
+            None => return mismatch(format!("the approval has no option '{option_id}'")),
+        };
+        if approval.must_open && !opened && kind.allows() {
+            return mismatch(
+                "it is too long to be approved from its summary: open the whole text first".into(),
+            );
+        }
+        Ok(choice)
     }
 
     /// Refuses what can't be done in this state, in words.
@@ -533,8 +539,8 @@ impl Actor {
 
     /// The output of a command in the background has ended.
     fn close_command(&self, id: &CommandId) {
-        let commands = self.tree.tasks().iter().flat_map(|task| &task.background);
-        if let Some(command) = commands.into_iter().find(|command| command.id == *id) {
+        let command = self.tree.tasks().iter().find_map(|task| task.commands.find(id));
+        if let Some(command) = command {
             self.journal.close_background(&command.call_id);
         }
     }
@@ -758,8 +764,12 @@ impl Actor {
 
     /// Makes the running effect of each task the one that is wanted.
     fn drive(&mut self) {
-        for command in
-            self.tree.tasks().iter().filter(|task| task.ends_commands()).flat_map(|task| &task.background)
+        for command in self
+            .tree
+            .tasks()
+            .iter()
+            .filter(|task| task.ends_commands())
+            .flat_map(|task| task.commands.running())
         {
             self.background.stop(&command.id, StopReason::TaskEnded);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::effects::EngineServices;
-use super::task::{Decided, Task};
+use super::task::{Decided, GivenApproval, Task};
 use super::tree::Tree;
 use crate::policy::post::{self, AuditRecord};
 use crate::policy::{PlannedEdit, RefusalRule};
@@ -20,20 +20,20 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
     if !matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External) {
         return None;
     }
-    let profile = setting.settings.profiles.get(&task.profile);
+    let profile = setting.settings.profiles.get(&task.settings.profile);
     let model = profile.map(|profile| {
         let name = profile.model.as_deref().unwrap_or("default");
         format!("{}/{name}", profile.provider.as_str())
     });
-    let decision = match &task.decided {
-        Some(Decided { rule, approval: Some((ask, by, digest)) }) => Decision {
+    let decision = match task.decided() {
+        Some(Decided { rule, approval: Some(GivenApproval { id, by, digest }) }) => Decision {
             by: "user".to_owned(),
             rule: Some(format!("{rule} ({by})")),
-            ask: Some(ask.clone()),
+            ask: Some(id.clone()),
             digest: Some(*digest),
         },
         Some(Decided { rule, approval: None }) => {
-            Decision { by: "rule".to_owned(), rule: Some(rule.clone()), ask: None, digest: None }
+            Decision { by: "rule".to_owned(), rule: Some(rule.to_owned()), ask: None, digest: None }
         }
         None => Decision { by: "rule".to_owned(), ..Decision::default() },
     };
@@ -46,20 +46,20 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
         task: task.id.clone(),
         parent_task: task.parent.clone(),
         urid: task.urid.clone(),
-        mode: task.mode.clone(),
+        mode: task.settings.mode.clone(),
         model,
         intent: None,
         decision,
         sandbox: None,
         files: vec![],
-        prompt: root.prompt.clone().map(|id| PromptRef { id, title: root.title.clone() }),
+        prompt: root.prompt.clone().map(|id| PromptRef { id, title: root.title().to_owned() }),
         command: None,
         commit: None,
         violations: vec![],
         server_call: None,
         claimed: None,
     };
-    Some(AuditRecord { entry, intent: task.intent.clone() })
+    Some(AuditRecord { entry, intent: task.intents.bound.clone() })
 }
 
 /// An edit is about to replace and to write these texts. What the trace tells of them is found meanwhile.

@@ -211,23 +211,7 @@ pub(super) fn start(
             }
         }),
         Effect::Gate { mode, approved, .. } => {
-            let audit_record = audit::begin(task, tree, &around.setting);
-            let judging = Judging {
-                audit_record,
-                call: task.call_to_judge().map(Cow::into_owned),
-                mode,
-                profile: task.pinned.then(|| task.profile.clone()),
-                tools: around.setting.tools_of(&task.profile),
-                is_branch: task.parent.is_some(),
-                delegations: task.delegations,
-                urid: task.urid.clone(),
-                seen: task.seen.clone(),
-                approved,
-                intent: task.intent.clone(),
-                within: task.within.clone(),
-                offers: task.offers.clone(),
-                asking: HookDispatch::new(task, &around),
-            };
+            let judging = Judging::new(task, tree, mode, approved, &around);
             tokio::spawn(async move {
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
@@ -236,40 +220,8 @@ pub(super) fn start(
             })
         }
         Effect::RunTool { call_id, .. } => {
-            let mut context = tool_context(&call_id, task, &around);
-            let executes = task.current_effect() == ToolEffect::Execute;
-            let audit_record = audit::begin(task, tree, &around.setting);
-            let asking = HookDispatch::new(task, &around);
-            let call = task.call_as_it_runs().map(Cow::into_owned);
-            tokio::spawn(async move {
-                let mut heard = HookMessages::default();
-                let mut background = None;
-                if executes {
-                    context.variables = asking.environment().await.variables;
-                }
-                // Not raced against the token: a tool knows best how to end, and what it did counts.
-                let outcome = match permit {
-                    Some(permit) if *permit.call_id() == call_id => {
-                        let begun = Instant::now();
-                        let mut outcome = permit.run(&context).await;
-                        let took = begun.elapsed();
-                        // What runs on is put down when it ends.
-                        background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
-                        audit::done(audit_record, &mut outcome, &around.setting).await;
-                        if let Some(call) = &call {
-                            heard = asking.after(call, &mut outcome, took).await;
-                        }
-                        outcome
-                    }
-                    // The gate's permit and this effect come together. Should a defect part them,
-                    // nothing may run.
-                    _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
-                };
-                reporter.send(Report::Ran(heard, outcome)).await;
-                if let Some((id, audit_record)) = background {
-                    follow_command(id, audit_record, &around, &reporter).await;
-                }
-            })
+            let run = ToolRun::new(call_id, task, tree, permit, &around);
+            tokio::spawn(run.run(around, reporter))
         }
         Effect::SettleWrite { write, .. } => {
             let audit_record = audit::begin(task, tree, &around.setting);
@@ -278,6 +230,68 @@ pub(super) fn start(
                 audit::settled(audit_record, &write, &found, &around.setting).await;
                 reporter.send(Report::Last(Input::WriteSettled(found))).await;
             })
+        }
+    }
+}
+
+/// Run of a tool, with what it needs of the state at its begin.
+struct ToolRun {
+    call_id: ToolCallId,
+    permit: Option<Permit>,
+    context: ToolContext,
+    executes: bool,
+    audit_record: Option<AuditRecord>,
+    call: Option<ToolCall>,
+    asking: HookDispatch,
+}
+
+impl ToolRun {
+    fn new(
+        call_id: ToolCallId,
+        task: &Task,
+        tree: &Tree,
+        permit: Option<Permit>,
+        around: &EffectContext,
+    ) -> Self {
+        Self {
+            permit,
+            context: tool_context(&call_id, task, around),
+            executes: task.current_effect() == ToolEffect::Execute,
+            audit_record: audit::begin(task, tree, &around.setting),
+            call: task.call_as_it_runs().map(Cow::into_owned),
+            asking: HookDispatch::new(task, around),
+            call_id,
+        }
+    }
+
+    /// Runs the tool and reports. Not raced against the token: a tool knows best how to end, and what it did counts.
+    async fn run(self, around: EffectContext, reporter: Reporter) {
+        let Self { call_id, permit, mut context, executes, audit_record, call, asking } = self;
+        let mut heard = HookMessages::default();
+        let mut background = None;
+        if executes {
+            context.variables = asking.environment().await.variables;
+        }
+        let outcome = match permit {
+            Some(permit) if *permit.call_id() == call_id => {
+                let begun = Instant::now();
+                let mut outcome = permit.run(&context).await;
+                let took = begun.elapsed();
+                // What runs on is put down when it ends.
+                background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
+                audit::done(audit_record, &mut outcome, &around.setting).await;
+                if let Some(call) = &call {
+                    heard = asking.after(call, &mut outcome, took).await;
+                }
+                outcome
+            }
+            // The gate's permit and this effect come together. Should a defect part them,
+            // nothing may run.
+            _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
+        };
+        reporter.send(Report::Ran(heard, outcome)).await;
+        if let Some((id, audit_record)) = background {
+            follow_command(id, audit_record, &around, &reporter).await;
         }
     }
 }
@@ -317,6 +331,26 @@ struct Judging {
 }
 
 impl Judging {
+    fn new(task: &Task, tree: &Tree, mode: String, approved: Option<Digest>, around: &EffectContext) -> Self {
+        let settings = &task.settings;
+        Self {
+            audit_record: audit::begin(task, tree, &around.setting),
+            call: task.call_to_judge().map(Cow::into_owned),
+            mode,
+            profile: settings.pinned.then(|| settings.profile.clone()),
+            tools: around.setting.tools_of(&settings.profile),
+            is_branch: task.parent.is_some(),
+            delegations: task.guard.delegations(),
+            urid: task.urid.clone(),
+            seen: task.files.seen.clone(),
+            approved,
+            intent: task.intents.bound.clone(),
+            within: task.intents.within.clone(),
+            offers: task.offers.clone(),
+            asking: HookDispatch::new(task, around),
+        }
+    }
+
     /// Judges, reports, and tells hooks when the user is waited for. Nobody waits for those.
     async fn run(self, setting: &Arc<EngineServices>, reporter: &Reporter) {
         let hooks = hook_dispatch::hooks_of(setting).await;
@@ -450,17 +484,17 @@ impl Turn {
     fn new(task: &Task, tree: &Tree) -> Self {
         Self {
             task: task.id.clone(),
-            mode: task.mode.clone(),
-            profile: task.profile.clone(),
-            protocol: task.protocol,
+            mode: task.settings.mode.clone(),
+            profile: task.settings.profile.clone(),
+            protocol: task.settings.protocol,
             number: task.request_number(),
-            items: context::view(&task.items, task.reduced_before),
+            items: context::view(task.conversation.items(), task.conversation.reduced_before()),
             todo: task.todo.clone(),
-            seen: task.seen.clone(),
+            seen: task.files.seen.clone(),
             cost_usd: tree.usage().cost_usd,
             left: tree.budget_left(task),
             tree: (tree.tasks().len() > 1).then(|| tree.draw(&task.id)),
-            can_be_shortened: task.can_be_shortened(),
+            can_be_shortened: task.conversation.can_be_shortened(),
         }
     }
 

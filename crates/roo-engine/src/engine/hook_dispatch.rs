@@ -50,20 +50,20 @@ impl HookDispatch {
     pub(super) fn new(task: &Task, around: &EffectContext) -> Self {
         let EffectContext { setting, journal, cancel, .. } = around;
         let writes = setting.settings.auto_approve.write;
-        let profile = setting.settings.profiles.get(&task.profile);
+        let profile = setting.settings.profiles.get(&task.settings.profile);
         Self {
             setting: Arc::clone(setting),
             session: task.id.root().to_string(),
             urid: task.urid.clone(),
             sandbox: OnceCell::new(),
-            agent: task.parent.as_ref().map(|_| (task.id.to_string(), task.mode.clone())),
+            agent: task.parent.as_ref().map(|_| (task.id.to_string(), task.settings.mode.clone())),
             transcript: journal.log(),
             environment: journal.environment(),
             permission_mode: if writes { PermissionMode::AcceptEdits } else { PermissionMode::Default },
             model: profile.and_then(|profile| profile.model.clone()),
             ends: task.would_complete(),
-            continuations: task.continuations,
-            batch: if task.gather.batch { task.newest_batch() } else { vec![] },
+            continuations: task.guard.continuations(),
+            batch: if task.gather.batch { task.conversation.newest_batch() } else { vec![] },
             cancel: cancel.clone(),
         }
     }

@@ -617,7 +617,7 @@ impl Engine {
         let (tree, _) = self.read_as_it_is(&id).await?;
         let task = tree
             .task(&id)
-            .filter(|task| task.approval.as_ref().is_some_and(|waiting| waiting.approval_id == *approval));
+            .filter(|task| task.approval().is_some_and(|waiting| waiting.approval_id == *approval));
         let not_found = || EngineError::NotFound { what: "approval", id: approval.to_string() };
         let task = task.ok_or_else(not_found)?;
         let Some(call) = task.call_as_it_runs() else { return Ok(vec![]) };
@@ -625,7 +625,7 @@ impl Engine {
         if !is_edit {
             return Ok(vec![]);
         }
-        let Some(files) = self.setting.gate.preview(&call, &task.seen).await else {
+        let Some(files) = self.setting.gate.preview(&call, &task.files.seen).await else {
             let problem = "its file has changed since; your answer leads to a new question".to_owned();
             return Err(EngineError::Mismatch { problem });
         };
@@ -948,14 +948,14 @@ fn snapshot<'a>(task: &Task, item: HistoryItem, events: impl Iterator<Item = &'a
     TaskSnapshot {
         item,
         root_id: task.id.root(),
-        result: task.result.clone(),
-        reason: task.reason.clone(),
+        result: task.result().map(str::to_owned),
+        reason: task.reason().map(str::to_owned),
         messages,
         calls,
         todo: task.todo.clone(),
         queue: task.queue.clone(),
-        approval: task.approval.clone(),
-        question: task.question.clone(),
-        tool_usage: task.tool_usage.clone(),
+        approval: task.approval().cloned(),
+        question: task.question().cloned(),
+        tool_usage: task.totals.tools.clone(),
     }
 }

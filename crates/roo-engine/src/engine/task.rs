@@ -11,48 +11,51 @@
 //! down little more than what happened, the event that closes a wait last, and consequences are
 //! [`settle`]d from the state: whatever the last event is, the task goes on from there.
 
+mod batch;
 mod branch;
+mod commands;
+mod conversation;
 mod decide;
+mod fold;
+mod guard;
+mod input;
+mod lifecycle;
 mod offers;
+mod quotation;
 mod results;
+mod settings;
 mod settle;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
-use super::event::{BackgroundCommand, Ending, Event, is_failure};
-use crate::intent_store::Binding;
-use crate::policy::{HookMessages, ModeChange, PlannedBranch, PlannedEdit, PolicyDecision};
-use crate::tools::{ChangesUnknown, Outcome};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName, ToolProtocol};
+use super::event::{Ending, Event};
+use crate::policy::PlannedBranch;
+use crate::tools::ChangesUnknown;
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use roo_formats::config::Limits;
-use roo_model::parser::Block;
-use roo_model::prompts::{self, replies};
-use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
-use roo_protocol::event::{QuestionKind, ToolStatus};
-use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+
+use roo_protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
 use roo_protocol::message::{Message, MessageKind};
-use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
     HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
     ToolUsage, Usage,
 };
-use roo_text::render::one_line;
 
+use self::batch::{AskedApproval, Branch, CurrentCall, ToolBatch};
+pub use self::batch::{Decided, GivenApproval, HeldAnswer};
 pub(super) use self::branch::{branch_result, first_events};
+pub use self::commands::CommandsInBackground;
+pub use self::conversation::{Conversation, FileContext};
 pub use self::decide::decide;
+pub use self::guard::LoopGuard;
+pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
+pub use self::lifecycle::{Lifecycle, OpenTask, Phase};
 pub use self::offers::OfferMemory;
 pub(super) use self::offers::{Choice, NewRule};
-use self::results::summary;
+pub use self::settings::{AgentSettings, IntentScope};
 pub use self::settle::{settle, wanted};
 
-/// Maximum number of times in a row that old results are shortened before the user is asked.
-const MAX_REDUCTIONS: u32 = 3;
-/// Number of equal refusals after which the task stops asking and asks what to do.
-const REFUSALS: u32 = 3;
 /// Maximum number of attempts to save context for others.
 const SAVE_ATTEMPTS: u32 = 3;
 /// The answer that ends a task at one of the engine's own questions.
@@ -75,22 +78,7 @@ pub struct Task {
     pub parent: Option<TaskId>,
     /// The request's id for people.
     pub urid: Urid,
-    /// The slug of its mode.
-    pub mode: String,
-    /// Emoji of its mode in trees.
-    pub emoji: String,
-    /// The name of its model profile.
-    pub profile: String,
-    /// The user chose the profile, for whatever mode, and for its branches too.
-    pub pinned: bool,
-    /// The intent that it has bound.
-    pub intent: Option<Binding>,
-    /// Bindings of the tasks above it when they delegated.
-    pub within: Vec<Binding>,
-    /// Tool protocol of its model.
-    pub protocol: ToolProtocol,
-    /// Its prompt on one line, shortened.
-    pub title: String,
+    title: Title,
     /// Limits.
     pub limits: Limits,
     /// Creation time.
@@ -99,171 +87,93 @@ pub struct Task {
     pub updated_at: i64,
     /// The number of its newest event.
     pub seq: u64,
-    /// Phase.
-    pub phase: Phase,
-    /// The server that drove it ended; nothing goes on before it is resumed.
-    pub interrupted: bool,
-    /// Pending end; open calls get their results first.
-    ending: Option<Ending>,
-    /// The conversation.
-    pub items: Arc<Vec<Item>>,
-    /// Results in items before this index are sent as stubs.
-    pub reduced_before: usize,
-    /// The blocks of the answer that comes in now.
-    pub blocks: Vec<AssistantBlock>,
-    /// The calls of the newest answer.
-    pub calls: Vec<ToolCall>,
-    /// Their results so far, up to the first call that waits for a subtask.
-    pub results: Vec<ToolResult>,
-    /// Branches that the open calls wait for. The next call comes after both.
-    pub branches: Vec<Branch>,
-    /// An earlier call of the answer was refused or failed, so the rest is not run.
-    skip_rest: bool,
+    /// Mode and model.
+    pub settings: AgentSettings,
+    /// The intents that it works for.
+    pub intents: IntentScope,
+    /// Its phase, or its end.
+    lifecycle: Lifecycle,
+    /// The conversation with its model.
+    pub conversation: Conversation,
+    /// The files that its model knows or must get to know.
+    pub files: FileContext,
     /// Lookups before the next model request.
     pub gather: Gather,
-    /// Files that the task must read before it changes, runs or delegates anything.
-    pub unread: BTreeSet<String>,
+    /// No request was made since it began, or began again after its end.
+    fresh: bool,
+    /// The newest message of its user.
+    pub prompt: Option<MessageId>,
+    /// Messages that wait.
+    pub queue: Vec<QueueItem>,
+    /// Whose answers counted, by the id of the approval or question.
+    pub answered: BTreeMap<String, Answered>,
+    /// The to-do list.
+    pub todo: Vec<TodoItem>,
+    /// Requests and usage.
+    pub totals: Totals,
+    /// Counts that show that it gets nowhere.
+    pub guard: LoopGuard,
+    /// State of offers to its user.
+    pub(super) offers: OfferMemory,
+    /// The commands in the background that it looks after.
+    pub commands: CommandsInBackground,
     /// Unknown changes of commands since the user last said how to continue.
     pub unknown_changes: Vec<ChangesUnknown>,
     /// Context that could not be saved, since it was last saved.
     pub unsaved: Option<Unsaved>,
-    /// Number of delegations since its user last said something.
-    pub delegations: u32,
-    /// Number of failed subtasks, by mode and title.
-    failed_subtasks: BTreeMap<(String, String), u32>,
-    /// Messages that wait.
-    pub queue: Vec<QueueItem>,
-    /// The to-do list.
-    pub todo: Vec<TodoItem>,
-    /// The whole-file digests that it has seen, by path.
-    pub seen: BTreeMap<String, Digest>,
-    /// Usage.
+}
+
+/// Name of a task for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Title {
+    /// Its prompt on one line, shortened.
+    Named(String),
+    /// The first prompt was blocked by a hook; the next one names it and gets the rest of the first message.
+    Unnamed { rest: String },
+}
+
+impl Title {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Named(title) => title,
+            Self::Unnamed { .. } => REFUSED,
+        }
+    }
+
+    /// The rest of the first message that the prompt gets which names the task.
+    fn rest(&self) -> Option<&str> {
+        match self {
+            Self::Named(_) => None,
+            Self::Unnamed { rest } => Some(rest),
+        }
+    }
+}
+
+/// Requests of a task and what they used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Model requests, retries included.
+    pub requests: u32,
+    /// Usage of the model.
     pub usage: Usage,
     /// Tries and failures by tool.
-    pub tool_usage: ToolUsage,
-    /// Reason why the current call may run.
-    pub decided: Option<Decided>,
-    /// Messages of user hooks about the calls of the newest answer.
-    hooked: BTreeMap<ToolCallId, Hooked>,
-    /// The answer to the current call's question, while the gate judges the mode that goes with it.
-    pub(super) switching: Option<Switching>,
-    /// Number of times that hooks kept it from ending since its user last said something.
-    pub continuations: u32,
-    /// No request was made since it began, or began again after its end.
-    fresh: bool,
-    /// Name of the request from a first prompt that a hook blocked.
-    names_request: Option<String>,
-    /// The newest message of its user.
-    pub prompt: Option<MessageId>,
-    /// The approval that waits, or waited when the server ended.
-    pub approval: Option<PendingApproval>,
-    /// An answer to it that came while the task was interrupted, or while it is judged again.
-    pub held: Option<HeldAnswer>,
-    /// The question that waits.
-    pub question: Option<PendingQuestion>,
-    /// Whose answers counted, by the id of the approval or question.
-    pub answered: BTreeMap<String, Answered>,
-    /// The result of a completed task.
-    pub result: Option<String>,
-    /// Reason why it is in its state.
-    pub reason: Option<String>,
-    /// The commands in the background that it looks after.
-    pub background: Vec<BackgroundCommand>,
-    /// Commands in the background that have ended, and that its model isn't told of yet.
-    ended_commands: Vec<String>,
-    counters: Counters,
-    /// Number of refusals of each action since the user last said something: by what it does to which thing, whatever
-    /// its other words.
-    refusals: BTreeMap<String, u32>,
-    /// State of offers to its user.
-    pub(super) offers: OfferMemory,
+    pub tools: ToolUsage,
 }
 
-/// A call that waits for a subtask, or one behind it whose result waits for its turn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Branch {
-    /// The call.
-    pub call_id: ToolCallId,
-    /// The subtask, and how it is to begin; none for a call that opened none.
-    pub child: Option<(TaskId, Arc<PlannedBranch>)>,
-    /// The call's result, once there is one.
-    pub result: Option<ToolResult>,
-}
-
-impl Branch {
-    /// The subtask that is waited for.
-    pub fn open_child(&self) -> Option<(&TaskId, &PlannedBranch)> {
-        self.child.as_ref().filter(|_| self.result.is_none()).map(|(child, plan)| (child, &**plan))
+impl Totals {
+    /// Returns the usage including this request.
+    fn with(&self, used: Usage) -> Usage {
+        let mut total = self.usage;
+        // The provider's own word may be nonsense; nothing is ever paid back.
+        total += Usage { cost_usd: used.cost_usd.max(0.0), ..used };
+        total
     }
-}
 
-/// Facts that the server looks up for the model before it is asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gather {
-    /// Facts about the system.
-    pub system: bool,
-    /// Messages of the user that may mention something.
-    pub messages: Vec<String>,
-    /// Messages of the user that user hooks are asked about.
-    pub prompts: Vec<Prompt>,
-    /// The task begins, and hooks are asked about that.
-    pub begins: Option<Begins>,
-    /// All calls of an answer have their results, and hooks are asked about them together.
-    pub batch: bool,
-}
-
-/// A message that user hooks are asked about before the model reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prompt {
-    /// The message.
-    pub id: MessageId,
-    /// As the user wrote it.
-    pub text: String,
-    /// Its place in the conversation.
-    item: usize,
-}
-
-/// Beginning of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
-    /// For the first time.
-    Anew,
-    /// Resumption after an end.
-    Again,
-}
-
-impl Gather {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
+    fn count_tool(&mut self, name: &str, failed: bool) {
+        let count = self.tools.0.entry(name.to_owned()).or_default();
+        count.attempts += 1;
+        count.failures += u32::from(failed);
     }
-}
-
-/// Result of the lookups.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Gathered {
-    /// Text for the model; may be empty.
-    pub text: String,
-    /// Images as data URLs.
-    pub images: Vec<String>,
-    /// Whole-file digests that the task has now seen.
-    pub seen: Vec<(String, Option<Digest>)>,
-    /// The mode that a command of the user asks for.
-    pub mode: Option<ModeChange>,
-    /// Messages that user hooks refused, and why.
-    pub refused: Vec<(MessageId, String)>,
-    /// Warnings of hooks for the user.
-    pub warnings: Vec<String>,
-    /// A hook ends the task, for this reason.
-    pub stop: Option<String>,
-}
-
-/// Messages of user hooks about a call.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Hooked {
-    /// Its parameters as it runs; none where they stay.
-    params: Option<Map<String, Value>>,
-    /// Addition to its result for the model.
-    addition: Option<String>,
 }
 
 /// Context that could not be saved.
@@ -275,15 +185,6 @@ pub struct Unsaved {
     pub reason: String,
 }
 
-/// Reason why a call may run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decided {
-    /// The rule that decided.
-    pub rule: String,
-    /// The approval, who gave it, and what it was bound to.
-    pub approval: Option<(ApprovalId, String, Digest)>,
-}
-
 /// Whose answer counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
@@ -293,304 +194,17 @@ pub struct Answered {
     pub answer: Option<String>,
 }
 
-/// An answer to an approval that waits for its task to go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldAnswer {
-    /// Who answered.
-    pub by: String,
-    /// The chosen option.
-    pub option_id: String,
-    text: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Counters {
-    /// Model requests, retries included.
-    requests: u32,
-    /// Mistakes in a row.
-    mistakes: u32,
-    /// Reductions since the model last answered.
-    reductions: u32,
-    /// The newest call that was answered, and how often it came in a row.
-    last_call: Option<Digest>,
-    repeats: u32,
-}
-
-/// Phase of a task.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Phase {
-    /// A model request is to be made, or under way when `started`.
-    Model {
-        /// From 1.
-        attempt: u32,
-        /// True if its number is drawn.
-        started: bool,
-    },
-    /// A failed request waits for its next attempt.
-    Backoff {
-        /// The attempt that comes next.
-        attempt: u32,
-        /// Due time, in milliseconds since the Unix epoch.
-        due: i64,
-    },
-    /// An answer came without a call, or was cut by the output limit.
-    Unanswerable(Finish),
-    /// The calls of an answer are worked off, one after another.
-    Tools(Stage),
-    /// The engine asks its user something.
-    Question,
-    /// Completed, failed or cancelled.
-    Ended(TaskState),
-}
-
-/// Stage of the current call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Stage {
-    /// The gate is to judge it.
-    Gate {
-        /// The digest of the action that the user allowed.
-        approved: Option<Digest>,
-    },
-    /// The user is asked for permission.
-    Approval,
-    /// The user refused it.
-    Refused {
-        /// Feedback of the user.
-        feedback: Option<String>,
-    },
-    /// It asked the user a question.
-    Question,
-    /// The user answered its question.
-    Answered {
-        /// The answer.
-        text: String,
-        /// Images as data URLs.
-        images: Vec<String>,
-    },
-    /// It runs.
-    Run {
-        /// The digest of the action that the user allowed.
-        approved: Option<Digest>,
-        /// Planned write.
-        write: Option<PlannedEdit>,
-    },
-    /// All calls are worked off but those that wait for subtasks.
-    Branches,
-    /// It ran when the server ended; what came of its write is to be found out.
-    SettleWrite {
-        /// The digest of the action that the user allowed.
-        approved: Option<Digest>,
-        /// Interrupted write.
-        write: PlannedEdit,
-    },
-}
-
-/// An answer that goes with another mode.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Switching {
-    /// The answer.
-    pub(super) text: String,
-    /// Images as data URLs.
-    pub(super) images: Vec<String>,
-    /// The slug of the mode.
-    pub(super) mode: String,
-}
-
-impl Switching {
-    /// The same wish as a call of the model's, for whoever judges it.
-    fn call(&self, id: ToolCallId) -> ToolCall {
-        let params = [("mode_slug", &self.mode), ("reason", &self.text)];
-        let params =
-            params.map(|(name, value)| (name.to_owned(), value.as_str().into())).into_iter().collect();
-        ToolCall { id, name: ToolName::SwitchMode.as_str().into(), params, problem: None, note: None }
-    }
-}
-
 /// Returns whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
     Choice::parse(option).is_some_and(|choice| choice.kind().allows())
 }
 
-/// Input of a task.
-#[derive(Debug)]
-pub enum Input {
-    /// The user says something.
-    Send {
-        /// Text.
-        text: String,
-        /// Images as data URLs.
-        images: Vec<String>,
-        /// Time of delivery to the model.
-        when: SendWhen,
-    },
-    /// The user changes a waiting message.
-    EditQueued {
-        /// Which.
-        id: String,
-        /// Its new text.
-        text: String,
-    },
-    /// The user takes a waiting message back.
-    DeleteQueued {
-        /// Which.
-        id: String,
-    },
-    /// The user ends the task.
-    Cancel,
-    /// The user lets it go on.
-    Resume,
-    /// The user answers the approval that waits.
-    Respond {
-        /// The chosen option.
-        option_id: String,
-        /// Text added by the user.
-        text: Option<String>,
-        /// Who answered.
-        by: String,
-    },
-    /// The user answers the question that waits.
-    Answer {
-        /// Text.
-        text: String,
-        /// Images as data URLs.
-        images: Vec<String>,
-        /// Who answered.
-        by: String,
-    },
-    /// The user puts the task into another mode, or gives it another model.
-    Change(ModeChange),
-    /// The user binds the task to an intent.
-    BindIntent {
-        /// As it is now.
-        intent: Binding,
-        /// Name.
-        name: String,
-    },
-    /// Results of the lookups for the model.
-    Gathered(Gathered),
-    /// A block of the model's answer is complete.
-    ModelBlock {
-        /// The block.
-        block: Block,
-        /// Provider and model.
-        origin: String,
-    },
-    /// The model's answer is complete.
-    ModelEnded {
-        /// Reason why it ended.
-        finish: Finish,
-        /// Usage of the request.
-        used: Usage,
-    },
-    /// The model request failed.
-    ModelFailed {
-        /// Error: what failed, on what, and what to do.
-        message: String,
-        /// Remedy.
-        remedy: Remedy,
-        /// Usage of the request in spite of the failure.
-        used: Usage,
-    },
-    /// The time to try again has come.
-    RetryDue,
-    /// User hooks were asked about the current call. What it leads to comes right behind it.
-    HookMessages(HookMessages),
-    /// The gate has judged the current call.
-    Gated(PolicyDecision),
-    /// The current call's tool is done.
-    ToolDone(Outcome),
-    /// State of an interrupted write: the digests of its files, none of those that aren't there.
-    WriteSettled(Vec<Option<Digest>>),
-    /// A command in the background has ended.
-    CommandEnded {
-        /// The command.
-        id: CommandId,
-        /// Outcome.
-        outcome: Outcome,
-    },
-}
-
-impl Input {
-    /// Returns whether it tells what came of an effect.
-    fn is_report(&self) -> bool {
-        matches!(
-            self,
-            Self::ModelBlock { .. }
-                | Self::ModelEnded { .. }
-                | Self::ModelFailed { .. }
-                | Self::RetryDue
-                | Self::HookMessages(_)
-                | Self::Gated(_)
-                | Self::ToolDone(_)
-                | Self::WriteSettled(_)
-                | Self::Gathered(_)
-                | Self::CommandEnded { .. }
-        )
-    }
-}
-
-/// Remedy for a failed model request.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Remedy {
-    /// Make it again.
-    Retry {
-        /// Delay requested by the endpoint, in milliseconds.
-        after: Option<i64>,
-        /// From 0 to 1: spreads the attempts of many tasks.
-        jitter: f64,
-    },
-    /// Send less.
-    Shorten,
-    /// Ask the user.
-    Ask,
-}
-
-/// Effect that the state calls for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Ask the model.
-    CallModel {
-        /// The request's number.
-        request: u32,
-    },
-    /// Look up what the model is to know before it is asked.
-    Gather(Gather),
-    /// Wait until a time.
-    Wait {
-        /// In milliseconds since the Unix epoch.
-        due: i64,
-    },
-    /// Let the gate judge the current call.
-    Gate {
-        /// The call.
-        call_id: ToolCallId,
-        /// The slug of the mode by whose rights it is judged.
-        mode: String,
-        /// The digest of the action that the user allowed.
-        approved: Option<Digest>,
-    },
-    /// Run the current call's tool.
-    RunTool {
-        /// The call.
-        call_id: ToolCallId,
-        /// True if the log must be durable first.
-        mutating: bool,
-    },
-    /// Find out what an interrupted write left.
-    SettleWrite {
-        /// The call.
-        call_id: ToolCallId,
-        /// Interrupted write.
-        write: PlannedEdit,
-    },
-}
-
 impl Task {
     /// Returns whether the user answered the current call's approval by choosing in their editor.
     pub fn is_reviewed(&self) -> bool {
-        let approval = self.decided.as_ref().and_then(|decided| decided.approval.as_ref());
+        let approval = self.decided().and_then(|decided| decided.approval);
         approval
-            .and_then(|(id, ..)| self.answered.get(id.as_str()))
+            .and_then(|given| self.answered.get(given.id.as_str()))
             .is_some_and(|answered| answered.answer.as_deref() == Some(Choice::ReviewOnce.id()))
     }
 
@@ -617,70 +231,125 @@ impl Task {
         Some(Self {
             id,
             parent: parent.clone(),
-            emoji: emoji.clone(),
-            branches: vec![],
-            gather: Gather { system: *gather, ..Gather::default() },
-            unread: unread.iter().cloned().collect(),
-            pinned: *pinned,
-            intent: intent.clone(),
-            within: within.clone(),
-            unknown_changes: Vec::new(),
-            unsaved: None,
-            delegations: 0,
-            failed_subtasks: BTreeMap::new(),
             urid: urid.clone(),
-            mode: mode.clone(),
-            profile: profile.clone(),
-            protocol: *protocol,
-            title: title.clone(),
+            title: Title::Named(title.clone()),
             limits: *limits,
             created_at: at,
             updated_at: at,
             seq,
-            phase: Phase::Model { attempt: 1, started: false },
-            interrupted: false,
-            ending: None,
-            items: Arc::default(),
-            reduced_before: 0,
-            blocks: vec![],
-            calls: vec![],
-            results: vec![],
-            skip_rest: false,
-            queue: vec![],
-            todo: vec![],
-            seen: BTreeMap::new(),
-            usage: Usage::default(),
-            tool_usage: ToolUsage::default(),
-            decided: None,
-            hooked: BTreeMap::new(),
-            switching: None,
-            continuations: 0,
+            settings: AgentSettings {
+                mode: mode.clone(),
+                emoji: emoji.clone(),
+                profile: profile.clone(),
+                pinned: *pinned,
+                protocol: *protocol,
+            },
+            intents: IntentScope { bound: intent.clone(), within: within.clone() },
+            lifecycle: Lifecycle::open(),
+            conversation: Conversation::default(),
+            files: FileContext { unread: unread.iter().cloned().collect(), ..FileContext::default() },
+            gather: Gather { system: *gather, ..Gather::default() },
             fresh: true,
-            names_request: None,
             prompt: None,
-            approval: None,
-            held: None,
-            question: None,
+            queue: vec![],
             answered: BTreeMap::new(),
-            result: None,
-            reason: None,
-            background: vec![],
-            ended_commands: vec![],
-            counters: Counters::default(),
-            refusals: BTreeMap::new(),
+            todo: vec![],
+            totals: Totals::default(),
+            guard: LoopGuard::default(),
             offers: OfferMemory::default(),
+            commands: CommandsInBackground::default(),
+            unknown_changes: vec![],
+            unsaved: None,
         })
+    }
+
+    /// Its prompt on one line, shortened.
+    pub fn title(&self) -> &str {
+        self.title.as_str()
     }
 
     /// The state as clients name it.
     pub fn state(&self) -> TaskState {
-        match &self.phase {
-            Phase::Ended(state) => *state,
-            _ if self.interrupted => TaskState::Interrupted,
-            Phase::Question | Phase::Tools(Stage::Approval | Stage::Question) => TaskState::Waiting,
-            Phase::Tools(Stage::Branches) => TaskState::Paused,
-            _ => TaskState::Running,
+        self.lifecycle.state()
+    }
+
+    /// Its phase; none when it has ended.
+    pub(in crate::engine) fn phase(&self) -> Option<&Phase> {
+        self.as_open().map(|open| &open.phase)
+    }
+
+    fn as_open(&self) -> Option<&OpenTask> {
+        match &self.lifecycle {
+            Lifecycle::Open(open) => Some(open),
+            Lifecycle::Ended(_) => None,
         }
+    }
+
+    /// Returns whether the server that drove it has ended; nothing goes on before it is resumed.
+    pub fn is_interrupted(&self) -> bool {
+        self.as_open().is_some_and(|open| open.interrupted)
+    }
+
+    /// Marks it as interrupted, unless it has ended.
+    pub(in crate::engine) fn set_interrupted(&mut self) {
+        if let Lifecycle::Open(open) = &mut self.lifecycle {
+            open.interrupted = true;
+        }
+    }
+
+    /// Its pending end.
+    fn ending(&self) -> Option<&Ending> {
+        self.as_open()?.ending.as_ref()
+    }
+
+    /// The result of a completed task.
+    pub fn result(&self) -> Option<&str> {
+        self.ended()?.result.as_deref()
+    }
+
+    /// Reason why it ended as it did, where that isn't obvious.
+    pub fn reason(&self) -> Option<&str> {
+        self.ended()?.reason.as_deref()
+    }
+
+    fn ended(&self) -> Option<&Ending> {
+        match &self.lifecycle {
+            Lifecycle::Ended(ending) => Some(ending),
+            Lifecycle::Open(_) => None,
+        }
+    }
+
+    /// The question that waits for its user: of the engine, or of the current call.
+    pub fn question(&self) -> Option<&PendingQuestion> {
+        self.phase()?.question()
+    }
+
+    /// The approval that waits, or waited when the server ended.
+    pub fn approval(&self) -> Option<&PendingApproval> {
+        self.asked().map(|asked| &asked.request)
+    }
+
+    /// An answer to the approval that came while the task was interrupted, or while the action is judged again.
+    pub fn held_answer(&self) -> Option<&HeldAnswer> {
+        self.asked().and_then(|asked| asked.held.as_ref())
+    }
+
+    fn asked(&self) -> Option<&AskedApproval> {
+        self.in_progress().and_then(CurrentCall::asked)
+    }
+
+    /// Reason why the current call may run; none before it is judged.
+    pub fn decided(&self) -> Option<Decided<'_>> {
+        self.in_progress().and_then(CurrentCall::decided)
+    }
+
+    fn batch(&self) -> Option<&ToolBatch> {
+        self.phase()?.batch()
+    }
+
+    /// The call that is worked on, with its stage.
+    fn in_progress(&self) -> Option<&CurrentCall> {
+        self.batch().and_then(ToolBatch::current)
     }
 
     /// The task in short.
@@ -688,34 +357,34 @@ impl Task {
         HistoryItem {
             task_id: self.id.clone(),
             urid: self.urid.clone(),
-            title: self.title.clone(),
-            mode: self.mode.clone(),
+            title: self.title().to_owned(),
+            mode: self.settings.mode.clone(),
             state: self.state(),
             created_at: self.created_at,
             updated_at: self.updated_at,
-            usage: self.usage,
+            usage: self.totals.usage,
             seq: self.seq,
         }
     }
 
     /// The number of the newest model request.
     pub fn request_number(&self) -> u32 {
-        self.counters.requests
+        self.totals.requests
     }
 
     /// Returns whether the user wants it to end while a tool still runs.
     pub fn is_cancelling(&self) -> bool {
-        self.ending.as_ref().is_some_and(|ending| ending.state == TaskState::Cancelled)
+        self.ending().is_some_and(|ending| ending.state == TaskState::Cancelled)
     }
 
     /// Returns whether its next request is to be made.
     pub fn is_before_request(&self) -> bool {
-        matches!(self.phase, Phase::Model { started: false, .. }) && self.ending.is_none()
+        matches!(self.phase(), Some(Phase::RequestDue { .. })) && self.ending().is_none()
     }
 
     /// Returns whether it is about to end, in whatever way.
     pub fn is_ending(&self) -> bool {
-        self.ending.is_some()
+        self.ending().is_some()
     }
 
     /// Returns the effect class of the current call.
@@ -723,28 +392,15 @@ impl Task {
         self.current_call().map_or(ToolEffect::Read, ToolCall::effect)
     }
 
-    /// Number of calls of the newest answer that have a result or wait for one.
-    fn handled(&self) -> usize {
-        self.results.len() + self.branches.len()
-    }
-
     /// The call that is worked on, as it runs: hooks may have changed its parameters.
     pub fn call_as_it_runs(&self) -> Option<Cow<'_, ToolCall>> {
-        let call = self.call_to_judge()?;
-        Some(match self.hooked.get(&call.id).and_then(|hooked| hooked.params.as_ref()) {
-            Some(params) => Cow::Owned(ToolCall { params: params.clone(), ..call.into_owned() }),
-            None => call,
-        })
+        self.in_progress().map(CurrentCall::as_it_runs)
     }
 
     /// The call that is worked on, before hooks: that of the model, or the switch of modes that goes with the
     /// answer to its question.
     pub(in crate::engine) fn call_to_judge(&self) -> Option<Cow<'_, ToolCall>> {
-        let call = self.current_call()?;
-        Some(match &self.switching {
-            Some(switching) => Cow::Owned(switching.call(call.id.clone())),
-            None => Cow::Borrowed(call),
-        })
+        self.in_progress().map(CurrentCall::to_judge)
     }
 
     /// Returns whether the current call would complete the task, as far as the state tells.
@@ -752,31 +408,12 @@ impl Task {
         let completes = |call: &ToolCall| call.is_of(ToolName::AttemptCompletion);
         self.current_call().is_some_and(completes)
             && self.queue.is_empty()
-            && !self.results.iter().any(|result| is_failure(result.status))
+            && !self.batch().is_some_and(ToolBatch::has_failed)
     }
 
     /// The call that is worked on, as the model made it.
     pub fn current_call(&self) -> Option<&ToolCall> {
-        self.calls.get(self.handled())
-    }
-
-    /// The calls of the newest answer that made any and has their results, each with the text of its own.
-    pub fn newest_batch(&self) -> Vec<(ToolCall, String)> {
-        let answered = self.items.windows(2).rev().find_map(|pair| match pair {
-            [Item::Assistant { blocks }, Item::Results { results }] => Some((blocks, results)),
-            _ => None,
-        });
-        let Some((blocks, results)) = answered else { return vec![] };
-        let calls = blocks.iter().filter_map(|block| match block {
-            AssistantBlock::Call { call } => Some(call.clone()),
-            AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
-        });
-        calls.zip(results).map(|(call, result)| (call, result.text.clone())).collect()
-    }
-
-    /// Returns whether a request that is too long can be made shorter, by stubs in place of earlier results.
-    pub fn can_be_shortened(&self) -> bool {
-        self.items.len() > self.reduced_before && self.counters.reductions < MAX_REDUCTIONS
+        self.in_progress().map(|current| &current.call)
     }
 
     /// Returns whether the current call would open a branch.
@@ -784,9 +421,19 @@ impl Task {
         self.current_call().is_some_and(|call| call.is_of(ToolName::NewTask))
     }
 
+    /// The calls that wait for subtasks.
+    fn open_branches(&self) -> impl Iterator<Item = &Branch> {
+        self.batch().into_iter().flat_map(ToolBatch::open_branches)
+    }
+
+    /// The subtasks that it waits for, and how each is to begin.
+    pub fn open_subtasks(&self) -> impl Iterator<Item = (&TaskId, &PlannedBranch)> {
+        self.open_branches().map(|branch| (&branch.child, &*branch.plan))
+    }
+
     /// Returns whether it waits for a subtask.
     pub fn has_open_branches(&self) -> bool {
-        self.branches.iter().any(|branch| branch.open_child().is_some())
+        self.open_branches().next().is_some()
     }
 
     /// Numbers what the next events bring into being. An event belongs to one task, and each batch of
@@ -806,471 +453,10 @@ impl Task {
         Event::QueueChanged { items }
     }
 
-    /// Returns its usage including this request.
-    fn total_with(&self, used: Usage) -> Usage {
-        let mut total = self.usage;
-        // The provider's own word may be nonsense; nothing is ever paid back.
-        total += Usage { cost_usd: used.cost_usd.max(0.0), ..used };
-        total
-    }
-
-    /// Folds one event.
-    pub fn apply(&mut self, event: &Event, seq: u64, at: i64) {
-        self.seq = seq;
-        self.updated_at = at;
-        match event {
-            Event::Created { .. } => self.created_at = at,
-            Event::UserSaid { message, text, mentions, hooks } => {
-                if self.names_request.take().is_some() {
-                    self.title = one_line(message.text.trim(), TITLE);
-                }
-                self.queue.retain(|item| item.id != message.id.as_str());
-                // What a branch begins with is its parent's word.
-                let is_brief = self.parent.is_some() && self.prompt.is_none();
-                self.prompt = Some(message.id.clone());
-                if *hooks {
-                    if self.fresh {
-                        let again = self.counters.requests > 0;
-                        self.gather.begins = Some(if again { Begins::Again } else { Begins::Anew });
-                    }
-                    if !is_brief {
-                        let (id, text, item) = (message.id.clone(), message.text.clone(), self.items.len());
-                        self.gather.prompts.push(Prompt { id, text, item });
-                    }
-                }
-                self.continuations = 0;
-                self.push(Item::User { text: text.clone(), images: message.images.clone() });
-                if *mentions {
-                    self.gather.messages.push(message.text.clone());
-                }
-                self.begin_delegating_anew();
-                // What the user says may make a call right that was wrong or useless before.
-                self.counters.mistakes = 0;
-                self.counters.last_call = None;
-                self.counters.repeats = 0;
-                self.refusals.clear();
-            }
-            Event::Shown { .. } | Event::EditApplied { .. } => {}
-            Event::PromptRefused { message_id, message, ends } => {
-                self.drop_prompt(message_id);
-                if *ends {
-                    let reason = Some(message.text.clone());
-                    self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
-                }
-            }
-            Event::HooksHeard { call_id, params, addition, goes_on, batch } => {
-                self.gather.batch |= *batch;
-                let hooked = Hooked { params: params.clone(), addition: addition.clone() };
-                self.hooked.insert(call_id.clone(), hooked);
-                self.continuations += u32::from(*goes_on);
-            }
-            Event::GateDecided { rule, .. } => self.decided.get_or_insert_default().rule.clone_from(rule),
-            Event::Gathered { text, images, seen } => {
-                if !text.is_empty() || !images.is_empty() {
-                    self.push(Item::User { text: text.clone(), images: images.clone() });
-                }
-                self.see(seen);
-                self.gather = Gather::default();
-            }
-            Event::IntentSelected { intent, .. } => self.intent = Some(intent.clone()),
-            Event::ModeSwitched { change, .. } => {
-                if let Some((slug, emoji)) = &change.mode {
-                    self.mode.clone_from(slug);
-                    self.emoji.clone_from(emoji);
-                }
-                if let Some((profile, protocol)) = &change.profile {
-                    // Whoever changes the profile alone means it for all modes.
-                    self.pinned |= change.mode.is_none();
-                    self.profile.clone_from(profile);
-                    self.protocol = *protocol;
-                }
-            }
-            Event::Delegated { call_id, child, plan } => {
-                let child = Some((child.clone(), Arc::clone(plan)));
-                self.branches.push(Branch { call_id: call_id.clone(), child, result: None });
-                self.delegations += 1;
-                self.next_call();
-            }
-            Event::Halted { reason } => {
-                let reason = Some(reason.clone());
-                self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
-            }
-            Event::TurnStarted { request } => {
-                self.tell_ended_commands();
-                self.counters.requests = *request;
-                self.fresh = false;
-                self.blocks.clear();
-                if let Phase::Model { started, .. } = &mut self.phase {
-                    *started = true;
-                }
-            }
-            Event::Spoke { message } => self.blocks.push(AssistantBlock::Text { text: message.text.clone() }),
-            Event::Thought { message, opaque, origin } => self.blocks.push(AssistantBlock::Thinking {
-                text: message.text.clone(),
-                opaque: opaque.clone(),
-                origin: origin.clone(),
-            }),
-            Event::Called { call, .. } => self.blocks.push(AssistantBlock::Call { call: call.clone() }),
-            Event::TurnEnded { finish, total } => self.end_turn(*finish, *total),
-            Event::TurnFailed { total, .. } => {
-                self.usage = *total;
-                self.blocks.clear();
-                if let Phase::Model { started, .. } = &mut self.phase {
-                    *started = false;
-                }
-            }
-            Event::RetryScheduled { due, attempt, .. } => {
-                self.phase = Phase::Backoff { attempt: *attempt, due: *due };
-            }
-            Event::RetryDue => {
-                if let Phase::Backoff { attempt, .. } = self.phase {
-                    self.phase = Phase::Model { attempt, started: false };
-                }
-            }
-            Event::Corrected { text, mistake } => {
-                self.push(Item::User { text: text.clone(), images: vec![] });
-                self.counters.mistakes += u32::from(*mistake);
-                self.phase = Phase::Model { attempt: 1, started: false };
-            }
-            Event::ContextReduced { before } => {
-                self.reduced_before = *before;
-                self.counters.reductions += 1;
-            }
-            Event::ApprovalRequested { approval } => {
-                self.approval = Some(approval.clone());
-                self.phase = Phase::Tools(Stage::Approval);
-            }
-            Event::AnswerHeld { by, option_id, text, .. } => {
-                self.held =
-                    Some(HeldAnswer { by: by.clone(), option_id: option_id.clone(), text: text.clone() });
-            }
-            Event::ApprovalResolved { approval_id, by, option_id, text } => {
-                let answered = Answered { by: by.clone(), answer: option_id.clone() };
-                self.answered.insert(approval_id.to_string(), answered);
-                self.held = None;
-                let approval = self.approval.take();
-                let offer = approval.as_ref().and_then(|approval| approval.rule.clone());
-                let offer = offer.filter(RuleSubject::is_offer);
-                let approved = approval.map(|approval| approval.digest);
-                if let Some(digest) = approved.filter(|_| option_id.as_deref().is_some_and(allows)) {
-                    self.decided.get_or_insert_default().approval =
-                        Some((approval_id.clone(), by.clone(), digest));
-                }
-                let described = self.current_call().map(describe_call);
-                let judges_again = |offer: &RuleSubject, option: &str| {
-                    Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
-                };
-                match option_id.as_deref() {
-                    None => {}
-                    Some(option) if allows(option) => {
-                        if let Some(described) = described {
-                            self.refusals.remove(&described);
-                        }
-                        self.phase = Phase::Tools(Stage::Gate { approved });
-                    }
-                    Some(option)
-                        if let Some(offer) = offer.as_ref().filter(|offer| judges_again(offer, option)) =>
-                    {
-                        self.offers.decline(offer);
-                        self.phase = Phase::Tools(Stage::Gate { approved: None });
-                    }
-                    Some(_) => {
-                        if let Some(described) = described {
-                            *self.refusals.entry(described).or_default() += 1;
-                        }
-                        self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() });
-                    }
-                }
-            }
-            Event::QuestionAsked { question, call_id } => {
-                self.question = Some(question.clone());
-                self.phase = match call_id {
-                    Some(_) => Phase::Tools(Stage::Question),
-                    None => Phase::Question,
-                };
-            }
-            Event::QuestionAnswered { question_id, by, text, images, mode } => {
-                let answered = Answered { by: by.clone(), answer: text.clone() };
-                self.answered.insert(question_id.to_string(), answered);
-                let question = self.question.take();
-                if question.as_ref().is_some_and(|question| question.kind == QuestionKind::ChangesUnknown) {
-                    self.unknown_changes.clear();
-                }
-                if self.phase == Phase::Question {
-                    self.phase = Phase::Model { attempt: 1, started: false };
-                    if text.as_deref().is_some_and(is_stop) {
-                        let reason = question.map(|question| question.text);
-                        self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
-                    }
-                } else if let Some(text) = text {
-                    let (text, images) = (text.clone(), images.clone());
-                    self.phase = Phase::Tools(match mode {
-                        None => Stage::Answered { text, images },
-                        Some(mode) => {
-                            // What hooks made of the question is no switch.
-                            self.hooked.values_mut().for_each(|hooked| hooked.params = None);
-                            self.switching = Some(Switching { text, images, mode: mode.clone() });
-                            Stage::Gate { approved: None }
-                        }
-                    });
-                }
-            }
-            Event::ToolStarted { write, .. } => {
-                if let Phase::Tools(Stage::Gate { approved }) = self.phase {
-                    self.phase = Phase::Tools(Stage::Run { approved, write: write.clone() });
-                }
-            }
-            Event::ToolRestarted { .. } => {
-                if let Phase::Tools(Stage::Run { approved, .. } | Stage::SettleWrite { approved, .. }) =
-                    self.phase
-                {
-                    self.phase = Phase::Tools(Stage::Gate { approved });
-                }
-            }
-            Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
-                if let Some(call) = self.current_call() {
-                    let call = identity(call);
-                    self.offers.command_ended(call, withheld.as_ref());
-                }
-                self.finish_call(result, seen, *mistake);
-                match saves {
-                    None => {}
-                    Some(true) => self.unsaved = None,
-                    Some(false) => {
-                        let attempts = self.unsaved.as_ref().map_or(0, |unsaved| unsaved.attempts) + 1;
-                        self.unsaved = Some(Unsaved { attempts, reason: summary(&result.text) });
-                    }
-                }
-                if ends.is_some() {
-                    self.ending.clone_from(ends);
-                }
-            }
-            Event::ChangesUnknown { fault } => self.unknown_changes.push(fault.clone()),
-            Event::CommandBackgrounded { command } => self.background.push(command.clone()),
-            Event::CommandEnded { command_id, text, .. } => {
-                let place = self.background.iter().position(|command| command.id == *command_id);
-                if let Some(command) = place.map(|place| self.background.remove(place)) {
-                    self.ended_commands.push(prompts::ended_command(&command.id, &command.line, text));
-                }
-            }
-            Event::TodoChanged { items } => self.todo = items.clone(),
-            Event::QueueChanged { items } => self.queue = items.clone(),
-            // The budget is the request's.
-            Event::BudgetReset => {}
-            Event::CancelRequested => {
-                let reason = Some("cancelled by the user".to_owned());
-                self.ending = Some(Ending { state: TaskState::Cancelled, result: None, reason });
-            }
-            Event::Interrupted => {
-                self.interrupted = true;
-                for command in std::mem::take(&mut self.background) {
-                    let text = replies::command_ended_with_server();
-                    self.ended_commands.push(prompts::ended_command(&command.id, &command.line, &text));
-                }
-            }
-            Event::Resumed => self.go_on(),
-            Event::Ended { state, result, reason, .. } => {
-                self.ending = None;
-                self.interrupted = false;
-                self.result.clone_from(result);
-                self.reason.clone_from(reason);
-                self.phase = Phase::Ended(*state);
-                if self.parent.is_some() {
-                    // A subtask never goes on, so nobody needs its conversation but in the log.
-                    self.items = Arc::default();
-                    self.seen = BTreeMap::new();
-                }
-            }
-        }
-    }
-
     /// Returns whether its commands in the background are ended before it ends. Those of a branch that has done its
     /// work are handed to its parent.
     pub fn ends_commands(&self) -> bool {
-        self.ending
-            .as_ref()
-            .is_some_and(|ending| self.parent.is_none() || ending.state != TaskState::Completed)
-    }
-
-    fn tell_ended_commands(&mut self) {
-        if !self.ended_commands.is_empty() {
-            let text = prompts::ended_commands(&std::mem::take(&mut self.ended_commands));
-            self.push(Item::User { text, images: vec![] });
-        }
-    }
-
-    /// Resets the count of delegations after input of the user.
-    fn begin_delegating_anew(&mut self) {
-        self.delegations = 0;
-        self.failed_subtasks.clear();
-    }
-
-    /// Takes a message out of the conversation that no model has read.
-    fn drop_prompt(&mut self, id: &MessageId) {
-        let Some(index) = self.gather.prompts.iter().position(|prompt| prompt.id == *id) else { return };
-        let Prompt { item, text, .. } = self.gather.prompts.remove(index);
-        if let Some(mentions) = self.gather.messages.iter().position(|message| *message == text) {
-            self.gather.messages.remove(mentions);
-        }
-        if item < self.items.len() {
-            let removed = Arc::make_mut(&mut self.items).remove(item);
-            // The first prompt names the request. The next one does that in its place.
-            if let Item::User { text: whole, .. } = removed
-                && let Some(rest) = whole.strip_prefix(&prompts::user_message(&text))
-                && !rest.is_empty()
-            {
-                self.names_request = Some(rest.to_owned());
-                self.title = REFUSED.to_owned();
-            }
-            let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
-            behind.for_each(|prompt| prompt.item -= 1);
-        }
-    }
-
-    fn push(&mut self, item: Item) {
-        Arc::make_mut(&mut self.items).push(item);
-    }
-
-    fn go_on(&mut self) {
-        self.interrupted = false;
-        match &self.phase {
-            Phase::Ended(_) => {
-                self.result = None;
-                self.reason = None;
-                self.counters.mistakes = 0;
-                self.unsaved = None;
-                self.fresh = true;
-                self.begin_delegating_anew();
-                self.phase = Phase::Model { attempt: 1, started: false };
-            }
-            Phase::Tools(Stage::Approval) => self.phase = Phase::Tools(Stage::Gate { approved: None }),
-            Phase::Tools(Stage::Run { approved, write: Some(write) }) => {
-                self.phase = Phase::Tools(Stage::SettleWrite { approved: *approved, write: write.clone() });
-            }
-            _ => {}
-        }
-    }
-
-    fn end_turn(&mut self, finish: Finish, total: Usage) {
-        self.usage = total;
-        self.counters.reductions = 0;
-        let blocks = std::mem::take(&mut self.blocks);
-        self.calls = blocks
-            .iter()
-            .filter_map(|block| match block {
-                AssistantBlock::Call { call } => Some(call.clone()),
-                _ => None,
-            })
-            .collect();
-        self.results.clear();
-        self.branches.clear();
-        self.hooked.clear();
-        self.switching = None;
-        self.skip_rest = false;
-        // Endpoints refuse an answer without content.
-        if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
-            self.push(Item::Assistant { blocks });
-        }
-        self.phase = if self.calls.is_empty() {
-            Phase::Unanswerable(finish)
-        } else {
-            Phase::Tools(Stage::Gate { approved: None })
-        };
-    }
-
-    fn finish_call(&mut self, result: &ToolResult, seen: &[(String, Option<Digest>)], mistake: bool) {
-        let waiting = self.branches.iter().position(|branch| branch.call_id == result.call_id);
-        let call = match waiting {
-            Some(_) => self.calls.iter().find(|call| call.id == result.call_id),
-            None => self.current_call().filter(|call| call.id == result.call_id),
-        };
-        let Some(call) = call else { return };
-        let failed = is_failure(result.status);
-        let identity = identity(call);
-        if waiting.is_none() {
-            self.switching = None;
-        }
-        if result.status != ToolStatus::Skipped {
-            let again = self.counters.last_call == Some(identity);
-            self.counters.repeats = if again { self.counters.repeats + 1 } else { 1 };
-            self.counters.last_call = Some(identity);
-            let count = self.tool_usage.0.entry(result.name.clone()).or_default();
-            count.attempts += 1;
-            count.failures += u32::from(failed);
-        }
-        if mistake {
-            self.counters.mistakes += 1;
-        } else if !failed {
-            self.counters.mistakes = 0;
-        }
-        self.see(seen);
-        // A failed look changes nothing for the calls after it; anything else may, and so may what a
-        // user who refuses has in mind.
-        let only_looks = ToolId::of_call(&result.name).is_some_and(|tool| tool.effect() == ToolEffect::Read);
-        let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
-        // What a branch came to, or what stands behind a delegation, says nothing against further ones.
-        let counts = waiting.is_none() && self.branches.is_empty();
-        self.skip_rest |= failed && counts && (refused || !only_looks);
-        let mut result = result.clone();
-        if let Some(addition) = self.hooked.get(&result.call_id).and_then(|hooked| hooked.addition.as_ref()) {
-            result.text = format!("{}\n\n{addition}", result.text);
-        }
-        let result = &result;
-        match waiting {
-            Some(index) => self.finish_branch(index, result),
-            None if self.branches.is_empty() => self.results.push(result.clone()),
-            // Results keep the order of their calls.
-            None => {
-                let call_id = result.call_id.clone();
-                self.branches.push(Branch { call_id, child: None, result: Some(result.clone()) });
-            }
-        }
-        // A subtask's end leaves the call alone that is being worked on.
-        if waiting.is_none() || matches!(self.phase, Phase::Tools(Stage::Branches)) {
-            self.next_call();
-        }
-    }
-
-    fn see(&mut self, seen: &[(String, Option<Digest>)]) {
-        for (path, digest) in seen {
-            match digest {
-                Some(digest) => {
-                    self.unread.remove(path);
-                    self.seen.insert(path.clone(), *digest);
-                }
-                None => {
-                    self.seen.remove(path);
-                }
-            }
-        }
-    }
-
-    fn finish_branch(&mut self, index: usize, result: &ToolResult) {
-        let branch = &mut self.branches[index];
-        branch.result = Some(result.clone());
-        // One that was cancelled has not failed at its work.
-        if let Some((_, plan)) = &branch.child
-            && result.status == ToolStatus::Failed
-        {
-            let key = (plan.mode.clone(), plan.delegation.title.clone());
-            *self.failed_subtasks.entry(key).or_default() += 1;
-        }
-    }
-
-    /// Goes to the next call, to the wait for subtasks, or back to the model.
-    fn next_call(&mut self) {
-        self.decided = None;
-        if self.handled() < self.calls.len() {
-            self.phase = Phase::Tools(Stage::Gate { approved: None });
-        } else if self.has_open_branches() {
-            self.phase = Phase::Tools(Stage::Branches);
-        } else {
-            self.calls.clear();
-            let mut results = std::mem::take(&mut self.results);
-            results.extend(self.branches.drain(..).filter_map(|branch| branch.result));
-            self.push(Item::Results { results });
-            self.phase = Phase::Model { attempt: 1, started: false };
-        }
+        self.ending().is_some_and(|ending| self.parent.is_none() || ending.state != TaskState::Completed)
     }
 }
 
@@ -1322,39 +508,6 @@ pub(super) fn may_mention(text: &str) -> bool {
 fn identity(call: &ToolCall) -> Digest {
     let sorted: BTreeMap<_, _> = call.params.iter().collect();
     Digest::of(format!("{} {}", call.name, serde_json::json!(sorted)))
-}
-
-/// Describes a call and its subject for people: the same for calls that differ in their other words alone, so that a
-/// user who refuses one is not worn down by its like.
-fn describe_call(call: &ToolCall) -> String {
-    let parameter = |name: &str| call.params.get(name).and_then(serde_json::Value::as_str);
-    if let Some(line) = parameter("command") {
-        return format!("to run {}", programs(line).join(", "));
-    }
-    let Some(path) = parameter("path") else { return format!("{} calls", call.name) };
-    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    let path = parts.join("/");
-    if call.effect() == ToolEffect::Write {
-        format!("to change {path}")
-    } else {
-        format!("{} of {path}", call.name)
-    }
-}
-
-/// The programs of a line, each once and in a fixed order; those that do nothing only where there is no
-/// other. The line itself where it names none that can be read.
-fn programs(line: &str) -> Vec<String> {
-    let script = roo_shell::read(line);
-    let names = script.commands.iter().filter_map(|command| command.words.first()?.literal());
-    let names: BTreeSet<&str> = names.map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
-    let (idle, busy): (Vec<&str>, Vec<&str>) =
-        names.into_iter().partition(|name| matches!(*name, ":" | "cd" | "echo" | "true"));
-    let found = if busy.is_empty() { idle } else { busy };
-    if found.is_empty() {
-        vec![line.trim().to_owned()]
-    } else {
-        found.into_iter().map(str::to_owned).collect()
-    }
 }
 
 /// Entries keep their id as long as their text stays, so that clients can follow them.

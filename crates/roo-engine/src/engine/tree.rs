@@ -79,15 +79,16 @@ impl Tree {
     fn hand_over_commands(&mut self, branch: &TaskId) {
         let Some(&place) = self.places.get(branch) else { return };
         let parent = self.tasks[place].parent.as_ref().and_then(|parent| self.places.get(parent));
-        if let Some(&parent) = parent {
-            let commands = std::mem::take(&mut self.tasks[place].background);
-            self.tasks[parent].background.extend(commands);
+        if let Some(&parent) = parent
+            && let Ok([parent, branch]) = self.tasks.get_disjoint_mut([parent, place])
+        {
+            parent.commands.adopt(&mut branch.commands);
         }
     }
 
     /// The task that looks after a command in the background.
     pub fn owner_of(&self, command: &CommandId) -> Option<&Task> {
-        self.tasks.iter().find(|task| task.background.iter().any(|running| running.id == *command))
+        self.tasks.iter().find(|task| task.commands.find(command).is_some())
     }
 
     /// The request's own task.
@@ -145,21 +146,20 @@ impl Tree {
 
     /// Marks every task that isn't at its end as interrupted, without an event.
     pub fn set_interrupted(&mut self) {
-        let open = self.tasks.iter_mut().filter(|task| !task.state().is_final());
-        open.for_each(|task| task.interrupted = true);
+        self.tasks.iter_mut().for_each(Task::set_interrupted);
     }
 
     /// Returns the usage of all tasks.
     pub fn usage(&self) -> Usage {
         let mut usage = Usage::default();
-        self.tasks.iter().for_each(|task| usage += task.usage);
+        self.tasks.iter().for_each(|task| usage += task.totals.usage);
         usage
     }
 
     fn spent(&self) -> Spending {
         Spending {
             requests: self.tasks.iter().fold(0, |sum, task| sum.saturating_add(task.request_number())),
-            cost_usd: self.tasks.iter().map(|task| task.usage.cost_usd).sum(),
+            cost_usd: self.tasks.iter().map(|task| task.totals.usage.cost_usd).sum(),
         }
     }
 
@@ -184,7 +184,7 @@ impl Tree {
     /// Returns the budget that a task has to know.
     fn budget(&self, task: &Task) -> RequestBudget {
         let asks = |other: &Task| {
-            let kind = other.question.as_ref().map(|question| question.kind);
+            let kind = other.question().map(|question| question.kind);
             other.id != task.id && kind == Some(QuestionKind::AutoApprovalMaxReqReached)
         };
         RequestBudget { spent: self.spent_of_budget(), asked: self.tasks.iter().any(asks) }
@@ -233,9 +233,9 @@ impl Tree {
         };
         let wakes = matches!(input, Input::Resume | Input::Send { .. });
         let mut facts = vec![];
-        if wakes && self.tasks.iter().any(|task| task.interrupted) {
+        if wakes && self.tasks.iter().any(Task::is_interrupted) {
             // A request goes on as a whole: a branch alone could end, and nobody would take its result.
-            for other in self.tasks.iter().filter(|other| other.interrupted && other.id != *id) {
+            for other in self.tasks.iter().filter(|other| other.is_interrupted() && other.id != *id) {
                 facts.extend(facts_of(other, task::decide(other, Input::Resume, at)));
             }
         }
@@ -250,8 +250,7 @@ impl Tree {
     /// Returns the reason why the whole request ends with this answer: its budget is used up, and its user wants no
     /// more. To ask for each branch anew would be no answer.
     fn stops_request(&self, task: &Task, input: &Input) -> Option<String> {
-        let asked =
-            task.question.as_ref().filter(|asked| asked.kind == QuestionKind::AutoApprovalMaxReqReached)?;
+        let asked = task.question().filter(|asked| asked.kind == QuestionKind::AutoApprovalMaxReqReached)?;
         let (Input::Answer { text, .. } | Input::Send { text, when: SendWhen::Now, .. }) = input else {
             return None;
         };
@@ -265,7 +264,7 @@ impl Tree {
 
     /// Every task that isn't at its end is interrupted.
     pub fn interrupt(&self) -> Vec<Fact> {
-        let open = self.tasks.iter().filter(|task| !task.state().is_final() && !task.interrupted);
+        let open = self.tasks.iter().filter(|task| !task.state().is_final() && !task.is_interrupted());
         open.map(|task| (task.id.clone(), Event::Interrupted)).collect()
     }
 
@@ -301,16 +300,16 @@ impl Tree {
 
     /// A branch that its parent has decided on but that isn't there yet, or hasn't its brief yet.
     fn begin_branch(&self, parent: &Task) -> Option<Vec<Fact>> {
-        for (child, plan) in parent.branches.iter().filter_map(task::Branch::open_child) {
+        for (child, plan) in parent.open_subtasks() {
             let there = self.task(child);
-            if there.is_some_and(|child| !child.items.is_empty() || child.state().is_final()) {
+            if there.is_some_and(|child| !child.conversation.items().is_empty() || child.state().is_final()) {
                 continue;
             }
             if there.is_none() && parent.is_ending() {
                 let event = task::branch_result(parent, child, TaskState::Cancelled, None)?;
                 return Some(vec![(parent.id.clone(), event)]);
             }
-            if there.is_none() && parent.interrupted {
+            if there.is_none() && parent.is_interrupted() {
                 continue;
             }
             let tree = self.draw_with(parent, (&plan.emoji, &plan.delegation.title));
@@ -326,7 +325,7 @@ impl Tree {
     fn follow_parent(&self, task: &Task) -> Option<Vec<Fact>> {
         let parent = self.parent(task)?;
         if let state @ (TaskState::Completed | TaskState::Failed | TaskState::Cancelled) = task.state() {
-            let text = task.result.as_deref().or(task.reason.as_deref());
+            let text = task.result().or(task.reason());
             let event = task::branch_result(parent, &task.id, state, text)?;
             return Some(vec![(parent.id.clone(), event)]);
         }
@@ -337,14 +336,14 @@ impl Tree {
     /// The branches as clients see them.
     pub fn nodes(&self) -> Vec<TreeNode> {
         let node = |task: &Task| {
-            let Usage { tokens_in, tokens_out, cache_reads, cache_writes, cost_usd } = task.usage;
+            let Usage { tokens_in, tokens_out, cache_reads, cache_writes, cost_usd } = task.totals.usage;
             let state = self.state_of(task);
             TreeNode {
                 id: task.id.clone(),
                 parent_id: task.parent.clone(),
-                mode: task.mode.clone(),
-                emoji: task.emoji.clone(),
-                title: task.title.clone(),
+                mode: task.settings.mode.clone(),
+                emoji: task.settings.emoji.clone(),
+                title: task.title().to_owned(),
                 state,
                 started_at: task.created_at,
                 ended_at: state.is_final().then_some(task.updated_at),
@@ -375,8 +374,8 @@ impl Tree {
             .iter()
             .map(|task| delegation::Branch {
                 parent: task.parent.as_ref().and_then(place),
-                emoji: &task.emoji,
-                title: &task.title,
+                emoji: &task.settings.emoji,
+                title: task.title(),
             })
             .collect()
     }

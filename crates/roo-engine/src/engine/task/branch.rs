@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::results::{finished, switch_judged};
-use super::{Task, todo_items};
+use super::results::finished;
+use super::{Branch, Task, todo_items};
 use crate::engine::event::Event;
 use crate::policy::{ModeChange, PlannedBranch};
 use roo_catalog::ToolCall;
@@ -19,8 +19,7 @@ const SAME_SUBTASK: u32 = 3;
 
 /// The call that opens a branch.
 pub(super) fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec<Event> {
-    let key = (plan.mode.clone(), plan.delegation.title.clone());
-    let failures = task.failed_subtasks.get(&key).copied().unwrap_or(0);
+    let failures = task.guard.failures_of(&plan);
     if failures >= SAME_SUBTASK {
         let text = replies::tried_too_often(&plan.mode, &plan.delegation.title, failures);
         return vec![finished(call, ToolStatus::Failed, text, true)];
@@ -29,19 +28,16 @@ pub(super) fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec
     vec![Event::Delegated { call_id: call.id.clone(), child, plan: Arc::new(plan) }]
 }
 
-pub(super) fn switch_mode(task: &Task, call: &ToolCall, change: ModeChange) -> Vec<Event> {
-    let new = change.mode.as_ref().map_or(task.mode.as_str(), |(slug, _)| slug);
-    let text = replies::mode_switched(&task.mode, new);
-    let result = match task.current_call().filter(|_| task.switching.is_some()) {
-        Some(question) => switch_judged(task, question, &text),
-        None => finished(call, ToolStatus::Ok, text, false),
-    };
-    vec![mode_switched(task, change, Some(call.id.clone())), result]
+/// The switch that a call asked for, and what the model is told of it.
+pub(super) fn mode_switch(task: &Task, change: ModeChange, call: &ToolCall) -> (Event, String) {
+    let new = change.mode.as_ref().map_or(task.settings.mode.as_str(), |(slug, _)| slug);
+    let text = replies::mode_switched(&task.settings.mode, new);
+    (mode_switched(task, change, Some(call.id.clone())), text)
 }
 
 /// A new mode brings its own profile, but never in place of one that the user chose.
 pub(super) fn mode_switched(task: &Task, change: ModeChange, call_id: Option<ToolCallId>) -> Event {
-    let keeps = task.pinned && change.mode.is_some();
+    let keeps = task.settings.pinned && change.mode.is_some();
     let change = if keeps { ModeChange { profile: None, ..change } } else { change };
     Event::ModeSwitched { change, call_id }
 }
@@ -53,10 +49,7 @@ pub(in crate::engine) fn branch_result(
     state: TaskState,
     text: Option<&str>,
 ) -> Option<Event> {
-    let branch =
-        task.branches.iter().find(|branch| branch.open_child().is_some_and(|(id, _)| id == child))?;
-    let (_, plan) = branch.open_child()?;
-    let call = task.calls.iter().find(|call| call.id == branch.call_id)?;
+    let Branch { call, plan, .. } = task.open_branches().find(|branch| branch.child == *child)?;
     let title = plan.delegation.title.as_str();
     let text = text.unwrap_or_default();
     let (status, text) = match state {
@@ -87,9 +80,9 @@ pub(in crate::engine) fn first_events(parent: &Task, plan: &PlannedBranch, tree:
         limits: parent.limits,
         gather: false,
         unread: plan.delegation.context_files.clone(),
-        pinned: parent.pinned,
-        intent: parent.intent.clone(),
-        within: parent.within.iter().chain(&parent.intent).cloned().collect(),
+        pinned: parent.settings.pinned,
+        intent: parent.intents.bound.clone(),
+        within: parent.intents.of_branch(),
     }];
     if !plan.todos.is_empty() {
         events.push(Event::TodoChanged { items: todo_items(&[], plan.todos.clone()) });

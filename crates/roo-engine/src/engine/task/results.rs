@@ -1,5 +1,6 @@
 //! The one result that every call has.
 
+use super::batch::ModeSwitch;
 use super::{SAVE_ATTEMPTS, SERVER, Task};
 use crate::engine::event::Event;
 use roo_catalog::ToolCall;
@@ -9,7 +10,7 @@ use roo_protocol::event::ToolStatus;
 use roo_protocol::task::Usage;
 
 pub(super) fn void_approval(task: &Task) -> Option<Event> {
-    task.approval.as_ref().map(|approval| Event::ApprovalResolved {
+    task.approval().map(|approval| Event::ApprovalResolved {
         approval_id: approval.approval_id.clone(),
         by: SERVER.into(),
         option_id: None,
@@ -18,8 +19,8 @@ pub(super) fn void_approval(task: &Task) -> Option<Event> {
 }
 
 pub(super) fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) -> Event {
-    let (error, total) = (error.into(), task.total_with(used));
-    Event::TurnFailed { request: task.counters.requests, error, cancelled: task.is_cancelling(), total }
+    let (error, total) = (error.into(), task.totals.with(used));
+    Event::TurnFailed { request: task.totals.requests, error, cancelled: task.is_cancelling(), total }
 }
 
 pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {
@@ -71,12 +72,8 @@ pub(super) fn answered(call: &ToolCall, text: &str, images: &[String], note: &st
 
 /// The result of a question whose answer goes with another mode, when that is judged: the answer counts, whatever
 /// came of the mode.
-pub(super) fn switch_judged(task: &Task, call: &ToolCall, note: &str) -> Event {
-    let (text, images) = match &task.switching {
-        Some(switching) => (switching.text.as_str(), switching.images.as_slice()),
-        None => ("", [].as_slice()),
-    };
-    answered(call, text, images, &format!("\n{note}"))
+pub(super) fn switch_judged(call: &ToolCall, switch: &ModeSwitch, note: &str) -> Event {
+    answered(call, &switch.text, &switch.images, &format!("\n{note}"))
 }
 
 /// The result of a call that saved context.

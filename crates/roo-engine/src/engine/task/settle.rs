@@ -1,9 +1,10 @@
 //! Events that follow from the state alone, and the effect that it calls for.
 
+use super::batch::{Approval, Authorization, CurrentCall, Stage, ToolBatch};
 use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
-    Counters, Effect, Phase, REFUSALS, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task,
-    identity, may_mention, next_question,
+    Effect, OpenTask, Phase, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Task, may_mention,
+    next_question,
 };
 use crate::engine::event::{Ending, Event, ask_of};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
@@ -21,50 +22,54 @@ const LONGEST_ACTION: usize = 80;
 /// Returns the events that follow from the state alone and from the spent budget: results, delivery of waiting
 /// messages, limits, the next request, corrections, the end. Called until nothing follows.
 pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
-    if let Some(ending) = &task.ending {
+    let Some(OpenTask { phase, interrupted, ending }) = task.as_open() else { return vec![] };
+    if let Some(ending) = ending {
         return conclude(task, ending);
     }
-    if task.interrupted {
+    if *interrupted {
         return vec![];
     }
-    match &task.phase {
-        Phase::Model { started: false, .. } => before_request(task, budget),
+    match phase {
+        Phase::RequestDue { .. } => before_request(task, budget),
         Phase::Unanswerable(finish) => {
             let text = match finish {
                 Finish::Length => replies::answer_cut(),
-                _ => replies::no_tool_used(task.protocol),
+                _ => replies::no_tool_used(task.settings.protocol),
             };
             vec![Event::Corrected { text, mistake: true }]
         }
-        Phase::Tools(Stage::Gate { approved: None }) => before_gate(task),
-        _ => result_by_user(task).into_iter().collect(),
+        Phase::Tools(batch) => match batch.current() {
+            Some(call) => settle_call(task, batch, call),
+            None => vec![],
+        },
+        Phase::Requesting { .. } | Phase::Backoff { .. } | Phase::Question(_) => vec![],
     }
 }
 
 /// Gives every open call its result and voids what waits, then ends the task.
 pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
-    let ran = match task.phase {
+    let ran = match task.in_progress().map(|call| &call.stage) {
         // It comes to its own end first.
-        Phase::Tools(Stage::Run { .. }) if !task.interrupted => return vec![],
-        Phase::Tools(Stage::Run { .. } | Stage::SettleWrite { .. }) => true,
+        Some(Stage::Run { .. }) if !task.is_interrupted() => return vec![],
+        Some(Stage::Run { .. } | Stage::SettleWrite { .. }) => true,
         _ => false,
     };
-    if let Some(result) = result_by_user(task) {
+    if let Some(result) = task.in_progress().and_then(|call| result_by_user(task, call)) {
         return vec![result];
     }
     let mut events: Vec<Event> = void_approval(task).into_iter().collect();
-    events.extend(task.question.as_ref().map(|question| Event::QuestionAnswered {
+    events.extend(task.question().map(|question| Event::QuestionAnswered {
         question_id: question.question_id.clone(),
         by: SERVER.into(),
         text: None,
         images: vec![],
         mode: None,
     }));
-    if let Phase::Model { started: true, .. } = task.phase {
+    if let Some(Phase::Requesting { .. }) = task.phase() {
         events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
     }
-    for (index, call) in task.calls.iter().enumerate().skip(task.handled()) {
-        events.push(if ran && index == task.handled() {
+    for (index, call) in task.batch().into_iter().flat_map(ToolBatch::open_calls).enumerate() {
+        events.push(if ran && index == 0 {
             finished(call, ToolStatus::Interrupted, replies::interrupted(call.effect()), false)
         } else if task.is_cancelling() {
             finished(call, ToolStatus::Skipped, replies::cancelled(), false)
@@ -73,7 +78,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
         });
     }
     // Subtasks come to their own end first, and commands in the background to theirs.
-    let has_commands = task.ends_commands() && !task.background.is_empty();
+    let has_commands = task.ends_commands() && !task.commands.running().is_empty();
     if events.is_empty() && !task.has_open_branches() && !has_commands {
         let Ending { mut state, result, mut reason } = ending.clone();
         if let Some(text) = unknown_changes(task).filter(|_| state == TaskState::Completed) {
@@ -84,56 +89,69 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
             state,
             result,
             reason,
-            usage: task.usage,
-            tool_usage: task.tool_usage.clone(),
+            usage: task.totals.usage,
+            tool_usage: task.totals.tools.clone(),
         });
     }
     events
 }
 
+/// Events that the stage of the current call leads to.
+fn settle_call(task: &Task, batch: &ToolBatch, call: &CurrentCall) -> Vec<Event> {
+    match &call.stage {
+        Stage::Authorization(Authorization::Gate(Approval::NotAsked | Approval::Asked(_))) => {
+            before_gate(task, batch, &call.call)
+        }
+        _ => result_by_user(task, call).into_iter().collect(),
+    }
+}
+
 /// The result of a call that the user refused or answered.
-pub(super) fn result_by_user(task: &Task) -> Option<Event> {
-    let call = task.current_call()?;
-    match &task.phase {
-        Phase::Tools(Stage::Refused { feedback }) if task.switching.is_some() => Some(switch_judged(
-            task,
-            call,
-            &replies::mode_kept(&task.mode, &replies::denied(feedback.as_deref())),
-        )),
-        Phase::Tools(Stage::Refused { feedback }) => {
+fn result_by_user(task: &Task, CurrentCall { call, stage, .. }: &CurrentCall) -> Option<Event> {
+    match stage {
+        Stage::SwitchAuthorization(switch, Authorization::Refused { feedback }) => {
+            let note = replies::mode_kept(&task.settings.mode, &replies::denied(feedback.as_deref()));
+            Some(switch_judged(call, switch, &note))
+        }
+        Stage::Authorization(Authorization::Refused { feedback }) => {
             Some(finished(call, ToolStatus::Denied, replies::denied(feedback.as_deref()), false))
         }
-        Phase::Tools(Stage::Answered { text, images }) => Some(answered(call, text, images, "")),
+        Stage::Answered { text, images } => Some(answered(call, text, images, "")),
         _ => None,
     }
 }
 
-/// Calls that need no decision.
-pub(super) fn before_gate(task: &Task) -> Vec<Event> {
-    if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
+/// Results of calls that need no decision. An approval that waited for one when the server ended is void.
+fn before_gate(task: &Task, batch: &ToolBatch, call: &ToolCall) -> Vec<Event> {
+    if gave_up_saving(task) {
         return halt(task);
     }
-    // What the user has answered is not made anew.
-    if task.switching.is_some() {
-        return vec![];
-    }
-    let Some(call) = task.current_call() else { return vec![] };
-    let Counters { repeats, last_call, .. } = task.counters;
+    let result = result_without_gate(task, batch, call);
+    let void = result.as_ref().and_then(|_| void_approval(task));
+    void.into_iter().chain(result).collect()
+}
+
+fn result_without_gate(task: &Task, batch: &ToolBatch, call: &ToolCall) -> Option<Event> {
+    let repetitions = task.guard.repetitions(call);
     let limit = task.limits.mistakes;
     let delegates = call.is_of(ToolName::NewTask);
-    if !task.unknown_changes.is_empty() {
-        vec![finished(call, ToolStatus::Skipped, replies::changes_unknown(), false)]
-    } else if task.skip_rest {
-        vec![finished(call, ToolStatus::Skipped, replies::skipped(), false)]
-    } else if !task.branches.is_empty() && !delegates {
-        vec![finished(call, ToolStatus::Skipped, replies::after_delegation(), false)]
-    } else if limit > 0 && repeats >= limit && last_call == Some(identity(call)) {
-        vec![finished(call, ToolStatus::Failed, replies::repeated(&call.name, repeats), true)]
-    } else if let Some(refusal) = too_early(task, call) {
-        vec![finished(call, ToolStatus::Failed, refusal, true)]
+    let (status, text, mistake) = if !task.unknown_changes.is_empty() {
+        (ToolStatus::Skipped, replies::changes_unknown(), false)
+    } else if batch.skips() {
+        (ToolStatus::Skipped, replies::skipped(), false)
+    } else if batch.has_delegated() && !delegates {
+        (ToolStatus::Skipped, replies::after_delegation(), false)
+    } else if limit > 0 && repetitions >= limit {
+        (ToolStatus::Failed, replies::repeated(&call.name, repetitions), true)
     } else {
-        vec![]
-    }
+        (ToolStatus::Failed, too_early(task, call)?, true)
+    };
+    Some(finished(call, status, text, mistake))
+}
+
+/// Returns whether a task could not save what others need.
+fn gave_up_saving(task: &Task) -> bool {
+    task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS)
 }
 
 /// Returns the reason why a call has to wait for context that is not read or not saved.
@@ -142,8 +160,8 @@ pub(super) fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
     let is = |name: ToolName| tool == ToolId::BuiltIn(name);
     let changes = matches!(tool.effect(), ToolEffect::Write | ToolEffect::Execute | ToolEffect::External);
     let goes_on = changes || is(ToolName::NewTask);
-    if goes_on && !task.unread.is_empty() {
-        return Some(replies::unread_context(&task.unread.iter().cloned().collect::<Vec<_>>()));
+    if goes_on && !task.files.unread.is_empty() {
+        return Some(replies::unread_context(&task.files.unread.iter().cloned().collect::<Vec<_>>()));
     }
     // Whether a write saves it after all is for the gate to say.
     let must_save =
@@ -161,38 +179,33 @@ pub(super) fn halt(task: &Task) -> Vec<Event> {
 
 /// The one effect that the state calls for.
 pub fn wanted(task: &Task) -> Option<Effect> {
-    if task.interrupted {
-        return None;
-    }
-    match &task.phase {
-        Phase::Model { started: true, .. } => Some(Effect::CallModel { request: task.counters.requests }),
-        Phase::Model { started: false, .. } if task.ending.is_none() && !task.gather.is_empty() => {
+    let OpenTask { phase, interrupted: false, ending } = task.as_open()? else { return None };
+    match phase {
+        Phase::Requesting { .. } => Some(Effect::CallModel { request: task.totals.requests }),
+        Phase::RequestDue { .. } if ending.is_none() && !task.gather.is_empty() => {
             Some(Effect::Gather(task.gather.clone()))
         }
         Phase::Backoff { due, .. } => Some(Effect::Wait { due: *due }),
-        Phase::Tools(stage) => {
-            let call = task.current_call()?;
-            match stage {
-                Stage::Gate { approved } => Some(Effect::Gate {
-                    call_id: call.id.clone(),
-                    mode: task.mode.clone(),
-                    approved: *approved,
-                }),
-                Stage::Run { .. } => Some(Effect::RunTool {
-                    call_id: call.id.clone(),
-                    mutating: call.effect() != ToolEffect::Read,
-                }),
-                Stage::SettleWrite { write, .. } => {
-                    Some(Effect::SettleWrite { call_id: call.id.clone(), write: write.clone() })
-                }
-                Stage::Approval
-                | Stage::Refused { .. }
-                | Stage::Question
-                | Stage::Answered { .. }
-                | Stage::Branches => None,
-            }
+        Phase::Tools(batch) => effect_of_call(task, batch.current()?),
+        Phase::RequestDue { .. } | Phase::Unanswerable(_) | Phase::Question(_) => None,
+    }
+}
+
+fn effect_of_call(task: &Task, current: &CurrentCall) -> Option<Effect> {
+    let call_id = current.call.id.clone();
+    match &current.stage {
+        Stage::Authorization(Authorization::Gate(approval))
+        | Stage::SwitchAuthorization(_, Authorization::Gate(approval)) => {
+            Some(Effect::Gate { call_id, mode: task.settings.mode.clone(), approved: approval.digest() })
         }
-        _ => None,
+        Stage::Run { .. } => {
+            Some(Effect::RunTool { call_id, mutating: current.call.effect() != ToolEffect::Read })
+        }
+        Stage::SettleWrite { write, .. } => Some(Effect::SettleWrite { call_id, write: write.clone() }),
+        Stage::Authorization(_)
+        | Stage::SwitchAuthorization(..)
+        | Stage::Question(_)
+        | Stage::Answered { .. } => None,
     }
 }
 
@@ -211,13 +224,13 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     if let Some(text) = unknown_changes(task) {
         return ask_engine_question(task, QuestionKind::ChangesUnknown, text, "Go on");
     }
-    if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
+    if gave_up_saving(task) {
         return halt(task);
     }
     if task.queue.iter().any(|item| item.when == SendWhen::Now) {
         return deliver(task);
     }
-    let Counters { requests, mistakes, .. } = task.counters;
+    let mistakes = task.guard.mistakes();
     let limits = &task.limits;
     if limits.mistakes > 0 && mistakes >= limits.mistakes {
         let text = format!(
@@ -225,7 +238,7 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
         );
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
-    if let Some((action, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
+    if let Some((action, count)) = task.guard.refused_too_often() {
         let action = render::one_line(action, LONGEST_ACTION);
         let text = format!(
             "You have refused {action} {count} times. Tell the model how to continue, or stop the task."
@@ -251,16 +264,16 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     if !task.gather.is_empty() {
         return vec![];
     }
-    vec![Event::TurnStarted { request: requests.saturating_add(1) }]
+    vec![Event::TurnStarted { request: task.totals.requests.saturating_add(1) }]
 }
 
 /// Puts messages that shall be heard now into the conversation.
 pub(super) fn deliver(task: &Task) -> Vec<Event> {
     let (now, rest): (Vec<QueueItem>, Vec<QueueItem>) =
         task.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
-    let mut names_request = task.names_request.clone();
+    let mut opening = task.title.rest();
     let said = now.into_iter().map(|item| Event::UserSaid {
-        text: roo_model::prompts::user_message(&item.text) + &names_request.take().unwrap_or_default(),
+        text: roo_model::prompts::user_message(&item.text) + opening.take().unwrap_or_default(),
         mentions: may_mention(&item.text),
         hooks: false,
         message: Message {

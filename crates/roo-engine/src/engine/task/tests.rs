@@ -5,10 +5,15 @@ mod user_hooks;
 
 use serde_json::{Value, json};
 
+use super::batch::{Approval, Authorization};
 use super::*;
-use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, RefusalRule};
-use roo_protocol::event::{Event as WireEvent, QuestionKind, Verdict};
-use roo_protocol::ids::ApprovalId;
+use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, PolicyDecision, RefusalRule};
+use crate::tools::Outcome;
+use roo_catalog::ToolProtocol;
+use roo_model::parser::Block;
+use roo_model::providers::{AssistantBlock, Finish, Item};
+use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
+use roo_protocol::ids::{ApprovalId, CommandId, ToolCallId};
 use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
 
@@ -83,7 +88,7 @@ impl Sim {
     }
 
     fn settle(&mut self) {
-        for _ in 0..20 + self.task.calls.len() {
+        for _ in 0..20 + self.calls().len() {
             let events = settle(&self.task, &|| self.budget());
             if events.is_empty() {
                 return;
@@ -97,10 +102,11 @@ impl Sim {
     fn budget(&self) -> RequestBudget {
         let reset = self.log.iter().rposition(|event| *event == Event::BudgetReset);
         let before = reset.map(|at| fold(&self.log[..=at]));
-        let (requests, cost) = before.map_or((0, 0.0), |task| (task.request_number(), task.usage.cost_usd));
+        let (requests, cost) =
+            before.map_or((0, 0.0), |task| (task.request_number(), task.totals.usage.cost_usd));
         let spent = Spending {
             requests: self.task.request_number() - requests,
-            cost_usd: self.task.usage.cost_usd - cost,
+            cost_usd: self.task.totals.usage.cost_usd - cost,
         };
         RequestBudget { spent, asked: false }
     }
@@ -117,7 +123,7 @@ impl Sim {
     fn killed_at(&mut self, length: usize) {
         self.log.truncate(length);
         self.task = fold(&self.log);
-        if !self.task.state().is_final() && !self.task.interrupted {
+        if !self.task.state().is_final() && !self.task.is_interrupted() {
             self.commit(vec![Event::Interrupted]);
         }
         self.settle();
@@ -175,13 +181,18 @@ impl Sim {
         self.input(Input::Send { text: text.into(), images: vec![], when: SendWhen::AfterTurn })
     }
 
+    /// The calls of the newest answer that have no results yet.
+    fn calls(&self) -> Vec<&ToolCall> {
+        self.task.batch().into_iter().flat_map(ToolBatch::open_calls).collect()
+    }
+
     fn wanted(&self) -> Option<Effect> {
         wanted(&self.task)
     }
 
     /// The results of the newest answer whose calls are all worked off.
     fn results(&self) -> Vec<(ToolStatus, &str)> {
-        let results = self.task.items.iter().rev().find_map(|item| match item {
+        let results = self.task.conversation.items().iter().rev().find_map(|item| match item {
             Item::Results { results } => Some(results),
             _ => None,
         });
@@ -194,7 +205,7 @@ impl Sim {
 
     /// The newest item, which is the user's.
     fn heard(&self) -> &str {
-        match self.task.items.last() {
+        match self.task.conversation.items().last() {
             Some(Item::User { text, .. }) => text,
             other => panic!("{other:?}"),
         }
@@ -206,11 +217,11 @@ impl Sim {
     }
 
     fn asks(&self) -> QuestionKind {
-        self.task.question.as_ref().unwrap().kind
+        self.task.question().unwrap().kind
     }
 
     fn approval(&self) -> &PendingApproval {
-        self.task.approval.as_ref().unwrap()
+        self.task.approval().unwrap()
     }
 }
 
@@ -467,7 +478,7 @@ mod unknown_changes {
         let mut sim = stopped();
         assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ChangesUnknown, None));
         assert_eq!(sim.results()[1].0, ToolStatus::Skipped);
-        let question = sim.task.question.as_ref().map(|question| question.text.as_str()).unwrap_or_default();
+        let question = sim.task.question().map(|question| question.text.as_str()).unwrap_or_default();
         assert!(
             question.starts_with("What `make` changed is not known: src can't be read. Check"),
             "{question}"
@@ -485,7 +496,7 @@ mod unknown_changes {
         let mut sim = stopped();
         sim.answer(STOP);
         assert_eq!(sim.task.state(), TaskState::Failed);
-        assert!(sim.task.reason.as_deref().is_some_and(|reason| reason.contains("is not known")));
+        assert!(sim.task.reason().is_some_and(|reason| reason.contains("is not known")));
     }
 
     #[test]
@@ -510,7 +521,7 @@ mod unknown_changes {
         sim.allow();
         sim.input(Input::CommandEnded { id: CommandId::new("cmd-7"), outcome: unknown() });
         assert_eq!(sim.task.state(), TaskState::Failed);
-        assert_eq!(sim.task.result.as_deref(), Some("Done."));
+        assert_eq!(sim.task.result(), Some("Done."));
     }
 }
 
@@ -536,7 +547,7 @@ mod background {
     }
 
     fn last_text(sim: &Sim) -> &str {
-        match sim.task.items.last() {
+        match sim.task.conversation.items().last() {
             Some(Item::User { text, .. }) => text,
             _ => "",
         }
@@ -553,11 +564,11 @@ mod background {
         sim.done("one");
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 3 }));
         assert!(last_text(&sim).contains("cmd-7 has ended: serve\nexit code 0"), "{}", last_text(&sim));
-        let told = sim.task.items.len();
+        let told = sim.task.conversation.items().len();
         sim.says([read("b")]);
         sim.allow();
         sim.done("two");
-        assert_eq!(sim.task.items.len(), told + 2, "it is told once");
+        assert_eq!(sim.task.conversation.items().len(), told + 2, "it is told once");
     }
 
     #[test]
@@ -580,7 +591,7 @@ mod background {
     fn a_command_has_ended_with_its_server_and_its_model_is_told() {
         let mut sim = serving();
         sim.killed();
-        assert!(sim.task.background.is_empty());
+        assert!(sim.task.commands.running().is_empty());
         sim.input(Input::Resume);
         assert!(last_text(&sim).contains("because the server ended"), "{}", last_text(&sim));
         assert_eq!(command_ends(&mut sim), [], "it can't end twice");
@@ -599,7 +610,7 @@ mod answers {
         }
         assert_eq!(sim.results(), [(ToolStatus::Ok, "one"), (ToolStatus::Ok, "two")]);
         assert!(matches!(
-            sim.task.items.as_slice(),
+            sim.task.conversation.items().as_slice(),
             [Item::User { .. }, Item::Assistant { .. }, Item::Results { .. }]
         ));
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
@@ -617,7 +628,7 @@ mod answers {
         let mut sim = Sim::new();
         sim.says([text("All done!")]);
         assert!(sim.heard().contains("no tool call"), "{}", sim.heard());
-        assert_eq!(sim.task.counters.mistakes, 1);
+        assert_eq!(sim.task.guard.mistakes(), 1);
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
     }
 
@@ -626,9 +637,9 @@ mod answers {
         let unknown = || text("So:\n<edit_file>\n<path>a</path>\n</edit_file>");
         let called = |protocol, blocks: Vec<Block>| {
             let mut sim = Sim::new();
-            sim.task.protocol = protocol;
+            sim.task.settings.protocol = protocol;
             sim.says(blocks);
-            sim.task.calls.iter().map(|call| call.name.clone()).collect::<Vec<_>>()
+            sim.calls().into_iter().map(|call| call.name.clone()).collect::<Vec<_>>()
         };
         assert_eq!(called(ToolProtocol::Xml, vec![unknown()]), ["edit_file"]);
         // Beside another call, or other tools than tags, it is text.
@@ -649,7 +660,10 @@ mod answers {
         for blocks in [vec![], vec![thinking()]] {
             let mut sim = Sim::new();
             sim.says(blocks);
-            assert!(matches!(sim.task.items.as_slice(), [Item::User { .. }, Item::User { .. }]));
+            assert!(matches!(
+                sim.task.conversation.items().as_slice(),
+                [Item::User { .. }, Item::User { .. }]
+            ));
         }
     }
 
@@ -811,7 +825,7 @@ mod limits {
         sim.answer("Use the tools.");
         assert!(sim.heard().contains("Use the tools."), "{}", sim.heard());
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 4 }));
-        assert_eq!(sim.task.counters.mistakes, 0);
+        assert_eq!(sim.task.guard.mistakes(), 0);
     }
 
     #[test]
@@ -870,10 +884,7 @@ mod limits {
         sim.input(Input::ModelFailed { message, remedy, used: used(1, 0.5) });
         sim.input(Input::RetryDue);
         assert_eq!(sim.asks(), QuestionKind::AutoApprovalMaxReqReached);
-        assert_eq!(
-            sim.task.question.as_ref().unwrap().text,
-            "The request has cost $0.50; its limit is $0.50."
-        );
+        assert_eq!(sim.task.question().unwrap().text, "The request has cost $0.50; its limit is $0.50.");
         sim.answer("Go on, but be brief");
         assert!(sim.heard().contains("be brief") && !sim.heard().contains("failed"), "{}", sim.heard());
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
@@ -887,7 +898,7 @@ mod limits {
             sim.input(Input::ModelFailed { message: "Cut.".into(), remedy: RETRY, used });
             sim.input(Input::RetryDue);
         }
-        assert_eq!((sim.task.usage.tokens_in, sim.task.usage.cost_usd), (u64::MAX, 0.25));
+        assert_eq!((sim.task.totals.usage.tokens_in, sim.task.totals.usage.cost_usd), (u64::MAX, 0.25));
     }
 
     #[test]
@@ -898,7 +909,7 @@ mod limits {
             sim.answer(answer);
             assert_eq!(sim.task.state(), TaskState::Failed);
             let reason = "The request has made 1 model requests; its limit is 1.";
-            assert_eq!(sim.task.reason.as_deref(), Some(reason));
+            assert_eq!(sim.task.reason(), Some(reason));
         }
     }
 }
@@ -909,12 +920,13 @@ mod model_failures {
     #[test]
     fn a_failed_turn_leaves_nothing_behind() {
         let mut sim = Sim::new();
-        let before = sim.task.items.clone();
+        let before = sim.task.conversation.items().clone();
         for block in [thinking(), text("I look."), command("rm -r .")] {
             sim.input(Input::ModelBlock { block, origin: "a/b".into() });
         }
         sim.fails(RETRY);
-        assert_eq!((&sim.task.items, &sim.task.blocks, &sim.task.calls), (&before, &vec![], &vec![]));
+        assert_eq!(sim.task.conversation.items(), &before);
+        assert!(matches!(sim.task.phase(), Some(Phase::Backoff { .. })), "{:?}", sim.task.phase());
         sim.input(Input::RetryDue);
         sim.says([complete("Done.")]);
         sim.allow();
@@ -958,14 +970,14 @@ mod model_failures {
         let mut marks = vec![];
         for _ in 0..3 {
             sim.fails(Remedy::Shorten);
-            marks.push(sim.task.reduced_before);
+            marks.push(sim.task.conversation.reduced_before());
         }
-        assert_eq!((sim.task.items.len(), marks), (17, vec![9, 13, 15]));
+        assert_eq!((sim.task.conversation.items().len(), marks), (17, vec![9, 13, 15]));
         sim.says([read("a")]);
         sim.allow();
         sim.done("text");
         sim.fails(Remedy::Shorten);
-        assert!(sim.task.question.is_none(), "an answer in between ends the row");
+        assert!(sim.task.question().is_none(), "an answer in between ends the row");
         sim.fails(Remedy::Shorten);
         sim.fails(Remedy::Shorten);
         sim.fails(Remedy::Shorten);
@@ -976,7 +988,7 @@ mod model_failures {
     fn what_is_short_already_is_not_shortened_again() {
         let mut sim = Sim::new();
         sim.fails(Remedy::Shorten);
-        assert_eq!((sim.task.items.len(), sim.task.reduced_before), (1, 1));
+        assert_eq!((sim.task.conversation.items().len(), sim.task.conversation.reduced_before()), (1, 1));
         sim.fails(Remedy::Shorten);
         assert_eq!(sim.asks(), QuestionKind::ApiReqFailed);
     }
@@ -986,7 +998,7 @@ mod model_failures {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
         sim.input(Input::ModelEnded { finish: Finish::Refused, used: used(5, 0.0) });
-        assert_eq!((sim.asks(), sim.task.usage.tokens_in), (QuestionKind::ApiReqFailed, 5));
+        assert_eq!((sim.asks(), sim.task.totals.usage.tokens_in), (QuestionKind::ApiReqFailed, 5));
         sim.answer("Leave that out.");
         assert_eq!(sim.heard(), "<user_message>\nLeave that out.\n</user_message>");
     }
@@ -1058,7 +1070,7 @@ mod messages {
         let mut sim = Sim::calling([question("Tabs?")]);
         sim.allow();
         sim.send_after_turn("Later, tidy up.");
-        assert!(sim.task.question.is_some(), "a message for later answers nothing");
+        assert!(sim.task.question().is_some(), "a message for later answers nothing");
         sim.send("Spaces.");
         assert_eq!(sim.results(), [(ToolStatus::Ok, "<user_message>\nSpaces.\n</user_message>")]);
         assert_eq!(sim.queue(), ["Later, tidy up."]);
@@ -1092,7 +1104,7 @@ mod questions {
     fn the_first_answer_counts() {
         let mut sim = Sim::calling([question("Tabs?")]);
         sim.allow();
-        let id = sim.task.question.clone().unwrap().question_id;
+        let id = sim.task.question().cloned().unwrap().question_id;
         sim.answer("Yes");
         assert_eq!(sim.answer("No"), []);
         let answered = Answered { by: "anna".into(), answer: Some("Yes".into()) };
@@ -1106,7 +1118,7 @@ mod questions {
         sim.allow();
         let images = vec!["data:image/png;base64,AA==".to_owned()];
         sim.input(Input::Answer { text: "This.".into(), images: images.clone(), by: "anna".into() });
-        let Some(Item::Results { results }) = sim.task.items.last() else { panic!() };
+        let Some(Item::Results { results }) = sim.task.conversation.items().last() else { panic!() };
         assert_eq!(results[0].images, images);
     }
 
@@ -1135,12 +1147,12 @@ mod questions {
     fn the_mode_of_a_suggestion_is_judged_like_a_switch_that_the_model_asks_for() {
         let mut sim = with_modes();
         sim.answer("Build it.");
-        assert_eq!(sim.task.mode, "code", "not yet");
+        assert_eq!(sim.task.settings.mode, "code", "not yet");
         let judged = sim.task.call_as_it_runs().unwrap().into_owned();
         assert_eq!((&*judged.name, &judged.params["mode_slug"]), ("switch_mode", &json!("architect")));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
         sim.input(Input::Gated(switches()));
-        assert_eq!(sim.task.mode, "architect");
+        assert_eq!(sim.task.settings.mode, "architect");
         let told = "<user_message>\nBuild it.\n</user_message>\nThe mode is now 'architect'; it was 'code'. Your \
                     instructions and tools are those of the new mode.";
         assert_eq!(sim.results(), [(ToolStatus::Ok, told)]);
@@ -1161,7 +1173,7 @@ mod questions {
         sim.ask("switch");
         assert_eq!(sim.task.state(), TaskState::Waiting);
         sim.respond("reject_once", Some("Stay here."));
-        assert_eq!(sim.task.mode, "code");
+        assert_eq!(sim.task.settings.mode, "code");
         let [(ToolStatus::Ok, told)] = sim.results()[..] else { panic!("{:?}", sim.results()) };
         assert!(told.starts_with(kept) && told.contains("Stay here."), "{told}");
     }
@@ -1177,7 +1189,7 @@ mod questions {
         sim.respond("allow_once", None);
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: Some(_), .. })));
         sim.input(Input::Gated(switches()));
-        assert_eq!(sim.task.mode, "architect");
+        assert_eq!(sim.task.settings.mode, "architect");
         assert!(sim.results()[0].1.starts_with("<user_message>\nBuild it."));
     }
 
@@ -1238,7 +1250,7 @@ mod approvals {
     fn refused(calls: impl IntoIterator<Item = Block>) -> Sim {
         let mut sim = Sim::new();
         for (number, call) in calls.into_iter().enumerate() {
-            assert_eq!(sim.task.question, None, "before call {number}");
+            assert_eq!(sim.task.question(), None, "before call {number}");
             sim.says([call]);
             sim.ask(&number.to_string());
             sim.respond(REJECT_ONCE, None);
@@ -1251,7 +1263,7 @@ mod approvals {
         let mut sim =
             refused([command("rm -r src"), command("rm -rf ./src"), command("true; /bin/rm -fr src/")]);
         assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::MistakeLimitReached, None));
-        let text = sim.task.question.as_ref().unwrap().text.clone();
+        let text = sim.task.question().unwrap().text.clone();
         assert!(text.contains("refused to run rm 3 times"), "{text}");
         sim.answer("Leave it.");
         assert!(sim.heard().contains("Leave it."), "{}", sim.heard());
@@ -1267,13 +1279,13 @@ mod approvals {
     #[test]
     fn refusals_of_different_things_or_with_words_between_them_do_not_add_up() {
         let sim = refused([write("a"), write("b"), command("rm a"), command("mv a b"), read("a")]);
-        assert_eq!(sim.task.question, None);
+        assert_eq!(sim.task.question(), None);
         let mut sim = refused([command("make"), command("make all")]);
         sim.send("Not now.");
         sim.says([command("make")]);
         sim.ask("again");
         sim.respond(REJECT_ONCE, None);
-        assert_eq!(sim.task.question, None);
+        assert_eq!(sim.task.question(), None);
         // What was allowed once is no obstinacy.
         let mut sim = refused([command("make"), command("make all")]);
         sim.says([command("make")]);
@@ -1284,7 +1296,7 @@ mod approvals {
         sim.says([command("make all")]);
         sim.ask("all");
         sim.respond(REJECT_ONCE, None);
-        assert_eq!(sim.task.question, None);
+        assert_eq!(sim.task.question(), None);
     }
 
     #[test]
@@ -1394,10 +1406,10 @@ mod cancelling {
     #[test]
     fn it_ends_the_task_at_once_wherever_no_tool_runs() {
         for (place, mut sim) in everywhere() {
-            let open = sim.task.calls.len();
+            let open = sim.calls().len();
             sim.input(Input::Cancel);
             assert_eq!((sim.task.state(), sim.wanted()), (TaskState::Cancelled, None), "{place}");
-            assert_eq!((&sim.task.approval, &sim.task.question), (&None, &None), "{place}");
+            assert_eq!((sim.task.approval(), sim.task.question()), (None, None), "{place}");
             if open > 0 {
                 assert_eq!(sim.results().len(), open, "{place}");
             }
@@ -1470,7 +1482,7 @@ mod after_the_end {
     fn completed() -> Sim {
         let mut sim = Sim::calling([complete("Done.")]);
         sim.allow();
-        assert_eq!((sim.task.state(), sim.task.result.as_deref()), (TaskState::Completed, Some("Done.")));
+        assert_eq!((sim.task.state(), sim.task.result()), (TaskState::Completed, Some("Done.")));
         sim
     }
 
@@ -1479,7 +1491,7 @@ mod after_the_end {
         for when in [SendWhen::Now, SendWhen::AfterTurn] {
             let mut sim = completed();
             sim.input(Input::Send { text: "And the tests?".into(), images: vec![], when });
-            assert_eq!((sim.task.result.as_deref(), sim.task.state()), (None, TaskState::Running));
+            assert_eq!((sim.task.result(), sim.task.state()), (None, TaskState::Running));
             assert!(sim.heard().contains("And the tests?"));
             assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
         }
@@ -1494,7 +1506,7 @@ mod after_the_end {
     fn a_failed_task_can_be_resumed() {
         let mut sim = Sim::calling([give_up("No way.")]);
         sim.allow();
-        assert_eq!((sim.task.state(), sim.task.reason.as_deref()), (TaskState::Failed, Some("No way.")));
+        assert_eq!((sim.task.state(), sim.task.reason()), (TaskState::Failed, Some("No way.")));
         sim.input(Input::Resume);
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
     }
@@ -1507,7 +1519,7 @@ mod after_the_end {
         sim.input(Input::Cancel);
         sim.done("made");
         sim.send("two");
-        let heard: Vec<&str> = sim.task.items[3..]
+        let heard: Vec<&str> = sim.task.conversation.items()[3..]
             .iter()
             .map(|item| match item {
                 Item::User { text, .. } => text.lines().nth(1).unwrap(),
@@ -1550,7 +1562,8 @@ mod kills {
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
         sim.killed();
         sim.input(Input::Resume);
-        assert_eq!((sim.wanted(), sim.task.blocks.len()), (Some(Effect::CallModel { request: 2 }), 0));
+        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.task.phase(), Some(&Phase::Requesting { attempt: 1, blocks: vec![] }));
     }
 
     #[test]
@@ -1587,7 +1600,10 @@ mod kills {
         };
         let mut done = write();
         done.input(Input::WriteSettled(vec![Some(Digest::of("new"))]));
-        assert_eq!((done.statuses(), done.task.seen["a.rs"]), (vec![ToolStatus::Ok], Digest::of("new")));
+        assert_eq!(
+            (done.statuses(), done.task.files.seen["a.rs"]),
+            (vec![ToolStatus::Ok], Digest::of("new"))
+        );
 
         let mut not_begun = write();
         not_begun.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
@@ -1598,7 +1614,7 @@ mod kills {
             let mut changed = write();
             changed.input(Input::WriteSettled(vec![found]));
             assert_eq!(changed.statuses(), [ToolStatus::Interrupted]);
-            assert!(changed.task.seen.is_empty(), "it must be read again");
+            assert!(changed.task.files.seen.is_empty(), "it must be read again");
         }
     }
 
@@ -1626,7 +1642,7 @@ mod kills {
         let mut done = patch();
         done.input(Input::WriteSettled(vec![digest("new"), digest("b"), None]));
         assert_eq!(done.statuses(), [ToolStatus::Ok]);
-        assert_eq!(done.task.seen.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(done.task.files.seen.keys().collect::<Vec<_>>(), ["a", "b"]);
 
         let mut not_begun = patch();
         not_begun.input(Input::WriteSettled(vec![digest("old"), None, digest("gone")]));
@@ -1639,7 +1655,7 @@ mod kills {
         for part in ["- b hold the new text.", "- gone are as they were.", "- a hold neither"] {
             assert!(told.contains(part), "{told}");
         }
-        assert!(between.task.seen.is_empty(), "they must be read again");
+        assert!(between.task.files.seen.is_empty(), "they must be read again");
     }
 
     fn asking() -> Sim {
@@ -1668,7 +1684,7 @@ mod kills {
         sim.ask("make in /other");
         assert_ne!(sim.approval().approval_id, before);
         assert_eq!(sim.task.answered[before.as_str()], Answered { by: "server".into(), answer: None });
-        assert_eq!(sim.task.held, None, "the answer was for the other one");
+        assert_eq!(sim.task.held_answer(), None, "the answer was for the other one");
     }
 
     #[test]
@@ -1678,7 +1694,7 @@ mod kills {
             let before = sim.approval().approval_id.clone();
             sim.input(Input::Resume);
             judge(&mut sim);
-            assert_eq!(sim.task.approval, None);
+            assert_eq!(sim.task.approval(), None);
             assert_eq!(sim.task.answered[before.as_str()].answer, None);
         }
     }
@@ -1694,6 +1710,38 @@ mod kills {
         sim.input(Input::Resume);
         sim.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
+    }
+
+    #[test]
+    fn an_approval_is_void_when_its_call_is_not_run_after_all() {
+        let mut sim = Sim::calling([command("serve"), command("make")]);
+        sim.allow();
+        let id = CommandId::new("cmd-1");
+        let background = Some((id.clone(), "serve".to_owned()));
+        sim.input(Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") }));
+        sim.ask("make");
+        let before = sim.approval().approval_id.clone();
+        let fault = ChangesUnknown { command: "serve".to_owned(), reason: "src can't be read".to_owned() };
+        let outcome = Outcome { fault: Some(fault), ..outcome(ToolStatus::Ok, "It ended.") };
+        sim.input(Input::CommandEnded { id, outcome });
+        sim.killed();
+        sim.input(Input::Resume);
+        assert_eq!(sim.statuses(), [ToolStatus::Ok, ToolStatus::Skipped]);
+        assert_eq!(sim.task.answered[before.as_str()], Answered { by: "server".into(), answer: None });
+    }
+
+    #[test]
+    fn an_approval_counts_for_the_action_that_it_was_given_for_and_no_other() {
+        let mut sim = Sim::calling([command("make")]);
+        sim.ask("make");
+        sim.respond(ALLOW_ONCE, None);
+        assert!(sim.task.decided().unwrap().approval.is_some());
+        sim.ask("make in /other");
+        sim.killed();
+        sim.input(Input::Resume);
+        sim.allow();
+        assert!(matches!(sim.wanted(), Some(Effect::RunTool { .. })));
+        assert_eq!(sim.task.decided(), Some(Decided { rule: "autoApprove", approval: None }));
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl Sim {
 
     /// The results in a task's conversation, newest answer last.
     fn results(&self, id: &TaskId) -> Vec<(ToolStatus, String)> {
-        let items = self.task(id).items.iter();
+        let items = self.task(id).conversation.items().iter();
         let results = items.filter_map(|item| match item {
             Item::Results { results } => Some(results),
             _ => None,
@@ -238,8 +238,8 @@ fn a_branch_begins_with_its_brief_and_its_place_in_the_tree() {
     let mut sim = Sim::new(LIMITS);
     let branches = sim.delegates(&root(), &["Mend it"]);
     let branch = sim.task(&branches[0]);
-    assert_eq!((branch.parent.as_ref(), branch.title.as_str()), (Some(&root()), "Mend it"));
-    let Item::User { text, .. } = &branch.items[0] else { panic!() };
+    assert_eq!((branch.parent.as_ref(), branch.title()), (Some(&root()), "Mend it"));
+    let Item::User { text, .. } = &branch.conversation.items()[0] else { panic!() };
     insta::assert_snapshot!(text, @r"
     <delegated_task>
     💻 Mend it
@@ -400,7 +400,7 @@ fn all_branches_share_one_budget_and_one_answer_about_it() {
     sim.says(&branches[1], &[ModelAnswer::Command]);
     sim.allows(&branches[1]);
     sim.input(&branches[1], Input::ToolDone(done()));
-    assert_eq!(sim.task(&branches[1]).question, None, "the user is asked once");
+    assert_eq!(sim.task(&branches[1]).question(), None, "the user is asked once");
     assert_eq!(sim.tree.state_of(sim.task(&branches[1])), TaskState::Waiting, "nothing goes on without it");
     let answer = Input::Answer { text: "Go on".into(), images: vec![], by: "anna".into() };
     sim.input(&branches[0], answer);
@@ -486,7 +486,7 @@ fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
         fail(&mut sim);
     }
     assert_eq!(sim.tree.root().state(), TaskState::Failed);
-    assert!(sim.tree.root().reason.as_ref().unwrap().contains("The disk is full."));
+    assert!(sim.tree.root().reason().unwrap().contains("The disk is full."));
     sim.input(&root(), Input::Send { text: "Try again.".into(), images: vec![], when: SendWhen::Now });
     assert!(matches!(wanted(sim.tree.root()), Some(Effect::CallModel { .. })), "its user may know better");
 }
@@ -512,7 +512,7 @@ fn a_request_goes_on_as_a_whole() {
     assert!(sim.tree.tasks().iter().all(|task| task.state() == TaskState::Interrupted));
     sim.input(&branches[1], Input::Resume);
     assert_eq!(sim.tree.root().state(), TaskState::Paused);
-    assert!(sim.tree.tasks().iter().all(|task| !task.interrupted));
+    assert!(sim.tree.tasks().iter().all(|task| !task.is_interrupted()));
 }
 
 fn done() -> Outcome {
@@ -638,13 +638,14 @@ impl Sim {
     /// Ends the effect that the task waits for.
     fn fitting(&mut self, id: &TaskId, fate: Fate) {
         let task = self.task(id);
-        if task.interrupted {
+        if task.is_interrupted() {
             self.input(id, Input::Resume);
-        } else if let Some(approval) = task.approval.clone().filter(|_| task.state() == TaskState::Waiting) {
+        } else if let Some(approval) = task.approval().cloned().filter(|_| task.state() == TaskState::Waiting)
+        {
             let option_id = if fate.stops { "reject_once" } else { "allow_once" };
             assert!(approval.options.iter().any(|option| option.id == option_id));
             self.input(id, Input::Respond { option_id: option_id.into(), text: None, by: "anna".into() });
-        } else if let Some(question) = task.question.clone() {
+        } else if let Some(question) = task.question().cloned() {
             let which = usize::from(fate.stops).min(question.suggestions.len() - 1);
             let text = question.suggestions[which].text.clone();
             self.input(id, Input::Answer { text, images: vec![], by: "anna".into() });
@@ -703,13 +704,12 @@ impl Sim {
         for task in tasks {
             assert!(self.tree.depth(task) <= LIMITS.depth as usize, "too deep");
             if let Some(parent) = self.tree.parent(task).filter(|_| task.state().is_final()) {
-                let open = parent.branches.iter().filter_map(task::Branch::open_child);
-                assert!(open.into_iter().all(|(child, _)| *child != task.id), "its result is missing");
+                let mut open = parent.open_subtasks();
+                assert!(open.all(|(child, _)| *child != task.id), "its result is missing");
             }
-            let waits = task.branches.iter().filter_map(task::Branch::open_child);
-            for (child, _) in waits {
+            for (child, _) in task.open_subtasks() {
                 let there = self.tree.task(child);
-                assert!(there.is_some_and(|child| !child.state().is_final()) || task.interrupted);
+                assert!(there.is_some_and(|child| !child.state().is_final()) || task.is_interrupted());
             }
             if task.state().is_final() {
                 assert!(!task.has_open_branches(), "a task ends after its branches");
@@ -762,7 +762,7 @@ impl Sim {
             }
             self.check();
         }
-        let places: Vec<_> = self.tree.tasks().iter().map(|task| (&task.id, &task.phase)).collect();
+        let places: Vec<_> = self.tree.tasks().iter().map(|task| (&task.id, task.phase())).collect();
         let last = self.log.iter().rev().take(12).map(|record| (&record.task_id, &record.event));
         panic!("somebody waits for ever: {places:#?}\n{:#?}", last.collect::<Vec<_>>());
     }

@@ -206,7 +206,7 @@ impl World {
             }
             ScheduleStep::Cancel => {
                 let ran = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }))
-                    || !self.sim.task.background.is_empty();
+                    || !self.sim.task.commands.running().is_empty();
                 self.sim.input(Input::Cancel);
                 // One that has completed may wait for its commands already.
                 assert_eq!(self.sim.task.is_ending(), ran, "tools and commands come to their end first");
@@ -226,8 +226,8 @@ impl World {
                 }
             }
             ScheduleStep::EndCommand(which) => {
-                if !self.sim.task.background.is_empty() {
-                    self.end_command(which.get(&self.sim.task.background).id.clone());
+                if !self.sim.task.commands.running().is_empty() {
+                    self.end_command(which.get(self.sim.task.commands.running()).id.clone());
                 }
             }
             ScheduleStep::Kill(which) => {
@@ -280,12 +280,12 @@ impl World {
     }
 
     fn fitting(&mut self, fate: Fate) {
-        if let Some(approval) = &self.sim.task.approval
+        if let Some(approval) = self.sim.task.approval()
             && (self.sim.task.state() == TaskState::Waiting || fate.block.is_none())
         {
             return self.respond(approval.approval_id.clone(), fate.flag);
         }
-        if let Some(question) = &self.sim.task.question
+        if let Some(question) = self.sim.task.question()
             && (self.sim.task.state() == TaskState::Waiting || fate.block.is_none())
         {
             return self.answer(question.clone(), fate.word);
@@ -308,8 +308,8 @@ impl World {
             None if self.sim.task.state() == TaskState::Interrupted => {
                 return drop(self.sim.input(Input::Resume));
             }
-            None if self.sim.task.ends_commands() && !self.sim.task.background.is_empty() => {
-                return self.end_command(self.sim.task.background[0].id.clone());
+            None if self.sim.task.ends_commands() && !self.sim.task.commands.running().is_empty() => {
+                return self.end_command(self.sim.task.commands.running()[0].id.clone());
             }
             None => return drop(self.sim.send("And now?")),
         };
@@ -426,12 +426,12 @@ impl World {
     /// Answers an approval by its id, with the checks that the actor makes.
     fn respond(&mut self, id: ApprovalId, allow: bool) {
         let task = &self.sim.task;
-        let waits = task.approval.as_ref().is_some_and(|approval| approval.approval_id == id);
+        let waits = task.approval().is_some_and(|approval| approval.approval_id == id);
         assert_eq!(waits, !task.answered.contains_key(id.as_str()), "what was asked waits or is answered");
         if !waits {
             return;
         }
-        let counts = task.held.is_none();
+        let counts = task.held_answer().is_none();
         let events = self.sim.respond(if allow { ALLOW_ONCE } else { REJECT_ONCE }, Some("why"));
         let recorded = events.iter().any(|event| match event {
             Event::ApprovalResolved { approval_id, option_id: Some(_), .. }
@@ -444,7 +444,7 @@ impl World {
     /// Answers a question by its id, with the checks that the actor makes.
     fn answer(&mut self, question: PendingQuestion, word: Word) {
         let task = &self.sim.task;
-        let waits = task.question.as_ref() == Some(&question);
+        let waits = task.question() == Some(&question);
         let id = question.question_id;
         assert_eq!(waits, !task.answered.contains_key(id.as_str()), "what was asked waits or is answered");
         if !waits {
@@ -504,37 +504,32 @@ fn assert_approved(log: &[Event], call: &ToolCallId, digest: Digest) {
 /// Checks every state in which nothing more follows.
 pub(super) fn check_state(task: &Task) {
     let wanted = wanted(task);
-    let awaits_commands = task.ends_commands() && !task.background.is_empty();
+    let awaits_commands = task.ends_commands() && !task.commands.running().is_empty();
     assert_eq!(
         wanted.is_some() || awaits_commands,
         task.state() == TaskState::Running,
         "a task runs, waits or has ended: {task:#?}"
     );
-    assert_eq!(task.interrupted, task.state() == TaskState::Interrupted);
+    assert_eq!(task.is_interrupted(), task.state() == TaskState::Interrupted);
 
     // What waits and the phase agree.
-    let question_waits = matches!(task.phase, Phase::Question | Phase::Tools(Stage::Question));
-    assert_eq!(task.question.is_some(), question_waits, "{task:#?}");
-    match &task.phase {
-        Phase::Tools(Stage::Approval) => assert!(task.approval.is_some(), "{task:#?}"),
-        Phase::Tools(Stage::Gate { approved: None }) => {}
-        _ => assert_eq!((&task.approval, &task.held), (&None, &None), "{task:#?}"),
-    }
-    if let Some(approval) = &task.approval {
+    if let Some(approval) = task.approval() {
         assert_eq!(Some(&approval.tool_call_id), task.current_call().map(|call| &call.id));
     }
-    assert!(task.held.is_none() || task.approval.is_some());
+    if task.held_answer().is_some() && !task.is_interrupted() {
+        let authorization = task.in_progress().and_then(CurrentCall::authorization);
+        assert!(matches!(authorization, Some(Authorization::Gate(Approval::Asked(_)))), "{task:#?}");
+    }
     let running_tool = matches!(wanted, Some(Effect::RunTool { .. }));
-    assert!(task.ending.is_none() || (task.is_cancelling() && running_tool) || awaits_commands, "{task:#?}");
-    assert!(task.background.is_empty() || !task.state().is_final(), "{task:#?}");
+    assert!(!task.is_ending() || (task.is_cancelling() && running_tool) || awaits_commands, "{task:#?}");
+    assert!(task.commands.running().is_empty() || !task.state().is_final(), "{task:#?}");
 
     // Calls and results.
-    assert_eq!(!task.calls.is_empty(), matches!(task.phase, Phase::Tools(_)), "{task:#?}");
-    assert!(task.results.len() < task.calls.len().max(1));
-    assert!(task.calls.iter().zip(&task.results).all(|(call, result)| call.id == result.call_id));
-    assert!(task.blocks.is_empty() || matches!(task.phase, Phase::Model { started: true, .. }));
+    if let Some(batch) = task.batch() {
+        assert!(batch.open_calls().next().is_some() || task.has_open_branches(), "{task:#?}");
+    }
     let mut open: Vec<&ToolCallId> = vec![];
-    for item in task.items.iter() {
+    for item in task.conversation.items().iter() {
         match item {
             Item::User { .. } => assert!(open.is_empty(), "calls without results: {open:?}"),
             Item::Assistant { blocks } => {
@@ -553,7 +548,8 @@ pub(super) fn check_state(task: &Task) {
             }
         }
     }
-    assert_eq!(open, task.calls.iter().map(|call| &call.id).collect::<Vec<_>>());
+    let calls = task.batch().map(ToolBatch::call_ids).unwrap_or_default();
+    assert_eq!(open, calls.iter().collect::<Vec<_>>());
 }
 
 /// Checks a whole log.
@@ -671,15 +667,15 @@ pub(super) fn finish(sim: &mut Sim) {
                 let found = write.places().iter().map(|(_, _, after)| *after).collect();
                 sim.input(Input::WriteSettled(found));
             }
-            None if sim.task.ends_commands() && !sim.task.background.is_empty() => {
-                let id = sim.task.background[0].id.clone();
+            None if sim.task.ends_commands() && !sim.task.commands.running().is_empty() => {
+                let id = sim.task.commands.running()[0].id.clone();
                 sim.input(Input::CommandEnded { id, outcome: outcome(ToolStatus::Ok, "It ended.") });
             }
             None => match sim.task.state() {
                 TaskState::Completed => return,
-                TaskState::Waiting if sim.task.approval.is_some() => drop(sim.respond(REJECT_ONCE, None)),
+                TaskState::Waiting if sim.task.approval().is_some() => drop(sim.respond(REJECT_ONCE, None)),
                 TaskState::Waiting => {
-                    let answer = sim.task.question.as_ref().unwrap().suggestions[0].text.clone();
+                    let answer = sim.task.question().unwrap().suggestions[0].text.clone();
                     sim.answer(&answer);
                 }
                 _ => drop(sim.input(Input::Resume)),

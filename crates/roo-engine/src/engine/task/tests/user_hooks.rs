@@ -75,12 +75,12 @@ fn how_often_a_task_is_sent_on_counts_until_its_user_says_something() {
     assert!(sim.task.would_complete());
     sim.hear(HookMessages { goes_on: true, ..HookMessages::default() });
     sim.deny(false);
-    assert_eq!(sim.task.continuations, 1);
+    assert_eq!(sim.task.guard.continuations(), 1);
     sim.says([read("a")]);
     sim.send("Well?");
     sim.allow();
     sim.done("text");
-    assert_eq!(sim.task.continuations, 0);
+    assert_eq!(sim.task.guard.continuations(), 0);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_hook_that_ends_the_task_ends_it() {
     sim.hear(HookMessages { stop: Some("Late.".into()), ..HookMessages::default() });
     sim.deny(false);
     assert_eq!(sim.task.state(), TaskState::Failed);
-    assert_eq!(sim.task.reason.as_deref(), Some("Late."));
+    assert_eq!(sim.task.reason(), Some("Late."));
     assert_eq!(sim.statuses(), [ToolStatus::Denied, ToolStatus::Skipped]);
 }
 
@@ -103,7 +103,7 @@ fn hooks_that_wait_for_all_results_are_asked_once_before_the_next_request() {
     }
     let heard = |event: &&Event| matches!(event, Event::HooksHeard { .. });
     assert_eq!(sim.log.iter().filter(heard).count(), 1);
-    let batch = sim.task.newest_batch();
+    let batch = sim.task.conversation.newest_batch();
     assert_eq!(batch.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     let Some(Effect::Gather(Gather { batch: true, .. })) = sim.wanted() else { panic!("nothing is asked") };
     sim.input(Input::Gathered(Gathered { text: "Both are fine.".into(), ..Gathered::default() }));
@@ -127,7 +127,7 @@ fn a_task_whose_first_prompt_is_refused_ends_without_it() {
     assert!(matches!(sim.wanted(), Some(Effect::Gather(Gather { begins: Some(Begins::Anew), .. }))));
     sim.refuse("m1");
     assert_eq!(sim.task.state(), TaskState::Failed);
-    assert!(sim.task.items.is_empty());
+    assert!(sim.task.conversation.items().is_empty());
     assert_eq!(fold(&sim.log), sim.task);
     // It may be said in other words.
     sim.send("plain");
@@ -149,7 +149,7 @@ fn of_messages_in_between_only_the_refused_one_is_dropped() {
     let refused = ["m7", "m9"].map(|id| (MessageId::new(id), "No.".to_owned())).into();
     sim.input(Input::Gathered(Gathered { refused, ..Gathered::default() }));
     assert_eq!(sim.heard(), "use tabs");
-    assert!(!format!("{:?}", sim.task.items).contains("secret"));
+    assert!(!format!("{:?}", sim.task.conversation.items()).contains("secret"));
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
     assert_eq!(fold(&sim.log), sim.task);
 }

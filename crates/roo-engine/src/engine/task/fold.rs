@@ -1,0 +1,372 @@
+//! What each event makes of the state of a task.
+
+use std::sync::Arc;
+
+use super::batch::{
+    Approval, Authorization, CurrentCall, FinishedCall, GivenApproval, HeldAnswer, HookChanges, Stage,
+    ToolBatch,
+};
+use super::results::summary;
+use super::{
+    Answered, Begins, Choice, Conversation, Gather, Lifecycle, LoopGuard, OpenTask, Phase, Prompt, TITLE,
+    Task, Title, Unsaved, allows, identity, is_stop, offers,
+};
+use crate::engine::event::{Ending, Event, is_failure};
+use crate::policy::PlannedBranch;
+use roo_model::prompts;
+use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
+use roo_protocol::event::{QuestionKind, ToolStatus};
+use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId};
+use roo_protocol::message::Message;
+use roo_protocol::rule::{RuleSubject, SandboxAccess};
+use roo_protocol::task::{PendingQuestion, TaskState, Usage};
+use roo_text::render::one_line;
+
+impl Task {
+    /// Folds one event.
+    pub fn apply(&mut self, event: &Event, seq: u64, at: i64) {
+        self.seq = seq;
+        self.updated_at = at;
+        match event {
+            Event::Created { .. } => self.created_at = at,
+            // The budget is the request's.
+            Event::Shown { .. } | Event::EditApplied { .. } | Event::BudgetReset => {}
+            Event::UserSaid { message, text, mentions, hooks } => {
+                self.add_user_message(message, text, *mentions, *hooks);
+            }
+            Event::PromptRefused { message_id, message, ends } => {
+                self.refuse_prompt(message_id, message, *ends);
+            }
+            Event::Gathered { text, images, seen } => self.add_gathered(text, images, seen),
+            Event::Corrected { text, mistake } => self.correct(text, *mistake),
+            Event::ContextReduced { before } => self.conversation.reduce(*before),
+            Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
+            Event::ModeSwitched { change, .. } => self.settings.change(change),
+            Event::TurnStarted { request } => self.start_request(*request),
+            Event::Spoke { message } => self.push_block(AssistantBlock::Text { text: message.text.clone() }),
+            Event::Thought { message, opaque, origin } => {
+                let (text, opaque, origin) = (message.text.clone(), opaque.clone(), origin.clone());
+                self.push_block(AssistantBlock::Thinking { text, opaque, origin });
+            }
+            Event::Called { call, .. } => self.push_block(AssistantBlock::Call { call: call.clone() }),
+            Event::TurnEnded { finish, total } => self.end_request(*finish, *total),
+            Event::TurnFailed { total, .. } => {
+                self.totals.usage = *total;
+                self.change_phase(Phase::fail_request);
+            }
+            Event::RetryScheduled { due, attempt, .. } => {
+                self.enter(Phase::Backoff { attempt: *attempt, due: *due });
+            }
+            Event::RetryDue => self.change_phase(Phase::retry),
+            Event::HooksHeard { params, addition, goes_on, batch, .. } => {
+                let changes = HookChanges { params: params.clone(), addition: addition.clone() };
+                self.apply_hook_changes(changes, *goes_on, *batch);
+            }
+            Event::GateDecided { rule, .. } => self.change_call(|call| call.rule = Some(rule.clone())),
+            Event::ApprovalRequested { approval } => self.change_call(|call| call.ask(approval.clone())),
+            Event::AnswerHeld { by, option_id, text, .. } => {
+                let answer = HeldAnswer { by: by.clone(), option_id: option_id.clone(), text: text.clone() };
+                self.change_call(|call| call.hold(answer));
+            }
+            Event::ApprovalResolved { approval_id, by, option_id, text } => {
+                self.resolve_approval(approval_id, by, option_id.as_deref(), text.as_ref());
+            }
+            Event::QuestionAsked { question, call_id } => self.ask(question, call_id.is_some()),
+            Event::QuestionAnswered { question_id, by, text, images, mode } => {
+                let answered = Answered { by: by.clone(), answer: text.clone() };
+                self.answered.insert(question_id.to_string(), answered);
+                self.take_answer(text.as_deref(), images, mode.as_deref());
+            }
+            Event::Delegated { child, plan, .. } => self.delegate(child, plan),
+            Event::ToolStarted { write, .. } => self.change_call(|call| call.start(write.clone())),
+            Event::ToolRestarted { .. } => self.change_call(CurrentCall::restart),
+            Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
+                self.finish_call(result, seen, *mistake, withheld.as_ref());
+                self.note_saving(*saves, result);
+                ends.iter().for_each(|ending| self.begin_ending(ending.clone()));
+            }
+            Event::ChangesUnknown { fault } => self.unknown_changes.push(fault.clone()),
+            Event::CommandBackgrounded { command } => self.commands.begin(command.clone()),
+            Event::CommandEnded { command_id, text, .. } => self.commands.end(command_id, text),
+            Event::TodoChanged { items } => self.todo.clone_from(items),
+            Event::QueueChanged { items } => self.queue.clone_from(items),
+            Event::Halted { reason } => self.fail(reason.clone()),
+            Event::CancelRequested => self.cancel(),
+            Event::Interrupted => {
+                self.set_interrupted();
+                self.commands.interrupt();
+            }
+            Event::Resumed => self.resume(),
+            Event::Ended { state, result, reason, .. } => {
+                self.end(Ending { state: *state, result: result.clone(), reason: reason.clone() });
+            }
+        }
+    }
+
+    fn add_user_message(&mut self, message: &Message, text: &str, mentions: bool, hooks: bool) {
+        if let Title::Unnamed { .. } = self.title {
+            self.title = Title::Named(one_line(message.text.trim(), TITLE));
+        }
+        self.queue.retain(|item| item.id != message.id.as_str());
+        // What a branch begins with is its parent's word.
+        let is_brief = self.parent.is_some() && self.prompt.is_none();
+        self.prompt = Some(message.id.clone());
+        if hooks {
+            if self.fresh {
+                let again = self.totals.requests > 0;
+                self.gather.begins = Some(if again { Begins::Again } else { Begins::Anew });
+            }
+            if !is_brief {
+                let (id, text, item) =
+                    (message.id.clone(), message.text.clone(), self.conversation.items().len());
+                self.gather.prompts.push(Prompt { id, text, item });
+            }
+        }
+        self.conversation.push(Item::User { text: text.to_owned(), images: message.images.clone() });
+        if mentions {
+            self.gather.messages.push(message.text.clone());
+        }
+        // What the user says may make a call right that was wrong or useless before.
+        self.guard = LoopGuard::default();
+    }
+
+    /// Drops a message that a hook refused, and ends a task that has nothing else to do.
+    fn refuse_prompt(&mut self, id: &MessageId, message: &Message, ends: bool) {
+        self.drop_prompt(id);
+        if ends {
+            self.fail(message.text.clone());
+        }
+    }
+
+    /// Takes a message out of the conversation that no model has read.
+    fn drop_prompt(&mut self, id: &MessageId) {
+        let Some(index) = self.gather.prompts.iter().position(|prompt| prompt.id == *id) else { return };
+        let Prompt { item, text, .. } = self.gather.prompts.remove(index);
+        if let Some(mentions) = self.gather.messages.iter().position(|message| *message == text) {
+            self.gather.messages.remove(mentions);
+        }
+        let Some(removed) = self.conversation.remove(item) else { return };
+        // The first prompt names the request. The next one does that in its place.
+        if let Item::User { text: whole, .. } = removed
+            && let Some(rest) = whole.strip_prefix(&prompts::user_message(&text))
+            && !rest.is_empty()
+        {
+            self.title = Title::Unnamed { rest: rest.to_owned() };
+        }
+        let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
+        behind.for_each(|prompt| prompt.item -= 1);
+    }
+
+    fn add_gathered(&mut self, text: &str, images: &[String], seen: &[(String, Option<Digest>)]) {
+        if !text.is_empty() || !images.is_empty() {
+            self.conversation.push(Item::User { text: text.to_owned(), images: images.to_vec() });
+        }
+        self.files.see(seen);
+        self.gather = Gather::default();
+    }
+
+    fn correct(&mut self, text: &str, mistake: bool) {
+        self.conversation.push_text(text);
+        if mistake {
+            self.guard.count_mistake();
+        }
+        self.enter(Phase::FIRST_ATTEMPT);
+    }
+
+    fn start_request(&mut self, request: u32) {
+        if let Some(text) = self.commands.take_ended() {
+            self.conversation.push_text(text);
+        }
+        self.totals.requests = request;
+        self.fresh = false;
+        self.change_phase(Phase::start_request);
+    }
+
+    fn push_block(&mut self, block: AssistantBlock) {
+        self.change_phase(|phase| phase.push_block(block));
+    }
+
+    fn end_request(&mut self, finish: Finish, total: Usage) {
+        self.totals.usage = total;
+        if let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle {
+            let blocks = phase.end_request(finish);
+            self.conversation.push_answer(blocks);
+        }
+    }
+
+    fn apply_hook_changes(&mut self, changes: HookChanges, goes_on: bool, review: bool) {
+        if goes_on {
+            self.guard.count_continuation();
+        }
+        self.change_batch(|batch| batch.hooks_review |= review);
+        self.change_call(|call| call.hooks = changes);
+    }
+
+    /// Ends the wait for the user's approval. One that is void leaves the call to the gate.
+    fn resolve_approval(
+        &mut self,
+        id: &ApprovalId,
+        by: &str,
+        option_id: Option<&str>,
+        feedback: Option<&String>,
+    ) {
+        let answered = Answered { by: by.to_owned(), answer: option_id.map(str::to_owned) };
+        self.answered.insert(id.to_string(), answered);
+        let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
+        let Some(current) = phase.batch_mut().and_then(ToolBatch::current_mut) else { return };
+        let call = current.call.clone();
+        let Some(authorization) = current.authorization_mut() else { return };
+        let (Some(asked), Some(option)) = (authorization.take_asked(id), option_id) else { return };
+        if allows(option) {
+            let given = GivenApproval { id: id.clone(), by: by.to_owned(), digest: asked.request.digest };
+            *authorization = Authorization::Gate(Approval::Given(given));
+            self.guard.allow(&call);
+            return;
+        }
+        let judges_again = |offer: &RuleSubject| {
+            Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
+        };
+        match asked.request.rule.filter(|rule| rule.is_offer() && judges_again(rule)) {
+            Some(offer) => self.offers.decline(&offer),
+            None => {
+                *authorization = Authorization::Refused { feedback: feedback.cloned() };
+                self.guard.refuse(&call);
+            }
+        }
+    }
+
+    fn ask(&mut self, question: &PendingQuestion, by_call: bool) {
+        let question = question.clone();
+        if by_call {
+            self.change_call(|call| call.stage = Stage::Question(question));
+        } else {
+            self.enter(Phase::Question(question));
+        }
+    }
+
+    fn take_answer(&mut self, text: Option<&str>, images: &[String], mode: Option<&str>) {
+        let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
+        let Some(question) = phase.answer(text, images, mode) else { return };
+        if question.kind == QuestionKind::ChangesUnknown {
+            self.unknown_changes.clear();
+        }
+        if text.is_some_and(is_stop) {
+            self.fail(question.text);
+        }
+    }
+
+    fn delegate(&mut self, child: &TaskId, plan: &Arc<PlannedBranch>) {
+        self.guard.count_delegation();
+        self.change_batch(|batch| batch.delegate(child.clone(), Arc::clone(plan)));
+    }
+
+    fn finish_call(
+        &mut self,
+        result: &ToolResult,
+        seen: &[(String, Option<Digest>)],
+        mistake: bool,
+        withheld: Option<&SandboxAccess>,
+    ) {
+        let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
+        let Some(batch) = phase.batch_mut() else { return };
+        let Some(finished) = batch.finish(result) else { return };
+        if let Some(results) = batch.take_results() {
+            self.gather.batch |= batch.hooks_review;
+            self.conversation.push(Item::Results { results });
+            *phase = Phase::FIRST_ATTEMPT;
+        }
+        let (FinishedCall::Current(call) | FinishedCall::Delegated(call, _)) = &finished;
+        self.guard.count_result(call, result.status, mistake);
+        if result.status != ToolStatus::Skipped {
+            self.totals.count_tool(&result.name, is_failure(result.status));
+        }
+        match &finished {
+            FinishedCall::Current(call) => self.offers.command_ended(identity(call), withheld),
+            // A subtask that was cancelled has not failed at its work.
+            FinishedCall::Delegated(_, plan) if result.status == ToolStatus::Failed => {
+                self.guard.count_failure(plan);
+            }
+            FinishedCall::Delegated(..) => {}
+        }
+        self.files.see(seen);
+    }
+
+    /// Takes note of whether a call saved what others need.
+    fn note_saving(&mut self, saves: Option<bool>, result: &ToolResult) {
+        match saves {
+            None => {}
+            Some(true) => self.unsaved = None,
+            Some(false) => {
+                let attempts = self.unsaved.as_ref().map_or(0, |unsaved| unsaved.attempts) + 1;
+                self.unsaved = Some(Unsaved { attempts, reason: summary(&result.text) });
+            }
+        }
+    }
+
+    fn resume(&mut self) {
+        match &mut self.lifecycle {
+            Lifecycle::Ended(_) => {
+                self.guard.reopen();
+                self.unsaved = None;
+                self.fresh = true;
+                self.lifecycle = Lifecycle::open();
+            }
+            Lifecycle::Open(open) => {
+                open.interrupted = false;
+                self.change_call(CurrentCall::resume);
+            }
+        }
+    }
+
+    fn enter(&mut self, next: Phase) {
+        self.change_phase(|phase| *phase = next);
+    }
+
+    fn change_phase(&mut self, change: impl FnOnce(&mut Phase)) {
+        if let Lifecycle::Open(open) = &mut self.lifecycle {
+            change(&mut open.phase);
+        }
+    }
+
+    fn change_batch(&mut self, change: impl FnOnce(&mut ToolBatch)) {
+        self.change_phase(|phase| {
+            if let Some(batch) = phase.batch_mut() {
+                change(batch);
+            }
+        });
+    }
+
+    fn change_call(&mut self, change: impl FnOnce(&mut CurrentCall)) {
+        self.change_batch(|batch| {
+            if let Some(call) = batch.current_mut() {
+                change(call);
+            }
+        });
+    }
+
+    /// Ends the task when its open calls have their results.
+    fn begin_ending(&mut self, ending: Ending) {
+        if let Lifecycle::Open(open) = &mut self.lifecycle {
+            open.ending = Some(ending);
+        }
+    }
+
+    fn cancel(&mut self) {
+        let reason = Some("cancelled by the user".to_owned());
+        self.begin_ending(Ending { state: TaskState::Cancelled, result: None, reason });
+    }
+
+    /// Ends the task as failed, when its open calls have their results.
+    fn fail(&mut self, reason: String) {
+        self.begin_ending(Ending { state: TaskState::Failed, result: None, reason: Some(reason) });
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.lifecycle = Lifecycle::Ended(ending);
+        if self.parent.is_some() {
+            // A subtask never goes on, so nobody needs its conversation but in the log.
+            self.conversation = Conversation::default();
+            self.files.seen.clear();
+        }
+    }
+}

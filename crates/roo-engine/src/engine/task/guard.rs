@@ -1,0 +1,152 @@
+//! Counts that show that a task gets nowhere: mistakes, repeated calls, refusals, failed subtasks. Its limits are
+//! measured by them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::identity;
+use crate::engine::event::is_failure;
+use crate::policy::PlannedBranch;
+use roo_catalog::{Effect as ToolEffect, ToolCall};
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::Digest;
+
+/// Number of equal refusals after which the task asks what to do.
+const REFUSALS: u32 = 3;
+
+/// Counts since the user last said something.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoopGuard {
+    /// Mistakes in a row.
+    mistakes: u32,
+    /// The newest call that was answered.
+    newest: Option<RepeatedCall>,
+    /// Refusals of each action: by what it does to which thing, whatever its other words.
+    refusals: BTreeMap<String, u32>,
+    /// Number of delegations.
+    delegations: u32,
+    /// Number of failed subtasks, by mode and title.
+    failed_subtasks: BTreeMap<(String, String), u32>,
+    /// Number of times that hooks kept the task from ending.
+    continuations: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct RepeatedCall {
+    identity: Digest,
+    /// How often it came in a row.
+    count: u32,
+}
+
+impl LoopGuard {
+    /// Begins anew where a task goes on after its end.
+    pub(super) fn reopen(&mut self) {
+        self.mistakes = 0;
+        self.delegations = 0;
+        self.failed_subtasks.clear();
+    }
+
+    /// Mistakes in a row.
+    pub(super) fn mistakes(&self) -> u32 {
+        self.mistakes
+    }
+
+    pub(super) fn count_mistake(&mut self) {
+        self.mistakes += 1;
+    }
+
+    /// Counts the result of a call.
+    pub(super) fn count_result(&mut self, call: &ToolCall, status: ToolStatus, mistake: bool) {
+        if status != ToolStatus::Skipped {
+            let count = self.repetitions(call) + 1;
+            self.newest = Some(RepeatedCall { identity: identity(call), count });
+        }
+        if mistake {
+            self.mistakes += 1;
+        } else if !is_failure(status) {
+            self.mistakes = 0;
+        }
+    }
+
+    /// How often in a row this call was the newest one.
+    pub(super) fn repetitions(&self, call: &ToolCall) -> u32 {
+        let identity = identity(call);
+        self.newest.filter(|newest| newest.identity == identity).map_or(0, |newest| newest.count)
+    }
+
+    /// Forgets refusals of an action that the user allows.
+    pub(super) fn allow(&mut self, call: &ToolCall) {
+        self.refusals.remove(&describe_call(call));
+    }
+
+    pub(super) fn refuse(&mut self, call: &ToolCall) {
+        *self.refusals.entry(describe_call(call)).or_default() += 1;
+    }
+
+    /// An action that the user refuses again and again, and how often.
+    pub(super) fn refused_too_often(&self) -> Option<(&str, u32)> {
+        let refused = self.refusals.iter().find(|(_, count)| **count >= REFUSALS);
+        refused.map(|(action, count)| (action.as_str(), *count))
+    }
+
+    /// Number of delegations since the user last said something.
+    pub fn delegations(&self) -> u32 {
+        self.delegations
+    }
+
+    pub(super) fn count_delegation(&mut self) {
+        self.delegations += 1;
+    }
+
+    /// Number of times that a subtask of this mode and title has failed.
+    pub(super) fn failures_of(&self, plan: &PlannedBranch) -> u32 {
+        let key = (plan.mode.clone(), plan.delegation.title.clone());
+        self.failed_subtasks.get(&key).copied().unwrap_or(0)
+    }
+
+    pub(super) fn count_failure(&mut self, plan: &PlannedBranch) {
+        let key = (plan.mode.clone(), plan.delegation.title.clone());
+        *self.failed_subtasks.entry(key).or_default() += 1;
+    }
+
+    /// Number of times that hooks kept the task from ending since the user last said something.
+    pub fn continuations(&self) -> u32 {
+        self.continuations
+    }
+
+    pub(super) fn count_continuation(&mut self) {
+        self.continuations += 1;
+    }
+}
+
+/// Describes a call and its subject for people: the same for calls that differ in their other words alone, so that a
+/// user who refuses one is not worn down by its like.
+fn describe_call(call: &ToolCall) -> String {
+    let parameter = |name: &str| call.params.get(name).and_then(serde_json::Value::as_str);
+    if let Some(line) = parameter("command") {
+        return format!("to run {}", programs(line).join(", "));
+    }
+    let Some(path) = parameter("path") else { return format!("{} calls", call.name) };
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let path = parts.join("/");
+    if call.effect() == ToolEffect::Write {
+        format!("to change {path}")
+    } else {
+        format!("{} of {path}", call.name)
+    }
+}
+
+/// The programs of a line, each once and in a fixed order; those that do nothing only where there is no
+/// other. The line itself where it names none that can be read.
+fn programs(line: &str) -> Vec<String> {
+    let script = roo_shell::read(line);
+    let names = script.commands.iter().filter_map(|command| command.words.first()?.literal());
+    let names: BTreeSet<&str> = names.map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+    let (idle, busy): (Vec<&str>, Vec<&str>) =
+        names.into_iter().partition(|name| matches!(*name, ":" | "cd" | "echo" | "true"));
+    let found = if busy.is_empty() { idle } else { busy };
+    if found.is_empty() {
+        vec![line.trim().to_owned()]
+    } else {
+        found.into_iter().map(str::to_owned).collect()
+    }
+}

@@ -1,0 +1,243 @@
+//! What a task takes in, and the effects that it calls for.
+
+use crate::intent_store::Binding;
+use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision};
+use crate::tools::Outcome;
+use roo_model::parser::Block;
+use roo_model::providers::Finish;
+use roo_protocol::ids::{CommandId, Digest, MessageId, ToolCallId};
+use roo_protocol::task::{SendWhen, Usage};
+
+/// Facts that the server looks up for the model before it is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gather {
+    /// Facts about the system.
+    pub system: bool,
+    /// Messages of the user that may mention something.
+    pub messages: Vec<String>,
+    /// Messages of the user that user hooks are asked about.
+    pub prompts: Vec<Prompt>,
+    /// The task begins, and hooks are asked about that.
+    pub begins: Option<Begins>,
+    /// All calls of an answer have their results, and hooks are asked about them together.
+    pub batch: bool,
+}
+
+/// A message that user hooks are asked about before the model reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// The message.
+    pub id: MessageId,
+    /// As the user wrote it.
+    pub text: String,
+    /// Its place in the conversation.
+    pub(super) item: usize,
+}
+
+/// Beginning of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// For the first time.
+    Anew,
+    /// Resumption after an end.
+    Again,
+}
+
+impl Gather {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Result of the lookups.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gathered {
+    /// Text for the model; may be empty.
+    pub text: String,
+    /// Images as data URLs.
+    pub images: Vec<String>,
+    /// Whole-file digests that the task has now seen.
+    pub seen: Vec<(String, Option<Digest>)>,
+    /// The mode that a command of the user asks for.
+    pub mode: Option<ModeChange>,
+    /// Messages that user hooks refused, and why.
+    pub refused: Vec<(MessageId, String)>,
+    /// Warnings of hooks for the user.
+    pub warnings: Vec<String>,
+    /// A hook ends the task, for this reason.
+    pub stop: Option<String>,
+}
+
+/// Input of a task.
+#[derive(Debug)]
+pub enum Input {
+    /// The user says something.
+    Send {
+        /// Text.
+        text: String,
+        /// Images as data URLs.
+        images: Vec<String>,
+        /// Time of delivery to the model.
+        when: SendWhen,
+    },
+    /// The user changes a waiting message.
+    EditQueued {
+        /// Which.
+        id: String,
+        /// Its new text.
+        text: String,
+    },
+    /// The user takes a waiting message back.
+    DeleteQueued {
+        /// Which.
+        id: String,
+    },
+    /// The user ends the task.
+    Cancel,
+    /// The user lets it go on.
+    Resume,
+    /// The user answers the approval that waits.
+    Respond {
+        /// The chosen option.
+        option_id: String,
+        /// Text added by the user.
+        text: Option<String>,
+        /// Who answered.
+        by: String,
+    },
+    /// The user answers the question that waits.
+    Answer {
+        /// Text.
+        text: String,
+        /// Images as data URLs.
+        images: Vec<String>,
+        /// Who answered.
+        by: String,
+    },
+    /// The user puts the task into another mode, or gives it another model.
+    Change(ModeChange),
+    /// The user binds the task to an intent.
+    BindIntent {
+        /// As it is now.
+        intent: Binding,
+        /// Name.
+        name: String,
+    },
+    /// Results of the lookups for the model.
+    Gathered(Gathered),
+    /// A block of the model's answer is complete.
+    ModelBlock {
+        /// The block.
+        block: Block,
+        /// Provider and model.
+        origin: String,
+    },
+    /// The model's answer is complete.
+    ModelEnded {
+        /// Reason why it ended.
+        finish: Finish,
+        /// Usage of the request.
+        used: Usage,
+    },
+    /// The model request failed.
+    ModelFailed {
+        /// Error: what failed, on what, and what to do.
+        message: String,
+        /// Remedy.
+        remedy: Remedy,
+        /// Usage of the request in spite of the failure.
+        used: Usage,
+    },
+    /// The time to try again has come.
+    RetryDue,
+    /// User hooks were asked about the current call. What it leads to comes right behind it.
+    HookMessages(HookMessages),
+    /// The gate has judged the current call.
+    Gated(PolicyDecision),
+    /// The current call's tool is done.
+    ToolDone(Outcome),
+    /// State of an interrupted write: the digests of its files, none of those that aren't there.
+    WriteSettled(Vec<Option<Digest>>),
+    /// A command in the background has ended.
+    CommandEnded {
+        /// The command.
+        id: CommandId,
+        /// Outcome.
+        outcome: Outcome,
+    },
+}
+
+impl Input {
+    /// Returns whether it tells what came of an effect.
+    pub(super) fn is_report(&self) -> bool {
+        matches!(
+            self,
+            Self::ModelBlock { .. }
+                | Self::ModelEnded { .. }
+                | Self::ModelFailed { .. }
+                | Self::RetryDue
+                | Self::HookMessages(_)
+                | Self::Gated(_)
+                | Self::ToolDone(_)
+                | Self::WriteSettled(_)
+                | Self::Gathered(_)
+                | Self::CommandEnded { .. }
+        )
+    }
+}
+
+/// Remedy for a failed model request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Remedy {
+    /// Make it again.
+    Retry {
+        /// Delay requested by the endpoint, in milliseconds.
+        after: Option<i64>,
+        /// From 0 to 1: spreads the attempts of many tasks.
+        jitter: f64,
+    },
+    /// Send less.
+    Shorten,
+    /// Ask the user.
+    Ask,
+}
+
+/// Effect that the state calls for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Ask the model.
+    CallModel {
+        /// The request's number.
+        request: u32,
+    },
+    /// Look up what the model is to know before it is asked.
+    Gather(Gather),
+    /// Wait until a time.
+    Wait {
+        /// In milliseconds since the Unix epoch.
+        due: i64,
+    },
+    /// Let the gate judge the current call.
+    Gate {
+        /// The call.
+        call_id: ToolCallId,
+        /// The slug of the mode by whose rights it is judged.
+        mode: String,
+        /// The digest of the action that the user allowed.
+        approved: Option<Digest>,
+    },
+    /// Run the current call's tool.
+    RunTool {
+        /// The call.
+        call_id: ToolCallId,
+        /// True if the log must be durable first.
+        mutating: bool,
+    },
+    /// Find out what an interrupted write left.
+    SettleWrite {
+        /// The call.
+        call_id: ToolCallId,
+        /// Interrupted write.
+        write: PlannedEdit,
+    },
+}

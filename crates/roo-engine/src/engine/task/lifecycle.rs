@@ -1,0 +1,180 @@
+//! The life of a task: the phases that it goes through, and its end.
+
+use super::batch::{CurrentCall, Stage, ToolBatch};
+use crate::engine::event::Ending;
+use roo_model::providers::{AssistantBlock, Finish};
+use roo_protocol::task::{PendingQuestion, TaskState};
+
+/// Whether a task goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lifecycle {
+    /// It has not ended.
+    Open(OpenTask),
+    /// Completed, failed or cancelled.
+    Ended(Ending),
+}
+
+/// What a task does that has not ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenTask {
+    pub(super) phase: Phase,
+    /// The server that drove it ended; nothing goes on before it is resumed.
+    pub(super) interrupted: bool,
+    /// Pending end; open calls get their results first.
+    pub(super) ending: Option<Ending>,
+}
+
+/// Phase of a task that has not ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// A model request is to be made.
+    RequestDue {
+        /// From 1.
+        attempt: u32,
+    },
+    /// A model request is under way.
+    Requesting {
+        /// From 1.
+        attempt: u32,
+        /// The complete blocks of its answer so far.
+        blocks: Vec<AssistantBlock>,
+    },
+    /// A failed request waits for its next attempt.
+    Backoff {
+        /// The attempt that comes next.
+        attempt: u32,
+        /// Due time, in milliseconds since the Unix epoch.
+        due: i64,
+    },
+    /// An answer came without a call, or was cut by the output limit.
+    Unanswerable(Finish),
+    /// The calls of an answer are worked off, one after another.
+    Tools(Box<ToolBatch>),
+    /// The engine asks its user something.
+    Question(PendingQuestion),
+}
+
+impl Lifecycle {
+    /// A task that is to make a model request.
+    pub(super) fn open() -> Self {
+        Self::Open(OpenTask { phase: Phase::FIRST_ATTEMPT, interrupted: false, ending: None })
+    }
+
+    /// The state as clients name it.
+    pub(super) fn state(&self) -> TaskState {
+        match self {
+            Self::Ended(ending) => ending.state,
+            Self::Open(OpenTask { interrupted: true, .. }) => TaskState::Interrupted,
+            Self::Open(OpenTask { phase, .. }) => phase.state(),
+        }
+    }
+}
+
+impl Phase {
+    /// The first attempt of a model request is to be made.
+    pub(super) const FIRST_ATTEMPT: Self = Self::RequestDue { attempt: 1 };
+
+    fn state(&self) -> TaskState {
+        match self {
+            Self::Question(_) => TaskState::Waiting,
+            Self::Tools(batch) => match batch.current() {
+                None => TaskState::Paused,
+                Some(call) if call.awaits_user() => TaskState::Waiting,
+                Some(_) => TaskState::Running,
+            },
+            Self::RequestDue { .. }
+            | Self::Requesting { .. }
+            | Self::Backoff { .. }
+            | Self::Unanswerable(_) => TaskState::Running,
+        }
+    }
+
+    /// The question that waits for the user: of the engine, or of the current call.
+    pub(super) fn question(&self) -> Option<&PendingQuestion> {
+        match self {
+            Self::Question(question) => Some(question),
+            Self::Tools(batch) => match batch.current() {
+                Some(CurrentCall { stage: Stage::Question(question), .. }) => Some(question),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(super) fn batch(&self) -> Option<&ToolBatch> {
+        match self {
+            Self::Tools(batch) => Some(batch),
+            _ => None,
+        }
+    }
+
+    pub(super) fn batch_mut(&mut self) -> Option<&mut ToolBatch> {
+        match self {
+            Self::Tools(batch) => Some(batch),
+            _ => None,
+        }
+    }
+
+    pub(super) fn start_request(&mut self) {
+        if let Self::RequestDue { attempt } = *self {
+            *self = Self::Requesting { attempt, blocks: vec![] };
+        }
+    }
+
+    pub(super) fn push_block(&mut self, block: AssistantBlock) {
+        if let Self::Requesting { blocks, .. } = self {
+            blocks.push(block);
+        }
+    }
+
+    pub(super) fn fail_request(&mut self) {
+        if let Self::Requesting { attempt, .. } = *self {
+            *self = Self::RequestDue { attempt };
+        }
+    }
+
+    pub(super) fn retry(&mut self) {
+        if let Self::Backoff { attempt, .. } = *self {
+            *self = Self::RequestDue { attempt };
+        }
+    }
+
+    /// Ends the request, and returns the blocks of its answer.
+    pub(super) fn end_request(&mut self, finish: Finish) -> Vec<AssistantBlock> {
+        let blocks = match self {
+            Self::Requesting { blocks, .. } => std::mem::take(blocks),
+            _ => vec![],
+        };
+        let calls = blocks.iter().filter_map(|block| match block {
+            AssistantBlock::Call { call } => Some(call.clone()),
+            AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
+        });
+        *self = match ToolBatch::new(calls) {
+            Some(batch) => Self::Tools(Box::new(batch)),
+            None => Self::Unanswerable(finish),
+        };
+        blocks
+    }
+
+    /// Takes the user's answer to a question: of the current call, or of the engine, which is returned then.
+    pub(super) fn answer(
+        &mut self,
+        text: Option<&str>,
+        images: &[String],
+        mode: Option<&str>,
+    ) -> Option<PendingQuestion> {
+        match self {
+            Self::Question(_) => match std::mem::replace(self, Self::FIRST_ATTEMPT) {
+                Self::Question(question) => Some(question),
+                _ => None,
+            },
+            Self::Tools(batch) => {
+                if let Some(call) = batch.current_mut() {
+                    call.answer(text, images, mode);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+}
