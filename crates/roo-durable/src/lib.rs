@@ -1,7 +1,7 @@
-//! Durable state: one append-only log a request, large payloads as blobs beside it, and a small
-//! summary that serves lists.
+//! Durable files, all on one [`disk::Disk`]: one append-only log a request with large payloads as blobs beside it and a
+//! small summary that serves lists; files that are replaced as a whole; tails that were torn by a crash.
 //!
-//! This room knows files, checksums and locks; what an event means is the engine's. Layout below the
+//! This crate knows files, checksums and locks; what an event means is the engine's. Layout below the
 //! state directory, everything readable by the user alone:
 //!
 //! ```text
@@ -26,12 +26,19 @@ mod lines;
 mod log;
 pub mod private_file;
 mod regular_file;
+mod replace;
 pub mod reserve;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulated_disk;
+mod torn_tail;
 
 pub use directory::{RequestDirectory, WorkspaceDirectory};
 pub use line::Record;
 pub use log::{Damage, Loaded, RequestLog, Synced, read_from};
+pub use private_file::PrivateFile;
 pub use regular_file::{create_named, open_regular, read_named, read_regular};
+pub use replace::{replace, replace_unsynced};
+pub use torn_tail::keep_torn_tail;
 
 use std::io;
 use std::path::{Path, PathBuf};

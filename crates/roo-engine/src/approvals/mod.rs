@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_protocol::rule::{RuleItem, RuleScope, RuleSubject, RuleVerdict};
 
 /// The largest file that is read, in bytes.
@@ -104,14 +104,18 @@ impl StandingRules {
 
 /// A file of rules.
 struct RuleFile {
-    path: PathBuf,
+    file: PrivateFile,
     /// Prefix of ids.
     prefix: &'static str,
 }
 
 impl RuleFile {
     fn new(directory: &Path, prefix: &'static str) -> Self {
-        Self { path: directory.join("rules.json"), prefix }
+        Self::on(PrivateFile::new(directory.join("rules.json")), prefix)
+    }
+
+    fn on(file: PrivateFile, prefix: &'static str) -> Self {
+        Self { file, prefix }
     }
 
     fn list(&self) -> Result<Vec<RuleItem>, RuleError> {
@@ -161,7 +165,7 @@ impl RuleFile {
         change: impl FnOnce(&mut Vec<RuleItem>) -> Result<(), RuleError>,
     ) -> Result<(), RuleError> {
         // Servers and the command line share the file: what one takes back, no other may write again.
-        let _lock = private_file::lock(&self.path).map_err(|source| self.failed(source))?;
+        let _lock = self.file.lock().map_err(|source| self.failed(source))?;
         let mut rules = self.list()?;
         let before = rules.clone();
         change(&mut rules)?;
@@ -169,18 +173,18 @@ impl RuleFile {
             return Ok(());
         }
         let bytes = serde_json::to_vec_pretty(&rules).map_err(|error| self.failed(error.into()))?;
-        private_file::replace(&self.path, &bytes).map_err(|source| self.failed(source))
+        self.file.replace(&bytes).map_err(|source| self.failed(source))
     }
 
     fn read(&self) -> io::Result<Vec<RuleItem>> {
-        match private_file::read(&self.path, LIMIT)? {
+        match self.file.read(LIMIT)? {
             Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
             None => Ok(vec![]),
         }
     }
 
     fn failed(&self, source: io::Error) -> RuleError {
-        RuleError::Io { path: self.path.clone(), source }
+        RuleError::Io { path: self.file.path().to_owned(), source }
     }
 }
 

@@ -3,22 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_formats::intents::{Intent, IntentFile};
 
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 4 << 20;
 
 pub(super) struct Accepted {
-    file: PathBuf,
+    file: PrivateFile,
 }
 
 impl Accepted {
-    pub(super) fn new(file: PathBuf) -> Self {
+    pub(super) fn new(file: PrivateFile) -> Self {
         Self { file }
     }
 
@@ -32,18 +31,18 @@ impl Accepted {
     }
 
     pub(super) fn put(&self, intent: &Intent) -> io::Result<()> {
-        let _lock = private_file::lock(&self.file)?;
+        let _lock = self.file.lock()?;
         let mut all = self.read()?;
         let governing = intent.governing();
         if all.get(&intent.id) == Some(&governing) {
             return Ok(());
         }
         all.insert(intent.id.clone(), governing);
-        private_file::replace(&self.file, &serde_json::to_vec_pretty(&all)?)
+        self.file.replace(&serde_json::to_vec_pretty(&all)?)
     }
 
     fn read(&self) -> io::Result<BTreeMap<String, Value>> {
-        match private_file::read(&self.file, LIMIT)? {
+        match self.file.read(LIMIT)? {
             Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
             None => Ok(BTreeMap::new()),
         }
@@ -65,13 +64,13 @@ mod tests {
         std::thread::scope(|threads| {
             for intent in &intents {
                 threads.spawn(|| {
-                    let accepted = Accepted::new(file.clone());
+                    let accepted = Accepted::new(PrivateFile::new(file.clone()));
                     start.wait();
                     accepted.put(intent).unwrap();
                 });
             }
         });
-        let accepted = Accepted::new(file);
+        let accepted = Accepted::new(PrivateFile::new(file));
         let lost: Vec<&str> =
             intents.iter().map(|it| it.id.as_str()).filter(|id| accepted.get(id).is_none()).collect();
         assert_eq!(lost, Vec::<&str>::new());
