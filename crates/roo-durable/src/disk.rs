@@ -148,6 +148,14 @@ pub trait Disk: Debug + Send + Sync {
         Ok(changed)
     }
 
+    /// As [`Disk::create_directories`]; the new names survive a loss of power.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn create_directories_durably(&self, path: &Path) -> io::Result<()> {
+        self.create_directories(path)?.iter().try_for_each(|directory| self.sync(directory))
+    }
+
     /// Reads a whole file of at most `limit` bytes. None when there is none.
     ///
     /// # Errors

@@ -84,9 +84,7 @@ impl PrivateFile {
 
     /// Makes the directory of the file, for its user alone, so that it survives a loss of power.
     fn create_directory(&self) -> io::Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        let changed = self.disk.create_directories(directory)?;
-        changed.iter().try_for_each(|directory| self.disk.sync(directory))
+        self.disk.create_directories_durably(self.path.parent().unwrap_or(Path::new("/")))
     }
 }
 

@@ -80,8 +80,7 @@ impl TraceDirectory {
     /// its holder.
     pub(super) fn lock(&self) -> io::Result<Held> {
         loop {
-            let changed = self.disk.create_directories(&self.path)?;
-            changed.iter().try_for_each(|directory| self.disk.sync(directory))?;
+            self.disk.create_directories_durably(&self.path)?;
             match self.disk.lock(&self.path.join("lock")) {
                 // Someone has removed the directory meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
