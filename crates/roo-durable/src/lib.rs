@@ -10,6 +10,8 @@
 //!   trust.json                 what the user trusts of it; see `customization`
 //!   <file>.json.lock           held while such a file is read, changed and replaced; see `private_file`
 //!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
+//!   <64 hex>.changes           a change of several files that is under way; see `workspace`
+//!   trace/                     what agents did; see `roo-trace`
 //!   requests/<task id>/
 //!     log.jsonl                  the events; nothing else is the truth
 //!     log.lock                   held by the process that drives the request
@@ -37,7 +39,7 @@ pub use line::Record;
 pub use log::{Damage, Loaded, RequestLog, Synced, read_from};
 pub use private_file::PrivateFile;
 pub use regular_file::{create_named, open_regular, read_named, read_regular};
-pub use replace::{replace, replace_unsynced};
+pub use replace::{replace, replace_checked, replace_unsynced};
 pub use torn_tail::keep_torn_tail;
 
 use std::io;

@@ -11,9 +11,24 @@ use super::disk::{Access, Disk};
 /// # Errors
 /// What the disk says. The file is then as it was, or new if only its name could not be synced.
 pub fn replace(disk: &dyn Disk, file: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    replace_checked(disk, file, bytes, access, || Ok(()))
+}
+
+/// As [`replace`], if a check that is made last allows it: whether the file still is what the new content was made from.
+///
+/// # Errors
+/// As [`replace`], and what the check says.
+pub fn replace_checked(
+    disk: &dyn Disk,
+    file: &Path,
+    bytes: &[u8],
+    access: Access,
+    check: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     // Two processes may write at once; each has a name of its own.
     let temporary = file.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
-    replace_by(disk, &temporary, file, bytes, access, |temporary| disk.sync(temporary))?;
+    let secure = |temporary: &Path| disk.sync(temporary).and_then(|()| check());
+    replace_by(disk, &temporary, file, bytes, access, secure)?;
     disk.sync(file.parent().unwrap_or(Path::new("/")))
 }
 
@@ -121,6 +136,16 @@ mod tests {
             refused += usize::from(replaced.is_err());
         }
         assert!(refused >= 3, "{refused}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_expected_any_more_stays_as_it_is() {
+        let disk = disk_with(Some("theirs"));
+        let check = || Err(io::Error::other("it has changed"));
+        let refused = replace_checked(&disk, Path::new(FILE), b"new", Access::Shared, check).unwrap_err();
+        assert_eq!(refused.to_string(), "it has changed");
+        assert_eq!(content(&disk).as_deref(), Some("theirs"));
+        assert_eq!(disk.files(), [Path::new(FILE)]);
     }
 
     #[test]

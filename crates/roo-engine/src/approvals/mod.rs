@@ -190,8 +190,46 @@ impl RuleFile {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use roo_durable::simulated_disk::SimulatedDisk;
     use roo_protocol::rule::SandboxAccess;
+
+    fn rules_on(disk: &SimulatedDisk) -> StandingRules {
+        let file = PrivateFile::on(Arc::new(disk.clone()), "/state/rules.json");
+        StandingRules { workspace: RuleFile::on(file, "r"), user: None }
+    }
+
+    #[test]
+    fn a_loss_of_power_or_a_full_disk_leaves_the_old_rules_or_the_new_ones() {
+        let changes: [fn(&StandingRules) -> Result<(), RuleError>; 2] =
+            [|rules| rules.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 2), |rules| rules.revoke("r1")];
+        let disk_with_a_rule = || {
+            let disk = SimulatedDisk::new();
+            rules_on(&disk).add(RuleVerdict::Allow, command(&["cargo", "test"]), "nvim", 1).unwrap();
+            disk
+        };
+        for change in changes {
+            let disk = disk_with_a_rule();
+            let (begun, old) = (disk.operations(), rules_on(&disk).list().unwrap());
+            change(&rules_on(&disk)).unwrap();
+            let new = rules_on(&disk).list().unwrap();
+            for (operations, left) in disk.every_power_loss(begun) {
+                let found = rules_on(&left).list().unwrap();
+                let is_possible = found == new || (found == old && operations < disk.operations());
+                assert!(is_possible, "after {operations} operations: {found:?}");
+            }
+            for first in 0..12 {
+                let disk = disk_with_a_rule();
+                disk.fill_from(first);
+                let changed = change(&rules_on(&disk));
+                disk.heal();
+                let expected = if changed.is_ok() { &new } else { &old };
+                assert_eq!(rules_on(&disk).list().unwrap(), *expected, "full from call {first} on");
+            }
+        }
+    }
 
     fn command(words: &[&str]) -> RuleSubject {
         RuleSubject::Commands { commands: vec![words.iter().map(|word| (*word).to_owned()).collect()] }

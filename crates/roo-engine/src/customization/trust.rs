@@ -234,3 +234,43 @@ pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
 fn is_kind(name: &str, start: &str) -> bool {
     name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use roo_durable::simulated_disk::SimulatedDisk;
+
+    #[test]
+    fn a_loss_of_power_or_a_full_disk_leaves_the_old_trust_or_the_new() {
+        let root = tempfile::tempdir().unwrap();
+        let store_on = |disk: &SimulatedDisk| {
+            let file = PrivateFile::on(Arc::new(disk.clone()), "/state/trust.json");
+            TrustStore::on(file, Some(root.path()))
+        };
+        let approved = BTreeSet::from([("hooks.json".to_owned(), Digest::of("hooks"))]);
+        let (old, new) = (TrustState { trusted: true, approved }, TrustState::default());
+        let trusting = || {
+            let disk = SimulatedDisk::new();
+            store_on(&disk).write(&old).unwrap();
+            disk
+        };
+        let disk = trusting();
+        let begun = disk.operations();
+        store_on(&disk).write(&new).unwrap();
+        for (operations, left) in disk.every_power_loss(begun) {
+            let found = store_on(&left).read().unwrap();
+            let is_possible = found == new || (found == old && operations < disk.operations());
+            assert!(is_possible, "after {operations} operations: {found:?}");
+        }
+        for first in 0..12 {
+            let disk = trusting();
+            disk.fill_from(first);
+            let written = store_on(&disk).write(&new);
+            disk.heal();
+            let expected = if written.is_ok() { &new } else { &old };
+            assert_eq!(store_on(&disk).read().unwrap(), *expected, "full from call {first} on");
+        }
+    }
+}
