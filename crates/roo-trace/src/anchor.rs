@@ -4,14 +4,13 @@
 //! The head is written after the records are durable, so it never tells of records that a loss of power took.
 //! It may lag behind them: then the records beyond it are followed and found right or not.
 
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::io;
 
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-use super::directory::TraceDirectory;
+use super::directory::{TraceDirectory, whole_lines};
 use super::projection::Projected;
 use roo_durable::disk::Access;
 use roo_durable::{keep_torn_tail, replace};
@@ -115,17 +114,20 @@ impl Anchor {
         &self.key
     }
 
-    /// All that were signed, oldest first. Lines that are none are left out and counted, but for one without its end: so
+    /// All that were signed, oldest first. Lines that are none are left out and counted, but for torn ones at the end: so
     /// a crash leaves what was about to be signed.
     pub(super) fn read_all(directory: &TraceDirectory) -> io::Result<(Vec<Self>, usize)> {
         let bytes = directory.disk().read_beginning(&directory.anchors(), MOST_ANCHORS)?.unwrap_or_default();
         let (mut found, mut bad) = (Vec::new(), 0);
-        for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| *line != b"\n") {
+        let (whole, torn) = bytes.split_at(whole_lines(&bytes));
+        for line in whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match serde_json::from_slice(line) {
                 Ok(anchor) => found.push(anchor),
-                Err(_) => bad += usize::from(line.ends_with(b"\n")),
+                Err(_) => bad += 1,
             }
         }
+        // Only its end may be missing.
+        found.extend(serde_json::from_slice::<Self>(torn));
         Ok((found, bad))
     }
 }
@@ -175,8 +177,9 @@ impl Signer {
             }
             opened => opened?,
         };
-        let length = whole_lines(directory, &path)?;
-        if file.length()? > length {
+        let signed = directory.disk().read_beginning(&path, MOST_ANCHORS)?.unwrap_or_default();
+        let length = whole_lines(&signed) as u64;
+        if length < signed.len() as u64 {
             // A line that was cut would fuse with this one.
             keep_torn_tail(directory.disk(), &path, length)?;
             file.cut(length)?;
@@ -188,18 +191,6 @@ impl Signer {
             let _ = file.cut(length);
         })
     }
-}
-
-/// The length of a file up to the end of its last whole line.
-fn whole_lines(directory: &TraceDirectory, path: &Path) -> io::Result<u64> {
-    let length = directory.disk().length(path)?;
-    let mut last = Vec::new();
-    directory.disk().read(path, length.saturating_sub(1))?.read_to_end(&mut last)?;
-    if last.is_empty() || last.ends_with(b"\n") {
-        return Ok(length);
-    }
-    let bytes = directory.disk().read_beginning(path, MOST_ANCHORS)?.unwrap_or_default();
-    Ok(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end as u64 + 1))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -146,3 +146,11 @@ impl Appender {
         self.file.sync()
     }
 }
+
+/// The length of what begins some lines and is not torn: a loss of power may leave a last line without its end, or with
+/// zero bytes, which no line holds, where its beginning should be.
+pub(super) fn whole_lines(bytes: &[u8]) -> usize {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n').rev();
+    let torn = lines.take_while(|line| !line.ends_with(b"\n") || line.contains(&0));
+    bytes.len() - torn.map(<[u8]>::len).sum::<usize>()
+}

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::anchor::{Anchor, Head, Signer};
 use super::chain::{self, Fact};
-use super::directory::{Appender, TraceDirectory};
+use super::directory::{Appender, TraceDirectory, whole_lines};
 use super::history::{self, FORMAT, Header, Position};
 use super::map::IntentMap;
 use super::projection::{Lines, Projection, ProjectionError};
@@ -616,7 +616,7 @@ impl Ledger {
         let from = if length < head.offset { 0 } else { head.offset };
         let mut bytes = Vec::new();
         self.directory.read_segment(head.segment, from)?.take(length - from).read_to_end(&mut bytes)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let whole = whole_lines(&bytes);
         if length < head.offset {
             let left = bytes[..whole].split(|byte| *byte == b'\n').rev();
             let newest = left.filter_map(|line| chain::read(line, &head.chain)).map(|fact| fact.seq).next();
