@@ -253,7 +253,8 @@ impl SimulatedDisk {
     pub fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.check("rename")?;
-        (state.find(one)?, state.find(other)?);
+        state.find(one)?;
+        state.find(other)?;
         let ((directory, one), (same, other)) = (state.parent(one)?, state.parent(other)?);
         assert_eq!(directory, same, "names are changed within a directory");
         state.record(Operation::Exchange { directory, one, other });

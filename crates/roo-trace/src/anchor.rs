@@ -60,7 +60,7 @@ impl Head {
         Ok(slots.max_by_key(|head| head.turn))
     }
 
-    /// Tells it where none was: from then on a loss of power leaves one of the two.
+    /// Writes the head of a trace that had none, durably: from then on a loss of power leaves one of the two.
     pub(super) fn write_durably(&mut self, directory: &TraceDirectory) -> io::Result<()> {
         self.write(directory)?;
         directory.disk().sync(&directory.head())?;

@@ -480,7 +480,7 @@ impl Ledger {
                 turn: 0,
             };
             self.follow(state, &mut head)?;
-            // Its process may have ended before it told the first one.
+            // Without a record nothing is lost: its process may have ended before it wrote the first head.
             if newest.is_some() || head.seq > 0 {
                 state.damage.insert(told, Damage::HeadLost);
             }
@@ -493,7 +493,7 @@ impl Ledger {
             }
             return Ok(head);
         }
-        // Of the only one not even the header was finished.
+        // The process ended before the header of the first segment was complete.
         if let (None, [1]) = (&newest, segments.as_slice())
             && !self.has_whole_line(1)?
         {
@@ -554,7 +554,7 @@ impl Ledger {
         Ok(found.unwrap_or_default().contains(&b'\n'))
     }
 
-    /// Moves a segment out of the way that was never begun.
+    /// Moves a segment out of the way whose header was never completed.
     fn move_away(&self, state: &mut LedgerState, number: u64) -> Result<(), LedgerError> {
         let (disk, path) = (self.directory.disk(), self.directory.segment(number));
         let moved_to = keep_torn_tail(disk, &path, 0).map_err(io_error("move", &path))?;

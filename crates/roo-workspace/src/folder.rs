@@ -127,6 +127,53 @@ impl Folder for Dir {
     }
 }
 
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn rename_with(directory: &Dir, from: &str, to: &str, flags: rustix::fs::RenameFlags) -> io::Result<()> {
+    Ok(rustix::fs::renameat_with(directory, from, directory, to, flags)?)
+}
+
+/// Returns whether the file system or the kernel lacks the operation.
+pub(super) fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+}
+
+/// The owner and extended attributes only as far as the system allows it, the mode in any case.
+fn take_owner_and_mode(directory: &Dir, name: &str, file: &File) -> io::Result<()> {
+    use cap_std::fs::{MetadataExt as _, PermissionsExt as _};
+    let (old, new) = (directory.symlink_metadata(name)?, file.metadata()?);
+    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+        let owner = rustix::fs::Uid::from_raw(old.uid());
+        let group = rustix::fs::Gid::from_raw(old.gid());
+        let _ = rustix::fs::fchown(file, Some(owner), Some(group));
+    }
+    file.set_permissions(cap_std::fs::Permissions::from_mode(old.mode() & 0o777))?;
+    // After the mode, for an access control list has a part of it.
+    let _ = take_attributes(directory, name, file);
+    Ok(())
+}
+
+/// The user's attributes and the access control list. What the system keeps of a file, such as its
+/// capabilities, is of the old content.
+fn take_attributes(directory: &Dir, name: &str, file: &File) -> rustix::io::Result<()> {
+    use rustix::fs::{
+        Mode, OFlags, XattrFlags, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fsetxattr, openat,
+    };
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let old = openat(directory, name, flags, Mode::empty())?;
+    let mut names = vec![0; flistxattr_query(&old)?];
+    let length = flistxattr(&old, &mut names)?;
+    for attribute in names.get(..length).unwrap_or_default().split(|byte| *byte == 0) {
+        if !attribute.starts_with(b"user.") && attribute != b"system.posix_acl_access" {
+            continue;
+        }
+        let mut value = vec![0; fgetxattr_query(&old, attribute)?];
+        let length = fgetxattr(&old, attribute, &mut value)?;
+        // One that is refused leaves the others.
+        let _ = fsetxattr(file, attribute, value.get(..length).unwrap_or_default(), XattrFlags::empty());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 pub(super) mod simulated {
     //! Directories of a workspace on a simulated disk.
@@ -197,51 +244,4 @@ pub(super) mod simulated {
             self.disk.sync(&self.path)
         }
     }
-}
-
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn rename_with(directory: &Dir, from: &str, to: &str, flags: rustix::fs::RenameFlags) -> io::Result<()> {
-    Ok(rustix::fs::renameat_with(directory, from, directory, to, flags)?)
-}
-
-/// Returns whether the file system or the kernel lacks the operation.
-pub(super) fn is_unsupported(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
-}
-
-/// The owner and extended attributes only as far as the system allows it, the mode in any case.
-fn take_owner_and_mode(directory: &Dir, name: &str, file: &File) -> io::Result<()> {
-    use cap_std::fs::{MetadataExt as _, PermissionsExt as _};
-    let (old, new) = (directory.symlink_metadata(name)?, file.metadata()?);
-    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-        let owner = rustix::fs::Uid::from_raw(old.uid());
-        let group = rustix::fs::Gid::from_raw(old.gid());
-        let _ = rustix::fs::fchown(file, Some(owner), Some(group));
-    }
-    file.set_permissions(cap_std::fs::Permissions::from_mode(old.mode() & 0o777))?;
-    // After the mode, for an access control list has a part of it.
-    let _ = take_attributes(directory, name, file);
-    Ok(())
-}
-
-/// The user's attributes and the access control list. What the system keeps of a file, such as its
-/// capabilities, is of the old content.
-fn take_attributes(directory: &Dir, name: &str, file: &File) -> rustix::io::Result<()> {
-    use rustix::fs::{
-        Mode, OFlags, XattrFlags, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fsetxattr, openat,
-    };
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let old = openat(directory, name, flags, Mode::empty())?;
-    let mut names = vec![0; flistxattr_query(&old)?];
-    let length = flistxattr(&old, &mut names)?;
-    for attribute in names.get(..length).unwrap_or_default().split(|byte| *byte == 0) {
-        if !attribute.starts_with(b"user.") && attribute != b"system.posix_acl_access" {
-            continue;
-        }
-        let mut value = vec![0; fgetxattr_query(&old, attribute)?];
-        let length = fgetxattr(&old, attribute, &mut value)?;
-        // One that is refused leaves the others.
-        let _ = fsetxattr(file, attribute, value.get(..length).unwrap_or_default(), XattrFlags::empty());
-    }
-    Ok(())
 }

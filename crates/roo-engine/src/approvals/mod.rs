@@ -196,6 +196,8 @@ mod tests {
     use roo_durable::simulated_disk::SimulatedDisk;
     use roo_protocol::rule::SandboxAccess;
 
+    type Change = fn(&StandingRules) -> Result<(), RuleError>;
+
     fn rules_on(disk: &SimulatedDisk) -> StandingRules {
         let file = PrivateFile::on(Arc::new(disk.clone()), "/state/rules.json");
         StandingRules { workspace: RuleFile::on(file, "r"), user: None }
@@ -203,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_loss_of_power_or_a_full_disk_leaves_the_old_rules_or_the_new_ones() {
-        let changes: [fn(&StandingRules) -> Result<(), RuleError>; 2] =
+        let changes: [Change; 2] =
             [|rules| rules.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 2), |rules| rules.revoke("r1")];
         let disk_with_a_rule = || {
             let disk = SimulatedDisk::new();

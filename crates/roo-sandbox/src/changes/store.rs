@@ -220,10 +220,10 @@ impl Store {
         }
         {
             let mut index = self.index();
-            if let Some(digest) = index.digests.get(&print).copied() {
-                if self.is_kept(&mut index, digest, generation) {
-                    return Some(digest);
-                }
+            if let Some(digest) = index.digests.get(&print).copied()
+                && self.is_kept(&mut index, digest, generation)
+            {
+                return Some(digest);
             }
         }
         let (file, opened) = open_file(directory, name).ok()?;
