@@ -14,10 +14,6 @@ pub mod scopes;
 pub mod sse_decoder;
 pub mod stream_parser;
 
-#[path = "../../tests/it/support/disk.rs"]
-#[allow(dead_code, reason = "the tests need more of it")]
-mod disk;
-
 /// Takes bytes from the front of an input for decisions, and the rest as it is.
 pub struct Input<'a>(pub &'a [u8]);
 

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use roo_protocol::ids::TaskId;
-use roo_durable::disk::Disk as _;
+use roo_durable::disk::{Access, Disk as _};
+use roo_durable::simulated_disk::SimulatedDisk;
 use roo_durable::{Record, RequestDirectory, RequestLog, WorkspaceDirectory, read_from};
 use serde_json::{Value, json};
 
 use crate::Input;
-use crate::disk::SimulatedDisk;
 
 /// The property.
 pub fn run(data: &[u8]) {
@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) {
         1 => sealed(input),
         _ => damaged(&directory, &disk, input),
     };
-    disk.write(&directory.log(), &mut &bytes[..]).unwrap();
+    disk.write(&directory.log(), &mut &bytes[..], Access::Private).unwrap();
 
     let (read, _) = read_from::<Value>(&directory, 0, usize::MAX).unwrap();
     let (mut log, loaded) = RequestLog::open::<Value>(directory.clone()).unwrap();

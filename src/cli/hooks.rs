@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -14,6 +14,8 @@ use super::session::{SessionContext, file_at};
 use super::signals::{Signal, Signals};
 use super::terminal;
 use super::{CliError, Ending, read_input};
+use roo_durable::disk::{Access, RealDisk};
+use roo_durable::replace_checked;
 use roo_engine::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
 use roo_engine::hooks::{
     EventName, FILE_LIMIT, Form, Hook, HookContext, HookFile, ImportError, PermissionMode, Source, import,
@@ -243,17 +245,12 @@ fn replace(context: &SessionContext, target: &Path, before: &str, text: &str) ->
     if inside && !directory.canonicalize()?.starts_with(&context.folder) {
         return Err("its directory is a symlink that points outside the workspace".into());
     }
-    let temporary = target.with_extension(format!("{}.new", std::process::id()));
-    std::fs::OpenOptions::new().write(true).create_new(true).open(&temporary)?.write_all(text.as_bytes())?;
-    let placed = match read(target)?.unwrap_or_default() == before {
-        true => std::fs::rename(&temporary, target).map_err(Box::from),
-        false => Err("it has changed in the meantime; try again".into()),
-    };
-    if placed.is_err() {
-        // What failed is told; that the leftover stays is not worth a second message.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    placed
+    let check =
+        || match read(target).map_err(|error| io::Error::other(error.to_string()))?.unwrap_or_default() {
+            now if now == before => Ok(()),
+            _ => Err(io::Error::other("it has changed in the meantime; try again")),
+        };
+    Ok(replace_checked(&RealDisk, target, text.as_bytes(), Access::Shared, check)?)
 }
 
 /// Runs the hooks of an event that standard input tells, and prints what comes of it.

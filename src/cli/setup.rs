@@ -16,7 +16,7 @@ use super::models::line;
 use super::session::{SessionContext, environment};
 use super::terminal;
 use super::{CliError, Ending};
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_formats::config::edit::{self, EditError};
 use roo_formats::config::{Profile, Provider, Settings, WireFormat};
 use roo_model::providers::{self, ModelErrorKind, Probe};
@@ -61,7 +61,7 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
         Ok(text) => {
             // A link, as to a repository of dotfiles, stays one.
             let target = file.canonicalize().unwrap_or_else(|_| file.clone());
-            private_file::replace(&target, text.as_bytes()).map_err(|error| unwritten(file, &error))?;
+            PrivateFile::new(target).replace(text.as_bytes()).map_err(|error| unwritten(file, &error))?;
             writeln!(
                 terminal::stdout(),
                 "profile {name}: {model} of {}, written to {}\nTry it: roo-lsp run \"Say what this project does\"",

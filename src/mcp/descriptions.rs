@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_protocol::ids::Digest;
 
 /// The largest file that is read, in bytes.
@@ -13,14 +13,14 @@ const LIMIT: u64 = 4 << 20;
 
 /// The descriptions of one workspace's tools, as digests by name.
 pub(super) struct KnownDescriptions {
-    file: PathBuf,
+    file: PrivateFile,
 }
 
 type Known = BTreeMap<String, Digest>;
 
 impl KnownDescriptions {
     pub(super) fn at(file: PathBuf) -> Self {
-        Self { file }
+        Self { file: PrivateFile::new(file) }
     }
 
     /// Reports whether a tool is known by another description. What can't be read is no reason to trust.
@@ -28,7 +28,7 @@ impl KnownDescriptions {
         match read(&self.file) {
             Ok(known) => known.get(tool).is_some_and(|known| *known != digest),
             Err(error) => {
-                tracing::warn!(%error, file = %self.file.display(), "known descriptions of MCP tools can't be read");
+                tracing::warn!(%error, file = %self.file.path().display(), "known descriptions of MCP tools can't be read");
                 true
             }
         }
@@ -39,12 +39,12 @@ impl KnownDescriptions {
         let file = self.file.clone();
         async move {
             let kept = tokio::task::spawn_blocking(move || {
-                let lock = private_file::lock(&file)?;
+                let lock = file.lock()?;
                 // A damaged file begins anew with what was asked about just now.
                 let mut known = read(&file).unwrap_or_default();
                 if known.get(&tool) != Some(&digest) {
                     known.insert(tool, digest);
-                    private_file::replace(&file, &serde_json::to_vec_pretty(&known)?)?;
+                    file.replace(&serde_json::to_vec_pretty(&known)?)?;
                 }
                 drop(lock);
                 io::Result::Ok(())
@@ -56,8 +56,8 @@ impl KnownDescriptions {
     }
 }
 
-fn read(file: &Path) -> io::Result<Known> {
-    match private_file::read(file, LIMIT)? {
+fn read(file: &PrivateFile) -> io::Result<Known> {
+    match file.read(LIMIT)? {
         Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
         None => Ok(Known::new()),
     }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::StoreError;
 use super::disk::{Disk, RealDisk};
+use super::replace::replace_unsynced;
 use roo_protocol::ids::{Digest, TaskId};
 
 /// The part of the state directory that belongs to one workspace.
@@ -119,7 +120,7 @@ impl RequestDirectory {
 
     /// Returns whether there is such a request.
     pub fn exists(&self) -> bool {
-        self.disk.exists(&self.log())
+        self.disk.exists(&self.log()).unwrap_or_default()
     }
 
     /// Returns whether a process drives the request at this moment.
@@ -127,24 +128,16 @@ impl RequestDirectory {
         self.disk.is_locked(&self.sign())
     }
 
+    /// Creates it with those above it. Their names survive power loss by [`RequestDirectory::sync`].
     pub(super) fn create(&self) -> Result<(), StoreError> {
-        let above: Vec<&Path> = self.path.ancestors().take_while(|path| !self.disk.exists(path)).collect();
-        above.into_iter().rev().try_for_each(|path| self.create_one(path).map(|_| ()))
+        self.disk.create_directories(&self.path).map(drop).map_err(StoreError::io("create", &self.path))
     }
 
     /// Creates the directory of payloads; whether it is new.
     pub(super) fn create_blobs(&self) -> Result<bool, StoreError> {
         let path = self.blobs();
-        if self.disk.exists(&path) { Ok(false) } else { self.create_one(&path) }
-    }
-
-    fn create_one(&self, path: &Path) -> Result<bool, StoreError> {
-        match self.disk.create_directory(path) {
-            Ok(()) => Ok(true),
-            // Another process came first.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(StoreError::io("create", path)(error)),
-        }
+        let created = self.disk.create_directories(&path).map_err(StoreError::io("create", &path))?;
+        Ok(!created.is_empty())
     }
 
     /// Makes the names in this directory, and all that lead to it, survive power loss.
@@ -173,10 +166,8 @@ impl RequestDirectory {
     pub fn write_summary<S: Serialize>(&self, summary: &S) -> Result<(), StoreError> {
         let path = self.path.join("summary.json");
         let temporary = self.path.join(".summary.json.new");
-        self.disk
-            .write(&temporary, &mut serde_json::to_vec(summary)?.as_slice())
-            .map_err(StoreError::io("write", &temporary))?;
-        self.disk.rename(&temporary, &path).map_err(StoreError::io("rename", &temporary))
+        replace_unsynced(self.disk.as_ref(), &temporary, &path, &serde_json::to_vec(summary)?)
+            .map_err(StoreError::io("write", &path))
     }
 
     /// Removes the request with all that belongs to it.

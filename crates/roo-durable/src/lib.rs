@@ -1,7 +1,7 @@
-//! Durable state: one append-only log a request, large payloads as blobs beside it, and a small
-//! summary that serves lists.
+//! Durable files, all on one [`disk::Disk`]: one append-only log a request with large payloads as blobs beside it and a
+//! small summary that serves lists; files that are replaced as a whole; tails that were torn by a crash.
 //!
-//! This room knows files, checksums and locks; what an event means is the engine's. Layout below the
+//! This crate knows files, checksums and locks; what an event means is the engine's. Layout below the
 //! state directory, everything readable by the user alone:
 //!
 //! ```text
@@ -10,6 +10,8 @@
 //!   trust.json                 what the user trusts of it; see `customization`
 //!   <file>.json.lock           held while such a file is read, changed and replaced; see `private_file`
 //!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
+//!   <64 hex>.changes           a change of several files that is under way; see `workspace`
+//!   trace/                     what agents did; see `roo-trace`
 //!   requests/<task id>/
 //!     log.jsonl                  the events; nothing else is the truth
 //!     log.lock                   held by the process that drives the request
@@ -26,12 +28,19 @@ mod lines;
 mod log;
 pub mod private_file;
 mod regular_file;
+mod replace;
 pub mod reserve;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulated_disk;
+mod torn_tail;
 
 pub use directory::{RequestDirectory, WorkspaceDirectory};
 pub use line::Record;
 pub use log::{Damage, Loaded, RequestLog, Synced, read_from};
+pub use private_file::PrivateFile;
 pub use regular_file::{create_named, open_regular, read_named, read_regular};
+pub use replace::{replace, replace_checked, replace_unsynced};
+pub use torn_tail::keep_torn_tail;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::disk::{Disk, DiskFile, Held};
+use super::disk::{Access, Disk, DiskFile, Held};
 use super::line::{self, BadLine, Record};
 use super::lines::{LONGEST_LINE, Lines, LogLine};
+use super::replace::replace_by;
+use super::torn_tail::keep_torn_tail;
 use super::{RequestDirectory, StoreError};
 use roo_protocol::ids::Digest;
 
@@ -149,7 +151,8 @@ impl RequestLog {
         let file = disk.open(&path, false).map_err(StoreError::io("open", &path))?;
         let mut scan = Scan::new(&directory).map_err(StoreError::io("read", &path))?;
         if scan.is_torn {
-            let moved_to = move_tail(&directory, scan.end)?;
+            let moved_to = keep_torn_tail(disk.as_ref(), &path, scan.end)
+                .map_err(StoreError::io("move the torn tail of", &path))?;
             file.truncate(scan.end).map_err(StoreError::io("truncate", &path))?;
             scan.loaded.damage.push(Damage::TornTail { moved_to });
         }
@@ -218,7 +221,7 @@ impl RequestLog {
             self.write_blob(digest, text)?;
         }
         self.mend_tail()?;
-        if let Err(error) = self.append_all(&bytes) {
+        if let Err(error) = self.file.append_all(&bytes) {
             // A half-written line must not stay: the next append would fuse with it.
             self.is_torn = true;
             // When this fails too, it is made up for before the next append.
@@ -230,18 +233,6 @@ impl RequestLog {
         self.unsynced.bytes.extend(&bytes);
         #[cfg(debug_assertions)]
         self.crash.count();
-        Ok(())
-    }
-
-    fn append_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.file.append(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
         Ok(())
     }
 
@@ -370,18 +361,9 @@ impl Blob {
                 .and_then(|text| text.map(Arc::from).ok_or_else(|| io::ErrorKind::InvalidData.into()))
                 .map_err(StoreError::io("read", &path))?,
         };
-        let (disk, temporary) = (directory.disk(), path.with_extension("new"));
-        let written = disk
-            .write(&temporary, &mut text.as_bytes())
-            .and_then(|()| secure(&temporary))
-            .map_err(StoreError::io("write", &temporary));
-        let placed = written
-            .and_then(|()| disk.rename(&temporary, &path).map_err(StoreError::io("rename", &temporary)));
-        if placed.is_err() {
-            // It would only take room, of which there may be none.
-            let _ = disk.remove(&temporary);
-        }
-        placed
+        let (disk, temporary) = (directory.disk().as_ref(), path.with_extension("new"));
+        replace_by(disk, &temporary, &path, text.as_bytes(), Access::Private, secure)
+            .map_err(StoreError::io("write", &path))
     }
 }
 
@@ -473,25 +455,6 @@ impl<E: DeserializeOwned> Scan<E> {
         let end = lines.offset();
         Ok(Self { loaded: Loaded { records, damage }, blobs, last_seq, end, is_torn })
     }
-}
-
-/// Moves what follows the last whole line to a file of its own, durably: it is cut off next.
-fn move_tail(directory: &RequestDirectory, end: u64) -> Result<PathBuf, StoreError> {
-    let (disk, path) = (directory.disk(), directory.log());
-    let mut moved_to = PathBuf::from(format!("{}.torn-{end}", path.display()));
-    // An earlier one at the same place stays.
-    for another in 2.. {
-        if !disk.exists(&moved_to) {
-            break;
-        }
-        moved_to = PathBuf::from(format!("{}.torn-{end}-{another}", path.display()));
-    }
-    let mut tail = disk.read(&path, end).map_err(StoreError::io("read", &path))?;
-    disk.write(&moved_to, &mut tail)
-        .and_then(|()| disk.sync(&moved_to))
-        .and_then(|()| disk.sync(directory.path()))
-        .map_err(StoreError::io("write", &moved_to))?;
-    Ok(moved_to)
 }
 
 /// The payload of this digest; none when it is missing or damaged.

@@ -1,72 +1,181 @@
 //! Small files of the user's alone that are replaced as a whole: a reader sees the old one or the new one.
-//! Who changes what such a file says holds its [`lock`] from the reading to the replacing.
+//! Who changes what such a file says holds its [`Lock`] from the reading to the replacing.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::disk::{Access, Disk, Held, RealDisk};
+use super::replace::replace;
+
+/// A small file of the user's alone.
+#[derive(Clone, Debug)]
+pub struct PrivateFile {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+}
 
 /// Holds off all others, of this process and of every other one, that change the same file by its lock.
 /// The system takes it back from who dies.
 #[must_use = "the lock is held as long as this value lives"]
-pub struct Lock(#[expect(dead_code, reason = "held, never read")] File);
+pub struct Lock(#[expect(dead_code, reason = "held, never read")] Held);
 
-/// Waits for the right to read `file`, change what it says and replace it. What is kept beside the file as its
-/// lock stays, so that all lock the same one.
-///
-/// # Errors
-/// What the disk says.
-pub fn lock(file: &Path) -> io::Result<Lock> {
-    create_directory(file)?;
-    let mut path = file.as_os_str().to_owned();
-    path.push(".lock");
-    let held = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-    loop {
-        match held.lock() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            locked => return locked.map(|()| Lock(held)),
+impl PrivateFile {
+    /// The file of this path, whether or not there is one.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::on(Arc::new(RealDisk), path)
+    }
+
+    /// As [`PrivateFile::new`], on this disk.
+    pub fn on(disk: Arc<dyn Disk>, path: impl Into<PathBuf>) -> Self {
+        Self { disk, path: path.into() }
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits for the right to read the file, change what it says and replace it. What is kept beside the file as its
+    /// lock stays, so that all lock the same one.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn lock(&self) -> io::Result<Lock> {
+        self.create_directory()?;
+        let mut path = self.path.as_os_str().to_owned();
+        path.push(".lock");
+        self.disk.lock(Path::new(&path)).map(Lock)
+    }
+
+    /// Puts `bytes` in the place of what the file holds. When this returns it survives a loss of power.
+    ///
+    /// # Errors
+    /// What the disk says. The file is then as it was, or new if only its name could not be synced.
+    pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        self.create_directory()?;
+        replace(self.disk.as_ref(), &self.path, bytes, Access::Private)
+    }
+
+    /// Reads the file if it is a regular file of at most `limit` bytes; none when there is none.
+    ///
+    /// # Errors
+    /// What the disk says; [`io::ErrorKind::InvalidData`] for anything but such a file.
+    pub fn read(&self, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        self.disk.read_at_most(&self.path, limit).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge => {
+                io::Error::new(io::ErrorKind::InvalidData, "it was not created by roo-lsp")
+            }
+            _ => error,
+        })
+    }
+
+    /// Removes the file; whether there was one. A loss of power may bring it back.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn remove(&self) -> io::Result<bool> {
+        match self.disk.remove(&self.path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
     }
-}
 
-/// Puts `bytes` in the place of what `file` holds. Survives a loss of power.
-///
-/// # Errors
-/// What the disk says; the file is then as it was.
-pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = create_directory(file)?;
-    // Two servers may write at once; each has a name of its own.
-    let temporary = file.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&temporary, file));
-    if written.is_err() {
-        // What failed is told; that the leftover stays is not worth a second message.
-        let _ = fs::remove_file(&temporary);
+    /// Makes the directory of the file, for its user alone, so that it survives a loss of power.
+    fn create_directory(&self) -> io::Result<()> {
+        self.disk.create_directories_durably(self.path.parent().unwrap_or(Path::new("/")))
     }
-    written.and_then(|()| File::open(directory)?.sync_all())
 }
 
-/// Makes the directory of a file, for its user alone.
-fn create_directory(file: &Path) -> io::Result<&Path> {
-    let directory = file.parent().unwrap_or(Path::new("/"));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    Ok(directory)
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
 
-/// Reads `file` if it is a plain file of at most `limit` bytes; none when there is none.
-///
-/// # Errors
-/// What the disk says; [`io::ErrorKind::InvalidData`] for anything but such a file.
-pub fn read(file: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    match fs::symlink_metadata(file) {
-        Ok(found) if found.is_file() && found.len() <= limit => fs::read(file).map(Some),
-        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "it was not created by roo-lsp")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+    use super::*;
+    use crate::simulated_disk::SimulatedDisk;
+
+    fn file(disk: &SimulatedDisk) -> PrivateFile {
+        PrivateFile::on(Arc::new(disk.clone()), "/home/state/file.json")
+    }
+
+    fn content(disk: &SimulatedDisk) -> Option<Vec<u8>> {
+        file(disk).read(100).unwrap()
+    }
+
+    /// Adds a byte to what the file says.
+    fn add(disk: &SimulatedDisk, byte: u8) -> io::Result<()> {
+        let file = file(disk);
+        let _lock = file.lock()?;
+        let mut bytes = file.read(100)?.unwrap_or_default();
+        bytes.push(byte);
+        file.replace(&bytes)
+    }
+
+    #[test]
+    fn what_was_replaced_survives_a_loss_of_power_with_the_directories_made_for_it() {
+        let disk = SimulatedDisk::new();
+        let mut promises = vec![(0, None)];
+        for byte in [b'a', b'b'] {
+            add(&disk, byte).unwrap();
+            promises.push((disk.operations(), content(&disk)));
+        }
+        for (operations, left) in disk.every_power_loss(0) {
+            let next = promises.iter().position(|(at, _)| *at > operations).unwrap_or(promises.len());
+            let possible = &promises[next - 1..promises.len().min(next + 1)];
+            let found = content(&left);
+            assert!(possible.iter().any(|(_, content)| *content == found), "{operations}: {found:?}");
+            // And it can be changed again.
+            add(&left, b'c').unwrap();
+            let again = left.power_losses(left.operations());
+            assert!(again.iter().all(|left| content(left).unwrap().ends_with(b"c")));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_fills_up_at_any_call_leaves_the_old_content_or_the_new() {
+        for first in 0..16 {
+            let disk = SimulatedDisk::new();
+            add(&disk, b'a').unwrap();
+            disk.fill_from(first);
+            let added = add(&disk, b'b');
+            disk.heal();
+            let expected: &[u8] = if added.is_ok() { b"ab" } else { b"a" };
+            assert_eq!(content(&disk).as_deref(), Some(expected), "full from call {first} on");
+            add(&disk, b'c').unwrap();
+        }
+    }
+
+    #[test]
+    fn who_holds_the_lock_loses_no_change_to_others() {
+        let (disk, start) = (SimulatedDisk::new(), Barrier::new(8));
+        std::thread::scope(|threads| {
+            for byte in 0..8 {
+                let (disk, start) = (&disk, &start);
+                threads.spawn(move || {
+                    start.wait();
+                    add(disk, byte).unwrap();
+                });
+            }
+        });
+        let mut bytes = content(&disk).unwrap();
+        bytes.sort_unstable();
+        assert_eq!(bytes, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn only_a_regular_file_of_the_expected_size_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| PrivateFile::new(place.path().join(name));
+        assert_eq!(at("missing").read(10).unwrap(), None);
+        std::fs::write(at("file").path(), "12345").unwrap();
+        assert_eq!(at("file").read(5).unwrap().unwrap(), b"12345");
+        std::os::unix::fs::symlink(at("file").path(), at("link").path()).unwrap();
+        std::fs::create_dir(at("directory").path()).unwrap();
+        for refused in [at("file").read(4), at("link").read(10), at("directory").read(10)] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            assert_eq!(error.to_string(), "it was not created by roo-lsp");
+        }
     }
 }

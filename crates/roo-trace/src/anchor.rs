@@ -10,14 +10,19 @@ use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-use super::disk::{TraceDirectory, read_small};
+use super::directory::{TraceDirectory, whole_lines};
 use super::projection::Projected;
+use roo_durable::disk::Access;
+use roo_durable::{keep_torn_tail, replace};
 use roo_protocol::ids::Digest;
 
 /// The head is kept twice, in turns: a write that is cut leaves the other one.
 const SLOT: usize = 1024;
 /// The largest list of signed heads that is read: some four hundred million records.
 const MOST_ANCHORS: u64 = 1 << 30;
+
+/// The longest key that is read, in bytes.
+const KEY_LENGTH: u64 = 1024;
 
 /// The newest record, and where the next one goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +48,9 @@ pub(super) struct Head {
 impl Head {
     /// Reads the newer one of the two that are whole.
     pub(super) fn read(directory: &TraceDirectory) -> io::Result<Option<Self>> {
-        let Some(bytes) = read_small(&directory.head(), 2 * SLOT as u64)? else { return Ok(None) };
+        let Some(bytes) = directory.disk().read_beginning(&directory.head(), 2 * SLOT as u64)? else {
+            return Ok(None);
+        };
         let slots = bytes.chunks(SLOT).filter_map(|slot| {
             let line = slot.split(|byte| *byte == b'\n').next()?;
             let (sum, json) = line.split_at_checked(9)?;
@@ -51,6 +58,13 @@ impl Head {
             (crc32fast::hash(json) == sum).then(|| serde_json::from_slice::<Self>(json).ok()).flatten()
         });
         Ok(slots.max_by_key(|head| head.turn))
+    }
+
+    /// Writes the head of a trace that had none, durably: from then on a loss of power leaves one of the two.
+    pub(super) fn write_durably(&mut self, directory: &TraceDirectory) -> io::Result<()> {
+        self.write(directory)?;
+        directory.disk().sync(&directory.head())?;
+        directory.sync()
     }
 
     /// Tells it. Not synced; see above.
@@ -62,7 +76,7 @@ impl Head {
             return Err(io::Error::other("the head is too long"));
         }
         let slot = self.turn % 2 * SLOT as u64;
-        directory.write_at(&directory.head(), format!("{line:<SLOT$}").as_bytes(), slot)
+        directory.disk().write_at(&directory.head(), slot, format!("{line:<SLOT$}").as_bytes())
     }
 }
 
@@ -100,16 +114,20 @@ impl Anchor {
         &self.key
     }
 
-    /// All that were signed, oldest first. Lines that are none are left out and counted.
+    /// All that were signed, oldest first. Lines that are none are left out and counted, but for torn ones at the end: so
+    /// a crash leaves what was about to be signed.
     pub(super) fn read_all(directory: &TraceDirectory) -> io::Result<(Vec<Self>, usize)> {
-        let bytes = read_small(&directory.anchors(), MOST_ANCHORS)?.unwrap_or_default();
+        let bytes = directory.disk().read_beginning(&directory.anchors(), MOST_ANCHORS)?.unwrap_or_default();
         let (mut found, mut bad) = (Vec::new(), 0);
-        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let (whole, torn) = bytes.split_at(whole_lines(&bytes));
+        for line in whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match serde_json::from_slice(line) {
                 Ok(anchor) => found.push(anchor),
                 Err(_) => bad += 1,
             }
         }
+        // Only its end may be missing.
+        found.extend(serde_json::from_slice::<Self>(torn));
         Ok((found, bad))
     }
 }
@@ -122,18 +140,20 @@ impl Signer {
     pub(super) fn open(directory: &TraceDirectory) -> io::Result<Self> {
         let path = directory.key();
         let refused = |what: &str| io::Error::other(format!("the key {} {what}", path.display()));
-        if let Some(key) = read_small(&path, 1024)? {
+        if let Some(key) = directory.disk().read_beginning(&path, KEY_LENGTH)? {
             return Ed25519KeyPair::from_pkcs8(&key).map(Self).map_err(|_| refused("can't be read"));
         }
         let key =
             Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| refused("can't be made"))?;
-        directory.replace(&path, key.as_ref())?;
+        replace(directory.disk(), &path, key.as_ref(), Access::Private)?;
         Ed25519KeyPair::from_pkcs8(key.as_ref()).map(Self).map_err(|_| refused("can't be read"))
     }
 
     /// The public key in hex digits; none when there is no key yet.
     pub(super) fn public_key(directory: &TraceDirectory) -> io::Result<Option<String>> {
-        let Some(key) = read_small(&directory.key(), 1024)? else { return Ok(None) };
+        let Some(key) = directory.disk().read_beginning(&directory.key(), KEY_LENGTH)? else {
+            return Ok(None);
+        };
         Ok(Ed25519KeyPair::from_pkcs8(&key).ok().map(|key| hex(key.public_key().as_ref())))
     }
 
@@ -149,24 +169,26 @@ impl Signer {
         };
         anchor.signature = hex(self.0.sign(&anchor.message()?).as_ref());
         let path = directory.anchors();
-        let mut file = match directory.open(path.clone()) {
+        let file = match directory.open(path.clone(), false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let file = directory.create_new(path)?;
+                let file = directory.open(path.clone(), true)?;
                 directory.sync()?;
                 file
             }
             opened => opened?,
         };
-        let length = file.length()?;
+        let signed = directory.disk().read_beginning(&path, MOST_ANCHORS)?.unwrap_or_default();
+        let length = whole_lines(&signed) as u64;
+        if length < signed.len() as u64 {
+            // A line that was cut would fuse with this one.
+            keep_torn_tail(directory.disk(), &path, length)?;
+            file.cut(length)?;
+        }
         let mut line = serde_json::to_vec(&anchor)?;
         line.push(b'\n');
-        // A line that was cut would fuse with this one.
-        if length > 0 && file.read_from(length - 1)? != b"\n" {
-            line.insert(0, b'\n');
-        }
-        file.append(&line).and_then(|()| file.sync()).inspect_err(|_| {
+        file.append(&line).inspect_err(|_| {
             // The error is told; a line that is cut is left out by its readers.
-            let _ = file.truncate(length);
+            let _ = file.cut(length);
         })
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-use super::disk::TraceDirectory;
+use super::directory::TraceDirectory;
 use super::history::{self, Position};
 use super::ranges::{self, says_something};
 use super::record::{Author, FileState, PromptRef, Record};
@@ -158,7 +158,7 @@ impl Index {
     /// # Errors
     /// When the trace can't be read.
     pub fn refresh(&mut self) -> io::Result<()> {
-        let length = std::fs::metadata(self.directory.segment(self.at.segment)).map(|found| found.len());
+        let length = self.directory.segment_length(self.at.segment);
         if self.at != Position::default() && length.is_ok_and(|length| length < self.at.offset) {
             // It is another trace.
             *self = Self {

@@ -9,10 +9,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::blame::Index;
-use super::disk::{TraceDirectory, read_small};
+use super::directory::TraceDirectory;
 use super::history::{self, Position};
 use super::record::{Author, Record};
 use super::value;
+use roo_durable::disk::{Disk as _, RealDisk};
 use roo_protocol::ids::Digest;
 
 /// The largest file of the workspace whose lines are told, in bytes.
@@ -40,7 +41,8 @@ pub fn export(state_directory: &Path, folder: &Path, shape: Shape, out: &mut imp
         let mut note = AuthorshipNote::default();
         for path in index.paths() {
             // A file that can't be read has no lines to tell.
-            let text = read_small(&folder.join(path), LARGEST).ok().flatten().map(String::from_utf8);
+            let text =
+                RealDisk.read_beginning(&folder.join(path), LARGEST).ok().flatten().map(String::from_utf8);
             if let Some(Ok(text)) = text {
                 note.add(path, &index.lines(path, &text));
             }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use super::directory::TraceDirectory;
 use super::ledger::{Ledger, Limits, Setup};
 use super::normal_form_cache::Forms;
 use super::record::{
@@ -33,8 +34,8 @@ impl LedgerFixture {
         self.root.path().join("state")
     }
 
-    pub(super) fn directory(&self) -> super::disk::TraceDirectory {
-        super::disk::TraceDirectory::new(&self.state())
+    pub(super) fn directory(&self) -> TraceDirectory {
+        TraceDirectory::new(&self.state())
     }
 
     pub(super) fn copy(&self) -> PathBuf {
@@ -54,18 +55,23 @@ impl LedgerFixture {
 
     /// The lines of the original, in order, with their ends.
     pub(super) fn lines(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        super::history::lines(&self.directory(), super::history::Position::default(), |_, line| {
-            found.push(String::from_utf8_lossy(line).into_owned() + "\n");
-            std::ops::ControlFlow::Continue(())
-        })
-        .unwrap();
-        found
+        lines(&self.directory())
     }
 
     pub(super) fn records(&self) -> Vec<Record> {
         self.lines().iter().map(|line| Record::read(line.trim_end().as_bytes()).unwrap()).collect()
     }
+}
+
+/// The lines of a trace, in order, with their ends.
+pub(super) fn lines(directory: &TraceDirectory) -> Vec<String> {
+    let mut found = Vec::new();
+    super::history::lines(directory, super::history::Position::default(), |_, line| {
+        found.push(String::from_utf8_lossy(line).into_owned() + "\n");
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    found
 }
 
 /// Ids that are drawn in order.

@@ -1,12 +1,11 @@
 //! Reading the trace: its lines in order, from any place on, without its lock.
 
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::TraceDirectory;
+use super::directory::TraceDirectory;
 use super::projection::Newest;
 use super::record::Record;
 use roo_protocol::ids::Digest;
@@ -60,11 +59,10 @@ pub(super) fn lines(
         if number > at.segment {
             at = Position { segment: number, offset: 0 };
         }
-        let mut file = match File::open(directory.segment(number)) {
+        let file = match directory.read_segment(number, at.offset) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             opened => opened?,
         };
-        file.seek(SeekFrom::Start(at.offset))?;
         let mut reader = BufReader::with_capacity(1 << 18, file);
         let mut line = Vec::new();
         loop {
@@ -105,12 +103,10 @@ pub(super) fn newest(directory: &TraceDirectory, limit: u64) -> io::Result<Newes
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut left = limit;
     for number in directory.segments()?.into_iter().rev() {
-        let mut file = File::open(directory.segment(number))?;
-        let length = file.metadata()?.len();
+        let length = directory.segment_length(number)?;
         let mut bytes = Vec::new();
         let from = length.saturating_sub(left + 1);
-        file.seek(SeekFrom::Start(from))?;
-        file.take(length - from).read_to_end(&mut bytes)?;
+        directory.read_segment(number, from)?.take(length - from).read_to_end(&mut bytes)?;
         // The first line is the header, or begins before what was read.
         let start = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
         bytes.drain(..start);

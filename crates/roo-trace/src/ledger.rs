@@ -8,7 +8,7 @@
 //! not know follows them first; so bytes are never interleaved and the chain has one order.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -16,12 +16,14 @@ use uuid::Uuid;
 
 use super::anchor::{Anchor, Head, Signer};
 use super::chain::{self, Fact};
-use super::disk::{Appender, TraceDirectory};
+use super::directory::{Appender, TraceDirectory, whole_lines};
 use super::history::{self, FORMAT, Header, Position};
 use super::map::IntentMap;
 use super::projection::{Lines, Projection, ProjectionError};
 use super::record::Draft;
 use super::revision;
+use roo_durable::disk::Held;
+use roo_durable::keep_torn_tail;
 use roo_protocol::ids::Digest;
 
 /// After this many records the head is signed.
@@ -197,7 +199,7 @@ impl Ledger {
             state: Mutex::default(),
         };
         let path = ledger.directory.path();
-        let exists = path.try_exists().map_err(io_error("look at", path))?;
+        let exists = ledger.directory.exists().map_err(io_error("look at", path))?;
         let damage = if exists {
             let mut state = locked(&ledger.state);
             let _lock = ledger.lock()?;
@@ -266,7 +268,7 @@ impl Ledger {
     pub fn current_copies(&self) -> Result<CurrentCopies, LedgerError> {
         let Some(projection) = &self.projection else { return Ok(CurrentCopies::default()) };
         let path = self.directory.path();
-        if !path.try_exists().map_err(io_error("look at", path))? {
+        if !self.directory.exists().map_err(io_error("look at", path))? {
             return Ok(CurrentCopies::default());
         }
         let mut state = locked(&self.state);
@@ -283,10 +285,8 @@ impl Ledger {
         })
     }
 
-    fn lock(&self) -> Result<std::fs::File, LedgerError> {
-        let path = self.directory.path();
-        self.directory.create().map_err(io_error("create", path))?;
-        self.directory.lock().map_err(io_error("lock", path))
+    fn lock(&self) -> Result<Held, LedgerError> {
+        self.directory.lock().map_err(io_error("lock", self.directory.path()))
     }
 
     /// Appends a group with one write and one sync.
@@ -375,12 +375,11 @@ impl Ledger {
     fn add_lines(&self, state: &mut LedgerState, head: &Head, bytes: &[u8]) -> Result<(), LedgerError> {
         let segment = self.segment(state, head)?;
         let path = segment.path().to_owned();
-        let written = segment.append(bytes).map_err(io_error("append to", &path));
-        let durable = written.and_then(|()| segment.sync().map_err(io_error("sync", &path)));
+        let durable = segment.append(bytes).map_err(io_error("append to", &path));
         if durable.is_err() {
             // Half a line must not stay: the next append would fuse with it. Nor may whole ones, which would
             // be there twice when they are tried again.
-            let undone = segment.truncate(head.offset).and_then(|()| segment.sync());
+            let undone = segment.cut(head.offset);
             state.to_undo =
                 undone.is_err().then_some(Position { segment: head.segment, offset: head.offset });
             // After a failed sync the system may have forgotten what is not on the disk.
@@ -389,7 +388,7 @@ impl Ledger {
         durable
     }
 
-    fn segment<'a>(&self, state: &'a mut LedgerState, head: &Head) -> Result<&'a mut Appender, LedgerError> {
+    fn segment<'a>(&self, state: &'a mut LedgerState, head: &Head) -> Result<&'a Appender, LedgerError> {
         let path = self.directory.segment(head.segment);
         if state.segment.as_ref().is_some_and(|segment| segment.path() != path || !segment.is_in_place()) {
             state.segment = None;
@@ -397,7 +396,7 @@ impl Ledger {
         match &mut state.segment {
             Some(segment) => Ok(segment),
             empty => {
-                let opened = self.directory.open(path.clone()).map_err(io_error("open", &path))?;
+                let opened = self.directory.open(path.clone(), false).map_err(io_error("open", &path))?;
                 Ok(empty.insert(opened))
             }
         }
@@ -420,12 +419,11 @@ impl Ledger {
         };
         let started = || {
             let line = header.line()?;
-            let mut segment = self.directory.create_new(path.clone())?;
-            let written =
-                segment.append(&line).and_then(|()| segment.sync()).and_then(|()| self.directory.sync());
+            let segment = self.directory.open(path.clone(), true)?;
+            let written = segment.append(&line).and_then(|()| self.directory.sync());
             if written.is_err() {
                 // So that the next try finds its place free.
-                let _ = std::fs::remove_file(&path);
+                let _ = self.directory.disk().remove(&path);
             }
             written.map(|()| (segment, line.len() as u64))
         };
@@ -449,7 +447,11 @@ impl Ledger {
         };
         let mut head = match base {
             Some(head) => head,
-            None => self.find_head(state)?,
+            None => {
+                let mut head = self.find_head(state)?;
+                head.write_durably(&self.directory).map_err(io_error("write", &path))?;
+                head
+            }
         };
         let followed = self.follow(state, &mut head);
         state.head = Some(head.clone());
@@ -459,12 +461,10 @@ impl Ledger {
     /// The head of a trace that tells none: from its records, or the beginning of a new chain.
     fn find_head(&self, state: &mut LedgerState) -> Result<Head, LedgerError> {
         let path = self.directory.path();
-        let segments = self.directory.segments().map_err(io_error("list", path))?;
+        let mut segments = self.directory.segments().map_err(io_error("list", path))?;
         let (anchors, _) = Anchor::read_all(&self.directory).map_err(io_error("read", path))?;
         let newest = anchors.into_iter().rfind(Anchor::is_genuine);
-        if newest.is_some() || !segments.is_empty() {
-            state.damage.push(Damage::HeadLost);
-        }
+        let told = state.damage.len();
         // The newest segment with a header that can be read.
         for number in segments.iter().rev() {
             let Some((header, length)) = self.header(*number)? else { continue };
@@ -480,6 +480,10 @@ impl Ledger {
                 turn: 0,
             };
             self.follow(state, &mut head)?;
+            // Without a record nothing is lost: its process may have ended before it wrote the first head.
+            if newest.is_some() || head.seq > 0 {
+                state.damage.insert(told, Damage::HeadLost);
+            }
             if let Some(anchor) = newest.filter(|anchor| anchor.chain == head.chain) {
                 head.signed = anchor.seq;
                 if anchor.seq > head.seq {
@@ -488,6 +492,16 @@ impl Ledger {
                 }
             }
             return Ok(head);
+        }
+        // The process ended before the header of the first segment was complete.
+        if let (None, [1]) = (&newest, segments.as_slice())
+            && !self.has_whole_line(1)?
+        {
+            self.move_away(state, 1)?;
+            segments.clear();
+        }
+        if newest.is_some() || !segments.is_empty() {
+            state.damage.push(Damage::HeadLost);
         }
         let mut head = match newest {
             Some(anchor) => {
@@ -528,10 +542,25 @@ impl Ledger {
     /// A segment's header and its length with its line end. None when it is damaged.
     fn header(&self, number: u64) -> Result<Option<(Header, u64)>, LedgerError> {
         let path = self.directory.segment(number);
-        let bytes =
-            super::disk::read_small(&path, 4096).map_err(io_error("read", &path))?.unwrap_or_default();
+        let found = self.directory.disk().read_beginning(&path, 4096).map_err(io_error("read", &path))?;
+        let bytes = found.unwrap_or_default();
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
         Ok(Header::read(&bytes[..end]).map(|header| (header, end as u64 + 1)))
+    }
+
+    fn has_whole_line(&self, number: u64) -> Result<bool, LedgerError> {
+        let path = self.directory.segment(number);
+        let found = self.directory.disk().read_beginning(&path, u64::MAX).map_err(io_error("read", &path))?;
+        Ok(found.unwrap_or_default().contains(&b'\n'))
+    }
+
+    /// Moves a segment out of the way whose header was never completed.
+    fn move_away(&self, state: &mut LedgerState, number: u64) -> Result<(), LedgerError> {
+        let (disk, path) = (self.directory.disk(), self.directory.segment(number));
+        let moved_to = keep_torn_tail(disk, &path, 0).map_err(io_error("move", &path))?;
+        disk.remove(&path).map_err(io_error("remove", &path))?;
+        state.damage.push(Damage::TornTail { moved_to });
+        Ok(())
     }
 
     /// Follows what was appended after the head, and takes care of what a crash has left.
@@ -551,7 +580,7 @@ impl Ledger {
             self.follow_segment(state, head).map_err(io_error("read", &path))?;
             let next = head.segment + 1;
             let beyond = self.directory.segment(next);
-            if !beyond.try_exists().map_err(io_error("look at", &beyond))? {
+            if !self.directory.disk().exists(&beyond).map_err(io_error("look at", &beyond))? {
                 // Of this one not even the header is left.
                 return if head.offset == 0 { self.start_segment(state, head, next) } else { Ok(()) };
             }
@@ -565,27 +594,18 @@ impl Ledger {
                     }
                     (head.segment, head.offset) = (next, length);
                 }
-                None => {
-                    // It was being begun when its process ended.
-                    let mut segment =
-                        self.directory.open(beyond.clone()).map_err(io_error("open", &beyond))?;
-                    let moved_to =
-                        self.directory.move_away(&mut segment, 0).map_err(io_error("move", &beyond))?;
-                    std::fs::remove_file(&beyond).map_err(io_error("remove", &beyond))?;
-                    state.damage.push(Damage::TornTail { moved_to });
-                    return Ok(());
-                }
+                // It was being begun when its process ended.
+                None => return self.move_away(state, next),
             }
         }
     }
 
     fn follow_segment(&self, state: &mut LedgerState, head: &mut Head) -> io::Result<()> {
-        let Some(segment) = &mut state.segment else { return Ok(()) };
+        let Some(segment) = &state.segment else { return Ok(()) };
         // Whoever has appended since then has followed what should be gone; then it stays.
         if state.to_undo == Some(Position { segment: head.segment, offset: head.offset }) {
             if segment.length()? > head.offset {
-                segment.truncate(head.offset)?;
-                segment.sync()?;
+                segment.cut(head.offset)?;
             }
             state.to_undo = None;
         }
@@ -594,8 +614,9 @@ impl Ledger {
             return Ok(());
         }
         let from = if length < head.offset { 0 } else { head.offset };
-        let bytes = segment.read_from(from)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let mut bytes = Vec::new();
+        self.directory.read_segment(head.segment, from)?.take(length - from).read_to_end(&mut bytes)?;
+        let whole = whole_lines(&bytes);
         if length < head.offset {
             let left = bytes[..whole].split(|byte| *byte == b'\n').rev();
             let newest = left.filter_map(|line| chain::read(line, &head.chain)).map(|fact| fact.seq).next();
@@ -603,7 +624,9 @@ impl Ledger {
             state.damage.push(Damage::Truncated { from: newest.unwrap_or(0), to: head.seq });
         }
         if whole < bytes.len() {
-            let moved_to = self.directory.move_away(segment, from + whole as u64)?;
+            let end = from + whole as u64;
+            let moved_to = keep_torn_tail(self.directory.disk(), segment.path(), end)?;
+            segment.cut(end)?;
             state.damage.push(Damage::TornTail { moved_to });
         }
         if length >= head.offset {

@@ -21,7 +21,7 @@ pub mod verify;
 
 mod anchor;
 mod chain;
-mod disk;
+mod directory;
 #[cfg(test)]
 mod fixture;
 mod history;

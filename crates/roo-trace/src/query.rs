@@ -5,7 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::disk::TraceDirectory;
+use super::directory::TraceDirectory;
 use super::history::{self, Position};
 use super::record::{Outcome, Record};
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::disk::read_small;
 use super::record::Vcs;
+use roo_durable::disk::{Disk as _, RealDisk};
 
 /// Files of a repository that name a commit are short; a list of packed references is not.
 const SHORT: u64 = 4096;
@@ -58,7 +58,7 @@ fn is_commit(text: &str) -> bool {
 }
 
 fn text(path: &Path, limit: u64) -> Option<String> {
-    String::from_utf8(read_small(path, limit).ok()??).ok()
+    String::from_utf8(RealDisk.read_beginning(path, limit).ok()??).ok()
 }
 
 #[cfg(test)]

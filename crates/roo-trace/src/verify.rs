@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::anchor::{Anchor, Head, Signer};
 use super::chain::{self, Fact};
-use super::disk::TraceDirectory;
+use super::directory::TraceDirectory;
 use super::history::{self, Header};
 use super::projection::{self, Projected};
 use super::scan::{self, ScannedLine};
@@ -141,16 +141,17 @@ pub enum Copy<'a> {
 /// # Errors
 /// When a file can't be read. A copy in the workspace that is missing is a finding.
 pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Report> {
-    let directory = TraceDirectory::new(state_directory);
+    verify_in(TraceDirectory::new(state_directory), copy)
+}
+
+pub(super) fn verify_in(directory: TraceDirectory, copy: Option<Copy<'_>>) -> io::Result<Report> {
     let path = directory.path().to_owned();
     // An append that is under way is waited for, so that head and records are of one moment.
     let (head, lengths, opened) = {
         // A directory that can't be written has nobody who appends.
-        let _lock = path.try_exists()?.then(|| directory.lock().ok());
-        let lengths = directory
-            .segments()?
-            .into_iter()
-            .map(|number| Ok((number, std::fs::metadata(directory.segment(number))?.len())));
+        let _lock = directory.exists()?.then(|| directory.lock().ok());
+        let lengths =
+            directory.segments()?.into_iter().map(|number| Ok((number, directory.segment_length(number)?)));
         // So is the copy: what is appended later is another matter, and an opened file stays as it is.
         let opened = copy.map(OpenedCopy::open);
         (Head::read(&directory)?, lengths.collect::<io::Result<Vec<_>>>()?, opened)
@@ -200,8 +201,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
                 None => (None, 0),
             };
             walk.step(VerifyItem::Segment(marker.filter(|header| header.chain == *chain)));
-            let mut file = BufReader::new(File::open(directory.segment(*number))?);
-            io::copy(&mut file.by_ref().take(start), &mut io::sink())?;
+            let file = BufReader::new(directory.read_segment(*number, start)?);
             scan::lines(file.take(length.saturating_sub(start)), chain, |line| {
                 walk.step(VerifyItem::Line(line))
             })?;
@@ -228,7 +228,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
 /// A segment's header and its length with its line end.
 fn header(directory: &TraceDirectory, number: u64) -> io::Result<Option<(Header, u64)>> {
     let mut line = Vec::new();
-    let file = File::open(directory.segment(number))?;
+    let file = directory.read_segment(number, 0)?;
     BufReader::new(file.take(4096)).read_until(b'\n', &mut line)?;
     let header = line.strip_suffix(b"\n").and_then(Header::read);
     Ok(header.map(|header| (header, line.len() as u64)))

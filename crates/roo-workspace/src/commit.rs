@@ -4,11 +4,10 @@
 //! was displaced compared with what was expected: between a check and a rename somebody could write,
 //! between an exchange and a check nothing can get lost. On a mismatch the two are exchanged back.
 
-use std::io::{self, Write as _};
+use std::io;
 
-use cap_std::fs::{Dir, OpenOptions};
-
-use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk, read_entry};
+use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
+use super::folder::{Folder, is_unsupported};
 use super::lock::{LockError, Pending, WorkspaceLock};
 use super::resolver::{Purpose, Resolved, Roots};
 use roo_protocol::ids::Digest;
@@ -115,10 +114,9 @@ impl WriteError {
 }
 
 /// A content beside its file, ready to take its place. Dropping it removes the content.
-#[derive(Debug)]
 struct Staged<'a> {
     target: &'a Resolved,
-    directory: Dir,
+    directory: Box<dyn Folder>,
     name: &'a str,
     pending: Pending,
     /// The exact digest of the file that is replaced; none for a new file.
@@ -186,24 +184,24 @@ impl<'a> Staged<'a> {
         after: Digest,
     ) -> io::Result<Self> {
         let (directory, name) = if before.is_some() { target.parent()? } else { target.parent_created()? };
+        Self::within(Box::new(directory), name, lock, target, before, content, after)
+    }
+
+    fn within(
+        directory: Box<dyn Folder>,
+        name: &'a str,
+        lock: &mut WorkspaceLock,
+        target: &'a Resolved,
+        before: Option<Digest>,
+        content: &[u8],
+        after: Digest,
+    ) -> io::Result<Self> {
         let temporary = format!(".roo-lsp-{}.tmp", uuid::Uuid::new_v4().simple());
         let pending = Pending { target: target.absolute().to_path_buf(), temporary, after, exchanging: None };
         lock.record(Some(&pending))?;
 
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        if before.is_some() {
-            use cap_std::fs::OpenOptionsExt as _;
-            // Nobody may read it before it has the old file's mode.
-            options.mode(0o600);
-        }
-        let mut file = directory.open_with(&pending.temporary, &options)?;
         let staged = Self { target, directory, name, pending, before, keep: false };
-        if staged.before.is_some() {
-            take_owner_and_mode(&staged.directory, staged.name, &file)?;
-        }
-        file.write_all(content)?;
-        file.sync_all()?;
+        staged.directory.create(&staged.pending.temporary, content, before.map(|_| target))?;
         Ok(staged)
     }
 
@@ -217,7 +215,7 @@ impl<'a> Staged<'a> {
                 self.replace(before)?;
             }
             None => {
-                rename_new(&self.directory, &self.pending.temporary, self.name).map_err(
+                self.directory.rename_new(&self.pending.temporary, self.name).map_err(
                     |source| match source.kind() {
                         io::ErrorKind::AlreadyExists => WriteError::Exists { path },
                         _ => WriteError::Io { path, source },
@@ -226,7 +224,7 @@ impl<'a> Staged<'a> {
             }
         }
         // The content is safe; at worst a power loss brings the old name back.
-        let _ = self.directory.open(".").and_then(|directory| directory.sync_all());
+        let _ = self.directory.sync();
         Ok(())
     }
 
@@ -237,24 +235,24 @@ impl<'a> Staged<'a> {
             io::ErrorKind::NotFound => stale(None),
             _ => WriteError::Io { path: self.target.display(), source },
         };
-        match exchange(&self.directory, &temporary, self.name) {
+        match self.directory.exchange(&temporary, self.name) {
             Ok(()) => {}
             Err(error) if is_unsupported(&error) => {
                 // The next best: the time between check and rename is as short as it can be.
-                let actual = digest_of(&self.directory, self.name);
+                let actual = digest_of(self.directory.as_ref(), self.name);
                 if actual != Some(before) {
                     return Err(stale(actual));
                 }
-                return self.directory.rename(&temporary, &self.directory, self.name).map_err(failed);
+                return self.directory.rename(&temporary, self.name).map_err(failed);
             }
             Err(error) => return Err(failed(error)),
         }
-        let displaced = digest_of(&self.directory, &temporary);
+        let displaced = digest_of(self.directory.as_ref(), &temporary);
         if displaced == Some(before) {
             return Ok(());
         }
         let error = stale(displaced);
-        self.keep = !put_back(&self.directory, &temporary, self.name, self.pending.after);
+        self.keep = !put_back(self.directory.as_ref(), &temporary, self.name, self.pending.after);
         Err(error)
     }
 }
@@ -263,24 +261,24 @@ impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if !self.keep {
             // It is gone already when it took its place.
-            let _ = self.directory.remove_file(&self.pending.temporary);
+            let _ = self.directory.remove(&self.pending.temporary);
         }
     }
 }
 
 /// Gives a displaced file its name back, unless somebody has saved yet another version over ours: the
 /// newest stays, as it would have without us. Returns whether the temporary name may be removed.
-pub(super) fn put_back(directory: &Dir, temporary: &str, name: &str, ours: Digest) -> bool {
+pub(super) fn put_back(directory: &dyn Folder, temporary: &str, name: &str, ours: Digest) -> bool {
     let mut spent = Some(ours);
     // Each round but the first needs somebody who writes at that very moment.
     for _ in 0..ROUNDS {
         let displaced = digest_of(directory, temporary);
-        match exchange(directory, temporary, name) {
+        match directory.exchange(temporary, name) {
             Ok(()) if digest_of(directory, temporary) == spent => return true,
             // What came out is newer than what went in, and goes in again.
             Ok(()) => spent = displaced,
             // Deleted; the displaced file takes the free name.
-            Err(_) if rename_new(directory, temporary, name).is_ok() => return true,
+            Err(_) if directory.rename_new(temporary, name).is_ok() => return true,
             Err(_) => {}
         }
     }
@@ -289,8 +287,8 @@ pub(super) fn put_back(directory: &Dir, temporary: &str, name: &str, ours: Diges
 }
 
 /// The digest of a regular file that is not too large.
-fn digest_of(directory: &Dir, name: &str) -> Option<Digest> {
-    read_entry(directory, name, EDIT_LIMIT).ok().map(Digest::of)
+fn digest_of(directory: &dyn Folder, name: &str) -> Option<Digest> {
+    directory.digest(name).ok().flatten()
 }
 
 /// Ends a commit whose writer died, so that it either happened or did not.
@@ -307,90 +305,13 @@ pub(super) fn settle(roots: &Roots, lock: &mut WorkspaceLock) -> io::Result<()> 
             None => true,
             Some(before) if found == Some(before) || found == Some(pending.after) => true,
             // Exchanged, and somebody had written just before.
-            Some(_) => {
-                directory.symlink_metadata(temporary).is_err()
-                    || put_back(&directory, temporary, name, pending.after)
-            }
+            Some(_) => !directory.has(temporary) || put_back(&directory, temporary, name, pending.after),
         };
         if spent {
-            let _ = directory.remove_file(temporary);
+            let _ = directory.remove(temporary);
         }
     }
     lock.record(None)
-}
-
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn rename_with(directory: &Dir, from: &str, to: &str, flags: rustix::fs::RenameFlags) -> io::Result<()> {
-    Ok(rustix::fs::renameat_with(directory, from, directory, to, flags)?)
-}
-
-/// Exchanges two entries in one step.
-pub(super) fn exchange(directory: &Dir, one: &str, other: &str) -> io::Result<()> {
-    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-    return rename_with(directory, one, other, rustix::fs::RenameFlags::EXCHANGE);
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-    {
-        let _ = (directory, one, other);
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-/// Renames to a name that must be free.
-pub(super) fn rename_new(directory: &Dir, from: &str, to: &str) -> io::Result<()> {
-    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-    match rename_with(directory, from, to, rustix::fs::RenameFlags::NOREPLACE) {
-        Err(error) if is_unsupported(&error) => {}
-        renamed => return renamed,
-    }
-    match directory.hard_link(from, directory, to) {
-        Ok(()) => directory.remove_file(from),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // A file system without hard links.
-        Err(_) if directory.symlink_metadata(to).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
-        Err(_) => directory.rename(from, directory, to),
-    }
-}
-
-/// Returns whether the file system or the kernel lacks the operation.
-fn is_unsupported(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
-}
-
-/// The owner and extended attributes only as far as the system allows it, the mode in any case.
-pub(super) fn take_owner_and_mode(directory: &Dir, name: &str, file: &cap_std::fs::File) -> io::Result<()> {
-    use cap_std::fs::{MetadataExt as _, PermissionsExt as _};
-    let (old, new) = (directory.symlink_metadata(name)?, file.metadata()?);
-    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-        let owner = rustix::fs::Uid::from_raw(old.uid());
-        let group = rustix::fs::Gid::from_raw(old.gid());
-        let _ = rustix::fs::fchown(file, Some(owner), Some(group));
-    }
-    file.set_permissions(cap_std::fs::Permissions::from_mode(old.mode() & 0o777))?;
-    // After the mode, for an access control list has a part of it.
-    let _ = take_attributes(directory, name, file);
-    Ok(())
-}
-
-/// The user's attributes and the access control list. What the system keeps of a file, such as its
-/// capabilities, is of the old content.
-fn take_attributes(directory: &Dir, name: &str, file: &cap_std::fs::File) -> rustix::io::Result<()> {
-    use rustix::fs::{
-        Mode, OFlags, XattrFlags, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fsetxattr, openat,
-    };
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let old = openat(directory, name, flags, Mode::empty())?;
-    let mut names = vec![0; flistxattr_query(&old)?];
-    let length = flistxattr(&old, &mut names)?;
-    for attribute in names.get(..length).unwrap_or_default().split(|byte| *byte == 0) {
-        if !attribute.starts_with(b"user.") && attribute != b"system.posix_acl_access" {
-            continue;
-        }
-        let mut value = vec![0; fgetxattr_query(&old, attribute)?];
-        let length = fgetxattr(&old, attribute, &mut value)?;
-        // One that is refused leaves the others.
-        let _ = fsetxattr(file, attribute, value.get(..length).unwrap_or_default(), XattrFlags::empty());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,18 +8,22 @@
 //! back. A file that holds neither its old nor its new content stops this: its bytes are somebody's, and so
 //! the user decides.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use cap_std::fs::{Dir, OpenOptions as DirOptions, OpenOptionsExt as _};
 use serde::{Deserialize, Serialize};
 
-use super::commit::{WriteError, exchange, put_back, rename_new, take_owner_and_mode};
-use super::file::{EDIT_LIMIT, EntryError, read_entry};
+use super::commit::{WriteError, put_back};
+use super::folder::{Folder, Folders, WorkspaceFolders};
 use super::resolver::{Purpose, Resolved, Roots};
+use roo_durable::PrivateFile;
+use roo_durable::disk::{Disk, RealDisk};
 use roo_protocol::ids::Digest;
+
+/// The largest journal that is read, in bytes.
+const LARGEST: u64 = 64 << 20;
 
 /// The digest of a text that an editor has open, or of the file where none is open; none where nothing is.
 pub(super) type BufferText<'a> = &'a dyn Fn(&Path) -> Option<Digest>;
@@ -76,7 +80,9 @@ pub(super) struct FileRecord {
 /// The place of the journal of a root. It is used under the root's lock alone.
 #[derive(Clone, Debug)]
 pub(super) struct Journal {
-    path: PathBuf,
+    file: PrivateFile,
+    disk: Arc<dyn Disk>,
+    folders: Arc<dyn Folders>,
 }
 
 /// A change that could be brought to neither side.
@@ -141,41 +147,45 @@ impl From<io::Error> for StepFailure {
 impl Journal {
     /// The journal whose lock has this path.
     pub(super) fn beside(lock: &Path) -> Self {
-        Self { path: lock.with_extension("changes") }
+        Self::on(Arc::new(RealDisk), Arc::new(WorkspaceFolders), lock)
+    }
+
+    /// As [`Journal::beside`], on this disk, with these directories of the workspace.
+    fn on(disk: Arc<dyn Disk>, folders: Arc<dyn Folders>, lock: &Path) -> Self {
+        let file = PrivateFile::on(Arc::clone(&disk), lock.with_extension("changes"));
+        Self { file, disk, folders }
     }
 
     /// Returns whether a change is under way, or was when its writer died.
     pub(super) fn is_there(&self) -> bool {
-        self.path.exists()
+        // Where that can't be known, the lock is taken to find out.
+        self.disk.exists(self.file.path()).unwrap_or(true)
     }
 
     /// The change that a writer left behind when it died.
     fn read(&self) -> io::Result<Option<Record>> {
-        match fs::read(&self.path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::other),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let bytes = self.file.read(LARGEST)?;
+        bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other)).transpose()
     }
 
     /// Durable when it returns.
     fn write(&self, record: &Record) -> io::Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        let temporary = self.path.with_extension("changes.tmp");
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(&serde_json::to_vec(record)?)?;
-        file.sync_all()?;
-        fs::rename(&temporary, &self.path)?;
-        File::open(directory)?.sync_all()
+        self.file.replace(&serde_json::to_vec(record)?)
     }
 
     fn remove(&self) -> io::Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        self.file.remove().map(drop)
+    }
+
+    /// Makes the names of some files survive a loss of power.
+    fn sync<'a>(&self, places: impl Iterator<Item = &'a Resolved>) -> io::Result<()> {
+        let directories: BTreeMap<&Path, &Resolved> =
+            places.filter_map(|place| Some((place.absolute().parent()?, place))).collect();
+        directories.into_values().try_for_each(|place| match self.folders.parent(place) {
+            // What is not there has no names.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            folder => folder?.sync(),
+        })
     }
 
     /// Brings a change whose writer died to one side. `buffer` tells the digest of the text of an open file,
@@ -227,12 +237,8 @@ impl Journal {
                 }
             }
         };
-        for (file, place) in &files {
-            if let Some(place) = place {
-                file.clean(place, left);
-                kills.pass().map_err(|_| killed())?;
-            }
-        }
+        let cleaned = files.iter().filter_map(|(file, place)| Some((file, place.as_ref()?)));
+        self.clean(cleaned, left, kills).map_err(|_| killed())?;
         self.remove()?;
         Ok(None)
     }
@@ -246,7 +252,7 @@ impl Journal {
         kills: &mut Kills,
     ) -> io::Result<Result<Left, Vec<PathBuf>>> {
         let stood = |(file, place): &(FileRecord, Option<Resolved>)| match place {
-            Some(place) => file.stand(place),
+            Some(place) => file.stand(self.folders.as_ref(), place),
             None => Stand::Neither,
         };
         let stands: Vec<Stand> = files.iter().map(stood).collect();
@@ -271,8 +277,8 @@ impl Journal {
             for ((file, place), stand) in files.iter().zip(&stands) {
                 let Some(place) = place else { continue };
                 let moved = match (forward, stand) {
-                    (true, Stand::Before { .. }) => file.forward(place, kills),
-                    (false, Stand::After { .. }) => file.back(place, kills),
+                    (true, Stand::Before { .. }) => file.forward(self.folders.as_ref(), place, kills),
+                    (false, Stand::After { .. }) => file.back(self.folders.as_ref(), place, kills),
                     _ => Ok(()),
                 };
                 match moved {
@@ -280,6 +286,9 @@ impl Journal {
                     Err(StepFailure::Killed) => return Err(killed()),
                     Err(_) => lost.push(file.target.clone()),
                 }
+            }
+            if lost.is_empty() {
+                self.sync(files.iter().filter_map(|(_, place)| place.as_ref()))?;
             }
             if forward && lost.is_empty() {
                 record.phase = Phase::Done;
@@ -293,9 +302,29 @@ impl Journal {
     /// Puts the journal where it holds up nothing and nothing is lost.
     fn stop(&self, files: Vec<PathBuf>) -> io::Result<Stopped> {
         let name = format!("stopped-{}", uuid::Uuid::new_v4().simple());
-        let journal = self.path.with_extension(name);
-        fs::rename(&self.path, &journal)?;
+        let journal = self.file.path().with_extension(name);
+        self.disk.rename(self.file.path(), &journal)?;
         Ok(Stopped { files, journal })
+    }
+
+    /// Removes what is beside the files.
+    fn clean<'a>(
+        &self,
+        files: impl Iterator<Item = (&'a FileRecord, &'a Resolved)>,
+        left: Left,
+        kills: &mut Kills,
+    ) -> Result<(), StepFailure> {
+        let mut replaced = Vec::new();
+        for (file, place) in files {
+            file.clean(self.folders.as_ref(), place, left);
+            if file.before.is_some() && file.after.is_some() {
+                replaced.push(place);
+            }
+            kills.pass()?;
+        }
+        // A loss of power may only bring back what is of no use.
+        let _ = self.sync(replaced.into_iter());
+        Ok(())
     }
 }
 
@@ -304,15 +333,16 @@ fn killed() -> io::Error {
 }
 
 impl FileRecord {
-    fn stand(&self, place: &Resolved) -> Stand {
-        let Ok((directory, name)) = place.parent() else {
+    fn stand(&self, folders: &dyn Folders, place: &Resolved) -> Stand {
+        let Ok(folder) = folders.parent(place) else {
             // A directory that is missing holds nothing.
             return match self.before {
                 None => Stand::Before { ready: false },
                 Some(_) => Stand::Neither,
             };
         };
-        let (Ok(target), Ok(beside)) = (entry(&directory, name), entry(&directory, &self.temporary)) else {
+        let (folder, name) = (folder.as_ref(), name_of(place));
+        let (Ok(target), Ok(beside)) = (folder.digest(name), folder.digest(&self.temporary)) else {
             return Stand::Neither;
         };
         if target == self.after && target != self.before {
@@ -321,7 +351,7 @@ impl FileRecord {
                 beside if beside == self.before || self.before.is_none() => Stand::After { kept: true },
                 // Somebody has written just this.
                 beside if beside.is_none() || beside == self.after => Stand::After { kept: false },
-                _ => self.displaced(&directory, name),
+                _ => self.displaced(folder, name),
             };
         }
         if target == self.before {
@@ -332,40 +362,40 @@ impl FileRecord {
     }
 
     /// Handles a displaced file that was not the expected one: it gets its name back.
-    fn displaced(&self, directory: &Dir, name: &str) -> Stand {
+    fn displaced(&self, folder: &dyn Folder, name: &str) -> Stand {
         match self.after {
             Some(after) => {
-                put_back(directory, &self.temporary, name, after);
+                put_back(folder, &self.temporary, name, after);
             }
             None => {
-                let _ = rename_new(directory, &self.temporary, name);
+                let _ = folder.rename_new(&self.temporary, name);
             }
         }
         Stand::Neither
     }
 
     /// Gives the file its new content, and keeps the old one beside it.
-    fn forward(&self, place: &Resolved, kills: &mut Kills) -> Result<(), StepFailure> {
-        let (directory, name) = place.parent()?;
-        let temporary = self.temporary.as_str();
+    fn forward(&self, folders: &dyn Folders, place: &Resolved, kills: &mut Kills) -> Result<(), StepFailure> {
+        let (folder, name) = (folders.parent(place)?, name_of(place));
+        let folder = folder.as_ref();
         kills.pass()?;
         match (self.before, self.after) {
-            (Some(before), Some(after)) => self.exchange(&directory, name, [before, after], kills)?,
-            (None, _) => rename_new(&directory, temporary, name).map_err(taken)?,
-            (Some(before), None) => self.take_away(&directory, name, Some(before), kills)?,
+            (Some(before), Some(after)) => self.exchange(folder, name, [before, after], kills)?,
+            (None, _) => folder.rename_new(&self.temporary, name).map_err(taken)?,
+            (Some(before), None) => self.take_away(folder, name, Some(before), kills)?,
         }
         kills.pass()
     }
 
     /// Gives the file its old content back.
-    fn back(&self, place: &Resolved, kills: &mut Kills) -> Result<(), StepFailure> {
-        let (directory, name) = place.parent()?;
-        let temporary = self.temporary.as_str();
+    fn back(&self, folders: &dyn Folders, place: &Resolved, kills: &mut Kills) -> Result<(), StepFailure> {
+        let (folder, name) = (folders.parent(place)?, name_of(place));
+        let folder = folder.as_ref();
         kills.pass()?;
         match (self.before, self.after) {
-            (Some(before), Some(after)) => self.exchange(&directory, name, [after, before], kills)?,
-            (None, after) => self.take_away(&directory, name, after, kills)?,
-            (Some(_), None) => rename_new(&directory, temporary, name).map_err(taken)?,
+            (Some(before), Some(after)) => self.exchange(folder, name, [after, before], kills)?,
+            (None, after) => self.take_away(folder, name, after, kills)?,
+            (Some(_), None) => folder.rename_new(&self.temporary, name).map_err(taken)?,
         }
         kills.pass()
     }
@@ -373,54 +403,60 @@ impl FileRecord {
     /// Exchanges a file with what lies beside it, if it holds the first of these contents; it gets the second.
     fn exchange(
         &self,
-        directory: &Dir,
+        folder: &dyn Folder,
         name: &str,
         [from, to]: [Digest; 2],
         kills: &mut Kills,
     ) -> Result<(), StepFailure> {
-        exchange(directory, &self.temporary, name).map_err(missing)?;
+        folder.exchange(&self.temporary, name).map_err(missing)?;
         kills.pass()?;
-        let displaced = digest(directory, &self.temporary);
+        let displaced = digest(folder, &self.temporary);
         if displaced == Some(from) {
             return Ok(());
         }
-        put_back(directory, &self.temporary, name, to);
+        put_back(folder, &self.temporary, name, to);
         Err(StepFailure::Other(displaced))
     }
 
     /// Puts a file beside its place, if it holds this.
     fn take_away(
         &self,
-        directory: &Dir,
+        folder: &dyn Folder,
         name: &str,
         from: Option<Digest>,
         kills: &mut Kills,
     ) -> Result<(), StepFailure> {
-        rename_new(directory, name, &self.temporary).map_err(missing)?;
+        folder.rename_new(name, &self.temporary).map_err(missing)?;
         kills.pass()?;
-        let displaced = digest(directory, &self.temporary);
+        let displaced = digest(folder, &self.temporary);
         if displaced == from {
             return Ok(());
         }
-        let _ = rename_new(directory, &self.temporary, name);
+        let _ = folder.rename_new(&self.temporary, name);
         Err(StepFailure::Other(displaced))
     }
 
     /// Removes what is beside the file, unless it is somebody else's.
-    fn clean(&self, place: &Resolved, left: Left) {
-        let Ok((directory, _)) = place.parent() else { return };
+    fn clean(&self, folders: &dyn Folders, place: &Resolved, left: Left) {
+        let Ok(folder) = folders.parent(place) else { return };
         let ours = match left {
             Left::Anything => None,
             Left::New => Some(self.after),
             Left::Old => Some(self.before),
         };
-        if ours.is_some_and(|ours| digest(&directory, &self.temporary) != ours) {
-            tracing::warn!(file = self.temporary, "another version of a file was saved beside it");
+        if ours.is_some_and(|ours| digest(folder.as_ref(), &self.temporary) != ours) {
+            if folder.has(&self.temporary) {
+                tracing::warn!(file = self.temporary, "another version of a file was saved beside it");
+            }
             return;
         }
-        let _ = directory.remove_file(&self.temporary);
-        let _ = directory.open(".").and_then(|directory| directory.sync_all());
+        let _ = folder.remove(&self.temporary);
     }
+}
+
+/// The name of a file in its directory.
+fn name_of(place: &Resolved) -> &str {
+    place.names_below().1
 }
 
 fn missing(error: io::Error) -> StepFailure {
@@ -437,17 +473,8 @@ fn taken(error: io::Error) -> StepFailure {
     }
 }
 
-/// The digest of a regular file; none where nothing is.
-fn entry(directory: &Dir, name: &str) -> Result<Option<Digest>, EntryError> {
-    match read_entry(directory, name, EDIT_LIMIT) {
-        Ok(bytes) => Ok(Some(Digest::of(bytes))),
-        Err(EntryError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn digest(directory: &Dir, name: &str) -> Option<Digest> {
-    entry(directory, name).ok().flatten()
+fn digest(folder: &dyn Folder, name: &str) -> Option<Digest> {
+    folder.digest(name).ok().flatten()
 }
 
 impl Prepared {
@@ -494,25 +521,14 @@ impl Prepared {
     fn stage(&mut self, index: usize) -> Result<(), StepFailure> {
         let (step, file) = (&self.steps[index], &self.record.files[index]);
         let Some(content) = &step.after else { return Ok(()) };
-        let (directory, name) =
-            if step.before.is_some() { step.target.parent()? } else { step.target.parent_created()? };
-        let mut options = DirOptions::new();
-        options.write(true).create_new(true);
-        let like = step.like.as_ref().map(Resolved::parent).transpose()?;
-        if step.before.is_some() || like.is_some() {
-            // Nobody may read it before it has the old file's mode.
-            options.mode(0o600);
-        }
-        let mut new = directory.open_with(&file.temporary, &options)?;
-        match &like {
-            Some((directory, name)) => take_owner_and_mode(directory, name, &new)?,
-            None if step.before.is_some() => take_owner_and_mode(&directory, name, &new)?,
-            None => {}
-        }
+        let folders = &self.journal.folders;
+        let folder = match step.before {
+            Some(_) => folders.parent(&step.target)?,
+            None => folders.parent_created(&step.target)?,
+        };
+        let like = step.like.as_ref().or(step.before.map(|_| &step.target));
         self.kills.pass()?;
-        new.write_all(content)?;
-        new.sync_all()?;
-        directory.open(".")?.sync_all()?;
+        folder.create(&file.temporary, content, like)?;
         self.kills.pass()
     }
 
@@ -541,7 +557,7 @@ impl Prepared {
         }
         for index in 0..self.steps.len() {
             let (step, file) = (&self.steps[index], &self.record.files[index]);
-            if let Err(failure) = file.forward(&step.target, &mut self.kills) {
+            if let Err(failure) = file.forward(self.journal.folders.as_ref(), &step.target, &mut self.kills) {
                 if matches!(failure, StepFailure::Killed) {
                     return Err(failed(&place, None, failure));
                 }
@@ -550,7 +566,7 @@ impl Prepared {
             }
         }
         // They are all there. What fails from now on is for the next holder of the lock.
-        if self.reach(Phase::Done).is_ok() {
+        if self.sync().is_ok() && self.reach(Phase::Done).is_ok() {
             let _ = self.clean(Left::Old);
         }
         Ok(())
@@ -565,12 +581,13 @@ impl Prepared {
         }
         let mut left = Vec::new();
         for (file, step) in self.record.files.iter().zip(&self.steps).take(count).rev() {
-            if file.back(&step.target, &mut self.kills).is_err() {
+            if file.back(self.journal.folders.as_ref(), &step.target, &mut self.kills).is_err() {
                 left.push(step.target.display());
             }
         }
         if left.is_empty() {
-            let _ = self.clean(Left::New);
+            // Where the old names could not be synced, the journal stays as well.
+            let _ = self.sync().map_err(StepFailure::from).and_then(|()| self.clean(Left::New));
             return None;
         }
         // The journal stays, and with it what is needed to go either way.
@@ -582,11 +599,13 @@ impl Prepared {
         let _ = self.clean(Left::Anything);
     }
 
+    fn sync(&self) -> io::Result<()> {
+        self.journal.sync(self.steps.iter().map(|step| &step.target))
+    }
+
     fn clean(&mut self, left: Left) -> Result<(), StepFailure> {
-        for (file, step) in self.record.files.iter().zip(&self.steps) {
-            file.clean(&step.target, left);
-            self.kills.pass()?;
-        }
+        let files = self.record.files.iter().zip(self.steps.iter().map(|step| &step.target));
+        self.journal.clean(files, left, &mut self.kills)?;
         self.journal.remove()?;
         Ok(())
     }

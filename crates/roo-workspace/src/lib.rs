@@ -10,6 +10,7 @@ mod editor;
 mod editor_state;
 mod file;
 mod file_reader;
+mod folder;
 mod git_ignore;
 mod ignore;
 mod journal;

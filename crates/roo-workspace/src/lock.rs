@@ -3,9 +3,7 @@
 //! The lock file also holds the commit that is under way. Whoever takes the lock and finds one knows
 //! that its writer has died, and settles it (see [`super::commit`]).
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +11,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use roo_durable::disk::{Access, Disk, Held, RealDisk};
 use roo_protocol::ids::Digest;
+
+/// The longest record of a commit, in bytes.
+const LONGEST: u64 = 64 * 1024;
 
 /// Time for which another server may hold the lock. A commit takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,9 +37,10 @@ pub enum LockError {
 }
 
 /// The right to write to a root. Dropping it gives it up.
-#[derive(Debug)]
 pub(super) struct WorkspaceLock {
-    file: File,
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    _held: Held,
     /// Within this process, so that waiting takes no thread.
     _turn: OwnedMutexGuard<()>,
 }
@@ -58,50 +61,47 @@ pub(super) struct Pending {
 impl WorkspaceLock {
     /// Waits for the lock.
     pub(super) async fn acquire(turn: Arc<Mutex<()>>, path: PathBuf) -> Result<Self, LockError> {
+        Self::acquire_on(Arc::new(RealDisk), turn, path).await
+    }
+
+    /// As [`WorkspaceLock::acquire`], on this disk.
+    pub(super) async fn acquire_on(
+        disk: Arc<dyn Disk>,
+        turn: Arc<Mutex<()>>,
+        path: PathBuf,
+    ) -> Result<Self, LockError> {
         let turn = turn.lock_owned().await;
         let shown = path.display().to_string();
         let io = |source| LockError::Io { path: shown.clone(), source };
         // Out of patience, the thread waits on and gives the lock back as soon as it has it.
-        let waiting = tokio::task::spawn_blocking(move || lock_file(&path));
+        let (own, place) = (Arc::clone(&disk), path.clone());
+        let waiting = tokio::task::spawn_blocking(move || lock_file(disk.as_ref(), &path));
         match tokio::time::timeout(PATIENCE, waiting).await {
             Err(_) => Err(LockError::Busy),
             Ok(Err(ended)) => Err(io(io::Error::other(ended))),
-            Ok(Ok(locked)) => Ok(Self { file: locked.map_err(io)?, _turn: turn }),
+            Ok(Ok(locked)) => Ok(Self { disk: own, path: place, _held: locked.map_err(io)?, _turn: turn }),
         }
     }
 
     /// The commit that a writer left behind when it died.
     pub(super) fn pending(&mut self) -> io::Result<Option<Pending>> {
-        let mut text = String::new();
-        self.file.rewind()?;
-        self.file.read_to_string(&mut text)?;
+        let text = self.disk.read_beginning(&self.path, LONGEST)?.unwrap_or_default();
         // A record that is cut was not followed by anything.
-        Ok(serde_json::from_str(&text).ok())
+        Ok(serde_json::from_slice(&text).ok())
     }
 
     /// Says which commit is under way. Not synced: it is there for a process that dies.
     pub(super) fn record(&mut self, pending: Option<&Pending>) -> io::Result<()> {
-        self.file.set_len(0)?;
-        self.file.rewind()?;
-        match pending {
-            None => Ok(()),
-            Some(pending) => self.file.write_all(&serde_json::to_vec(pending)?),
-        }
+        let text = pending.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+        self.disk.write(&self.path, &mut text.as_slice(), Access::Private)
     }
 }
 
-fn lock_file(path: &Path) -> io::Result<File> {
+fn lock_file(disk: &dyn Disk, path: &Path) -> io::Result<Held> {
     if let Some(directory) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        disk.create_directories_durably(directory)?;
     }
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    loop {
-        match file.lock() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            locked => return locked.map(|()| file),
-        }
-    }
+    disk.lock(path)
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state/w.lock");
         // Two servers are two files opened for one lock.
-        let held = lock_file(&path).unwrap();
+        let held = lock_file(&RealDisk, &path).unwrap();
         let waiting = tokio::spawn(WorkspaceLock::acquire(Arc::default(), path.clone()));
         tokio::task::yield_now().await;
         // By hand, for the clock stands still while a thread is blocked.

@@ -377,12 +377,17 @@ impl Resolved {
 
     /// The directory that holds it, and its name there.
     pub(super) fn parent(&self) -> io::Result<(Dir, &str)> {
-        self.walk_to_parent(false)
+        self.walk_to_parent(None)
     }
 
     /// As [`Self::parent`], with missing directories created.
     pub(super) fn parent_created(&self) -> io::Result<(Dir, &str)> {
-        self.walk_to_parent(true)
+        self.parent_created_in(&mut Vec::new())
+    }
+
+    /// As [`Self::parent_created`]; `changed` gets the directories that hold a new name.
+    pub(super) fn parent_created_in(&self, changed: &mut Vec<Dir>) -> io::Result<(Dir, &str)> {
+        self.walk_to_parent(Some(changed))
     }
 
     /// The directories below [`Self::base`] with `/` between them, and the last name.
@@ -390,22 +395,24 @@ impl Resolved {
         self.below.rsplit_once('/').unwrap_or(("", &self.below))
     }
 
-    fn walk_to_parent(&self, create: bool) -> io::Result<(Dir, &str)> {
+    fn walk_to_parent(&self, mut created_in: Option<&mut Vec<Dir>>) -> io::Result<(Dir, &str)> {
         let (directories, leaf) = self.names_below();
         if leaf.is_empty() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let mut directory = self.base.try_clone()?;
         for name in directories.split('/').filter(|name| !name.is_empty()) {
-            directory = match directory.open_dir_nofollow(name) {
-                Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
+            let inner = match (directory.open_dir_nofollow(name), &mut created_in) {
+                (Err(error), Some(created_in)) if error.kind() == io::ErrorKind::NotFound => {
                     match directory.create_dir(name) {
                         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                        _ => directory.open_dir_nofollow(name)?,
+                        _ => created_in.push(directory.try_clone()?),
                     }
+                    directory.open_dir_nofollow(name)?
                 }
-                other => other?,
+                (opened, _) => opened?,
             };
+            directory = inner;
         }
         Ok((directory, leaf))
     }

@@ -15,7 +15,7 @@ use super::{TaskDocument, prompt};
 use crate::server::editor::ClientEditor;
 use crate::server::session::{Session, WorkspaceServices};
 use crate::view::Prompt;
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_engine::engine::Follower;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
@@ -255,8 +255,8 @@ impl Delivery {
         if !self.services.directory.request(&self.document.root).exists() {
             return true;
         }
-        let path = self.document.path.clone();
-        let read = tokio::task::spawn_blocking(move || match private_file::read(&path, LARGEST) {
+        let file = PrivateFile::new(&self.document.path);
+        let read = tokio::task::spawn_blocking(move || match file.read(LARGEST) {
             Ok(bytes) => Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()),
             Err(error) => Err(error),
         });
@@ -266,8 +266,8 @@ impl Delivery {
         };
         let wanted = self.wanted(&old, rendering);
         if old != wanted {
-            let (path, bytes) = (self.document.path.clone(), wanted.clone());
-            let written = tokio::task::spawn_blocking(move || private_file::replace(&path, bytes.as_bytes()));
+            let (file, bytes) = (PrivateFile::new(&self.document.path), wanted.clone());
+            let written = tokio::task::spawn_blocking(move || file.replace(bytes.as_bytes()));
             if let Err(error) = written.await.map_err(io::Error::other).flatten() {
                 return self.unwritten(&error);
             }

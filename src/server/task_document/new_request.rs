@@ -14,7 +14,7 @@ use super::{described, lines, prompt};
 use crate::server::editor::ClientEditor;
 use crate::server::failure;
 use crate::server::session::{Session, WorkspaceServices};
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::task::{ContextItem, Position, Range};
 use roo_text::position::Positions;
@@ -52,8 +52,8 @@ impl NewRequest {
         let text = match &open {
             Some(open) => open.text.to_string(),
             None => {
-                let read = path.clone();
-                let read = tokio::task::spawn_blocking(move || private_file::read(&read, LARGEST)).await;
+                let file = PrivateFile::new(&path);
+                let read = tokio::task::spawn_blocking(move || file.read(LARGEST)).await;
                 let bytes = read.ok().and_then(std::result::Result::ok).flatten().unwrap_or_default();
                 String::from_utf8(bytes).unwrap_or_default()
             }
@@ -109,9 +109,8 @@ impl NewRequest {
                 Err(_) => Err(failed("the editor did not answer".to_owned())),
             };
         }
-        let path = self.path.clone();
-        let written =
-            tokio::task::spawn_blocking(move || private_file::replace(&path, text.as_bytes())).await;
+        let file = PrivateFile::new(&self.path);
+        let written = tokio::task::spawn_blocking(move || file.replace(text.as_bytes())).await;
         match written {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(failed(format!("can't write {}: {error}", self.path.display()))),

@@ -4,14 +4,15 @@
 use std::fs::File;
 use std::path::Path;
 
+use roo_durable::disk::Access;
 use roo_durable::disk::Disk as _;
+use roo_durable::simulated_disk::{Random, SimulatedDisk};
 use roo_durable::{Damage, Loaded, RequestLog, WorkspaceDirectory};
 use roo_engine::engine::EngineError;
 use roo_protocol::ids::TaskId;
 use serde_json::{Value, json};
 
 use super::{open, record, request};
-use crate::support::disk::{Random, SimulatedDisk};
 use crate::support::engine::Fixture;
 
 /// How many records the logs have.
@@ -29,7 +30,7 @@ fn whole() -> (SimulatedDisk, Vec<u8>, Vec<usize>) {
 }
 
 fn load(disk: &SimulatedDisk, damaged: &[u8], place: &str) -> (RequestLog, Loaded<Value>) {
-    disk.write(&request(disk).log(), &mut &damaged[..]).unwrap();
+    disk.write(&request(disk).log(), &mut &damaged[..], Access::Private).unwrap();
     open(disk).unwrap_or_else(|error| panic!("{place}: {error}"))
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use roo_durable::simulated_disk::{Fault, SimulatedDisk};
 use roo_engine::engine::EngineError;
 use roo_protocol::event::Event;
 use roo_protocol::task::{SendWhen, TaskSendParams, TaskState};
@@ -15,7 +16,6 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::errno::{EIO, ENOSPC};
-use crate::support::disk::{Fault, SimulatedDisk};
 use crate::support::engine::{Fixture, Watched};
 use crate::support::project::Project;
 

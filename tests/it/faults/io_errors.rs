@@ -1,11 +1,11 @@
 //! FT-05: calls to the disk fail one after the other, each in every way that the system knows. What fails
 //! says so, nothing panics, and what was acknowledged stays.
 
+use roo_durable::simulated_disk::{Fault, Random, SimulatedDisk};
 use roo_durable::{RequestLog, StoreError};
 
 use super::errno::{EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENOSPC, EROFS};
 use super::{assert_honest, open, record, request, sync};
-use crate::support::disk::{Fault, Random, SimulatedDisk};
 
 const FAULTS: [Fault; 9] = [
     Fault::Errno(EIO),

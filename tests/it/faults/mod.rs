@@ -12,11 +12,10 @@ mod workspace;
 use std::path::Path;
 use std::sync::Arc;
 
+use roo_durable::simulated_disk::{Random, SimulatedDisk};
 use roo_durable::{Loaded, Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_protocol::ids::TaskId;
 use serde_json::{Value, json};
-
-use crate::support::disk::{Random, SimulatedDisk};
 
 /// The numbers of errors, which differ from system to system.
 mod errno {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use roo_durable::simulated_disk::{Fault, Random, SimulatedDisk};
 use roo_durable::{RequestLog, StoreError};
 
 use super::{append_some, assert_honest, open, record, request, sync};
-use crate::support::disk::{Fault, Random, SimulatedDisk};
 
 /// A log's life on a disk, and what it promised when.
 struct Life {

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
+use roo_durable::simulated_disk::Random;
 use roo_protocol::ids::Digest;
 use roo_text::position::Encoding;
 use roo_workspace::{Documents, Purpose, Setup, Workspace, WriteError};
 use tempfile::TempDir;
-
-use crate::support::disk::Random;
 
 /// A workspace in memory where the system has such a place: what is tested is order, not durability.
 fn place() -> (TempDir, PathBuf) {

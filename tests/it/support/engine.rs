@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use roo_durable::WorkspaceDirectory;
 use roo_durable::disk::{Disk, RealDisk};
+use roo_durable::simulated_disk::SimulatedDisk;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::SystemClock;
 use roo_engine::engine::{Engine, Follower, Setup as EngineSetup};
@@ -19,7 +20,6 @@ use roo_text::position::Encoding;
 use roo_workspace::{Documents, Setup, Workspace};
 use serde_json::{Value, json};
 
-use super::disk::SimulatedDisk;
 use super::project::Project;
 
 /// No event of a test may take longer than this.

@@ -1,7 +1,6 @@
 //! What the tests stand on.
 
 pub mod client;
-pub mod disk;
 pub mod engine;
 pub mod model_server;
 pub mod processes;

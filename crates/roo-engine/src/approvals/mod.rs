@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_protocol::rule::{RuleItem, RuleScope, RuleSubject, RuleVerdict};
 
 /// The largest file that is read, in bytes.
@@ -104,14 +104,18 @@ impl StandingRules {
 
 /// A file of rules.
 struct RuleFile {
-    path: PathBuf,
+    file: PrivateFile,
     /// Prefix of ids.
     prefix: &'static str,
 }
 
 impl RuleFile {
     fn new(directory: &Path, prefix: &'static str) -> Self {
-        Self { path: directory.join("rules.json"), prefix }
+        Self::on(PrivateFile::new(directory.join("rules.json")), prefix)
+    }
+
+    fn on(file: PrivateFile, prefix: &'static str) -> Self {
+        Self { file, prefix }
     }
 
     fn list(&self) -> Result<Vec<RuleItem>, RuleError> {
@@ -161,7 +165,7 @@ impl RuleFile {
         change: impl FnOnce(&mut Vec<RuleItem>) -> Result<(), RuleError>,
     ) -> Result<(), RuleError> {
         // Servers and the command line share the file: what one takes back, no other may write again.
-        let _lock = private_file::lock(&self.path).map_err(|source| self.failed(source))?;
+        let _lock = self.file.lock().map_err(|source| self.failed(source))?;
         let mut rules = self.list()?;
         let before = rules.clone();
         change(&mut rules)?;
@@ -169,25 +173,65 @@ impl RuleFile {
             return Ok(());
         }
         let bytes = serde_json::to_vec_pretty(&rules).map_err(|error| self.failed(error.into()))?;
-        private_file::replace(&self.path, &bytes).map_err(|source| self.failed(source))
+        self.file.replace(&bytes).map_err(|source| self.failed(source))
     }
 
     fn read(&self) -> io::Result<Vec<RuleItem>> {
-        match private_file::read(&self.path, LIMIT)? {
+        match self.file.read(LIMIT)? {
             Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
             None => Ok(vec![]),
         }
     }
 
     fn failed(&self, source: io::Error) -> RuleError {
-        RuleError::Io { path: self.path.clone(), source }
+        RuleError::Io { path: self.file.path().to_owned(), source }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use roo_durable::simulated_disk::SimulatedDisk;
     use roo_protocol::rule::SandboxAccess;
+
+    type Change = fn(&StandingRules) -> Result<(), RuleError>;
+
+    fn rules_on(disk: &SimulatedDisk) -> StandingRules {
+        let file = PrivateFile::on(Arc::new(disk.clone()), "/state/rules.json");
+        StandingRules { workspace: RuleFile::on(file, "r"), user: None }
+    }
+
+    #[test]
+    fn a_loss_of_power_or_a_full_disk_leaves_the_old_rules_or_the_new_ones() {
+        let changes: [Change; 2] =
+            [|rules| rules.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 2), |rules| rules.revoke("r1")];
+        let disk_with_a_rule = || {
+            let disk = SimulatedDisk::new();
+            rules_on(&disk).add(RuleVerdict::Allow, command(&["cargo", "test"]), "nvim", 1).unwrap();
+            disk
+        };
+        for change in changes {
+            let disk = disk_with_a_rule();
+            let (begun, old) = (disk.operations(), rules_on(&disk).list().unwrap());
+            change(&rules_on(&disk)).unwrap();
+            let new = rules_on(&disk).list().unwrap();
+            for (operations, left) in disk.every_power_loss(begun) {
+                let found = rules_on(&left).list().unwrap();
+                let is_possible = found == new || (found == old && operations < disk.operations());
+                assert!(is_possible, "after {operations} operations: {found:?}");
+            }
+            for first in 0..12 {
+                let disk = disk_with_a_rule();
+                disk.fill_from(first);
+                let changed = change(&rules_on(&disk));
+                disk.heal();
+                let expected = if changed.is_ok() { &new } else { &old };
+                assert_eq!(rules_on(&disk).list().unwrap(), *expected, "full from call {first} on");
+            }
+        }
+    }
 
     fn command(words: &[&str]) -> RuleSubject {
         RuleSubject::Commands { commands: vec![words.iter().map(|word| (*word).to_owned()).collect()] }

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Scope;
 use super::files::Files;
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
+use roo_durable::private_file::Lock;
 use roo_protocol::ids::Digest;
 
 /// The version of the file's format.
@@ -139,25 +140,29 @@ struct Approved {
 
 /// Keeps the trust of one workspace.
 pub(super) struct TrustStore {
-    file: PathBuf,
+    file: PrivateFile,
     /// None without a folder: then nothing is to be trusted.
     root: Option<PathBuf>,
 }
 
 impl TrustStore {
     pub(super) fn new(state_directory: &Path, root: Option<&Path>) -> Self {
-        Self { file: state_directory.join("trust.json"), root: root.map(Path::to_owned) }
+        Self::on(PrivateFile::new(state_directory.join("trust.json")), root)
+    }
+
+    fn on(file: PrivateFile, root: Option<&Path>) -> Self {
+        Self { file, root: root.map(Path::to_owned) }
     }
 
     pub(super) fn file(&self) -> &Path {
-        &self.file
+        self.file.path()
     }
 
     /// Reads the current trust.
     pub(super) fn read(&self) -> Result<TrustState, TrustError> {
         let Some(root) = &self.root else { return Ok(TrustState::default()) };
         let damaged = |problem: String| TrustError::Damaged { problem };
-        let bytes = match private_file::read(&self.file, LIMIT) {
+        let bytes = match self.file.read(LIMIT) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(TrustState::default()),
             Err(error) => return Err(damaged(error.to_string())),
@@ -174,9 +179,9 @@ impl TrustStore {
     }
 
     /// Holds off all other changes of the trust, whichever process would make them.
-    pub(super) fn lock(&self) -> Result<private_file::Lock, TrustError> {
+    pub(super) fn lock(&self) -> Result<Lock, TrustError> {
         self.root.as_ref().ok_or(TrustError::NoFolder)?;
-        private_file::lock(&self.file).map_err(|source| TrustError::Write { path: self.file.clone(), source })
+        self.file.lock().map_err(|source| self.unwritten(source))
     }
 
     /// Keeps this; it outlives a loss of power.
@@ -191,10 +196,13 @@ impl TrustStore {
             trusted: state.trusted,
             approved: approved.collect(),
         };
-        let written = Identity::from_directory(root).and_then(|directory| {
-            private_file::replace(&self.file, &serde_json::to_vec_pretty(&stored(directory))?)
-        });
-        written.map_err(|source| TrustError::Write { path: self.file.clone(), source })
+        let written = Identity::from_directory(root)
+            .and_then(|directory| self.file.replace(&serde_json::to_vec_pretty(&stored(directory))?));
+        written.map_err(|source| self.unwritten(source))
+    }
+
+    fn unwritten(&self, source: io::Error) -> TrustError {
+        TrustError::Write { path: self.file().to_owned(), source }
     }
 }
 
@@ -225,4 +233,44 @@ pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
 /// Returns whether a name is `start` or `start-<mode>`.
 fn is_kind(name: &str, start: &str) -> bool {
     name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use roo_durable::simulated_disk::SimulatedDisk;
+
+    #[test]
+    fn a_loss_of_power_or_a_full_disk_leaves_the_old_trust_or_the_new() {
+        let root = tempfile::tempdir().unwrap();
+        let store_on = |disk: &SimulatedDisk| {
+            let file = PrivateFile::on(Arc::new(disk.clone()), "/state/trust.json");
+            TrustStore::on(file, Some(root.path()))
+        };
+        let approved = BTreeSet::from([("hooks.json".to_owned(), Digest::of("hooks"))]);
+        let (old, new) = (TrustState { trusted: true, approved }, TrustState::default());
+        let trusting = || {
+            let disk = SimulatedDisk::new();
+            store_on(&disk).write(&old).unwrap();
+            disk
+        };
+        let disk = trusting();
+        let begun = disk.operations();
+        store_on(&disk).write(&new).unwrap();
+        for (operations, left) in disk.every_power_loss(begun) {
+            let found = store_on(&left).read().unwrap();
+            let is_possible = found == new || (found == old && operations < disk.operations());
+            assert!(is_possible, "after {operations} operations: {found:?}");
+        }
+        for first in 0..12 {
+            let disk = trusting();
+            disk.fill_from(first);
+            let written = store_on(&disk).write(&new);
+            disk.heal();
+            let expected = if written.is_ok() { &new } else { &old };
+            assert_eq!(store_on(&disk).read().unwrap(), *expected, "full from call {first} on");
+        }
+    }
 }

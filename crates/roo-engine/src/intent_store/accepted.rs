@@ -3,22 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_formats::intents::{Intent, IntentFile};
 
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 4 << 20;
 
 pub(super) struct Accepted {
-    file: PathBuf,
+    file: PrivateFile,
 }
 
 impl Accepted {
-    pub(super) fn new(file: PathBuf) -> Self {
+    pub(super) fn new(file: PrivateFile) -> Self {
         Self { file }
     }
 
@@ -32,18 +31,18 @@ impl Accepted {
     }
 
     pub(super) fn put(&self, intent: &Intent) -> io::Result<()> {
-        let _lock = private_file::lock(&self.file)?;
+        let _lock = self.file.lock()?;
         let mut all = self.read()?;
         let governing = intent.governing();
         if all.get(&intent.id) == Some(&governing) {
             return Ok(());
         }
         all.insert(intent.id.clone(), governing);
-        private_file::replace(&self.file, &serde_json::to_vec_pretty(&all)?)
+        self.file.replace(&serde_json::to_vec_pretty(&all)?)
     }
 
     fn read(&self) -> io::Result<BTreeMap<String, Value>> {
-        match private_file::read(&self.file, LIMIT)? {
+        match self.file.read(LIMIT)? {
             Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
             None => Ok(BTreeMap::new()),
         }
@@ -52,7 +51,39 @@ impl Accepted {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use roo_durable::simulated_disk::SimulatedDisk;
+
+    #[test]
+    fn a_loss_of_power_or_a_full_disk_leaves_what_was_accepted_before_or_after() {
+        let accepted_on = |disk: &SimulatedDisk| {
+            Accepted::new(PrivateFile::on(Arc::new(disk.clone()), "/state/intents.json"))
+        };
+        let text = "active_intents:\n  - {id: A, name: a, status: TODO, owned_scope: [a]}\n  - {id: B, name: b, status: TODO, owned_scope: [b]}\n";
+        let intents = IntentFile::parse(text).unwrap().intents;
+        let disk_with_one = || {
+            let disk = SimulatedDisk::new();
+            accepted_on(&disk).put(&intents[0]).unwrap();
+            disk
+        };
+        let found = |disk: &SimulatedDisk| ["A", "B"].map(|id| accepted_on(disk).get(id).is_some());
+        let disk = disk_with_one();
+        let begun = disk.operations();
+        accepted_on(&disk).put(&intents[1]).unwrap();
+        for (operations, left) in disk.every_power_loss(begun) {
+            let [first, second] = found(&left);
+            assert!(first && (second || operations < disk.operations()), "after {operations} operations");
+        }
+        for from in 0..12 {
+            let disk = disk_with_one();
+            disk.fill_from(from);
+            let put = accepted_on(&disk).put(&intents[1]);
+            disk.heal();
+            assert_eq!(found(&disk), [true, put.is_ok()], "full from call {from} on");
+        }
+    }
 
     #[test]
     fn what_several_accept_at_once_is_all_kept() {
@@ -65,13 +96,13 @@ mod tests {
         std::thread::scope(|threads| {
             for intent in &intents {
                 threads.spawn(|| {
-                    let accepted = Accepted::new(file.clone());
+                    let accepted = Accepted::new(PrivateFile::new(file.clone()));
                     start.wait();
                     accepted.put(intent).unwrap();
                 });
             }
         });
-        let accepted = Accepted::new(file);
+        let accepted = Accepted::new(PrivateFile::new(file));
         let lost: Vec<&str> =
             intents.iter().map(|it| it.id.as_str()).filter(|id| accepted.get(id).is_none()).collect();
         assert_eq!(lost, Vec::<&str>::new());

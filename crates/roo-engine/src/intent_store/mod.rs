@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use self::accepted::Accepted;
+use roo_durable::PrivateFile;
 use roo_formats::intents::{
     self, Change, EditError, FILE_LIMIT, IGNORED_INTENTS, INTENTS_FILE, Intent, IntentFile, IntentProblem,
     NewIntent, Status,
@@ -119,7 +120,7 @@ impl Orchestration {
     /// The intents of a workspace; what the user accepts of them is kept below `state_directory`, which is the
     /// workspace's part of the state directory.
     pub fn new(workspace: Arc<Workspace>, state_directory: &std::path::Path) -> Self {
-        let accepted = Accepted::new(state_directory.join("intents.json"));
+        let accepted = Accepted::new(PrivateFile::new(state_directory.join("intents.json")));
         Self { workspace, accepted, parsed: Mutex::default() }
     }
 

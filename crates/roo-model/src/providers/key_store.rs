@@ -3,14 +3,13 @@
 //! Commands of agents can't read that directory. A key from the environment or from a command goes first. The key of a
 //! provider's own endpoint is never taken for another one.
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 use reqwest::Url;
 
 use super::key::{Secret, is_usable};
-use roo_durable::private_file;
+use roo_durable::PrivateFile;
 use roo_formats::config::{Directories, Profile};
 
 /// No key is longer than this, in bytes.
@@ -69,7 +68,7 @@ impl KeyStore {
             return Err(StoreKeyError::Unusable);
         }
         let file = self.file(profile);
-        private_file::replace(&file, key.as_bytes()).map_err(|source| StoreKeyError::Disk { file, source })
+        PrivateFile::new(&file).replace(key.as_bytes()).map_err(|source| StoreKeyError::Disk { file, source })
     }
 
     /// Removes the key for a profile's endpoint. Returns whether there was one.
@@ -77,16 +76,12 @@ impl KeyStore {
     /// # Errors
     /// What the disk says.
     pub fn remove(&self, profile: &Profile) -> io::Result<bool> {
-        match fs::remove_file(self.file(profile)) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        PrivateFile::new(self.file(profile)).remove()
     }
 
     /// The key for a profile's endpoint, if a usable one is there.
     pub(super) fn read(&self, profile: &Profile) -> Option<Secret> {
-        let bytes = private_file::read(&self.file(profile), LONGEST).ok()??;
+        let bytes = PrivateFile::new(self.file(profile)).read(LONGEST).ok()??;
         let text = str::from_utf8(&bytes).ok()?.trim();
         is_usable(text).then(|| Secret::new(text))
     }
@@ -101,6 +96,7 @@ fn origin(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

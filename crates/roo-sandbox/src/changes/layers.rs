@@ -1,14 +1,15 @@
 //! Private layers over directories outside of the workspace, such as those of build tools: what commands write there is
 //! kept from one command to the next and is never seen outside. Mounting them is [`crate::exec::sandbox`]'s.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::files::remove_tree;
 use crate::exec::sandbox::Staged;
+use roo_durable::disk::{Disk as _, Held, RealDisk};
 use roo_protocol::ids::Digest;
 
 /// The most commands at the same time that have layers of their own.
@@ -18,11 +19,10 @@ const WORK: &str = "work-";
 
 /// The layers of one command. No other command gets the same ones until they are dropped: what an overlay shows whose
 /// layer is in use by another is undefined.
-#[derive(Debug)]
 pub struct LeasedLayers {
     layers: Vec<Staged>,
     /// Tells others, also other servers, that they are in use.
-    _lock: File,
+    _lock: Held,
 }
 
 impl LeasedLayers {
@@ -36,19 +36,9 @@ impl LeasedLayers {
             let own = area.join(number.to_string());
             DirBuilder::new().recursive(true).mode(0o700).create(&own)?;
             let own = own.canonicalize()?;
-            let lock = File::options()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .mode(0o600)
-                .open(own.join("lock"))?;
-            match lock.try_lock() {
-                Ok(()) => {
-                    let layers = directories.iter().map(|directory| layer(&own, directory));
-                    return Ok(Self { layers: layers.collect::<Result<_, _>>()?, _lock: lock });
-                }
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => return Err(error),
+            if let Some(lock) = RealDisk.try_lock(&own.join("lock"))? {
+                let layers = directories.iter().map(|directory| layer(&own, directory));
+                return Ok(Self { layers: layers.collect::<Result<_, _>>()?, _lock: lock });
             }
         }
         Err(io::Error::other(format!("{MOST} commands at once have layers in {}", area.display())))

@@ -1,7 +1,7 @@
 //! Directories for a staged command's writes: private directories that live as long as the command and what is made of
 //! its changes. Mounting them is [`crate::exec::sandbox`]'s.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::files::remove_tree;
 use super::store::Store;
 use crate::exec::sandbox::Staged;
+use roo_durable::disk::{Disk as _, Held, RealDisk};
 
 /// The name of a lock file.
 const LOCK: &str = "lock";
@@ -20,12 +21,11 @@ pub struct StagingArea {
 }
 
 /// The private directories of one command, which serve once; removed with it.
-#[derive(Debug)]
 pub struct Stage {
     directory: PathBuf,
     layers: Vec<Staged>,
     /// Tells other servers that somebody lives here.
-    _lock: File,
+    _lock: Option<Held>,
 }
 
 impl StagingArea {
@@ -64,11 +64,9 @@ impl StagingArea {
         let lock = {
             let _area = self.lock()?;
             private(&directory)?;
-            let lock = File::create_new(directory.join(LOCK))?;
-            lock.lock()?;
-            lock
+            RealDisk.lock(&directory.join(LOCK))?
         };
-        let mut stage = Stage { directory, layers: Vec::new(), _lock: lock };
+        let mut stage = Stage { directory, layers: Vec::new(), _lock: Some(lock) };
         for (number, root) in roots.iter().enumerate() {
             let own = stage.directory.join(number.to_string());
             let layer = Staged { root: root.clone(), upper: own.join("upper"), work: own.join("work") };
@@ -84,15 +82,12 @@ impl StagingArea {
     }
 
     /// Keeps other servers from looking while a directory has no lock of its own yet.
-    fn lock(&self) -> io::Result<File> {
-        let file =
-            File::options().create(true).truncate(false).write(true).open(self.directory.join(LOCK))?;
-        file.lock()?;
-        Ok(file)
+    fn lock(&self) -> io::Result<Held> {
+        RealDisk.lock(&self.directory.join(LOCK))
     }
 
     /// Returns directories without a living owner, locked.
-    fn abandoned(&self) -> io::Result<Vec<(PathBuf, Option<File>)>> {
+    fn abandoned(&self) -> io::Result<Vec<(PathBuf, Option<Held>)>> {
         let _area = self.lock()?;
         let mut left = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
@@ -100,14 +95,15 @@ impl StagingArea {
             if path.file_name().is_some_and(|name| name == LOCK) {
                 continue;
             }
-            match File::open(path.join(LOCK)) {
-                Ok(lock) => match lock.try_lock() {
-                    Ok(()) => left.push((path, Some(lock))),
-                    Err(TryLockError::WouldBlock) => {}
-                    Err(TryLockError::Error(error)) => return Err(error),
-                },
-                // Killed before it was made.
-                Err(_) => left.push((path, None)),
+            // One that was killed before its lock was made gets one here.
+            match RealDisk.try_lock(&path.join(LOCK)) {
+                Ok(Some(lock)) => left.push((path, Some(lock))),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => left.push((path, None)),
+                // Somebody may live in it.
+                Err(error) => {
+                    tracing::warn!(%error, directory = %path.display(), "staged files can't be looked at");
+                }
             }
         }
         Ok(left)
@@ -173,10 +169,10 @@ mod tests {
         fs::create_dir(&roots[0]).unwrap();
         let area = StagingArea::open(place.path().join("staged")).unwrap();
         let living = area.begin(&roots).unwrap();
-        let dead = area.begin(&roots).unwrap();
+        let mut dead = area.begin(&roots).unwrap();
         let left = dead.directory.clone();
         // As the kernel unlocks what a killed process locked.
-        dead._lock.unlock().unwrap();
+        dead._lock = None;
         std::mem::forget(dead);
         fs::create_dir(place.path().join("staged/unlocked")).unwrap();
         fs::write(living.layers()[0].upper.join("a"), "a").unwrap();

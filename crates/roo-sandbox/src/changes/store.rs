@@ -15,6 +15,8 @@ use uuid::Uuid;
 use super::Keep;
 use super::files::{open_file, read_at_most, remove_tree};
 use super::record::{Fingerprint, is_fresh};
+use roo_durable::disk::RealDisk;
+use roo_durable::replace_unsynced;
 use roo_protocol::ids::Digest;
 
 /// Number of fingerprints remembered; after that it begins anew.
@@ -218,11 +220,10 @@ impl Store {
         }
         {
             let mut index = self.index();
-            if let Some(digest) = index.digests.get(&print).copied() {
-                let kept = index.kept.get_mut(&digest).map(|kept| kept.1 = generation.0).is_some();
-                if kept {
-                    return Some(digest);
-                }
+            if let Some(digest) = index.digests.get(&print).copied()
+                && self.is_kept(&mut index, digest, generation)
+            {
+                return Some(digest);
             }
         }
         let (file, opened) = open_file(directory, name).ok()?;
@@ -245,18 +246,29 @@ impl Store {
         Some(digest)
     }
 
+    /// Returns whether a content is kept, and keeps it for a generation. What an earlier process has left is looked at
+    /// once: it may have lost power.
+    fn is_kept(&self, index: &mut ContentIndex, digest: Digest, generation: &Arc<Generation>) -> bool {
+        let Some((size, used)) = index.kept.get_mut(&digest) else { return false };
+        if *used > 0 || self.content(digest).is_some() {
+            *used = generation.0;
+            return true;
+        }
+        index.total -= *size;
+        index.kept.remove(&digest);
+        false
+    }
+
     fn keep(&self, digest: Digest, bytes: &[u8], generation: &Arc<Generation>) -> io::Result<()> {
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let mut index = self.index();
-        if let Some(kept) = index.kept.get_mut(&digest) {
-            kept.1 = generation.0;
+        if self.is_kept(&mut index, digest, generation) {
             return Ok(());
         }
         self.make_room(&mut index, size)?;
         let pending = self.directory.join(format!("{}.new", Uuid::new_v4()));
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&pending)?;
-        file.write_all(bytes)?;
-        fs::rename(&pending, self.path(digest))?;
+        // Its digest tells later whether a loss of power has left all of it.
+        replace_unsynced(&RealDisk, &pending, &self.path(digest), bytes)?;
         index.kept.insert(digest, (size, generation.0));
         index.total += size;
         Ok(())

@@ -451,6 +451,20 @@ fn what_is_kept_stays_within_its_limits_and_is_not_read_twice() {
 }
 
 #[test]
+fn a_content_that_a_loss_of_power_has_damaged_is_kept_anew() {
+    let mut fixture = Fixture::new();
+    drop(fixture.take());
+    let kept = fixture.store.path(roo_protocol::ids::Digest::of("one"));
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "one");
+    fs::write(&kept, "\0\0\0").unwrap();
+    fixture.store = Store::open(fixture.directory.path().join("kept"), Limits::default()).unwrap();
+    let before = fixture.take();
+    fs::remove_file(fixture.at("docs/one.md")).unwrap();
+    let settled = before.undo(&before.diff(), &fixture.store);
+    assert_eq!(outcomes(&settled), ["docs/one.md restored"]);
+}
+
+#[test]
 fn what_is_kept_for_the_user_is_kept_for_a_month() {
     let fixture = Fixture::new();
     let kept = fixture.directory.path().join("kept");

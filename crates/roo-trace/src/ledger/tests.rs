@@ -1,12 +1,14 @@
 use std::fs;
+use std::path::Path;
 use std::sync::Barrier;
 
 use pretty_assertions::assert_eq;
 
-use super::super::disk::faults::DiskFault;
-use super::super::fixture::{LedgerFixture, denied, read, wrote};
+use super::super::fixture::{LedgerFixture, denied, lines, read, wrote};
 use super::super::history;
+use super::super::verify::verify_in;
 use super::*;
+use roo_durable::simulated_disk::{Fault, Random, SimulatedDisk};
 
 fn seqs(fixture: &LedgerFixture) -> Vec<u64> {
     fixture.records().iter().map(|record| record.own().unwrap().seq).collect()
@@ -14,9 +16,13 @@ fn seqs(fixture: &LedgerFixture) -> Vec<u64> {
 
 /// Returns whether every record follows the one before it.
 fn is_whole(fixture: &LedgerFixture) -> bool {
-    let head = Head::read(&fixture.directory()).unwrap().unwrap();
+    is_chain(&fixture.directory())
+}
+
+fn is_chain(directory: &TraceDirectory) -> bool {
+    let head = Head::read(directory).unwrap().unwrap();
     let mut prev = chain::genesis(&head.chain);
-    let lines = fixture.lines();
+    let lines = lines(directory);
     for (line, seq) in lines.iter().zip(1..) {
         match chain::read(line.trim_end().as_bytes(), &head.chain) {
             Some(fact) if fact.prev == prev && fact.seq == seq => prev = fact.hash,
@@ -318,55 +324,172 @@ fn bad_lines_after_the_head_are_told_and_left() {
     assert!(fs::read(&path).unwrap().starts_with(&bytes));
 }
 
+/// The trace on a disk that fails.
+fn directory_on(disk: &SimulatedDisk) -> TraceDirectory {
+    TraceDirectory::on(Arc::new(disk.clone()), Path::new("/state"))
+}
+
+fn open_on(disk: &SimulatedDisk) -> Result<(Ledger, Vec<Damage>), LedgerError> {
+    let setup = Setup { limits: small(), ..Setup::new("/state".into(), None) };
+    Ledger::in_directory(directory_on(disk), setup)
+}
+
+/// Appends some records; the number of the newest one.
+fn append(ledger: &Ledger, count: u64) -> Result<u64, LedgerError> {
+    let drafts: Vec<Draft> = (0..count).map(denied).collect();
+    ledger.append(&drafts).map(|appended| appended.records.last().unwrap().seq)
+}
+
 #[test]
 fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
-    for fault in [DiskFault::Refused, DiskFault::Short(0), DiskFault::Short(500), DiskFault::Short(999)] {
+    let mut refused = 0;
+    for fault in [Fault::Errno(5), Fault::Errno(28), Fault::Short, Fault::SyncLost] {
         for times in [1, 2, 3, 4] {
-            let fixture = LedgerFixture::new();
-            let directory = fixture.directory();
-            let setup = || Setup { limits: small(), ..Setup::new(fixture.state(), None) };
-            let (ledger, _) = Ledger::in_directory(directory.clone(), setup()).unwrap();
+            let disk = SimulatedDisk::new();
+            let (ledger, _) = open_on(&disk).unwrap();
             let mut acknowledged = 0;
             for number in 0..60 {
-                directory.faults.plan(usize::try_from(number % 7).unwrap(), times, fault);
-                match ledger.append(&[denied(number), denied(number)]) {
-                    Ok(appended) => acknowledged = appended.records[1].seq,
+                let after = number % 13;
+                disk.plan(move |ordinal, _| (after..after + times).contains(&ordinal).then_some(fault));
+                match append(&ledger, 2) {
+                    Ok(seq) => acknowledged = seq,
                     Err(error) => {
-                        directory.faults.clear();
+                        disk.heal();
                         assert!(error.to_string().contains("check the disk"), "{error}");
-                        let retried = ledger.append(&[denied(number), denied(number)]).unwrap();
+                        let retried = ledger.append(&[denied(number as u64), denied(1)]).unwrap();
                         acknowledged = retried.records[1].seq;
-                        assert_eq!(retried.damage, [], "{fault:?} {number}");
+                        // A segment that could be neither begun nor removed is moved away.
+                        let is_begun = |damage: &Damage| matches!(damage, Damage::TornTail { moved_to } if moved_to.to_string_lossy().ends_with(".torn-0"));
+                        assert!(
+                            retried.damage.iter().all(|damage| times > 1 && is_begun(damage)),
+                            "{fault:?} {number}: {:?}",
+                            retried.damage
+                        );
+                        refused += 1;
                     }
                 }
-                directory.faults.clear();
+                disk.heal();
             }
-            assert_eq!(seqs(&fixture), (1..=acknowledged).collect::<Vec<_>>());
+            assert_eq!(lines(&directory_on(&disk)).len() as u64, acknowledged);
             assert_eq!(acknowledged, 120);
-            assert!(is_whole(&fixture));
+            assert!(is_chain(&directory_on(&disk)));
+        }
+    }
+    assert!(refused > 200, "{refused}");
+}
+
+#[test]
+fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
+    for is_full in [false, true] {
+        for after in 0..120 {
+            let disk = SimulatedDisk::new();
+            let (ledger, _) = open_on(&disk).unwrap();
+            match is_full {
+                true => disk.fill_from(after),
+                false => disk.stop_at(after),
+            }
+            let acknowledged = (0..20).map_while(|_| append(&ledger, 1).ok()).last().unwrap_or(0);
+            drop(ledger);
+            disk.heal();
+            let (next, damage) = open_on(&disk).unwrap();
+            let place = format!("full: {is_full}, after {after}");
+            assert!(
+                damage.iter().all(|damage| matches!(damage, Damage::TornTail { .. })),
+                "{place}: {damage:?}"
+            );
+            assert!(append(&next, 1).unwrap() > acknowledged, "{place}");
+            assert!(is_chain(&directory_on(&disk)), "{place}");
+            assert!(verify_in(directory_on(&disk), None).unwrap().is_whole(), "{place}");
+        }
+    }
+}
+
+/// A life of a trace: some appends of at most so many records, of which some are signed, and what was acknowledged after
+/// how many operations.
+fn life(appends: usize, most: u64) -> (SimulatedDisk, Vec<(usize, u64)>) {
+    let disk = SimulatedDisk::new();
+    let mut promises = vec![(0, 0)];
+    let (ledger, _) = open_on(&disk).unwrap();
+    for number in 0..appends {
+        let seq = append(&ledger, number as u64 % most + 1).unwrap();
+        promises.push((disk.operations(), seq));
+        if number % 3 == 1 {
+            ledger.sign().unwrap();
+        }
+    }
+    (disk, promises)
+}
+
+fn promised(promises: &[(usize, u64)], operations: usize) -> u64 {
+    promises.iter().rfind(|(at, _)| *at <= operations).unwrap().1
+}
+
+#[test]
+fn after_a_loss_of_power_at_any_moment_the_chain_is_whole_and_nobody_is_alarmed() {
+    let (disk, promises) = life(4, 3);
+    let mut states = 0;
+    for (operations, left) in disk.every_power_loss(0) {
+        states += 1;
+        // The more there are, the more they are alike.
+        if operations > 20 && states % 7 != 0 {
+            continue;
+        }
+        let place = format!("state {states}, after {operations} operations");
+        let (ledger, damage) = open_on(&left).unwrap();
+        assert!(damage.iter().all(|damage| matches!(damage, Damage::TornTail { .. })), "{place}: {damage:?}");
+        let before = lines(&directory_on(&left)).len() as u64;
+        assert!(before >= promised(&promises, operations), "{place}: {before}");
+        ledger.sign().unwrap();
+        assert_eq!(append(&ledger, 1).unwrap(), before + 1, "{place}");
+        assert!(is_chain(&directory_on(&left)), "{place}");
+        let report = verify_in(directory_on(&left), None).unwrap();
+        assert!(report.is_whole(), "{place}: {:?}", report.original.finding);
+    }
+    assert!(states > 500, "{states}");
+}
+
+#[test]
+fn what_was_acknowledged_survives_losses_of_power_that_tear_writes_by_sectors() {
+    let mut random = Random::new(7);
+    for most in [1, 3] {
+        let (disk, promises) = life(12, most);
+        let whole = lines(&directory_on(&disk));
+        for state in 0..300 {
+            let operations = random.below(disk.operations() + 1);
+            let left = disk.after_power_loss(operations, &mut random);
+            let place = format!("at most {most}, state {state}, after {operations} operations");
+            let (ledger, damage) = open_on(&left).unwrap();
+            // Of several records the first may be torn and the next one whole.
+            let is_torn = |damage: &Damage| match damage {
+                Damage::TornTail { .. } => true,
+                Damage::BadLine { .. } => most > 1,
+                _ => false,
+            };
+            assert!(damage.iter().all(is_torn), "{place}: {damage:?}");
+            let acknowledged = promised(&promises, operations);
+            assert!(append(&ledger, 2).unwrap() > acknowledged, "{place}");
+            if damage.iter().all(|damage| matches!(damage, Damage::TornTail { .. })) {
+                let report = verify_in(directory_on(&left), None).unwrap();
+                assert!(report.is_whole(), "{place}: {:?}", report.original.finding);
+            }
+            let again = left.after_power_loss(left.operations(), &mut random);
+            open_on(&again).unwrap();
+            let found = lines(&directory_on(&again));
+            let kept = usize::try_from(acknowledged).unwrap();
+            assert_eq!(found[..kept], whole[..kept], "{place}");
+            assert!(found.len() > kept, "{place}");
         }
     }
 }
 
 #[test]
-fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
-    for after in 0..30 {
-        let fixture = LedgerFixture::new();
-        let directory = fixture.directory();
-        let setup = || Setup { limits: small(), ..Setup::new(fixture.state(), None) };
-        let (ledger, _) = Ledger::in_directory(directory.clone(), setup()).unwrap();
-        // From then on nothing of it reaches the disk, as if it were dead.
-        directory.faults.plan(after, usize::MAX, DiskFault::Short(500));
-        let acknowledged = (0..20)
-            .map_while(|number| ledger.append(&[denied(number)]).ok())
-            .filter_map(|a| a.records.last().map(|p| p.seq))
-            .last();
-        drop(ledger);
-        let (next, _) = Ledger::open(setup()).unwrap();
-        let seq = next.append(&[denied(99)]).unwrap().records[0].seq;
-        assert!(seq > acknowledged.unwrap_or(0), "{after}");
-        assert_eq!(seqs(&fixture), (1..=seq).collect::<Vec<_>>(), "{after}");
-    }
+fn an_append_takes_one_sync() {
+    let disk = SimulatedDisk::new();
+    let (ledger, _) = open_on(&disk).unwrap();
+    append(&ledger, 1).unwrap();
+    let before = disk.syncs();
+    append(&ledger, 2).unwrap();
+    assert_eq!(disk.syncs() - before, 1);
 }
 
 #[test]

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
+use crate::folder::simulated::SimulatedFolder;
+use roo_durable::disk::Disk as _;
+use roo_durable::simulated_disk::SimulatedDisk;
 
 struct Fixture {
     directory: tempfile::TempDir,
@@ -264,14 +267,14 @@ async fn die(fixture: &Fixture, at: impl FnOnce(&mut Staged<'_>, &mut WorkspaceL
 fn exchanged(staged: &mut Staged<'_>, lock: &mut WorkspaceLock) {
     staged.pending.exchanging = staged.before;
     lock.record(Some(&staged.pending)).unwrap();
-    exchange(&staged.directory, &staged.pending.temporary, staged.name).unwrap();
+    staged.directory.exchange(&staged.pending.temporary, staged.name).unwrap();
 }
 
 #[tokio::test]
 async fn a_writer_that_died_leaves_no_trace_before_the_exchange() {
     let fixture = Fixture::new();
     // Cut in the middle of writing, too.
-    die(&fixture, |staged, _| staged.directory.write(&staged.pending.temporary, "n").unwrap()).await;
+    die(&fixture, |staged, _| fs::write(fixture.path(&staged.pending.temporary), "n").unwrap()).await;
     assert_eq!(fixture.read("a.txt"), "old");
 }
 
@@ -340,9 +343,9 @@ async fn nothing_is_written_through_a_directory_that_becomes_a_link() {
     let out = tempfile::tempdir().unwrap();
     fs::create_dir(fixture.path("d")).unwrap();
     symlink(out.path(), fixture.path("link")).unwrap();
-    let directory = Dir::open_ambient_dir(fixture.path(""), cap_std::ambient_authority()).unwrap();
-    let swaps =
-        std::thread::spawn(move || (0..4000).for_each(|_| exchange(&directory, "d", "link").unwrap()));
+    let directory =
+        cap_std::fs::Dir::open_ambient_dir(fixture.path(""), cap_std::ambient_authority()).unwrap();
+    let swaps = std::thread::spawn(move || (0..4000).for_each(|_| directory.exchange("d", "link").unwrap()));
     let mut inside = 0;
     while !swaps.is_finished() {
         let Ok(target) = fixture.roots.resolve("d/f", Purpose::Write) else { continue };
@@ -357,4 +360,36 @@ async fn nothing_is_written_through_a_directory_that_becomes_a_link() {
     swaps.join().unwrap();
     assert!(inside > 0);
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn after_a_loss_of_power_at_any_moment_the_file_has_its_old_text_or_the_new_one() {
+    for old in [Some("old and long"), None] {
+        let fixture = Fixture::new();
+        let (disk, path) = (SimulatedDisk::new(), Path::new("/w"));
+        disk.create_directories_durably(path).unwrap();
+        if let Some(old) = old {
+            roo_durable::replace(&disk, &path.join("a"), old.as_bytes(), roo_durable::disk::Access::Private)
+                .unwrap();
+        }
+        let on_disk = Arc::new(disk.clone());
+        let mut lock =
+            WorkspaceLock::acquire_on(on_disk, Arc::default(), "/state/w.lock".into()).await.unwrap();
+        let begun = disk.operations();
+        let (target, before) = (fixture.target("a"), old.map(Digest::of));
+        let folder = Box::new(SimulatedFolder { disk: disk.clone(), path: path.to_owned() });
+        let staged =
+            Staged::within(folder, "a", &mut lock, &target, before, b"new", Digest::of("new")).unwrap();
+        staged.commit(&mut lock).unwrap();
+        lock.record(None).unwrap();
+        let mut both = [0, 0];
+        for (operations, left) in disk.every_power_loss(begun) {
+            let found = left.bytes(&path.join("a")).map(|bytes| String::from_utf8(bytes).unwrap());
+            let is_new = found.as_deref() == Some("new");
+            assert!(is_new || found.as_deref() == old, "after {operations} operations: {found:?}");
+            assert!(is_new || operations < disk.operations(), "it was told that it is written");
+            both[usize::from(is_new)] += 1;
+        }
+        assert!(both.iter().all(|count| *count > 10), "{both:?}");
+    }
 }

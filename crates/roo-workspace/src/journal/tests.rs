@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
+use crate::folder::simulated::SimulatedFolders;
+use roo_durable::simulated_disk::{Fault, Random, SimulatedDisk};
 
 /// Content of a workspace, by name.
 type Files = BTreeMap<String, String>;
@@ -11,6 +14,27 @@ const AFTER: [(&str, &str); 4] = [("a", "A\n"), ("deep/b", "b\n"), ("e", "D\n"),
 
 fn files(list: &[(&str, &str)]) -> Files {
     list.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+fn step(roots: &Roots, name: &str, before: Option<&str>, after: Option<&str>) -> FileStep {
+    FileStep {
+        target: roots.resolve(name, Purpose::Write).unwrap(),
+        before: before.map(Digest::of),
+        after: after.map(|text| text.as_bytes().to_vec()),
+        like: None,
+    }
+}
+
+/// Changes, creates, deletes and moves.
+fn steps(roots: &Roots) -> Vec<FileStep> {
+    let like = Some(roots.resolve("d", Purpose::Write).unwrap());
+    vec![
+        step(roots, "a", Some("a\n"), Some("A\n")),
+        step(roots, "deep/b", None, Some("b\n")),
+        step(roots, "c", Some("c\n"), None),
+        FileStep { like, ..step(roots, "e", None, Some("D\n")) },
+        step(roots, "d", Some("d\n"), None),
+    ]
 }
 
 /// A workspace and the journal of its root.
@@ -42,24 +66,11 @@ impl Fixture {
     }
 
     fn step(&self, name: &str, before: Option<&str>, after: Option<&str>) -> FileStep {
-        FileStep {
-            target: self.roots.resolve(name, Purpose::Write).unwrap(),
-            before: before.map(Digest::of),
-            after: after.map(|text| text.as_bytes().to_vec()),
-            like: None,
-        }
+        step(&self.roots, name, before, after)
     }
 
-    /// Changes, creates, deletes and moves.
     fn steps(&self) -> Vec<FileStep> {
-        let like = Some(self.roots.resolve("d", Purpose::Write).unwrap());
-        vec![
-            self.step("a", Some("a\n"), Some("A\n")),
-            self.step("deep/b", None, Some("b\n")),
-            self.step("c", Some("c\n"), None),
-            FileStep { like, ..self.step("e", None, Some("D\n")) },
-            self.step("d", Some("d\n"), None),
-        ]
+        steps(&self.roots)
     }
 
     fn prepare(&self, kills: Kills) -> Result<Prepared, WriteError> {
@@ -285,9 +296,157 @@ fn a_change_that_waits_for_an_editor_follows_what_the_editor_has() {
 #[test]
 fn a_journal_of_another_version_is_put_aside() {
     let fixture = Fixture::new();
-    fs::create_dir_all(fixture.journal.path.parent().unwrap()).unwrap();
-    fs::write(&fixture.journal.path, r#"{ "phase": "dance" }"#).unwrap();
+    fs::create_dir_all(fixture.journal.file.path().parent().unwrap()).unwrap();
+    fs::write(fixture.journal.file.path(), r#"{ "phase": "dance" }"#).unwrap();
     let stopped = fixture.recover().unwrap();
     assert!(stopped.files.is_empty() && stopped.journal.exists());
     fixture.change(Kills::default()).unwrap();
+}
+
+/// A workspace on a disk that fails and loses power. Where its places are is asked of an empty one.
+struct OnDisk {
+    directory: tempfile::TempDir,
+    roots: Roots,
+}
+
+impl OnDisk {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let roots = Roots::open(&[directory.path().to_path_buf()]).unwrap();
+        Self { directory, roots }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.directory.path().canonicalize().unwrap()
+    }
+
+    /// A disk with the files from before, which are durable.
+    fn disk(&self) -> SimulatedDisk {
+        let (disk, root) = (SimulatedDisk::new(), self.root());
+        disk.create_directories_durably(&root).unwrap();
+        for (name, text) in BEFORE {
+            let file = disk.open(&root.join(name), true).unwrap();
+            file.append_all(text.as_bytes()).unwrap();
+            file.sync().unwrap();
+        }
+        disk.sync(&root).unwrap();
+        disk
+    }
+
+    fn journal(disk: &SimulatedDisk) -> Journal {
+        let folders = Arc::new(SimulatedFolders(disk.clone()));
+        Journal::on(Arc::new(disk.clone()), folders, Path::new("/state/root.lock"))
+    }
+
+    fn change(&self, disk: &SimulatedDisk) -> Result<(), WriteError> {
+        let (journal, steps) = (Self::journal(disk), steps(&self.roots));
+        Prepared::new_with(journal, steps, vec![], Kills::default())?.commit()
+    }
+
+    fn recover(&self, disk: &SimulatedDisk) -> Option<Stopped> {
+        Self::journal(disk).recover_with(&self.roots, None, &mut Kills::default()).unwrap()
+    }
+
+    /// The files of the workspace, without what was left beside them.
+    fn holds(&self, disk: &SimulatedDisk) -> Files {
+        let mut found = Files::new();
+        for path in disk.files() {
+            let Ok(name) = path.strip_prefix(self.root()) else { continue };
+            if !name.to_string_lossy().contains(".roo-lsp-") {
+                let text = String::from_utf8(disk.bytes(&path).unwrap()).unwrap();
+                found.insert(name.to_str().unwrap().to_owned(), text);
+            }
+        }
+        found
+    }
+
+    /// Which side the files are on after a recovery: 0 before the change, 1 after it.
+    #[track_caller]
+    fn side(&self, disk: &SimulatedDisk, place: &str) -> usize {
+        assert_eq!(self.recover(disk), None, "{place}");
+        let found = self.holds(disk);
+        let side = usize::from(found == files(&AFTER));
+        assert!(side == 1 || found == files(&BEFORE), "{place}: {found:?}");
+        side
+    }
+}
+
+#[test]
+fn after_a_loss_of_power_at_any_moment_all_files_are_as_before_or_as_after() {
+    let workspace = OnDisk::new();
+    let disk = workspace.disk();
+    let begun = disk.operations();
+    workspace.change(&disk).unwrap();
+    let mut random = Random::new(3);
+    let mut both = [0, 0];
+    for operations in begun..=disk.operations() {
+        for _ in 0..40 {
+            let left = disk.after_power_loss(operations, &mut random);
+            let place = format!("after {operations} operations");
+            let found = left.operations();
+            let side = workspace.side(&left, &place);
+            assert!(side == 1 || operations < disk.operations(), "it was told that all have changed");
+            both[side] += 1;
+            // Power is lost in the recovery, and after it.
+            let during = found + random.below(left.operations() - found + 1);
+            workspace.side(&left.after_power_loss(during, &mut random), &format!("{place}, during recovery"));
+            let again = left.after_power_loss(left.operations(), &mut random);
+            assert_eq!(workspace.side(&again, &format!("{place}, after recovery")), side, "{place}");
+        }
+    }
+    assert!(both.iter().all(|count| *count > 100), "{both:?}");
+}
+
+#[test]
+fn whatever_call_to_the_disk_fails_all_files_are_as_before_or_as_after() {
+    const DEATH: usize = 1;
+    let workspace = OnDisk::new();
+    let calls = {
+        let disk = workspace.disk();
+        disk.plan(|_, _| None);
+        workspace.change(&disk).unwrap();
+        disk.heal()
+    };
+    assert!(calls > 50, "{calls}");
+    let mut both = [0, 0];
+    for first in 0..calls {
+        let fails: [fn(&SimulatedDisk, usize); 4] = [
+            SimulatedDisk::fill_from,
+            SimulatedDisk::stop_at,
+            |disk, first| disk.plan(move |ordinal, _| (ordinal == first).then_some(Fault::Errno(5))),
+            |disk, first| disk.plan(move |ordinal, _| (ordinal == first).then_some(Fault::SyncLost)),
+        ];
+        for (kind, fail) in fails.into_iter().enumerate() {
+            let disk = workspace.disk();
+            fail(&disk, first);
+            let changed = workspace.change(&disk);
+            disk.heal();
+            let place = format!("fault {kind} at call {first}: {changed:?}");
+            let left = disk.after_power_loss(disk.operations(), &mut Random::new(first as u64));
+            let side = workspace.side(&disk, &place);
+            both[side] += 1;
+            match changed {
+                Ok(()) => assert_eq!(side, 1, "{place}"),
+                Err(WriteError::Unsettled { .. }) => {}
+                // Of a process that has died nobody hears what it says.
+                Err(_) if kind == DEATH => {}
+                Err(_) => assert_eq!(side, 0, "{place}"),
+            }
+            workspace.side(&left, &format!("{place}, and power was lost"));
+        }
+    }
+    assert!(both.iter().all(|count| *count > 20), "{both:?}");
+}
+
+#[test]
+fn a_change_syncs_each_file_once_and_each_directory_twice() {
+    let workspace = OnDisk::new();
+    let disk = workspace.disk();
+    disk.create_directories_durably(Path::new("/state")).unwrap();
+    let before = disk.syncs();
+    let steps = [("a", "a\n"), ("c", "c\n")]
+        .map(|(name, old)| step(&workspace.roots, name, Some(old), Some("new\n")));
+    Prepared::new(OnDisk::journal(&disk), steps.into(), vec![]).unwrap().commit().unwrap();
+    // Two for each phase: prepared, to be committed, done.
+    assert_eq!(disk.syncs() - before, 3 * 2 + 2 + 2);
 }

@@ -1,31 +1,38 @@
 //! A disk in memory that fails at any call, and that remembers every operation, so that any state can be
-//! made of it that a loss of power could leave.
+//! made of it that a loss of power could leave. For tests alone; it panics where it is used wrongly.
 //!
 //! What survives for certain is what POSIX promises and no more: the bytes of a file by its sync, the names
 //! in a directory by the directory's. A sync of a file that failed may have dropped its bytes for good.
 //! Of the rest any part may be there, in any order, writes even by sectors.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "it is for tests, and what fails here is a test")]
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Cursor, Read};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use roo_durable::disk::{Disk, DiskFile, Held};
+use crate::disk::{Access, Disk, DiskFile, Held};
 
-/// What a drive writes at once or not at all, in bytes.
+/// Number of bytes that a drive writes at once or not at all.
 const SECTOR: usize = 512;
 /// The number of the root directory.
 const ROOT: usize = 0;
+/// The most states that [`SimulatedDisk::power_losses`] makes of one moment.
+const MOST_STATES: usize = 1 << 14;
 
 /// A small random generator, so that a failure can be repeated by its seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
+    /// The numbers that belong to a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
     }
 
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -38,12 +45,13 @@ impl Random {
         usize::try_from(self.next()).unwrap() % limit.max(1)
     }
 
+    /// True once in so many times.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 }
 
-/// What goes wrong with a call.
+/// Way in which a call goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It fails with this number, and does nothing.
@@ -69,6 +77,11 @@ enum Operation {
         directory: usize,
         from: String,
         to: String,
+    },
+    Exchange {
+        directory: usize,
+        one: String,
+        other: String,
     },
     Unlink {
         directory: usize,
@@ -98,6 +111,7 @@ impl Operation {
         match self {
             Self::Link { directory, .. }
             | Self::Rename { directory, .. }
+            | Self::Exchange { directory, .. }
             | Self::Unlink { directory, .. } => *directory,
             Self::Write { node, .. }
             | Self::Truncate { node, .. }
@@ -113,6 +127,17 @@ enum Node {
     File(Vec<u8>),
 }
 
+/// Part of an operation that a loss of power leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remains {
+    Nothing,
+    All,
+    /// The first half of a write.
+    Half,
+    /// The length of a write, with zeros for its bytes.
+    Length,
+}
+
 #[derive(Default)]
 struct State {
     nodes: HashMap<usize, Node>,
@@ -124,7 +149,14 @@ struct State {
 
 /// The disk; clones are the same one.
 #[derive(Clone)]
-pub struct SimulatedDisk(Arc<Mutex<State>>);
+pub struct SimulatedDisk(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// A lock was given back.
+    unlocked: Condvar,
+}
 
 impl std::fmt::Debug for SimulatedDisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -132,15 +164,26 @@ impl std::fmt::Debug for SimulatedDisk {
     }
 }
 
+impl Default for SimulatedDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl SimulatedDisk {
     /// An empty disk.
     pub fn new() -> Self {
         let nodes = HashMap::from([(ROOT, Node::Directory(BTreeMap::new()))]);
-        Self(Arc::new(Mutex::new(State { nodes, ..State::default() })))
+        Self::with(State { nodes, ..State::default() })
+    }
+
+    fn with(state: State) -> Self {
+        Self(Arc::new(Shared { state: Mutex::new(state), unlocked: Condvar::new() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        // A plan may panic, as a test that fails does.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets calls go wrong from now on.
@@ -157,9 +200,76 @@ impl SimulatedDisk {
         state.calls
     }
 
-    /// How many operations there were.
+    /// From this call on, of those under the plan, the disk is full: what is written there is written in part or not
+    /// at all. What takes no space succeeds.
+    pub fn fill_from(&self, first: usize) {
+        let full = rustix::io::Errno::NOSPC.raw_os_error();
+        let mut is_first = true;
+        self.plan(move |ordinal, call| match call {
+            _ if ordinal < first => None,
+            "write" | "append" if std::mem::take(&mut is_first) => Some(Fault::Short),
+            "write" | "append" | "mkdir" | "create" => Some(Fault::Errno(full)),
+            _ => None,
+        });
+    }
+
+    /// From this call on, of those under the plan, nothing reaches the disk any more, as if its process were dead.
+    pub fn stop_at(&self, first: usize) {
+        let error = rustix::io::Errno::IO.raw_os_error();
+        self.plan(move |ordinal, _| (ordinal >= first).then_some(Fault::Errno(error)));
+    }
+
+    /// Returns the number of operations there were.
     pub fn operations(&self) -> usize {
         self.state().operations.len()
+    }
+
+    /// Returns the number of syncs that succeeded.
+    pub fn syncs(&self) -> usize {
+        let is_sync = |operation: &&Operation| matches!(operation, Operation::Sync { .. });
+        self.state().operations.iter().filter(is_sync).count()
+    }
+
+    /// Returns the paths of all files, in order.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let state = self.state();
+        let (mut open, mut files) = (vec![(PathBuf::from("/"), ROOT)], Vec::new());
+        while let Some((path, node)) = open.pop() {
+            match &state.nodes[&node] {
+                Node::Directory(names) => {
+                    open.extend(names.iter().map(|(name, &child)| (path.join(name), child)));
+                }
+                Node::File(_) => files.push(path),
+            }
+        }
+        files.sort();
+        files
+    }
+
+    /// Exchanges two names of a directory in one step.
+    ///
+    /// # Errors
+    /// What the plan says; [`io::ErrorKind::NotFound`] where one of them is missing.
+    pub fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check("rename")?;
+        state.find(one)?;
+        state.find(other)?;
+        let ((directory, one), (same, other)) = (state.parent(one)?, state.parent(other)?);
+        assert_eq!(directory, same, "names are changed within a directory");
+        state.record(Operation::Exchange { directory, one, other });
+        Ok(())
+    }
+
+    /// Renames to a name that must be free.
+    ///
+    /// # Errors
+    /// What the plan says; [`io::ErrorKind::AlreadyExists`].
+    pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.state().find(to).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.rename(from, to)
     }
 
     /// The bytes of a file.
@@ -175,13 +285,7 @@ impl SimulatedDisk {
     pub fn after_power_loss(&self, operations: usize, random: &mut Random) -> Self {
         let state = self.state();
         let happened = &state.operations[..operations];
-        let mut left = State::default();
-        left.nodes.insert(ROOT, Node::Directory(BTreeMap::new()));
-        for node in state.nodes.keys().filter(|node| **node != ROOT) {
-            let is_file = matches!(state.nodes[node], Node::File(_));
-            let empty = if is_file { Node::File(vec![]) } else { Node::Directory(BTreeMap::new()) };
-            left.nodes.insert(*node, empty);
-        }
+        let mut left = state.empty();
         // Some losses spare or take nearly everything, as real ones do.
         let spared = [1, 2, 2, 8][random.below(4)];
         for (operation, survives) in happened.iter().zip(survives(happened)) {
@@ -195,11 +299,64 @@ impl SimulatedDisk {
             }
         }
         left.operations = left.as_operations();
-        Self(Arc::new(Mutex::new(left)))
+        Self::with(left)
+    }
+
+    /// Every disk that a loss of power at any moment from this operation on may have left, with the number of operations
+    /// before it; see [`SimulatedDisk::power_losses`].
+    pub fn every_power_loss(&self, first: usize) -> impl Iterator<Item = (usize, Self)> + '_ {
+        let moments = first..=self.operations();
+        moments.flat_map(|operations| {
+            self.power_losses(operations).into_iter().map(move |left| (operations, left))
+        })
+    }
+
+    /// Every disk that a loss of power after so many operations may have left: what was not synced is there or not, each
+    /// operation by itself; of a write there may also be its first half, or its length alone.
+    ///
+    /// # Panics
+    /// When these are too many; then take some by [`SimulatedDisk::after_power_loss`].
+    pub fn power_losses(&self, operations: usize) -> Vec<Self> {
+        let state = self.state();
+        let happened = &state.operations[..operations];
+        let choices: Vec<&[Remains]> = happened
+            .iter()
+            .zip(survives(happened))
+            .map(|(operation, survives)| match operation {
+                Operation::Sync { .. } | Operation::SyncFailed { .. } => &[Remains::All][..],
+                _ if survives => &[Remains::All],
+                Operation::Write { .. } => &[Remains::Nothing, Remains::All, Remains::Half, Remains::Length],
+                _ => &[Remains::Nothing, Remains::All],
+            })
+            .collect();
+        let count: usize = choices.iter().map(|choices| choices.len()).product();
+        assert!(count <= MOST_STATES, "{count} states after {operations} operations");
+        let disks = (0..count).map(|mut index| {
+            let mut left = state.empty();
+            for (operation, choices) in happened.iter().zip(&choices) {
+                let remains = choices[index % choices.len()];
+                index /= choices.len();
+                match (remains, operation) {
+                    (Remains::Nothing, _) => {}
+                    (Remains::Half, Operation::Write { node, offset, bytes }) => {
+                        let bytes = bytes[..bytes.len() / 2].to_vec();
+                        left.apply(&Operation::Write { node: *node, offset: *offset, bytes });
+                    }
+                    (Remains::Length, Operation::Write { node, offset, bytes }) => {
+                        let file = left.file(*node);
+                        file.resize(file.len().max(offset + bytes.len()), 0);
+                    }
+                    _ => left.apply(operation),
+                }
+            }
+            left.operations = left.as_operations();
+            Self::with(left)
+        });
+        disks.collect()
     }
 }
 
-/// Which operations survive for certain: those with a sync behind them and no failed one between.
+/// Determines which operations survive for certain: those with a sync behind them and no failed one between.
 fn survives(operations: &[Operation]) -> Vec<bool> {
     let mut synced: HashMap<usize, bool> = HashMap::new();
     let mut survives: Vec<bool> = operations
@@ -216,6 +373,15 @@ fn survives(operations: &[Operation]) -> Vec<bool> {
 }
 
 impl State {
+    /// The same files and directories, with nothing in them.
+    fn empty(&self) -> Self {
+        let nodes = self.nodes.iter().map(|(number, node)| match node {
+            Node::File(_) => (*number, Node::File(vec![])),
+            Node::Directory(_) => (*number, Node::Directory(BTreeMap::new())),
+        });
+        Self { nodes: nodes.collect(), ..Self::default() }
+    }
+
     fn apply(&mut self, operation: &Operation) {
         match operation {
             Operation::Link { directory, name, node } => {
@@ -225,6 +391,13 @@ impl State {
                 // The name it was to have had may itself be lost.
                 if let Some(node) = self.directory(*directory).remove(from) {
                     self.directory(*directory).insert(to.clone(), node);
+                }
+            }
+            Operation::Exchange { directory, one, other } => {
+                let names = self.directory(*directory);
+                if let (Some(&first), Some(&second)) = (names.get(one), names.get(other)) {
+                    names.insert(one.clone(), second);
+                    names.insert(other.clone(), first);
                 }
             }
             Operation::Unlink { directory, name } => {
@@ -326,7 +499,19 @@ impl State {
         Ok(number)
     }
 
-    /// What goes wrong with the next call.
+    /// The file of this path, which is made if need be; whether it is new.
+    fn open_or_make(&mut self, path: &Path) -> io::Result<(usize, bool)> {
+        self.check("open")?;
+        match self.find(path) {
+            Ok(node) => Ok((node, false)),
+            Err(_) => {
+                self.check("create")?;
+                Ok((self.make(path, Node::File(vec![]))?, true))
+            }
+        }
+    }
+
+    /// Decides about the next call.
     fn fault(&mut self, call: &'static str) -> Option<Fault> {
         let ordinal = self.calls;
         self.calls += 1;
@@ -379,6 +564,12 @@ impl State {
     }
 }
 
+impl SimulatedDisk {
+    fn held(&self, path: &Path) -> Held {
+        Box::new(SimulatedLock { disk: self.clone(), path: path.to_owned() })
+    }
+}
+
 impl Disk for SimulatedDisk {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
@@ -386,8 +577,15 @@ impl Disk for SimulatedDisk {
         state.make(path, Node::Directory(BTreeMap::new())).map(|_| ())
     }
 
-    fn exists(&self, path: &Path) -> bool {
-        path.parent().is_none() || self.state().find(path).is_ok()
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(path.parent().is_none() || self.state().find(path).is_ok())
+    }
+
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        let mut state = self.state();
+        state.check("stat")?;
+        let node = state.find(path)?;
+        Ok(state.file(node).len() as u64)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -400,7 +598,13 @@ impl Disk for SimulatedDisk {
     fn open(&self, path: &Path, new: bool) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
         state.check("open")?;
-        let node = if new { state.make(path, Node::File(vec![]))? } else { state.find(path)? };
+        let node = match new {
+            true => {
+                state.check("create")?;
+                state.make(path, Node::File(vec![]))?
+            }
+            false => state.find(path)?,
+        };
         Ok(Box::new(SimulatedFile { disk: self.clone(), node }))
     }
 
@@ -408,24 +612,28 @@ impl Disk for SimulatedDisk {
         let mut state = self.state();
         state.check("read")?;
         let node = state.find(path)?;
-        let bytes = state.file(node);
+        let Node::File(bytes) = &state.nodes[&node] else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file"));
+        };
         let offset = usize::try_from(offset).unwrap().min(bytes.len());
         Ok(Box::new(Cursor::new(bytes[offset..].to_vec())))
     }
 
-    fn write(&self, path: &Path, content: &mut dyn Read) -> io::Result<()> {
+    fn write(&self, path: &Path, content: &mut dyn Read, _: Access) -> io::Result<()> {
         let mut bytes = Vec::new();
         content.read_to_end(&mut bytes)?;
         let mut state = self.state();
-        state.check("open")?;
-        let node = match state.find(path) {
-            Ok(node) => {
-                state.record(Operation::Truncate { node, length: 0 });
-                node
-            }
-            Err(_) => state.make(path, Node::File(vec![]))?,
-        };
+        let (node, is_new) = state.open_or_make(path)?;
+        if !is_new {
+            state.record(Operation::Truncate { node, length: 0 });
+        }
         state.write_all(node, 0, &bytes)
+    }
+
+    fn write_at(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        let (node, _) = state.open_or_make(path)?;
+        state.write_all(node, usize::try_from(offset).unwrap(), bytes)
     }
 
     fn rewrite(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -469,15 +677,20 @@ impl Disk for SimulatedDisk {
     fn try_lock(&self, path: &Path) -> io::Result<Option<Held>> {
         let mut state = self.state();
         state.check("lock")?;
-        // Locks are on files that hold nothing, so these are left out.
+        // What is only locked holds nothing, so no file is made.
         state.parent(path)?;
         let is_free = state.locks.insert(path.to_owned());
-        let lock = || Box::new(SimulatedLock { disk: self.clone(), path: path.to_owned() });
-        Ok(is_free.then(|| lock() as Held))
+        Ok(is_free.then(|| self.held(path)))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Held> {
-        Ok(self.try_lock(path)?.expect("nobody looks here"))
+        let mut state = self.state();
+        state.check("lock")?;
+        state.parent(path)?;
+        while !state.locks.insert(path.to_owned()) {
+            state = self.0.unlocked.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(self.held(path))
     }
 
     fn is_locked(&self, path: &Path) -> bool {
@@ -509,6 +722,10 @@ impl DiskFile for SimulatedFile {
         Ok(is_named.then_some(length))
     }
 
+    fn is_at(&self, path: &Path) -> bool {
+        self.disk.state().find(path).is_ok_and(|node| node == self.node)
+    }
+
     fn truncate(&self, length: u64) -> io::Result<()> {
         let mut state = self.disk.state();
         state.check("truncate")?;
@@ -530,5 +747,6 @@ struct SimulatedLock {
 impl Drop for SimulatedLock {
     fn drop(&mut self) {
         self.disk.state().locks.remove(&self.path);
+        self.disk.0.unlocked.notify_all();
     }
 }
