@@ -26,3 +26,8 @@ fn the_protocol_has_its_schema() {
 fn the_settings_have_their_schema() {
     check("settings.json", &roo_formats::config::settings_schema());
 }
+
+#[test]
+fn mode_files_have_their_schema() {
+    check("modes.json", &roo_formats::modes::schema());
+}

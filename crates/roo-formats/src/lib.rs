@@ -1,6 +1,7 @@
 //! Files that users write: settings, modes, intents and MCP servers, with their defaults and what is wrong in them.
 
 pub mod config;
+pub mod declaration;
 pub mod intents;
 pub mod mcp;
 pub mod modes;

@@ -1,34 +1,19 @@
-//! Grammar of the configuration files, with descriptions: one table for completion and hover.
-
-use std::sync::LazyLock;
-
-use serde_json::Value;
+//! What is allowed at a position of a configuration file, by the declaration of its format.
 
 use super::kind::ConfigFileKind;
 use roo_engine::hooks::{Compared, EventName, all_tool_names};
 use roo_formats::config::{self, yaml::Step};
+use roo_formats::declaration::{Holds, Key, Part, Word};
 use roo_formats::intents::{Enforced, Status};
-
-/// The names of the groups, with what each brings.
-pub(super) const GROUPS: [(&str, &str); 6] = [
-    ("read", "Reads files, searches them and lists directories."),
-    ("edit", "Changes files: all, or those that match `fileRegex`."),
-    ("command", "Runs shell commands."),
-    ("browser", "Steers a browser. There is no tool for it yet."),
-    ("mcp", "Calls MCP servers. There is no tool for it yet."),
-    (
-        "modes",
-        "Nothing beyond what every mode has; `canDelegateTo` lists the modes to which it may delegate.",
-    ),
-];
+use roo_formats::modes::{self, FilePattern, GroupName, ModeSlug, NewModeSlug};
 
 /// Values allowed at a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// A mapping with these keys.
-    Keys(Vec<Key>),
+    Keys(Vec<Key<'static>>),
     /// Names of groups; whether the list itself is meant, or one item.
-    Groups { list: bool },
+    Groups { list: bool, names: Vec<Word> },
     /// Slugs of modes that there are.
     Slugs { list: bool },
     /// The slug of the mode that is defined here.
@@ -40,72 +25,12 @@ pub(super) enum Expected {
     /// For what the hooks of an event run.
     Matcher(EventName),
     /// One of these words.
-    Words(Vec<String>),
+    Words(Vec<Word>),
     /// Anything.
     Anything,
 }
 
-/// A key and what it means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) name: String,
-    pub(super) about: String,
-    pub(super) holds: Holds,
-}
-
-/// Type of a key's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
-    Text,
-    List,
-    Mapping,
-}
-
 type Row = (&'static str, Holds, &'static str);
-
-const FILE: [Row; 1] =
-    [("customModes", Holds::List, "The modes of this file, at most 200. A file may have 1 MiB.")];
-
-const MODE: [Row; 9] = [
-    (
-        "slug",
-        Holds::Text,
-        "Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it replaces that mode. Required.",
-    ),
-    (
-        "name",
-        Holds::Text,
-        "The mode's name for people. An emoji at its start marks the mode in trees. Required.",
-    ),
-    ("roleDefinition", Holds::Text, "Who the model is in this mode, in the second person. Required."),
-    (
-        "groups",
-        Holds::List,
-        "Which tools the mode has besides those that every mode has: read, edit, command, browser, mcp, modes. `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.",
-    ),
-    ("description", Holds::Text, "What the mode does, for people, in one line."),
-    ("whenToUse", Holds::Text, "Tells other modes when to delegate to it."),
-    ("customInstructions", Holds::Text, "Instructions for the mode besides its role."),
-    (
-        "canDelegateTo",
-        Holds::List,
-        "The slugs of the modes to which it may delegate. Default: none, or those of the built-in mode with this slug.",
-    ),
-    (
-        "source",
-        Holds::Text,
-        "`project` or `global`, as Roo Code writes it. It has no effect: the location of the file decides.",
-    ),
-];
-
-const OPTIONS: [Row; 2] = [
-    (
-        "fileRegex",
-        Holds::Text,
-        "A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in the path; anchor it with `^` and `$`.",
-    ),
-    ("description", Holds::Text, "Which files these are, for people and for the model."),
-];
 
 const INTENTS: [Row; 1] =
     [("active_intents", Holds::List, "The intents, at most 1000. A file may have 256 KiB of plain YAML.")];
@@ -113,13 +38,13 @@ const INTENTS: [Row; 1] =
 const INTENT: [Row; 11] = [
     (
         "id",
-        Holds::Text,
+        Holds::Scalar,
         "Id by which tasks select it, such as `INT-001`: a letter, then letters, digits, `.`, `_` and `-`. Required.",
     ),
-    ("name", Holds::Text, "Display name. Required."),
+    ("name", Holds::Scalar, "Display name. Required."),
     (
         "status",
-        Holds::Text,
+        Holds::Scalar,
         "Status. Tasks may select intents that are `PENDING` or `IN_PROGRESS`; the server writes `IN_PROGRESS` when one does. Required.",
     ),
     (
@@ -140,27 +65,31 @@ const INTENT: [Row; 11] = [
         "Requirements that it implements, such as `REQ-001`; recorded in the trace.",
     ),
     ("network", Holds::List, "Hosts that its commands may ask to reach. Default: none."),
-    ("parent", Holds::Text, "Id of the parent intent; this one never covers more than its parent."),
+    ("parent", Holds::Scalar, "Id of the parent intent; this one never covers more than its parent."),
     ("related_files", Holds::List, "Files that the model should look at."),
 ];
 
 const COMMAND: [Row; 3] = [
     (
         "description",
-        Holds::Text,
+        Holds::Scalar,
         "Description of the command for people: one line of at most 1024 characters.",
     ),
-    ("argument-hint", Holds::Text, "Hint for people about the command's arguments, such as `<file>`."),
-    ("mode", Holds::Text, "The slug of the mode to which the command switches."),
+    ("argument-hint", Holds::Scalar, "Hint for people about the command's arguments, such as `<file>`."),
+    ("mode", Holds::Scalar, "The slug of the mode to which the command switches."),
 ];
 
 const SKILL: [Row; 3] = [
     (
         "name",
-        Holds::Text,
+        Holds::Scalar,
         "The name of the skill's directory: lower-case letters and digits, in words with `-` between them, at most 64 characters. Required.",
     ),
-    ("description", Holds::Text, "Tells a model when to load the skill: at most 1024 characters. Required."),
+    (
+        "description",
+        Holds::Scalar,
+        "Tells a model when to load the skill: at most 1024 characters. Required.",
+    ),
     ("modeSlugs", Holds::List, "The slugs of the modes that have the skill. Default: all."),
 ];
 
@@ -170,24 +99,24 @@ const HOOK_FILE: [Row; 3] = [
         Holds::Mapping,
         "The hooks of each event. All hooks whose matcher matches run at the same time, and the strictest answer wins.",
     ),
-    ("disableAllHooks", Holds::Text, "`true` disables every hook of this file."),
-    ("description", Holds::Text, "Description of these hooks for people."),
+    ("disableAllHooks", Holds::Scalar, "`true` disables every hook of this file."),
+    ("description", Holds::Scalar, "Description of these hooks for people."),
 ];
 
 const HOOK_GROUP: [Row; 2] = [
     (
         "matcher",
-        Holds::Text,
+        Holds::Scalar,
         "Selects what the hooks run for: `*` or nothing for everything, exact names (`Edit|Write`), or a regular expression that matches anywhere (`mcp__.*`). The tool names of other agents work too.",
     ),
     ("hooks", Holds::List, "Hooks to run. Equal commands run once."),
 ];
 
 const HOOK: [Row; 9] = [
-    ("type", Holds::Text, "`command`, the only supported type. Required."),
+    ("type", Holds::Scalar, "`command`, the only supported type. Required."),
     (
         "command",
-        Holds::Text,
+        Holds::Scalar,
         "A line for `bash -c`, or with `args` a program. It reads the event as JSON from its standard input. Exit code 0: continue, and JSON on standard output is applied; 2: denied, with standard error as the reason; any other: a warning. Required.",
     ),
     (
@@ -197,38 +126,39 @@ const HOOK: [Row; 9] = [
     ),
     (
         "timeout",
-        Holds::Text,
+        Holds::Scalar,
         "Timeout in seconds. Default: 600; for UserPromptSubmit 30, for SessionEnd 1.5.",
     ),
     (
         "if",
-        Holds::Text,
+        Holds::Scalar,
         "Narrows the calls that it runs for: `Bash(git *)`, `Edit(src/**)`. In doubt it runs.",
     ),
-    ("async", Holds::Text, "`true`: it is not waited for, and its output has no effect."),
-    ("shell", Holds::Text, "`bash`, the only supported shell."),
-    ("statusMessage", Holds::Text, "Description for people."),
+    ("async", Holds::Scalar, "`true`: it is not waited for, and its output has no effect."),
+    ("shell", Holds::Scalar, "`bash`, the only supported shell."),
+    ("statusMessage", Holds::Scalar, "Description for people."),
     ("roo", Holds::Mapping, "Options of roo-lsp that other agents don't have."),
 ];
 
 const OWN_OF_HOOK: [Row; 2] = [
     (
         "failClosed",
-        Holds::Text,
+        Holds::Scalar,
         "`true`: a call is denied if the hook fails, crashes or times out. Only for PreToolUse.",
     ),
     (
         "sandbox",
-        Holds::Text,
+        Holds::Scalar,
         "`false`: the hook runs outside the sandbox, with all of your permissions. Only for hooks of your own hooks file.",
     ),
 ];
 
 fn keys(rows: &[Row]) -> Expected {
     let key = |(name, holds, about): &Row| Key {
-        name: (*name).to_owned(),
+        name,
         about: (*about).to_owned(),
         holds: *holds,
+        is_suggested: true,
     };
     Expected::Keys(rows.iter().map(key).collect())
 }
@@ -236,7 +166,7 @@ fn keys(rows: &[Row]) -> Expected {
 /// Returns what is allowed at the end of a path.
 pub(super) fn expected(kind: ConfigFileKind, path: &[Step]) -> Expected {
     match kind {
-        ConfigFileKind::Modes(_) => in_mode_file(path),
+        ConfigFileKind::Modes(_) => of_part(modes::DECLARATION.at(path)),
         ConfigFileKind::Command => match path {
             [] => keys(&COMMAND),
             [Step::Key(key)] if key == "mode" => Expected::Slugs { list: false },
@@ -250,7 +180,7 @@ pub(super) fn expected(kind: ConfigFileKind, path: &[Step]) -> Expected {
             _ => Expected::Anything,
         },
         ConfigFileKind::Hooks(_) => in_hooks(path),
-        ConfigFileKind::Settings => in_settings(path),
+        ConfigFileKind::Settings => of_part(in_settings(path)),
         ConfigFileKind::Intents => in_intents(path),
         ConfigFileKind::Rules
         | ConfigFileKind::Ignore
@@ -260,7 +190,10 @@ pub(super) fn expected(kind: ConfigFileKind, path: &[Step]) -> Expected {
 }
 
 fn in_intents(path: &[Step]) -> Expected {
-    let words = |words: &[&str]| Expected::Words(words.iter().map(|word| (*word).to_owned()).collect());
+    let words = |words: &[&str]| {
+        let word = |word: &&str| Word { word: (*word).to_owned(), about: String::new() };
+        Expected::Words(words.iter().map(word).collect())
+    };
     let [Step::Key(_), entry @ ..] = path else { return keys(&INTENTS) };
     let [Step::Index(_), Step::Key(field), rest @ ..] = entry else {
         return if entry.len() == 1 { keys(&INTENT) } else { Expected::Anything };
@@ -273,31 +206,11 @@ fn in_intents(path: &[Step]) -> Expected {
     }
 }
 
-fn in_mode_file(path: &[Step]) -> Expected {
-    let [Step::Key(list), entry @ ..] = path else { return keys(&FILE) };
-    if list != "customModes" {
-        return Expected::Anything;
-    }
-    let [Step::Index(_), Step::Key(field), rest @ ..] = entry else {
-        return if entry.len() == 1 { keys(&MODE) } else { Expected::Anything };
-    };
-    match (field.as_str(), rest) {
-        ("slug", []) => Expected::OwnSlug,
-        ("source", []) => Expected::Words(vec!["project".to_owned(), "global".to_owned()]),
-        ("groups", []) => Expected::Groups { list: true },
-        ("groups", [Step::Index(_)] | [Step::Index(_), Step::Index(0)]) => Expected::Groups { list: false },
-        ("groups", [Step::Index(_), Step::Index(1)]) => keys(&OPTIONS),
-        ("groups", [Step::Index(_), Step::Index(1), Step::Key(key)]) if key == "fileRegex" => {
-            Expected::Pattern
-        }
-        ("canDelegateTo", []) => Expected::Slugs { list: true },
-        ("canDelegateTo", [Step::Index(_)]) => Expected::Slugs { list: false },
-        _ => Expected::Anything,
-    }
-}
-
 fn in_hooks(path: &[Step]) -> Expected {
-    let words = |words: &[&str]| Expected::Words(words.iter().map(|word| (*word).to_owned()).collect());
+    let words = |words: &[&str]| {
+        let word = |word: &&str| Word { word: (*word).to_owned(), about: String::new() };
+        Expected::Words(words.iter().map(word).collect())
+    };
     let flags = || words(&["true", "false"]);
     let rest = match path {
         [] => return keys(&HOOK_FILE),
@@ -308,9 +221,10 @@ fn in_hooks(path: &[Step]) -> Expected {
     let (event, rest) = match rest {
         [] => {
             let key = |event: EventName| Key {
-                name: event.as_str().to_owned(),
+                name: event.as_str(),
                 about: event.about().to_owned(),
                 holds: Holds::List,
+                is_suggested: true,
             };
             return Expected::Keys(EventName::all().map(key).collect());
         }
@@ -352,72 +266,43 @@ pub(super) fn matched(event: EventName) -> Vec<(String, String)> {
     }
 }
 
-/// By the JSON Schema of the settings.
-fn in_settings(path: &[Step]) -> Expected {
-    static SCHEMA: LazyLock<Value> = LazyLock::new(config::settings_schema);
-    let path = match path {
-        [Step::Key(key), inner @ ..] if key == "roo" => inner,
-        path => path,
-    };
-    if matches!(path, [Step::Key(key)] if key == "mode") {
-        return Expected::Slugs { list: false };
+/// Settings may stand below the key `roo`, as clients send them.
+fn in_settings(path: &[Step]) -> Option<Part<'static>> {
+    match path {
+        [Step::Key(key), inner @ ..] if key == "roo" => config::SETTINGS.at(inner),
+        path => config::SETTINGS.at(path),
     }
-    let mut node = resolve(&SCHEMA, &SCHEMA);
-    for step in path {
-        let inner = match step {
-            Step::Key(key) | Step::Name(key) => {
-                let own = node.get("properties").and_then(|properties| properties.get(key));
-                own.or_else(|| node.get("additionalProperties"))
-            }
-            Step::Index(_) => node.get("items"),
-        };
-        let Some(inner) = inner else { return Expected::Anything };
-        node = resolve(&SCHEMA, inner);
-    }
-    if let Some(properties) = node.get("properties").and_then(Value::as_object) {
-        let key = |(name, value): (&String, &Value)| Key {
-            name: name.clone(),
-            about: about(value).or_else(|| about(resolve(&SCHEMA, value))).unwrap_or_default(),
-            holds: match resolve(&SCHEMA, value).get("type").and_then(Value::as_str) {
-                Some("object") => Holds::Mapping,
-                Some("array") => Holds::List,
-                _ => Holds::Text,
-            },
-        };
-        return Expected::Keys(properties.iter().map(key).collect());
-    }
-    let of_type = |name: &str| node.get("type").is_some_and(|kind| kind == name);
-    let given = node.get("enum").and_then(Value::as_array).cloned();
-    let described = node
-        .get("oneOf")
-        .and_then(Value::as_array)
-        .map(|options| options.iter().filter_map(|option| option.get("const")).cloned().collect::<Vec<_>>());
-    let words: Vec<String> = match given.or(described) {
-        Some(values) => values.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        None if of_type("boolean") => vec!["true".to_owned(), "false".to_owned()],
-        None => vec![],
-    };
-    if words.is_empty() { Expected::Anything } else { Expected::Words(words) }
 }
 
-fn about(node: &Value) -> Option<String> {
-    node.get("description").and_then(Value::as_str).map(str::to_owned)
-}
-
-/// Resolves a reference, or a value that may be left out.
-fn resolve<'a>(schema: &'a Value, mut node: &'a Value) -> &'a Value {
-    // The schema has no circles; a bound costs nothing.
-    for _ in 0..8 {
-        let options = node.get("anyOf").and_then(Value::as_array);
-        let option =
-            options.and_then(|all| all.iter().find(|one| one.get("type").is_none_or(|kind| kind != "null")));
-        let reference = node.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
-        match option.or_else(|| schema.pointer(reference?)) {
-            Some(inner) => node = inner,
-            None => break,
+/// Returns what a part of a declaration allows.
+fn of_part(part: Option<Part<'static>>) -> Expected {
+    let Some(part) = part else { return Expected::Anything };
+    if let Some(items) = part.items() {
+        if items.is::<ModeSlug>() {
+            return Expected::Slugs { list: true };
+        }
+        if items.is::<GroupName>() {
+            return Expected::Groups { list: true, names: items.words() };
         }
     }
-    node
+    if part.is::<ModeSlug>() {
+        return Expected::Slugs { list: false };
+    }
+    if part.is::<NewModeSlug>() {
+        return Expected::OwnSlug;
+    }
+    if part.is::<GroupName>() {
+        return Expected::Groups { list: false, names: part.words() };
+    }
+    if part.is::<FilePattern>() {
+        return Expected::Pattern;
+    }
+    let (keys, words) = (part.keys(), part.words());
+    match (keys.is_empty(), words.is_empty()) {
+        (false, _) => Expected::Keys(keys),
+        (true, false) => Expected::Words(words),
+        (true, true) => Expected::Anything,
+    }
 }
 
 #[cfg(test)]
@@ -431,8 +316,8 @@ mod tests {
 
     fn names(kind: ConfigFileKind, steps: &str) -> Vec<String> {
         match expected(kind, &path(steps)) {
-            Expected::Keys(keys) => keys.into_iter().map(|key| key.name).collect(),
-            Expected::Words(words) => words,
+            Expected::Keys(keys) => keys.into_iter().map(|key| key.name.to_owned()).collect(),
+            Expected::Words(words) => words.into_iter().map(|word| word.word).collect(),
             other => vec![format!("{other:?}")],
         }
     }
