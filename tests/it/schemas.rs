@@ -31,3 +31,13 @@ fn the_settings_have_their_schema() {
 fn mode_files_have_their_schema() {
     check("modes.json", &roo_formats::modes::schema());
 }
+
+#[test]
+fn the_file_of_intents_has_its_schema() {
+    check("intents.json", &roo_formats::intents::schema());
+}
+
+#[test]
+fn hooks_files_have_their_schema() {
+    check("hooks.json", &roo_formats::hooks::schema());
+}

@@ -29,6 +29,6 @@ await build({
 await build({ ...common, entryPoints: { page: "src/webview/style.css" }, outdir: "dist", loader: { ".css": "css" } });
 
 mkdirSync(`${root}/dist/schemas`, { recursive: true });
-for (const name of ["modes.json", "settings.json"]) {
+for (const name of ["hooks.json", "modes.json", "settings.json"]) {
   cpSync(`${root}/../../schemas/${name}`, `${root}/dist/schemas/${name}`);
 }
