@@ -41,3 +41,8 @@ fn the_file_of_intents_has_its_schema() {
 fn hooks_files_have_their_schema() {
     check("hooks.json", &roo_formats::hooks::schema());
 }
+
+#[test]
+fn files_of_mcp_servers_have_their_schema() {
+    check("mcp.json", &roo_formats::mcp::schema());
+}

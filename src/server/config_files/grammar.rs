@@ -3,7 +3,8 @@
 use super::kind::ConfigFileKind;
 use roo_engine::hooks::all_tool_names;
 use roo_formats::config::{self, yaml::Step};
-use roo_formats::declaration::{Holds, Key, Part, Word};
+use roo_formats::declaration::{Key, Part, Word};
+use roo_formats::front_matter;
 use roo_formats::hooks::{self, Compared, EventName, MatcherText};
 use roo_formats::intents::{self, ScopePattern};
 use roo_formats::modes::{self, FilePattern, GroupName, ModeSlug, NewModeSlug};
@@ -31,58 +32,12 @@ pub(super) enum Expected {
     Anything,
 }
 
-type Row = (&'static str, Holds, &'static str);
-
-const COMMAND: [Row; 3] = [
-    (
-        "description",
-        Holds::Scalar,
-        "Description of the command for people: one line of at most 1024 characters.",
-    ),
-    ("argument-hint", Holds::Scalar, "Hint for people about the command's arguments, such as `<file>`."),
-    ("mode", Holds::Scalar, "The slug of the mode to which the command switches."),
-];
-
-const SKILL: [Row; 3] = [
-    (
-        "name",
-        Holds::Scalar,
-        "The name of the skill's directory: lower-case letters and digits, in words with `-` between them, at most 64 characters. Required.",
-    ),
-    (
-        "description",
-        Holds::Scalar,
-        "Tells a model when to load the skill: at most 1024 characters. Required.",
-    ),
-    ("modeSlugs", Holds::List, "The slugs of the modes that have the skill. Default: all."),
-];
-
-fn keys(rows: &[Row]) -> Expected {
-    let key = |(name, holds, about): &Row| Key {
-        name,
-        about: (*about).to_owned(),
-        holds: *holds,
-        is_suggested: true,
-    };
-    Expected::Keys(rows.iter().map(key).collect())
-}
-
 /// Returns what is allowed at the end of a path.
 pub(super) fn expected(kind: ConfigFileKind, path: &[Step]) -> Expected {
     match kind {
         ConfigFileKind::Modes(_) => of_part(modes::DECLARATION.at(path)),
-        ConfigFileKind::Command => match path {
-            [] => keys(&COMMAND),
-            [Step::Key(key)] if key == "mode" => Expected::Slugs { list: false },
-            _ => Expected::Anything,
-        },
-        ConfigFileKind::Skill => match path {
-            [] => keys(&SKILL),
-            [Step::Key(key), rest @ ..] if key == "modeSlugs" && rest.len() < 2 => {
-                Expected::Slugs { list: rest.is_empty() }
-            }
-            _ => Expected::Anything,
-        },
+        ConfigFileKind::Command => of_part(front_matter::COMMAND.at(path)),
+        ConfigFileKind::Skill => of_part(front_matter::SKILL.at(path)),
         ConfigFileKind::Hooks(_) => in_hooks(path),
         ConfigFileKind::Settings => of_part(in_settings(path)),
         ConfigFileKind::Intents => of_part(intents::DECLARATION.at(path)),
@@ -157,6 +112,7 @@ fn of_part(part: Option<Part<'static>>) -> Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roo_engine::customization::Scope;
 
     fn path(steps: &str) -> Vec<Step> {
         let step = |step: &str| step.parse().map_or_else(|_| Step::Key(step.to_owned()), Step::Index);
@@ -184,14 +140,33 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_a_setting_says_what_it_means() {
-        for place in
-            ["", "limits", "autoApprove", "autoApprove execute", "profiles x", "sandbox", "systemContext"]
-        {
-            let Expected::Keys(keys) = expected(ConfigFileKind::Settings, &path(place)) else {
-                panic!("{place}")
-            };
-            assert!(keys.iter().all(|key| !key.about.is_empty()), "{place}: {keys:?}");
+    fn every_key_says_what_it_means() {
+        let hooks = ConfigFileKind::Hooks(Scope::Project);
+        let modes = ConfigFileKind::Modes(Scope::Project);
+        let settings =
+            ["", "limits", "autoApprove", "autoApprove execute", "profiles x", "sandbox", "systemContext"];
+        let places = [
+            (ConfigFileKind::Settings, &settings[..]),
+            (modes, &["", "customModes 0", "customModes 0 groups 0 1"]),
+            (ConfigFileKind::Intents, &["", "active_intents 0"]),
+            (hooks, &["", "hooks", "hooks Stop 0", "hooks Stop 0 hooks 0", "hooks Stop 0 hooks 0 roo"]),
+            (ConfigFileKind::Command, &[""]),
+            (ConfigFileKind::Skill, &[""]),
+        ];
+        for (kind, places) in places {
+            for place in places {
+                let Expected::Keys(keys) = expected(kind, &path(place)) else { panic!("{kind:?} {place}") };
+                assert!(keys.iter().all(|key| !key.about.is_empty()), "{kind:?} {place}: {keys:?}");
+            }
         }
+    }
+
+    #[test]
+    fn values_of_hooks_are_known_by_their_declaration() {
+        let hooks = ConfigFileKind::Hooks(Scope::Project);
+        assert_eq!(names(hooks, "hooks Stop 0 hooks 0 type"), ["command"]);
+        assert_eq!(names(hooks, "hooks Stop 0 hooks 0 async"), ["true", "false"]);
+        assert_eq!(names(hooks, "hooks PreToolUse 0 matcher"), ["Matcher(PreToolUse)"]);
+        assert_eq!(names(hooks, "hooks Nonsense 0 matcher"), ["Anything"]);
     }
 }
