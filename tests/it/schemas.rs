@@ -26,3 +26,23 @@ fn the_protocol_has_its_schema() {
 fn the_settings_have_their_schema() {
     check("settings.json", &roo_formats::config::settings_schema());
 }
+
+#[test]
+fn mode_files_have_their_schema() {
+    check("modes.json", &roo_formats::modes::schema());
+}
+
+#[test]
+fn the_file_of_intents_has_its_schema() {
+    check("intents.json", &roo_formats::intents::schema());
+}
+
+#[test]
+fn hooks_files_have_their_schema() {
+    check("hooks.json", &roo_formats::hooks::schema());
+}
+
+#[test]
+fn files_of_mcp_servers_have_their_schema() {
+    check("mcp.json", &roo_formats::mcp::schema());
+}

@@ -29,4 +29,6 @@ await build({
 await build({ ...common, entryPoints: { page: "src/webview/style.css" }, outdir: "dist", loader: { ".css": "css" } });
 
 mkdirSync(`${root}/dist/schemas`, { recursive: true });
-cpSync(`${root}/../../schemas/settings.json`, `${root}/dist/schemas/settings.json`);
+for (const name of ["hooks.json", "modes.json", "settings.json"]) {
+  cpSync(`${root}/../../schemas/${name}`, `${root}/dist/schemas/${name}`);
+}

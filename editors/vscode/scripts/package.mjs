@@ -11,7 +11,7 @@ const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const { values } = parseArgs({ options: { server: { type: "string" }, out: { type: "string" }, target: { type: "string" } } });
 
 /** What goes in; all else is for building and testing. */
-const CONTENT = ["dist", "media", "schemas", "package.json", "README.md"];
+const CONTENT = ["dist", "media", "package.json", "README.md"];
 
 function* files(path) {
   if (statSync(path).isFile()) return void (yield path);

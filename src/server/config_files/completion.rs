@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::cursor::{self, Cursor, Slot};
-use super::grammar::{self, Expected, GROUPS, Holds, Key};
+use super::grammar::{self, Expected};
 use super::kind::ConfigFileKind;
 use roo_engine::hooks::Compared;
+use roo_formats::declaration::{Holds, Key};
 use roo_formats::modes::Modes;
 use roo_text::render::one_line;
 
@@ -54,6 +55,10 @@ pub(super) fn complete(kind: ConfigFileKind, text: &str, offset: usize, modes: &
     (!items.is_empty()).then_some(Completion { range, items })
 }
 
+fn suggested<'a>(keys: &'a [Key<'_>]) -> impl Iterator<Item = &'a Key<'a>> {
+    keys.iter().filter(|key| key.is_suggested)
+}
+
 /// Syntax of entries at a position.
 struct EntrySyntax {
     json: bool,
@@ -77,14 +82,14 @@ impl EntrySyntax {
     fn items(&self, kind: ConfigFileKind, cursor: &Cursor, modes: &Modes) -> Vec<CompletionEntry> {
         match (cursor.slot, grammar::expected(kind, &cursor.path)) {
             (Slot::Key { colon }, Expected::Keys(keys)) => {
-                keys.iter().map(|key| self.key(key, colon)).collect()
+                suggested(&keys).map(|key| self.key(key, colon)).collect()
             }
             // The first key of a mapping.
             (Slot::Value { .. }, Expected::Keys(keys)) if !self.json && !self.quoted => {
-                keys.iter().map(|key| self.key(key, false)).collect()
+                suggested(&keys).map(|key| self.key(key, false)).collect()
             }
-            (Slot::Value { alone }, Expected::Groups { list }) => {
-                let names = GROUPS.iter().map(|(name, about)| self.value(name, about, list, alone));
+            (Slot::Value { alone }, Expected::Groups { list, names }) => {
+                let names = names.iter().map(|name| self.value(&name.word, &name.about, list, alone));
                 names.chain((!self.quoted && !list).then(|| self.limited_edit())).collect()
             }
             (Slot::Value { alone }, Expected::Slugs { list }) => {
@@ -105,29 +110,29 @@ impl EntrySyntax {
                 names.iter().map(|(name, also)| self.value(name, &about(also), false, alone)).collect()
             }
             (Slot::Value { alone }, Expected::Words(words)) => {
-                words.iter().map(|word| self.value(word, "", false, alone)).collect()
+                words.iter().map(|word| self.value(&word.word, &word.about, false, alone)).collect()
             }
             _ => vec![],
         }
     }
 
-    fn key(&self, key: &Key, colon: bool) -> CompletionEntry {
-        let name = if self.json && !self.quoted { format!("\"{}\"", key.name) } else { key.name.clone() };
+    fn key(&self, key: &Key<'_>, colon: bool) -> CompletionEntry {
+        let name = if self.json && !self.quoted { format!("\"{}\"", key.name) } else { key.name.to_owned() };
         let space = if self.needs_space { " " } else { "" };
         let (text, snippet) = if colon || self.quoted {
             (name, None)
         } else {
             let filled = match (key.holds, self.json) {
                 (Holds::List, _) => Some("[$0]"),
-                (Holds::Text, true) => Some("\"$0\""),
+                (Holds::Scalar, true) => Some("\"$0\""),
                 (Holds::Mapping, true) => Some("{ $0 }"),
-                (Holds::Text | Holds::Mapping, false) => None,
+                (Holds::Scalar | Holds::Mapping, false) => None,
             };
             // What a mapping holds stands in lines below.
             let gap = if matches!((key.holds, self.json), (Holds::Mapping, false)) { "" } else { " " };
             (format!("{space}{name}:{gap}"), filled.map(|filled| format!("{space}{name}: {filled}")))
         };
-        CompletionEntry { label: key.name.clone(), about: key.about.clone(), is_key: true, text, snippet }
+        CompletionEntry { label: key.name.to_owned(), about: key.about.clone(), is_key: true, text, snippet }
     }
 
     /// A word, as the whole value or as an item of a list that isn't there yet.

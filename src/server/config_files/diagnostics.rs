@@ -8,10 +8,11 @@ use tower_lsp::ls_types::DiagnosticSeverity;
 use super::super::configuration::Configured;
 use super::kind::{ConfigFile, ConfigFileKind};
 use roo_engine::customization::{
-    Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command,
-    problems_of_hooks, problems_of_mcp, problems_of_rules, problems_of_skill,
+    Customization, Problem, problems_of_command, problems_of_hooks, problems_of_mcp, problems_of_rules,
+    problems_of_skill,
 };
 use roo_formats::config::Position;
+use roo_formats::front_matter;
 use roo_formats::intents::{IntentFile, IntentProblem};
 use roo_formats::modes::{FILE_LIMIT, Severity};
 use roo_text::lines::BOM;
@@ -80,7 +81,7 @@ fn intents(text: &str) -> Vec<FileDiagnostic> {
 
 /// Rules have no front matter: whoever writes one expects it to count.
 fn rules(text: &str) -> Vec<FileDiagnostic> {
-    if front_matter_region(text).is_none() || front_matter_is_open(text) {
+    if front_matter::region(text).is_none() || front_matter::is_open(text) {
         return vec![];
     }
     let message = "rules have no front matter: this is read as part of the text".to_owned();

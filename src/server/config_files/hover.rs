@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use super::cursor::{self, Slot};
-use super::grammar::{self, Expected, GROUPS};
+use super::grammar::{self, Expected};
 use super::kind::ConfigFileKind;
 use roo_catalog::{Group, TOOLS};
 use roo_engine::hooks::{Compared, EventName, Matcher};
 use roo_formats::config::yaml;
+use roo_formats::declaration::Word;
 use roo_formats::intents::{Covered, Scope};
-use roo_formats::modes::{FileRestriction, Mode, Modes};
+use roo_formats::modes::{FileRestriction, GroupName, Mode, Modes};
 use roo_text::render::{exact_line, one_line};
 
 /// The most files that are named.
@@ -54,7 +55,8 @@ pub(super) fn hover(
             let key = keys.into_iter().find(|key| key.name == word)?;
             format!("**{}**: {}", key.name, key.about)
         }
-        (Slot::Value { .. }, Expected::Groups { .. }) => group(word)?,
+        (Slot::Value { .. }, Expected::Groups { names, .. }) => group(described(word, &names)?, word),
+        (Slot::Value { .. }, Expected::Words(words)) => described(word, &words)?,
         (Slot::Value { .. }, Expected::Slugs { .. } | Expected::OwnSlug) => match modes.find(word) {
             Ok(found) => mode(found),
             Err(unknown) => exact_line(&unknown.to_string()),
@@ -108,20 +110,18 @@ fn matcher(text: &str, event: EventName, modes: &Modes) -> String {
     }
 }
 
-fn group(name: &str) -> Option<String> {
-    let (name, about) = GROUPS.iter().find(|(group, _)| *group == name)?;
-    let group = match *name {
-        "read" => Group::Read,
-        "edit" => Group::Edit,
-        "command" => Group::Command,
-        "browser" => Group::Browser,
-        "mcp" => Group::Mcp,
-        _ => return Some(format!("**{name}**: {about}")),
-    };
-    let tools: Vec<String> =
-        TOOLS.iter().filter(|spec| spec.group == group).map(|spec| format!("`{}`", spec.name)).collect();
-    let tools = if tools.is_empty() { String::new() } else { format!("\n\nTools: {}", tools.join(", ")) };
-    Some(format!("**{name}**: {about}{tools}"))
+/// Describes one of several words; none where there is nothing to say of it.
+fn described(word: &str, words: &[Word]) -> Option<String> {
+    let found = words.iter().find(|known| known.word == word && !known.about.is_empty())?;
+    Some(format!("**{word}**: {}", found.about))
+}
+
+/// Adds the tools of a group to its description.
+fn group(about: String, name: &str) -> String {
+    let group = GroupName::parse(name).and_then(GroupName::tools);
+    let of_group = TOOLS.iter().filter(|spec| Some(spec.group) == group);
+    let tools: Vec<String> = of_group.map(|spec| format!("`{}`", spec.name)).collect();
+    if tools.is_empty() { about } else { format!("{about}\n\nTools: {}", tools.join(", ")) }
 }
 
 fn mode(mode: &Mode) -> String {

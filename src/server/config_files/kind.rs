@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use roo_engine::customization::{GLOBAL_HOOKS, GLOBAL_MCP, Scope, front_matter_region};
+use roo_engine::customization::{GLOBAL_HOOKS, GLOBAL_MCP, Scope};
 use roo_formats::config::Directories;
+use roo_formats::front_matter;
 use roo_text::lines::BOM;
 
 const IGNORE: &str = ".rooignore";
@@ -42,7 +43,7 @@ impl ConfigFileKind {
             Self::Modes(_) | Self::Hooks(_) | Self::Settings | Self::Intents => {
                 Some(text.len() - text.strip_prefix(BOM).unwrap_or(text).len()..text.len())
             }
-            Self::Command | Self::Skill => front_matter_region(text),
+            Self::Command | Self::Skill => front_matter::region(text),
             Self::Rules | Self::Ignore | Self::Protected | Self::McpServers => None,
         }
     }

@@ -19,7 +19,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use roo_engine::customization::FrontMatter;
+use roo_formats::front_matter::FrontMatter;
 use serde_json::{Value, json};
 
 use super::markdown::Block;

@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 
 use super::directory::{CustomizationDirectory, without_hidden};
-use super::front_matter::{Fault, FrontMatter};
 use super::{Problem, Scope};
+use roo_formats::front_matter::{Fault, FrontMatter};
 use roo_formats::modes::Source;
 use roo_text::render::one_line;
 use roo_workspace::{Purpose, read_disk};

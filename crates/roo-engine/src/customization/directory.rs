@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::access::{self, Withheld};
-use super::front_matter::Fault;
 use super::{Problem, Scope};
 use roo_formats::config::Position;
+use roo_formats::front_matter::Fault;
 use roo_text::render;
 use roo_workspace::{Ignores, PathError, Purpose, Resolved, RootError, Roots};
 

@@ -12,7 +12,6 @@ mod directory;
 mod files;
 #[cfg(test)]
 mod fixture;
-mod front_matter;
 mod hook_files;
 mod mcp_files;
 mod mode_files;
@@ -41,7 +40,6 @@ use roo_protocol::ids::Digest;
 use roo_workspace::RootError;
 
 pub use self::commands::SlashCommand;
-pub use self::front_matter::{Fault, FrontMatter};
 pub use self::rules::RuleFile;
 pub(crate) use self::skills::CREATE_MODE;
 pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
@@ -50,7 +48,6 @@ pub use self::trust::{Grant, TrustError};
 #[cfg(test)]
 pub use self::commands::load as load_commands;
 pub use self::commands::{is_name as is_command_name, problems_of as problems_of_command};
-pub use self::front_matter::{is_open as front_matter_is_open, region as front_matter_region};
 pub use self::hook_files::problems_of as problems_of_hooks;
 pub use self::mcp_files::{McpServer, problems_of as problems_of_mcp};
 pub use self::rules::problems_of as problems_of_rules;

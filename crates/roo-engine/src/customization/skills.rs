@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use super::directory::{CustomizationDirectory, Refused, without_hidden};
-use super::front_matter::{self, Fault, FrontMatter};
 use super::{Problem, Scope};
+use roo_formats::front_matter::{self, Fault, FrontMatter};
 use roo_formats::modes::Source;
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{Purpose, ReadError, RootError, read_beginning, read_disk};

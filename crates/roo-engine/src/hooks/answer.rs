@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::event::{EventName, Refusal};
 use super::process::{FinishedHook, HookEnd};
+use roo_formats::hooks::{EventName, Refusal};
 use roo_model::prompts::untrusted;
 use roo_text::render;
 

@@ -9,11 +9,11 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::condition::Condition;
-use super::event::{Compared, EventName};
 use super::matcher::Matcher;
 use super::tool_names;
 use roo_formats::config::Position;
 use roo_formats::config::yaml::{self, Step};
+use roo_formats::hooks::{Compared, DECLARATION, EventName};
 use roo_formats::modes::Severity;
 use roo_text::render::{exact_line, without_hidden};
 
@@ -30,22 +30,6 @@ const PROBLEMS_LIMIT: usize = 20;
 /// Maximum length of text searched for positions, in bytes: each is a walk from the beginning.
 const WALK_LIMIT: usize = 1 << 20;
 
-const FILE_KEYS: &[&str] = &["hooks", "disableAllHooks", "description", "$schema"];
-const GROUP_KEYS: &[&str] = &["matcher", "hooks", "description"];
-const HOOK_KEYS: &[&str] = &[
-    "type",
-    "command",
-    "args",
-    "timeout",
-    "if",
-    "async",
-    "asyncRewake",
-    "shell",
-    "statusMessage",
-    "once",
-    "description",
-    "roo",
-];
 /// Kinds of hooks of the contract that are not run here.
 const OTHER_TYPES: &[&str] = &["prompt", "agent", "http", "mcp_tool"];
 
@@ -254,7 +238,7 @@ impl HookFileReader<'_> {
             }
         };
         if form == Form::Hooks {
-            self.unknown(file, FILE_KEYS, &[]);
+            self.unknown_keys(file, &[]);
         }
         let events = match file.get("hooks") {
             Some(Value::Object(events)) => events,
@@ -312,10 +296,10 @@ impl HookFileReader<'_> {
         self.problems.push(HookFileProblem { position, severity, message });
     }
 
-    fn unknown(&mut self, object: &JsonObject, known: &[&str], path: &[Step]) {
-        for name in object.keys().filter(|name| !known.contains(&name.as_str())) {
-            let path = [path, &[Step::Name(name.clone())]].concat();
-            self.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
+    /// Points out the keys of a mapping that aren't declared at `path`.
+    fn unknown_keys(&mut self, object: &JsonObject, path: &[Step]) {
+        for unknown in DECLARATION.at(path).iter().flat_map(|part| part.unknown_keys(object)) {
+            self.warning(&[path, &[Step::Name(unknown.name.to_owned())]].concat(), unknown.to_string());
         }
     }
 
@@ -352,7 +336,7 @@ impl HookFileReader<'_> {
             return;
         };
         let at = |step: Step| [&path[..], &[step]].concat();
-        self.unknown(group, GROUP_KEYS, &path);
+        self.unknown_keys(group, &path);
         let matcher_text = match group.get("matcher") {
             None | Some(Value::Null) => "",
             Some(Value::String(text)) => text,
@@ -466,7 +450,7 @@ impl HookFileReader<'_> {
                 return None;
             }
         }
-        self.unknown(object, HOOK_KEYS, path);
+        self.unknown_keys(object, path);
         let before = self.errors();
         let program = self.program(object, path);
         let timeout = self.timeout(event, object, path);
@@ -578,7 +562,7 @@ impl HookFileReader<'_> {
         match object.get("roo") {
             None | Some(Value::Null) => Own::default(),
             Some(Value::Object(own)) => {
-                self.unknown(own, &["failClosed", "sandbox"], &at);
+                self.unknown_keys(own, &at);
                 let closed = self.flag(own, "failClosed", &at);
                 if closed && event != EventName::PreToolUse {
                     let message =

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::event::EventName;
 use super::file::{self, Form, Hook, HookFile, HookFileProblem, Source};
+use roo_formats::hooks::EventName;
 use roo_formats::modes::Severity;
 
 /// Reasons why nothing can be taken over.

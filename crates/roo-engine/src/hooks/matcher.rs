@@ -1,8 +1,7 @@
 //! The matchers of the contract: everything, a list of exact names, or a regular expression.
 
 use fancy_regex::{Regex, RegexBuilder};
-
-use super::event::EventName;
+use roo_formats::hooks::EventName;
 
 /// The longest pattern, in bytes.
 const PATTERN_LENGTH: usize = 1000;

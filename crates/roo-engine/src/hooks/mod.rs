@@ -15,7 +15,6 @@
 mod answer;
 mod condition;
 mod env_file;
-mod event;
 mod file;
 mod import;
 mod matcher;
@@ -37,10 +36,11 @@ use self::outcome::set_off;
 use self::run::Firing;
 use self::tool_input::Input;
 
+pub use roo_formats::hooks::{Compared, EventName, Refusal};
+
 pub use self::answer::Verdict;
 pub use self::condition::Condition;
 pub use self::env_file::EnvironmentFile;
-pub use self::event::{Compared, EventName, Refusal};
 pub use self::file::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Place, Program, Source};
 pub use self::import::{ImportError, Imported, import};
 pub use self::matcher::{Matcher, MatcherError};

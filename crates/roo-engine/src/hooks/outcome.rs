@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::answer::{CONTEXT_LIMIT, HookAnswer, Verdict};
-use super::event::EventName;
 use super::file::Source;
+use roo_formats::hooks::EventName;
 
 type JsonObject = Map<String, Value>;
 

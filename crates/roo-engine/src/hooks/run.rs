@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{self, HookAnswer};
-use super::event::EventName;
 use super::file::Hook;
 use super::outcome::{Given, Outcome};
 use super::process::{self, FinishedHook, HookEnd, Job, Printed};
 use super::sandbox::{self, HookSandbox, Needs};
 use super::tool_input::Input;
+use roo_formats::hooks::EventName;
 use roo_sandbox::exec::Environment;
 use roo_text::render::one_line;
 
@@ -176,7 +176,7 @@ fn stands_for(earlier: &Hook, later: &Hook) -> bool {
 fn told(firing: &Firing<'_>, input: &Input, name: &str) -> Vec<u8> {
     let mut event = firing.common.clone();
     event.insert("hook_event_name".to_owned(), firing.event.as_str().into());
-    if firing.event.compared() == super::event::Compared::Tool {
+    if firing.event.compared() == roo_formats::hooks::Compared::Tool {
         event.insert("tool_name".to_owned(), name.into());
         event.insert("tool_input".to_owned(), Value::Object(input.fields.clone()));
     }

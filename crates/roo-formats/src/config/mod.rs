@@ -14,6 +14,10 @@ mod settings;
 mod variables;
 pub mod yaml;
 
+use std::sync::LazyLock;
+
+use crate::declaration::Declaration;
+
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
 pub use model_catalogue::CatalogueModel;
@@ -25,6 +29,9 @@ pub use settings::{
 };
 pub use variables::{InvalidVariable, VariablePattern};
 pub use yaml::Position;
+
+/// The format of `config.yaml`.
+pub static SETTINGS: LazyLock<Declaration> = LazyLock::new(Declaration::of::<Settings>);
 
 /// The JSON Schema of the settings, for editors.
 pub fn settings_schema() -> serde_json::Value {

@@ -8,6 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Profile, VariablePattern};
+use crate::modes::ModeSlug;
 use roo_text::name_patterns::NamePatterns;
 
 /// Everything that can be set. A missing key has its default.
@@ -19,6 +20,7 @@ pub struct Settings {
     /// True if the client answers `roo/document/save`.
     pub document_save: bool,
     /// The slug of a new request's mode.
+    #[schemars(with = "ModeSlug")]
     pub mode: String,
     /// The name of the profile for modes that have none of their own.
     pub profile: String,

@@ -8,10 +8,12 @@
 
 use serde_json::{Map, Value};
 
+use super::declaration::DECLARATION;
 use super::intent::{Enforced, Intent, Status, is_intent_id};
 use super::scope::Scope;
 use crate::config::Position;
 use crate::config::yaml::{self, Step};
+use crate::declaration::UnknownKey;
 use crate::modes::Severity;
 use roo_text::misspelling;
 
@@ -28,22 +30,7 @@ const PROBLEMS: usize = 50;
 /// The names of the list, the public one first.
 pub(super) const LISTS: [&str; 2] = ["active_intents", "intents"];
 
-/// The keys of an intent.
-const KEYS: [&str; 12] = [
-    "id",
-    "name",
-    "status",
-    "owned_scope",
-    "scope",
-    "constraints",
-    "enforce",
-    "acceptance_criteria",
-    "requirements",
-    "network",
-    "parent",
-    "related_files",
-];
-/// Those without which it would allow more.
+/// The keys without which an intent would allow more.
 const BOUNDING: [&str; 4] = ["owned_scope", "constraints", "enforce", "parent"];
 /// The longest key that may be a misspelt one, in bytes.
 const LONGEST_SLIP: usize = 32;
@@ -223,16 +210,23 @@ pub(super) fn scope_key(entry: Option<&Map<String, Value>>) -> &'static str {
     if !has("owned_scope") && has("scope") { "scope" } else { "owned_scope" }
 }
 
-/// The key of ours that `name` nearly is. A key that is there and bounds nothing isn't meant once more.
-fn nearly(name: &str, entry: &Map<String, Value>) -> Option<&'static str> {
-    let is_foreign = name.len() > LONGEST_SLIP || name.starts_with("x-") || name.starts_with("x_");
-    if is_foreign || KEYS.contains(&name) {
-        return None;
-    }
-    misspelling::meant(
-        name,
-        KEYS.into_iter().filter(|key| BOUNDING.contains(key) || !entry.contains_key(*key)),
-    )
+/// The keys of an intent that are nearly one of ours, with that one. A key that is there and bounds nothing isn't meant
+/// once more.
+fn misspelt<'a>(entry: &'a Map<String, Value>) -> impl Iterator<Item = UnknownKey<'a>> {
+    let known: Vec<&str> = DECLARATION
+        .at(&[key(LISTS[0]), Step::Index(0)])
+        .map(|part| part.keys())
+        .unwrap_or_default()
+        .into_iter()
+        .map(|key| key.name)
+        .collect();
+    let is_foreign =
+        |name: &str| name.len() > LONGEST_SLIP || name.starts_with("x-") || name.starts_with("x_");
+    entry.keys().map(String::as_str).filter(move |name| !is_foreign(name)).filter_map(move |name| {
+        let free = known.iter().copied().filter(|key| BOUNDING.contains(key) || !entry.contains_key(*key));
+        let meant = Some(misspelling::meant(name, free).filter(|_| !known.contains(&name))?);
+        Some(UnknownKey { name, meant })
+    })
 }
 
 struct IntentReader<'a> {
@@ -285,14 +279,12 @@ impl IntentReader<'_> {
         };
         let text = |name: &str| entry.get(name).filter(|value| !value.is_null());
 
-        for name in entry.keys() {
-            let Some(meant) = nearly(name, entry) else { continue };
-            let message = format!("unknown key `{name}`, ignored; did you mean `{meant}`?");
-            let key = Step::Name(name.clone());
-            if BOUNDING.contains(&meant) {
-                error(self, &[key], message);
+        for unknown in misspelt(entry) {
+            let key = Step::Name(unknown.name.to_owned());
+            if unknown.meant.is_some_and(|meant| BOUNDING.contains(&meant)) {
+                error(self, &[key], unknown.to_string());
             } else {
-                self.problem(Severity::Warning, &[Step::Index(index), key], message);
+                self.problem(Severity::Warning, &[Step::Index(index), key], unknown.to_string());
             }
         }
         let mut string = |reader: &mut Self, name: &str, required: bool| -> Option<String> {

@@ -1,5 +1,6 @@
 //! One intent.
 
+use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 use super::scope::Scope;
@@ -39,7 +40,8 @@ pub struct Intent {
 }
 
 /// Status of an intent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
     /// Nobody works on it yet.
     Pending,
@@ -103,7 +105,8 @@ impl Status {
 }
 
 /// A constraint that the gate checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(rename_all = "snake_case")]
 pub enum Enforced {
     /// Files may be changed, not created.
     NoNewFiles,

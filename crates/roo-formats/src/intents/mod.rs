@@ -6,12 +6,14 @@
 //! `roo_engine::policy`.
 
 mod context;
+mod declaration;
 mod edit;
 mod file;
 mod intent;
 mod scope;
 
 pub use context::{Recent, intent_context};
+pub use declaration::{DECLARATION, IntentEntry, IntentList, ScopePattern, StatusWord, schema};
 pub use edit::{Change, EditError, NewIntent, create, update};
 pub use file::{FILE_LIMIT, IntentFile, IntentProblem, Invalid};
 pub use intent::{Enforced, Intent, Status, is_intent_id};

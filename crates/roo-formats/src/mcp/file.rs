@@ -2,7 +2,7 @@
 //!
 //! An entry that is wrong is left out with its problem, and the others stay.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use super::server::{DEFAULT_TIMEOUT, Remote, Server, Stdio, ToolNames, Transport
 use super::template::Template;
 use crate::config::Position;
 use crate::config::yaml::Step;
+use crate::declaration::{Declaration, published};
 use crate::modes::Severity;
 use roo_text::misspelling;
 use roo_text::render::{exact_line, is_invisible};
@@ -33,9 +34,18 @@ const LONGEST_TIMEOUT: u64 = 3600;
 /// The key of the list.
 pub(super) const LIST: &str = "mcpServers";
 
-/// A file of MCP servers.
+/// The format of `mcp.json`.
+pub static DECLARATION: LazyLock<Declaration> = LazyLock::new(Declaration::of::<ServerList>);
+
+/// The JSON Schema of `mcp.json`, for editors.
+pub fn schema() -> Value {
+    published::<ServerList>()
+}
+
+/// MCP servers of a workspace or of a user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(title = "MCP servers")]
 pub struct ServerList {
     /// The servers by name.
     pub mcp_servers: BTreeMap<String, ServerEntry>,
@@ -44,6 +54,7 @@ pub struct ServerList {
 /// One server as it is written. `command` makes it a program that is started, `url` a server that is reached by HTTP.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct ServerEntry {
     /// How the server is reached. With `command` it is `stdio` anyway.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
@@ -195,13 +206,6 @@ fn misspelling_of<'a>(known: &str, mut written: impl Iterator<Item = &'a String>
     written.find(|key| misspelling::meant(key, [known]).is_some())
 }
 
-/// The keys of an entry, from its declaration.
-static FIELDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    let schema: Value = schemars::schema_for!(ServerEntry).into();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect()
-});
-
 /// Reads entries and collects what is wrong with them.
 pub(super) struct Reader<'a> {
     pub text: &'a str,
@@ -241,14 +245,11 @@ impl Reader<'_> {
     }
 
     fn report_unknown_keys(&mut self, name: &str, value: &Value) {
-        for key in value.as_object().into_iter().flat_map(|object| object.keys()) {
-            if FIELDS.contains(key) {
-                continue;
-            }
-            let meant = misspelling::meant(key, FIELDS.iter().map(String::as_str));
-            let hint = meant.map(|known| format!("; did you mean `{known}`?")).unwrap_or_default();
-            let message = format!("unknown key `{}`, ignored{hint}", exact_line(key));
-            self.problem(Severity::Warning, name, &[Step::Name(key.clone())], message);
+        let path = [LIST, name].map(|key| Step::Key(key.to_owned()));
+        let (Some(object), Some(part)) = (value.as_object(), DECLARATION.at(&path)) else { return };
+        for unknown in part.unknown_keys(object) {
+            let key = Step::Name(unknown.name.to_owned());
+            self.problem(Severity::Warning, name, &[key], unknown.to_string());
         }
     }
 

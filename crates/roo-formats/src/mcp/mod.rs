@@ -11,7 +11,9 @@ mod levels;
 mod server;
 mod template;
 
-pub use file::{FILE_LIMIT, McpProblem, ParsedServers, ServerEntry, ServerList, ServerType};
+pub use file::{
+    DECLARATION, FILE_LIMIT, McpProblem, ParsedServers, ServerEntry, ServerList, ServerType, schema,
+};
 pub use import::{ForeignFormat, Imported};
 pub use levels::{ConfiguredServer, Level, merge};
 pub use server::{
@@ -19,8 +21,3 @@ pub use server::{
     Stdio, ToolNames, Transport, Variables,
 };
 pub use template::{Template, TemplateProblem};
-
-/// The JSON Schema of `mcp.json`, for editors.
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(ServerList).into()
-}

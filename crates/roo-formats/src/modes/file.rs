@@ -11,16 +11,18 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::built_in::BUILT_IN;
+use super::declaration::{DECLARATION, GroupName};
 use super::mode::{FileRestriction, Mode, Source};
 use crate::config::Position;
 use crate::config::yaml::{self, Step};
+use crate::declaration::words_of;
 use roo_catalog::Group;
 use roo_text::render::{exact_line, is_invisible, without_hidden};
 
 /// The largest mode file, in bytes.
 pub const FILE_LIMIT: usize = 1 << 20;
 /// The most modes of a file.
-const MODES_LIMIT: usize = 200;
+pub(super) const MODES_LIMIT: usize = 200;
 /// The most problems of a file that are told one by one.
 const PROBLEMS_LIMIT: usize = 20;
 /// Maximum length of text searched for positions, in bytes: each is a walk from the beginning.
@@ -33,21 +35,6 @@ const EMOJI_LIMIT: usize = 32;
 const DEFAULT_EMOJI: &str = "🤖";
 
 const LIST: &str = "customModes";
-const FIELDS: &[&str] = &[
-    "slug",
-    "name",
-    "roleDefinition",
-    "whenToUse",
-    "description",
-    "customInstructions",
-    "groups",
-    "canDelegateTo",
-    // Roo's own; what they say is known from the file's place or not needed.
-    "source",
-    "rulesFiles",
-    "iconName",
-];
-
 /// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -209,15 +196,20 @@ impl ModeReader<'_> {
                 )));
             }
         };
-        for name in file.keys().filter(|name| *name != LIST) {
-            self.warning(&[Step::Name(name.clone())], format!("unknown key `{}`, ignored", exact_line(name)));
-        }
+        self.unknown_keys(file, &[]);
         if entries.len() > MODES_LIMIT {
             let message = format!("there are more than {MODES_LIMIT} modes; the rest are ignored");
             self.error(&[key(LIST), Step::Index(MODES_LIMIT)], message);
         }
         let entries = entries.iter().enumerate().take(MODES_LIMIT);
         Ok(entries.filter_map(|(index, entry)| self.entry(index, entry)).collect())
+    }
+
+    /// Points out the keys of a mapping that aren't declared at `path`.
+    fn unknown_keys(&mut self, object: &JsonObject, path: &[Step]) {
+        for unknown in DECLARATION.at(path).iter().flat_map(|part| part.unknown_keys(object)) {
+            self.warning(&[path, &[Step::Name(unknown.name.to_owned())]].concat(), unknown.to_string());
+        }
     }
 
     fn finish(mut self) -> Vec<ModeFileProblem> {
@@ -263,7 +255,7 @@ impl ModeReader<'_> {
         let custom_instructions = entry.optional("customInstructions");
         let (groups, file_restriction) = entry.groups();
         let can_delegate_to = entry.can_delegate_to();
-        entry.unknown_fields();
+        self.unknown_keys(object, &here);
         let source = self.source;
         if self.errors > before {
             return None;
@@ -426,30 +418,21 @@ impl ModeEntry<'_, '_> {
                     continue;
                 }
             };
-            let group = match name.as_str() {
-                "read" => Some(Group::Read),
-                "edit" => Some(Group::Edit),
-                "command" => Some(Group::Command),
-                "browser" => Some(Group::Browser),
-                "mcp" => Some(Group::Mcp),
-                // Every mode has what Roo's group brings; to whom it delegates is said by `canDelegateTo`.
-                "modes" => None,
-                unknown => {
-                    let message = format!(
-                        "there is no group '{}'; the groups are read, edit, command, browser, mcp, modes",
-                        exact_line(unknown)
-                    );
-                    self.error("groups", &at, message);
-                    continue;
-                }
+            let Some(group) = GroupName::parse(name) else {
+                let words: Vec<String> =
+                    words_of::<GroupName>().into_iter().map(|known| known.word).collect();
+                let message =
+                    format!("there is no group '{}'; the groups are {}", exact_line(name), words.join(", "));
+                self.error("groups", &at, message);
+                continue;
             };
-            if !seen.insert(name) {
+            if !seen.insert(group) {
                 self.error("groups", &at, format!("duplicate group '{name}'; keep one"));
                 continue;
             }
             let found = options.and_then(|options| self.restriction(&at, options));
             match group {
-                Some(Group::Edit) => restriction = found,
+                GroupName::Edit => restriction = found,
                 _ if found.is_some() => {
                     let message =
                         "fileRegex applies only to the group edit; it has no effect here".to_owned();
@@ -458,7 +441,7 @@ impl ModeEntry<'_, '_> {
                 }
                 _ => {}
             }
-            groups.extend(group);
+            groups.extend(group.tools());
         }
         (groups, restriction)
     }
@@ -466,10 +449,8 @@ impl ModeEntry<'_, '_> {
     /// The pattern of a group's options. One that can't be used is an error: it would let everything pass.
     fn restriction(&mut self, at: &[Step], options: &JsonObject) -> Option<FileRestriction> {
         let field = |name: &str| [at, &[Step::Index(1), key(name)]].concat();
-        for name in options.keys().filter(|name| !matches!(name.as_str(), "fileRegex" | "description")) {
-            let path = self.path("groups", &[at, &[Step::Index(1), Step::Name(name.clone())]].concat());
-            self.reader.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
-        }
+        let path = self.path("groups", &[at, &[Step::Index(1)]].concat());
+        self.reader.unknown_keys(options, &path);
         let mut text = |name: &str| match options.get(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text.as_str()),
@@ -523,14 +504,6 @@ impl ModeEntry<'_, '_> {
             }
         }
         Some(slugs)
-    }
-
-    fn unknown_fields(&mut self) {
-        let object = self.object;
-        for name in object.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
-            let path = [key(LIST), Step::Index(self.index), Step::Name(name.clone())];
-            self.reader.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
-        }
     }
 }
 

@@ -5,12 +5,17 @@
 //! of them count, for `roo_engine::customization`.
 
 mod built_in;
+mod declaration;
 pub mod delegation;
 mod file;
 mod mode;
 mod urid;
 
 pub use built_in::ENTRY;
+pub use declaration::{
+    DECLARATION, FilePattern, GroupEntry, GroupName, GroupOptions, LimitedGroup, ModeEntry, ModeFile,
+    ModeSlug, NewModeSlug, schema,
+};
 pub use file::{FILE_LIMIT, ModeFileProblem, ParsedModes, Severity, is_slug, locate, places_limit};
 pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, PatternError, Source, UnknownMode};
 pub use urid::{is_urid, task_directory, urid};

@@ -326,7 +326,7 @@ impl EventName {
     }
 
     /// Returns whether a hook's `continue` and `systemMessage` count.
-    pub(super) fn heeds_universal(self) -> bool {
+    pub fn heeds_universal(self) -> bool {
         self.spec().universal
     }
 

@@ -1,14 +1,18 @@
 //! YAML between two lines of `---` at the start of a Markdown file.
 
+mod declaration;
+
 use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use roo_formats::config::Position;
-use roo_formats::config::yaml::{self, Step};
+use crate::config::Position;
+use crate::config::yaml::{self, Step};
+
+pub use self::declaration::{COMMAND, CommandKeys, ModeSlugs, SKILL, SkillKeys};
 
 /// The longest front matter, in bytes.
-pub(super) const LONGEST: usize = 16 << 10;
+pub const LONGEST: usize = 16 << 10;
 
 /// The keys and values before a Markdown text; none when it has no front matter.
 #[derive(Clone, Debug, Default, PartialEq)]

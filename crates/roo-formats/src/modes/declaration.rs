@@ -1,0 +1,140 @@
+//! Declaration of a mode file: its keys, their values and their descriptions.
+
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::file::MODES_LIMIT;
+use crate::declaration::{Declaration, published};
+use roo_catalog::Group;
+
+/// The format of `.roomodes` and `custom-modes.yaml`.
+pub static DECLARATION: LazyLock<Declaration> = LazyLock::new(Declaration::of::<ModeFile>);
+
+/// The JSON Schema of mode files, for editors.
+pub fn schema() -> Value {
+    published::<ModeFile>()
+}
+
+/// Modes of a workspace or of a user.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields, title = "Modes")]
+#[schemars(extend("type" = ["object", "null"], "required" = ["customModes"]))]
+pub struct ModeFile {
+    /// The modes of this file, at most 200. A file may have 1 MiB.
+    #[schemars(length(max = MODES_LIMIT))]
+    pub custom_modes: Option<Vec<ModeEntry>>,
+}
+
+/// A mode as it is written.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModeEntry {
+    /// Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it replaces that mode.
+    /// Required.
+    pub slug: NewModeSlug,
+    /// The mode's name for people. An emoji at its start marks the mode in trees. Required.
+    #[schemars(regex(pattern = r"\S"))]
+    pub name: String,
+    /// Who the model is in this mode, in the second person. Required.
+    #[schemars(regex(pattern = r"\S"))]
+    pub role_definition: String,
+    /// Which tools the mode has besides those that every mode has: read, edit, command, browser, mcp, modes.
+    /// `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.
+    pub groups: Vec<GroupEntry>,
+    /// What the mode does, for people, in one line.
+    pub description: Option<String>,
+    /// Tells other modes when to delegate to it.
+    pub when_to_use: Option<String>,
+    /// Instructions for the mode besides its role.
+    pub custom_instructions: Option<String>,
+    /// The slugs of the modes to which it may delegate. Default: none, or those of the built-in mode with this slug.
+    #[schemars(length(max = MODES_LIMIT))]
+    pub can_delegate_to: Option<Vec<ModeSlug>>,
+    /// `project` or `global`, as Roo Code writes it. It has no effect: the location of the file decides.
+    #[schemars(default, extend("examples" = ["project", "global"]))]
+    pub source: Value,
+    /// Roo Code's own. It has no effect: rules are found by their location.
+    #[schemars(default, extend("doNotSuggest" = true))]
+    pub rules_files: Value,
+    /// Roo Code's own. It has no effect: a mode is marked by the emoji of its name.
+    #[schemars(default, extend("doNotSuggest" = true))]
+    pub icon_name: Value,
+}
+
+/// The slug of the mode that is defined. Space around it doesn't count.
+#[derive(JsonSchema)]
+pub struct NewModeSlug(#[schemars(regex(pattern = r"^\s*[A-Za-z0-9-]+\s*$"))] pub String);
+
+/// The slug of a mode.
+#[derive(JsonSchema)]
+pub struct ModeSlug(#[schemars(regex(pattern = "^[A-Za-z0-9-]+$"))] pub String);
+
+/// A group of tools.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum GroupEntry {
+    /// All of it.
+    Name(GroupName),
+    /// With options.
+    Limited(LimitedGroup),
+}
+
+/// A group of tools and its options.
+#[derive(JsonSchema)]
+#[schemars(extend("minItems" = 1))]
+pub struct LimitedGroup(pub GroupName, pub GroupOptions);
+
+/// Options of a group.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GroupOptions {
+    /// A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in
+    /// the path; anchor it with `^` and `$`.
+    pub file_regex: Option<FilePattern>,
+    /// Which files these are, for people and for the model.
+    pub description: Option<String>,
+}
+
+/// A regular expression for paths of files.
+#[derive(JsonSchema)]
+pub struct FilePattern(pub String);
+
+/// Name of a group of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupName {
+    /// Reads files, searches them and lists directories.
+    Read,
+    /// Changes files: all, or those that match `fileRegex`.
+    Edit,
+    /// Runs shell commands.
+    Command,
+    /// Steers a browser. There is no tool for it yet.
+    Browser,
+    /// Calls the tools of MCP servers.
+    Mcp,
+    /// Nothing beyond what every mode has; `canDelegateTo` lists the modes to which it may delegate.
+    Modes,
+}
+
+impl GroupName {
+    /// The group of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        serde_json::from_value(name.into()).ok()
+    }
+
+    /// The tools that it brings; none for [`GroupName::Modes`], as every mode has what Roo's group brings.
+    pub fn tools(self) -> Option<Group> {
+        Some(match self {
+            Self::Read => Group::Read,
+            Self::Edit => Group::Edit,
+            Self::Command => Group::Command,
+            Self::Browser => Group::Browser,
+            Self::Mcp => Group::Mcp,
+            Self::Modes => return None,
+        })
+    }
+}
