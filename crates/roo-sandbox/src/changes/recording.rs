@@ -591,23 +591,73 @@ fn print_of(image: &BeforeImage, kind: Kind) -> Fingerprint {
     }
 }
 
-/// Finds what was only moved: the same file at another place.
+/// Finds what was only moved: the same file with the same content at another place. A new file may get the inode of a
+/// deleted one.
 fn pair_moves(changes: &mut [Change]) {
     let file = |state: &Option<State>| {
         let print = state.as_ref()?.print.filter(|print| print.kind == Kind::File)?;
         Some((print.device, print.inode))
     };
-    let gone: HashMap<(usize, u64, u64), PathBuf> = changes
+    let gone: HashMap<(usize, u64, u64), (PathBuf, Option<State>)> = changes
         .iter()
         .filter(|change| change.what == What::Deleted)
         .filter_map(|change| {
             let (device, inode) = file(&change.before)?;
-            Some(((change.root, device, inode), change.path.clone()))
+            Some(((change.root, device, inode), (change.path.clone(), change.before.clone())))
         })
         .collect();
     for change in changes.iter_mut().filter(|change| change.what == What::Created) {
-        if let Some((device, inode)) = file(&change.after) {
-            change.renamed_from = gone.get(&(change.root, device, inode)).cloned();
+        let moved = file(&change.after)
+            .and_then(|(device, inode)| gone.get(&(change.root, device, inode)))
+            .filter(|(_, before)| has_same_content(before.as_ref(), change.after.as_ref()));
+        change.renamed_from = moved.map(|(from, _)| from.clone());
+    }
+}
+
+/// Compares two states of a file by digest, or by what a move keeps where a digest is not known.
+fn has_same_content(before: Option<&State>, after: Option<&State>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else { return false };
+    match (before.digest, after.digest) {
+        (Some(before), Some(after)) => before == after,
+        _ => {
+            let kept = |state: &State| state.print.map(|print| (print.size, print.modified));
+            kept(before) == kept(after)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_with_the_inode_of_a_deleted_one_was_not_moved() {
+        let state = |inode: u64, modified: i64, text: Option<&str>| {
+            let print =
+                Fingerprint { inode, modified: (modified, 0), size: 3, ..Fingerprint::of_kind(Kind::File) };
+            State::new(print, text.map(Digest::of), None)
+        };
+        let change = |path: &str, what, before, after| Change {
+            root: 0,
+            path: path.into(),
+            what,
+            allowed: Allowed::InScope,
+            before,
+            after,
+            renamed_from: None,
+        };
+        let moved = |before: State, after: State| {
+            let mut changes = [
+                change("old", What::Deleted, Some(before), None),
+                change("new", What::Created, None, Some(after)),
+            ];
+            pair_moves(&mut changes);
+            changes[1].renamed_from.as_deref() == Some(Path::new("old"))
+        };
+        assert!(moved(state(7, 1, Some("one")), state(7, 1, Some("one"))));
+        assert!(moved(state(7, 1, Some("one")), state(7, 1, None)));
+        assert!(!moved(state(7, 1, Some("one")), state(7, 2, Some("two"))));
+        assert!(!moved(state(7, 1, None), state(7, 2, Some("two"))));
+        assert!(!moved(state(7, 1, Some("one")), state(8, 1, Some("one"))));
     }
 }
