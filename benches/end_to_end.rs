@@ -252,7 +252,7 @@ fn wait_for_approval(client: &mut Client, endpoint: &Endpoint) -> Outcome {
     let content = source(2 * KIB);
     let call = Call { name: "write_to_file", parameters: &[("path", "new.rs"), ("content", &content)] };
     endpoint.request()?.answer(&response(Wire::Anthropic, Protocol::Native, 0, &call, DELTA))?;
-    client.event("approval.requested")
+    client.event("approval.requested").map(drop)
 }
 
 /// Lets a command tell what stands between the server and itself.

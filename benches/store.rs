@@ -13,11 +13,13 @@ use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::event::Event;
 use roo_engine::engine::task::Task;
 use roo_engine::intent_store::Orchestration;
-use roo_engine::policy::{Bounds, Gate, Offers, PolicyContext, Recorder, ToolCallContext};
+use roo_engine::policy::{
+    AllowRule, Bounds, Gate, NamedAllowRule, Offers, PolicyContext, Recorder, ToolCallContext,
+};
 use roo_formats::config::{AutoApprove, Directories, Limits, SandboxLevel, Settings};
 use roo_formats::modes::Modes;
 use roo_model::providers::{Finish, ToolResult};
-use roo_protocol::event::{ToolStatus, Verdict};
+use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::Usage;
@@ -97,11 +99,10 @@ fn events() -> Vec<Record<Event>> {
         let events = [
             Event::TurnStarted { request: u32::try_from(turn).unwrap_or(u32::MAX) },
             Event::Called { message: shown, call },
-            Event::TurnEnded { finish: Finish::Done, total: Usage::default() },
+            Event::TurnEnded { finish: Finish::Done, total: Usage::default(), context: None },
             Event::GateDecided {
                 call_id: call_id.clone(),
-                verdict: Verdict::Allow,
-                rule: "autoApprove.read".into(),
+                verdict: AllowRule::from(NamedAllowRule::Read).into(),
                 reason: "the user's settings allow it without asking".into(),
                 detail: None,
             },
@@ -119,6 +120,7 @@ fn events() -> Vec<Record<Event>> {
                 ends: None,
                 saves: None,
                 withheld: None,
+                recorded: vec![],
                 exit_code: None,
             },
         ];
@@ -211,6 +213,7 @@ fn judge(bencher: Bencher, tool: &str) {
         urid: &urid,
         seen: &seen,
         approved: None,
+        review: None,
         intent: None,
         within: &[],
         hooks: None,

@@ -12,7 +12,7 @@ use roo_trace::blame::Index;
 use roo_trace::mutation::class_of;
 use roo_trace::record::{Author, Decision, Draft, Entry, FileChange, Outcome, Side};
 use roo_trace::verify::verify;
-use roo_trace::{Forms, Ledger, Setup};
+use roo_trace::{ComparableForms, Ledger, Setup};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -50,7 +50,7 @@ fn entry(number: usize, files: Vec<FileChange>) -> Entry {
 }
 
 fn draft(number: usize) -> Draft {
-    Draft::new(&entry(number, vec![]), &Forms::default(), Uuid::new_v4)
+    Draft::new(&entry(number, vec![]), &ComparableForms::default(), Uuid::new_v4)
 }
 
 fn ledger() -> Option<(TempDir, Ledger)> {
@@ -137,7 +137,7 @@ fn history() -> (Index, String) {
             after: Side::text(next.as_str()),
             author: Author::Ai,
         };
-        Draft::new(&entry(number, vec![change]), &Forms::default(), Uuid::new_v4)
+        Draft::new(&entry(number, vec![change]), &ComparableForms::default(), Uuid::new_v4)
             .records()
             .iter()
             .for_each(|record| index.add(record));

@@ -8,10 +8,13 @@
 //!
 //! `ARCHITECTURE.md` says which crate does what.
 
+#![warn(unreachable_pub)]
+
 #[cfg(not(unix))]
 compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths");
 
 pub mod cli;
 mod mcp;
+mod model_setup;
 pub mod server;
 mod view;

@@ -3,6 +3,8 @@
 
 pub mod answer;
 pub mod endpoint;
+#[allow(dead_code, reason = "not every measurement is about long tasks")]
+pub mod long_conversation;
 pub mod memory;
 pub mod program;
 pub mod table;

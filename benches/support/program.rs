@@ -139,10 +139,14 @@ impl Client {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
     }
 
-    /// Waits for an event of a kind.
-    pub fn event(&mut self, kind: &str) -> Outcome {
-        while self.message()?["params"]["event"]["type"] != kind {}
-        Ok(())
+    /// Waits for an event of a kind, and returns it.
+    pub fn event(&mut self, kind: &str) -> Outcome<Value> {
+        loop {
+            let event = self.message()?["params"]["event"].take();
+            if event["type"] == kind {
+                return Ok(event);
+            }
+        }
     }
 
     fn send(&mut self, message: &Value) -> Outcome {

@@ -22,18 +22,22 @@ pub fn run(data: &[u8]) {
     assert_eq!(plainly(stream), whole);
 }
 
-fn read(chunks: &[&[u8]]) -> Vec<SseEvent> {
+/// Type and data.
+type Event = (Option<String>, String);
+
+fn read(chunks: &[&[u8]]) -> Vec<Event> {
     let mut reader = SseReader::new();
     let mut events = Vec::new();
+    let mut keep = |SseEvent { event, data }: SseEvent<'_>| events.push((event.map(str::to_owned), data.to_owned()));
     for chunk in chunks {
-        reader.push(chunk, |event| events.push(event)).unwrap();
+        reader.push(chunk, &mut keep).unwrap();
     }
-    reader.finish(|event| events.push(event));
+    reader.finish(keep);
     events
 }
 
 /// The standard, read off the page: whole text, line by line.
-fn plainly(stream: &[u8]) -> Vec<SseEvent> {
+fn plainly(stream: &[u8]) -> Vec<Event> {
     let mut lines: Vec<Vec<u8>> = vec![vec![]];
     let mut bytes = stream.iter().peekable();
     while let Some(&byte) = bytes.next() {
@@ -54,7 +58,7 @@ fn plainly(stream: &[u8]) -> Vec<SseEvent> {
         let line = line.strip_prefix('\u{feff}').filter(|_| index == 0).unwrap_or(&line);
         if line.is_empty() {
             if let Some(data) = data.take() {
-                events.push(SseEvent { event: Some(event.clone()).filter(|event| !event.is_empty()), data });
+                events.push((Some(event.clone()).filter(|event| !event.is_empty()), data));
             }
             event.clear();
             continue;

@@ -63,7 +63,7 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: McpCommand,
     },
-    /// Let what the workspace brings steer agents: modes, rules, prompts, hooks
+    /// Trust the workspace: its modes, rules, prompts and hooks take effect
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
     ///
@@ -95,7 +95,7 @@ pub(super) enum Subcommand {
     HelixConfig(HelixConfig),
     /// Print a JSON Schema
     Schema {
-        /// Which.
+        /// Name of the schema.
         #[arg(value_enum, default_value_t = SchemaName::Protocol)]
         which: SchemaName,
     },
@@ -105,7 +105,6 @@ pub(super) enum Subcommand {
         shell: clap_complete::Shell,
     },
     /// Print the manual page, for packages and `man`
-    #[command(hide = true)]
     Man {
         /// Write a page for each subcommand into this directory instead.
         #[arg(long, value_name = "DIRECTORY")]
@@ -197,7 +196,7 @@ fn words(text: &str) -> Result<Words, &'static str> {
 /// Output format of `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// The story on standard error, the result on standard output.
+    /// The transcript on standard error, the result on standard output.
     Text,
     /// Every event as one line of JSON on standard output.
     Ndjson,
@@ -328,6 +327,26 @@ pub(super) enum TasksCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print what a task and its branches changed, as far as the files still hold it
+    Diff {
+        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        task: String,
+        /// Print JSON, a line for each file.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the states of files that a task can be restored to
+    Checkpoints {
+        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        task: String,
+        /// Print JSON, a line for each checkpoint.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take files, the conversation, or both back to how they were before a checkpoint
+    ///
+    /// What would change is shown first. What you have changed yourself stays.
+    Restore(Restore),
     /// Let an interrupted, cancelled or failed task go on
     Resume {
         /// Its URID or its id, or the beginning of either.
@@ -343,6 +362,41 @@ pub(super) enum TasksCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+}
+
+/// `roo-lsp tasks restore`
+#[derive(Args, Debug)]
+pub(super) struct Restore {
+    /// The task's URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+    pub(super) task: String,
+    /// The number of a checkpoint: what it and later ones changed is undone.
+    pub(super) seq: u64,
+    /// What is restored.
+    #[arg(long, value_enum, default_value_t = RestoreWhatArgument::Files)]
+    pub(super) what: RestoreWhatArgument,
+    /// Only undo what the task itself changed, and not its branches.
+    #[arg(long)]
+    pub(super) task_alone: bool,
+    /// Only show what would change.
+    #[arg(long)]
+    pub(super) preview: bool,
+    /// Write both versions, between conflict markers, where you have changed the same lines.
+    #[arg(long)]
+    pub(super) mark_conflicts: bool,
+    /// Restore without asking.
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+/// What `roo-lsp tasks restore` restores.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum RestoreWhatArgument {
+    /// The files; the conversation goes on as it is.
+    Files,
+    /// The conversation; the files stay as they are.
+    Conversation,
+    /// Both.
+    Both,
 }
 
 /// Subcommands of `modes`.
@@ -485,7 +539,7 @@ pub(super) enum PolicyCommand {
     Hooks are not run (the answer names those that would run), and nothing is recorded in the trace.\n\n\
     Exit codes: 0 all are allowed, 1 one is denied, 2 one can't be parsed, 3 one asks and none is denied.")]
 pub(super) struct PolicyCheck {
-    /// Reads questions from standard input, as without it.
+    /// Reads questions from standard input, of which there may be none.
     #[arg(value_parser = ["-"], group = "question", value_name = "-")]
     pub(super) input: Option<String>,
     /// May this command line run?
@@ -554,7 +608,7 @@ pub(super) enum TraceCommand {
     },
     /// Write the records in a shape that other programs read
     Export {
-        /// Which.
+        /// Shape of the records.
         #[arg(long, value_enum, default_value_t = TraceShape::Canonical)]
         shape: TraceShape,
         /// The file; standard output when left out.
@@ -686,7 +740,7 @@ fn tool_name(name: &str) -> Result<ToolName, String> {
     })
 }
 
-/// Which schema.
+/// Name of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum SchemaName {
     /// The `roo/*` protocol.

@@ -13,7 +13,7 @@ use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_catalog::{ToolCall, ToolSpec};
 use roo_engine::policy::{PolicyDecision, decode_command};
-use roo_engine::tools::{BackgroundCommands, CommandLimits, ToolContext};
+use roo_engine::tool_run::{BackgroundCommands, CommandLimits, ToolContext};
 use roo_formats::modes;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, ToolCallId};

@@ -18,7 +18,7 @@ use super::{CliError, Ending};
 use crate::view::{Prompt, draw_tree, state_label};
 use roo_durable::{Record, RequestLog};
 use roo_engine::engine::Engine;
-use roo_engine::engine::event::Event;
+use roo_engine::engine::event::{EndState, Event};
 use roo_formats::config::{Directories, Layer, load};
 use roo_formats::intents::INTENTS_FILE;
 use roo_protocol::event::ToolStatus;
@@ -289,7 +289,8 @@ async fn go_on_with(engine: &Engine, begun: &Interrupted, notices: &Notices) -> 
         "The tree is the same, and the same approvals wait. It continues; the demo allows everything from here on.\n",
     )?;
     let viewer = viewer(|_| false, notices);
-    let outcome = go_on(engine, begun.task.clone(), viewer, Signals::listen()?).await?;
+    let known = engine.resumable(&begun.task).await?;
+    let outcome = go_on(engine, begun.task.clone(), known, viewer, Signals::listen()?).await?;
     if outcome.ending == Ending::Waiting {
         return Err(went_wrong("its question can't be answered"));
     }
@@ -351,18 +352,18 @@ impl Account<'_> {
         self.any(mode, |event| matches!(event, Event::IntentSelected { intent, .. } if intent.id == id))
     }
 
-    fn of_mode(&self, mode: &str) -> impl Iterator<Item = &Record<Event>> {
+    fn records_of_mode(&self, mode: &str) -> impl Iterator<Item = &Record<Event>> {
         let tasks = self.tasks(mode);
         self.records.iter().filter(move |record| tasks.contains(&&record.task_id))
     }
 
     fn any(&self, mode: &str, holds: impl Fn(&Event) -> bool) -> bool {
-        self.of_mode(mode).any(|record| holds(&record.event))
+        self.records_of_mode(mode).any(|record| holds(&record.event))
     }
 
     /// Returns the outcomes of a tool's calls with this status.
     fn calls(&self, mode: &str, tool: &str, status: ToolStatus) -> impl Iterator<Item = &str> {
-        self.of_mode(mode).filter_map(move |record| match &record.event {
+        self.records_of_mode(mode).filter_map(move |record| match &record.event {
             Event::ToolFinished { result, .. } if result.name == tool && result.status == status => {
                 Some(result.text.as_str())
             }
@@ -379,12 +380,12 @@ impl Account<'_> {
     /// Returns whether each of two modes was asked something before the other one had ended.
     fn overlap(&self, one: &str, other: &str) -> bool {
         let first_turn = |mode| {
-            self.of_mode(mode)
+            self.records_of_mode(mode)
                 .find(|record| matches!(record.event, Event::TurnStarted { .. }))
                 .map(|record| record.seq)
         };
         let end = |mode| {
-            self.of_mode(mode)
+            self.records_of_mode(mode)
                 .find(|record| matches!(record.event, Event::Ended { .. }))
                 .map(|record| record.seq)
         };
@@ -393,9 +394,8 @@ impl Account<'_> {
     }
 
     fn all_completed(&self) -> bool {
-        let completed = |record: &&Record<Event>| {
-            matches!(record.event, Event::Ended { state: TaskState::Completed, .. })
-        };
+        let completed =
+            |record: &&Record<Event>| matches!(record.event, Event::Ended { state: EndState::Completed, .. });
         let created = |record: &&Record<Event>| matches!(record.event, Event::Created { .. });
         let begun = self.records.iter().filter(created).count();
         begun == BRANCHES && self.records.iter().filter(completed).count() == begun

@@ -10,14 +10,15 @@ use futures_util::future::join_all;
 use super::arguments::{Common, Doctor};
 use super::models::thousands;
 use super::session::{SessionContext, check_profile, environment};
-use super::setup::worked;
 use super::terminal;
 use super::{CliError, Ending};
+use crate::model_setup::worked;
 use roo_engine::customization::{Customization, GLOBAL_HOOKS, GLOBAL_MCP};
 use roo_engine::intent_store::{Intents, Orchestration};
+use roo_formats::Severity;
 use roo_formats::config::{Directories, Loaded, Profile, SandboxLevel, Settings};
 use roo_formats::intents::INTENTS_FILE;
-use roo_formats::modes::{Modes, Severity};
+use roo_formats::modes::Modes;
 use roo_model::providers::probe;
 use roo_sandbox::exec::shell;
 use roo_trace::verify::verify;
@@ -49,6 +50,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
             }
             level = settings.sandbox.level;
             check_settings(&settings, &customization.modes(), &mut report);
+            check_rules(&context, &mut report);
             match arguments.offline {
                 true => report.note("models", "not asked whether they answer"),
                 false => super::block_on(check_models(&settings, &mut report))?,
@@ -133,7 +135,7 @@ fn yes(flag: bool) -> &'static str {
     if flag { "yes" } else { "no" }
 }
 
-/// Which shell runs commands.
+/// Finds the shell that runs commands.
 fn known_shell() -> Result<String, String> {
     let shell = shell();
     match shell.program().exists() {
@@ -251,6 +253,19 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     );
 }
 
+/// Tells what standing rules allow beside the settings.
+fn check_rules(context: &SessionContext, report: &mut Report) {
+    match context.rules().list() {
+        Err(error) => report.bad("standing rules", &error.to_string()),
+        Ok(rules) if rules.is_empty() => {}
+        Ok(rules) => {
+            let texts: Vec<String> =
+                rules.iter().map(|rule| format!("{} {}", rule.rule_id, rule.text)).collect();
+            report.good("standing rules", &texts.join("; "));
+        }
+    }
+}
+
 /// Checks that the models that tasks would use answer.
 async fn check_models(settings: &Settings, report: &mut Report) {
     let modes = settings.modes.values().filter_map(|mode| mode.profile.as_ref());
@@ -280,9 +295,9 @@ fn check_customization(customization: &Customization, report: &mut Report) {
             name if name.contains("modes") => "modes",
             _ => "files that steer agents",
         };
-        match problem.severity {
+        match problem.problem.severity {
             Severity::Error => report.bad(what, &problem.to_string()),
-            Severity::Warning => report.note(what, &problem.to_string()),
+            Severity::Warning | Severity::Information => report.note(what, &problem.to_string()),
         }
     }
     let servers = customization.mcp_servers();

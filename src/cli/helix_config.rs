@@ -15,8 +15,8 @@ use super::{CliError, Ending};
 /// Key macros, for Helix's `config.toml`.
 const KEYS: &str = include_str!("../../editors/helix/config.toml");
 
-/// The language of task documents, which is always written.
-const DOCUMENTS: &str = "markdown";
+/// The languages of task documents and of the diffs of approvals, which are always written.
+const DOCUMENTS: &[&str] = &["diff", "markdown"];
 /// The name of the server in Helix's configuration.
 const SERVER: &str = "roo-lsp";
 
@@ -31,6 +31,7 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     ("cpp", &["clangd"]),
     ("css", &["vscode-css-language-server"]),
     ("dart", &["dart"]),
+    ("diff", &[]),
     ("dockerfile", &["docker-langserver"]),
     ("elixir", &["elixir-ls"]),
     ("elm", &["elm-language-server"]),
@@ -167,7 +168,7 @@ fn quoted(text: &str) -> String {
 fn languages(wanted: &[String], own: &Chosen) -> Result<String, String> {
     let mut names: Vec<&str> = match wanted {
         [] => DEFAULTS.iter().map(|(name, _)| *name).chain(own.keys().map(String::as_str)).collect(),
-        wanted => wanted.iter().map(String::as_str).chain([DOCUMENTS]).collect(),
+        wanted => wanted.iter().map(String::as_str).chain(DOCUMENTS.iter().copied()).collect(),
     };
     names.sort_unstable();
     names.dedup();
@@ -221,6 +222,10 @@ mod tests {
         args = ["serve"]
 
         [[language]]
+        name = "diff"
+        language-servers = ["roo-lsp"]
+
+        [[language]]
         name = "markdown"
         language-servers = ["marksman", "markdown-oxide", "roo-lsp"]
 
@@ -257,6 +262,7 @@ mod tests {
         assert_eq!(
             lists,
             [
+                r#"language-servers = ["roo-lsp"]"#,
                 r#"language-servers = ["marksman", "markdown-oxide", "roo-lsp"]"#,
                 r#"language-servers = ["mine", "roo-lsp"]"#,
                 r#"language-servers = [{ except-features = ["format"], name = "pylsp" }, "ty", "roo-lsp"]"#,

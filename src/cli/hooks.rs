@@ -16,11 +16,11 @@ use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_durable::disk::{Access, RealDisk};
 use roo_durable::replace_checked;
-use roo_engine::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
+use roo_engine::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS};
 use roo_engine::hooks::{
     EventName, FILE_LIMIT, Form, Hook, HookContext, HookFile, ImportError, PermissionMode, Source, import,
 };
-use roo_formats::modes::Severity;
+use roo_formats::{FileProblem, Severity};
 use roo_text::render;
 use roo_workspace::{ReadError, read_disk};
 
@@ -86,7 +86,7 @@ fn details(hook: &Hook) -> String {
 /// Problems, and what of the workspace is left out, on standard error.
 fn tell(customization: &Customization) -> Result<(), CliError> {
     let mut out = terminal::stderr();
-    for problem in of_hooks(customization) {
+    for problem in hook_problems(customization) {
         writeln!(out, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
     }
     let trust = customization.trust();
@@ -100,14 +100,14 @@ fn tell(customization: &Customization) -> Result<(), CliError> {
 }
 
 /// Returns the problems of the hook files.
-fn of_hooks(customization: &Customization) -> Vec<Problem> {
-    let is_ours = |problem: &Problem| problem.file.file_name().is_some_and(|name| name == GLOBAL_HOOKS);
+fn hook_problems(customization: &Customization) -> Vec<FileProblem> {
+    let is_ours = |problem: &FileProblem| problem.file.file_name().is_some_and(|name| name == GLOBAL_HOOKS);
     customization.problems().into_iter().filter(is_ours).collect()
 }
 
 fn check_all(context: &SessionContext) -> Result<Ending, CliError> {
     let customization = context.customization()?;
-    let checked = print(&of_hooks(&customization), customization.user_hooks().hooks().len())?;
+    let checked = print(&hook_problems(&customization), customization.user_hooks().hooks().len())?;
     let own = context.folder.join(PROJECT_HOOKS);
     if customization.trust().trusted || !own.is_file() {
         return Ok(checked);
@@ -147,23 +147,18 @@ fn check_file(path: &Path) -> Result<Ending, CliError> {
         Ok(file) => (file.problems, file.hooks.len()),
         Err(problem) => (vec![problem], 0),
     };
-    let problems = problems.into_iter().map(|problem| Problem {
-        file: path.to_owned(),
-        position: problem.position,
-        severity: problem.severity,
-        message: problem.message,
-    });
+    let problems = problems.into_iter().map(|problem| FileProblem::new(path, problem));
     print(&problems.collect::<Vec<_>>(), count)
 }
 
-fn print(problems: &[Problem], hooks: usize) -> Result<Ending, CliError> {
+fn print(problems: &[FileProblem], hooks: usize) -> Result<Ending, CliError> {
     let mut out = terminal::stdout();
     for problem in problems {
-        let severity = if problem.severity == Severity::Error { "error" } else { "warning" };
+        let severity = if problem.problem.severity == Severity::Error { "error" } else { "warning" };
         writeln!(out, "{severity}: {}", render::exact_line(&problem.to_string()))?;
     }
     writeln!(out, "{hooks} hooks")?;
-    let wrong = problems.iter().any(|problem| problem.severity == Severity::Error);
+    let wrong = problems.iter().any(|problem| problem.problem.severity == Severity::Error);
     Ok(if wrong { Ending::Failed } else { Ending::Done })
 }
 
@@ -204,12 +199,7 @@ fn take_over(
         let shown = render::exact_line(&source.to_string_lossy());
         for problem in imported.problems {
             left_out |= problem.severity == Severity::Error;
-            let problem = Problem {
-                file: source.clone(),
-                position: problem.position,
-                severity: problem.severity,
-                message: problem.message,
-            };
+            let problem = FileProblem::new(source, problem);
             writeln!(notes, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
         }
         for hook in &imported.added {

@@ -4,14 +4,11 @@ use std::io::Write as _;
 
 use super::arguments::Login;
 use super::dialogue::Dialogue;
-use super::session::environment;
 use super::terminal;
 use super::{CliError, Ending};
+use crate::model_setup::{Candidate, environment};
 use roo_formats::config::{Directories, Profile, Provider};
-use roo_model::providers::{self, KeyStore, ModelError};
-
-/// The name under which a key that is not stored yet is handed to the endpoint.
-const CANDIDATE: &str = "ROO_LSP_CANDIDATE_KEY";
+use roo_model::providers::{self, KeyState, KeyStore};
 
 /// Asks for the key, tests it and stores it.
 pub(super) fn login(arguments: &Login) -> Result<Ending, CliError> {
@@ -28,9 +25,11 @@ pub(super) fn login(arguments: &Login) -> Result<Ending, CliError> {
     if variable.is_none() && profile.base_url.is_none() {
         return Err(CliError::Other(format!("{name} needs no key")));
     }
+    check_endpoint(&profile)?;
     let key = Dialogue::new().ask_secret(&format!("Key of {name} (it is not shown):"))?;
     if !arguments.offline {
-        super::block_on(test(&profile, &key))?.map_err(|error| {
+        let candidate = Candidate::new(profile.clone(), Some(key.clone()));
+        super::block_on(candidate.check_key())?.map_err(|error| {
             CliError::Other(format!(
                 "{error} The key was not stored; --offline stores one that can't be tested here."
             ))
@@ -58,19 +57,8 @@ pub(super) fn store() -> Result<KeyStore, CliError> {
     Ok(KeyStore::new(&directories.map_err(super::SessionError::from)?))
 }
 
-/// Checks that an endpoint takes a key.
-pub(super) async fn test(profile: &Profile, key: &str) -> Result<(), ModelError> {
-    let (profile, environment) = with_key(profile, Some(key));
-    providers::check_key(&profile, &environment).await
-}
-
-/// A profile with a key that is not stored yet, and the environment that has it.
-pub(super) fn with_key(
-    profile: &Profile,
-    key: Option<&str>,
-) -> (Profile, impl Fn(&str) -> Option<String> + Sync) {
-    let key = key.map(str::to_owned);
-    let named = key.as_ref().map(|_| CANDIDATE.to_owned());
-    let profile = Profile { api_key_env: named.or_else(|| profile.api_key_env.clone()), ..profile.clone() };
-    (profile, move |name: &str| key.clone().filter(|_| name == CANDIDATE).or_else(|| environment(name)))
+/// Refuses an endpoint whose address can't be used, before anything is asked.
+pub(super) fn check_endpoint(profile: &Profile) -> Result<KeyState, CliError> {
+    providers::key_state(profile, &environment)
+        .map_err(|error| CliError::Usage(error.to_string().replace("The profile's `baseUrl`", "--base-url")))
 }

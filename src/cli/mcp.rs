@@ -8,53 +8,108 @@ use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
 use crate::mcp::{McpServers, ServerReport};
+use roo_engine::customization::{Customization, GLOBAL_MCP, PROJECT_MCP};
 use roo_engine::server_tools::ServerTools as _;
 use roo_formats::mcp::Level;
+use roo_formats::{FileProblem, Severity};
 use roo_mcp::ServerStatus;
 use roo_text::render::{exact_line, one_line};
 
-/// How long servers may take to start.
+/// Time limit for servers to start.
 const START: Duration = Duration::from_secs(60);
-/// How much of a tool's description is shown, in characters.
+/// Maximum length of a tool's description, in characters.
 const DESCRIPTION: usize = 100;
-/// How many lines of a server's log are shown.
+/// Number of lines of a server's log that are shown.
 const LOG: usize = 20;
 
 /// Lists or tries servers, and ends them again.
 pub(super) async fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
     let servers = context.mcp_servers(context.settings(None)?)?;
+    let customization = context.customization()?;
+    let is_broken = tell_problems(&customization)?;
+    let mut configured = customization.mcp_servers();
+    if let McpCommand::Test { name } = &command {
+        let names: Vec<String> =
+            configured.iter().map(|server| server.configured.server.name.clone()).collect();
+        configured.retain(|server| server.configured.server.name == *name);
+        if configured.is_empty() {
+            let known = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+            servers.shut_down().await;
+            return Err(CliError::Usage(format!("there is no MCP server '{name}' here: {known}")));
+        }
+    }
     servers.refresh();
-    servers.settled(START).await;
+    let longest = configured.iter().map(|server| server.configured.server.timeout).max().unwrap_or_default();
+    let (limit, origin) = match longest < START {
+        true => (longest, "the longest `timeout` of their entries"),
+        false => (START, "the limit for starting a server"),
+    };
+    let names: Vec<&str> = configured.iter().map(|server| &*server.configured.server.name).collect();
+    if !configured.is_empty() {
+        writeln!(
+            terminal::stderr(),
+            "roo-lsp: waiting up to {} s ({origin}) for the MCP servers to start: {}",
+            limit.as_secs(),
+            exact_line(&names.join(", "))
+        )?;
+    }
+    servers.settled(&names, limit).await;
     let shown = match command {
-        McpCommand::List => list(&servers),
+        McpCommand::List => list(&servers, is_broken),
         McpCommand::Test { name } => test(&servers, &name),
     };
     servers.shut_down().await;
     shown
 }
 
-fn list(servers: &McpServers) -> Result<Ending, CliError> {
+/// Tells what of the files of servers has no effect. Returns whether one of them is broken.
+fn tell_problems(customization: &Customization) -> Result<bool, CliError> {
+    let mut out = terminal::stderr();
+    let is_ours = |problem: &FileProblem| problem.file.file_name().is_some_and(|name| name == GLOBAL_MCP);
+    let problems: Vec<FileProblem> = customization.problems().into_iter().filter(is_ours).collect();
+    for problem in &problems {
+        writeln!(out, "roo-lsp: {}", exact_line(&problem.to_string()))?;
+    }
+    let trust = customization.trust();
+    if !trust.trusted && trust.brings.iter().any(|path| path == PROJECT_MCP) {
+        writeln!(
+            out,
+            "roo-lsp: this workspace is not trusted, so no server of {PROJECT_MCP} runs (see roo-lsp trust)"
+        )?;
+    }
+    // To wait for an approval is no defect.
+    let waits = trust.pending_approvals.iter().any(|file| file.path == PROJECT_MCP);
+    let errors = problems.iter().filter(|problem| problem.problem.severity == Severity::Error).count();
+    Ok(errors > usize::from(waits))
+}
+
+fn list(servers: &McpServers, is_broken: bool) -> Result<Ending, CliError> {
     let report = servers.report();
-    if report.is_empty() {
+    if report.is_empty() && !is_broken {
         writeln!(terminal::stdout(), "no MCP servers are configured here")?;
     }
     for server in &report {
         show(server)?;
     }
-    Ok(Ending::Done)
+    let fails =
+        |server: &ServerReport| matches!(server.status, ServerStatus::Failed { .. } | ServerStatus::Starting);
+    let all_fail = !report.is_empty() && report.iter().all(fails);
+    Ok(if is_broken || all_fail { Ending::Failed } else { Ending::Done })
 }
 
 fn test(servers: &McpServers, name: &str) -> Result<Ending, CliError> {
     let report = servers.report();
     let Some(server) = report.iter().find(|server| server.name == name) else {
-        let names: Vec<&str> = report.iter().map(|server| server.name.as_str()).collect();
-        let known = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
-        return Err(CliError::Usage(format!("there is no MCP server '{name}' here: {known}")));
+        return Err(CliError::Other(format!("the MCP server '{name}' was removed meanwhile")));
     };
     show(server)?;
     let log = servers.log(name);
-    for line in log.iter().skip(log.len().saturating_sub(LOG)) {
+    let told = match &server.status {
+        ServerStatus::Failed { fault, .. } => fault.to_string(),
+        _ => String::new(),
+    };
+    for line in log.iter().skip(log.len().saturating_sub(LOG)).filter(|line| !told.contains(line.as_str())) {
         writeln!(terminal::stdout(), "  log: {}", exact_line(line))?;
     }
     match server.status {
@@ -83,7 +138,8 @@ fn show(server: &ServerReport) -> Result<(), CliError> {
         ServerStatus::WaitingForApproval => {
             writeln!(out, "  approve it with: roo-lsp trust --approve .roo/mcp.json")?;
         }
-        ServerStatus::Disabled | ServerStatus::Starting => {}
+        ServerStatus::Starting => writeln!(out, "  it has not answered `initialize` in this time")?,
+        ServerStatus::Disabled => {}
     }
     for (tool, reason) in &server.left_out {
         writeln!(out, "  not offered: {}: {}", exact_line(tool), exact_line(reason))?;

@@ -9,6 +9,7 @@
 
 mod arguments;
 mod check_tool;
+mod checkpoints;
 mod demo;
 mod dialogue;
 mod doctor;
@@ -26,10 +27,10 @@ mod serve;
 mod session;
 mod setup;
 mod signals;
-mod story;
 mod tasks;
 mod terminal;
 mod trace;
+mod transcript;
 mod tree_footer;
 mod trust;
 
@@ -86,10 +87,21 @@ enum CliError {
     Other(String),
 }
 
+impl CliError {
+    /// Returns whether the arguments are wrong.
+    fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Usage(_) | Self::Session(SessionError::Folder { .. } | SessionError::Config { .. })
+        )
+    }
+}
+
 /// Runs the program on the process's arguments.
 pub fn main() -> ExitCode {
     // Before any key is read.
     roo_sandbox::exec::sandbox::harden_process();
+    roo_process::open_files::raise_limit();
     let arguments = Arguments::parse();
     let notices = Notices::listen(matches!(arguments.command, None | Some(Subcommand::Serve(_))));
     let works = arguments.command.as_ref().is_some_and(Subcommand::works);
@@ -102,7 +114,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Nothing is left to do if even that can't be written.
             let _ = writeln!(terminal::stderr(), "roo-lsp: {error}");
-            if matches!(error, CliError::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -177,6 +189,7 @@ fn read_input() -> Result<String, CliError> {
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
+        .max_blocking_threads(roo_engine::engine::blocking_threads(roo_process::open_files::limit()))
         .enable_all()
         .build()
         .map_err(|error| CliError::Other(format!("the asynchronous runtime can't start: {error}")))?;

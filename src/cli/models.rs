@@ -21,7 +21,7 @@ pub(super) fn models(common: &Common, arguments: &Models) -> Result<Ending, CliE
             let name = arguments.profile.as_ref().unwrap_or(&settings.profile);
             settings.profiles.get(name).cloned().ok_or_else(|| {
                 CliError::Other(format!(
-                    "there is no model profile '{name}'; roo-lsp setup makes one, and --provider needs none"
+                    "there is no model profile '{name}'; run `roo-lsp setup`, or name a provider with `--provider`"
                 ))
             })?
         }

@@ -10,8 +10,9 @@ use super::session::{SessionContext, file_at};
 use super::terminal;
 use super::{CliError, Ending};
 use roo_catalog::Group;
-use roo_engine::customization::{Customization, PROJECT_MODES, Problem};
-use roo_formats::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
+use roo_engine::customization::{Customization, PROJECT_MODES};
+use roo_formats::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Source};
+use roo_formats::{FileProblem, Severity};
 use roo_text::render;
 use roo_workspace::read_disk;
 
@@ -34,7 +35,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
     }
     let context = SessionContext::find(common)?;
     let customization = context.customization()?;
-    let settings = context.settings(None)?;
+    let settings = context.settings_to_look();
     match command {
         None | Some(ModesCommand::List) => {
             terminal::stdout().write_all(list(&customization.modes_by(&settings)).as_bytes())?;
@@ -120,7 +121,7 @@ fn list(modes: &Modes) -> String {
     text
 }
 
-/// Which files it may change; empty for all that its tools reach.
+/// Returns the files that it may change; empty for all that its tools reach.
 fn files(mode: &Mode) -> String {
     mode.file_restriction.as_ref().map_or_else(String::new, |files| {
         render::exact_line(&format!("{} ({})", files.pattern(), files.description))
@@ -171,19 +172,14 @@ fn check_file(path: &Path) -> Result<Ending, CliError> {
         Ok(parsed) => (parsed.problems, parsed.modes),
         Err(problem) => (vec![problem], vec![]),
     };
-    let problems = problems.into_iter().map(|problem| Problem {
-        file: path.to_owned(),
-        position: problem.position,
-        severity: problem.severity,
-        message: problem.message,
-    });
+    let problems = problems.into_iter().map(|problem| FileProblem::new(path, problem));
     check(&problems.collect::<Vec<_>>(), &modes.iter().collect::<Vec<_>>())
 }
 
-fn check(problems: &[Problem], modes: &[&Mode]) -> Result<Ending, CliError> {
+fn check(problems: &[FileProblem], modes: &[&Mode]) -> Result<Ending, CliError> {
     let mut out = terminal::stdout();
     for problem in problems {
-        let severity = if problem.severity == Severity::Error { "error" } else { "warning" };
+        let severity = if problem.problem.severity == Severity::Error { "error" } else { "warning" };
         writeln!(out, "{severity}: {}", render::exact_line(&problem.to_string()))?;
     }
     let own: Vec<&&Mode> = modes.iter().filter(|mode| mode.source != Source::BuiltIn).collect();
@@ -193,7 +189,10 @@ fn check(problems: &[Problem], modes: &[&Mode]) -> Result<Ending, CliError> {
             "note: none of your modes may delegate, as none has `canDelegateTo`; in Roo Code every mode could. The setting modes.<slug>.canDelegateTo works too."
         )?;
     }
-    writeln!(out, "{} modes", modes.len())?;
-    let wrong = problems.iter().any(|problem| problem.severity == Severity::Error);
+    match modes.len() {
+        1 => writeln!(out, "1 mode")?,
+        count => writeln!(out, "{count} modes")?,
+    }
+    let wrong = problems.iter().any(|problem| problem.problem.severity == Severity::Error);
     Ok(if wrong { Ending::Failed } else { Ending::Done })
 }

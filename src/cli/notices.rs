@@ -1,7 +1,7 @@
 //! Warnings beside the work, for people.
 //!
 //! With `ROO_LSP_LOG`, and in the server, these are log lines with time and target. Otherwise each is one plain
-//! sentence, told once: beside a request's story within it, else on standard error.
+//! sentence, shown once: in the transcript of a request where one is printed, else on standard error.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -30,7 +30,7 @@ pub(super) struct Notices(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     told: HashSet<String>,
-    /// Notices that wait for a story; none where there is no story.
+    /// Notices that wait for a transcript; none where none is printed.
     waiting: Option<Vec<String>>,
 }
 
@@ -53,18 +53,18 @@ impl Notices {
         notices
     }
 
-    /// From now on a story tells them, by [`Self::take`].
-    pub(super) fn begin_story(&self) {
+    /// From now on a transcript shows them, by [`Self::take`].
+    pub(super) fn begin_transcript(&self) {
         self.lock().waiting.get_or_insert_default();
     }
 
-    /// Takes the notices for the story.
+    /// Takes the notices for the transcript.
     pub(super) fn take(&self) -> Vec<String> {
         self.lock().waiting.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The story is over.
-    pub(super) fn end_story(&self) {
+    /// The transcript is over.
+    pub(super) fn end_transcript(&self) {
         let rest = self.lock().waiting.take();
         rest.into_iter().flatten().for_each(|notice| print(&notice));
     }
@@ -145,7 +145,7 @@ mod tests {
 
     fn told(log: impl FnOnce()) -> Vec<String> {
         let notices = Notices::default();
-        notices.begin_story();
+        notices.begin_transcript();
         tracing::subscriber::with_default(registry().with(notices.clone()), log);
         notices.take()
     }

@@ -3,8 +3,8 @@
 //! Nothing is done here but taking a standing rule back: no call runs, nothing is put into the trace, no intent is
 //! accepted. Only the sandbox tries itself in a temporary directory where a verdict rests on it, as for any command.
 
-use std::fmt::Write as _;
-use std::io::{self, BufRead as _, Write as _};
+use std::fmt::{Display, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 use super::arguments::{Allow, Common, PolicyCheck, PolicyCommand, PolicyFormat};
 use super::run::allowed;
 use super::session::{Judge, SessionContext};
-use super::terminal;
+use super::terminal::{self, TERMINAL_USER};
 use super::{CliError, Ending, hooks};
 use roo_catalog::{ToolCall, ToolName};
 use roo_engine::hooks::{EventName, Hook};
 use roo_engine::intent_store::{Binding, Orchestration};
-use roo_engine::policy::{PolicyDecision, command, decode_command};
+use roo_engine::policy::{NamedAllowRule, PolicyDecision, command, decode_command};
 use roo_formats::config::{Layer, Settings};
 use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::Mode;
@@ -86,16 +86,16 @@ fn line_of_json<T: Serialize>(value: &T) -> Result<String, CliError> {
     json.map(|json| json + "\n").map_err(|error| CliError::Other(error.to_string()))
 }
 
+/// Who made a rule, for the user.
+fn by_line(by: &str) -> std::borrow::Cow<'_, str> {
+    if by == TERMINAL_USER { "you".into() } else { render::exact_line(by).into() }
+}
+
 /// A standing rule on one line.
 fn rule_line(rule: &RuleItem) -> String {
     let day = jiff::Timestamp::from_millisecond(rule.created_at).map(|at| at.to_string()).unwrap_or_default();
     let day = day.get(..10).unwrap_or_default();
-    format!(
-        "{:<4} {} ({day}, by {})\n",
-        rule.rule_id,
-        render::exact_line(&rule.text),
-        render::exact_line(&rule.by)
-    )
+    format!("{:<4} {} ({day}, by {})\n", rule.rule_id, render::exact_line(&rule.text), by_line(&rule.by))
 }
 
 fn flags(allow: &Allow) -> Option<Layer> {
@@ -235,7 +235,7 @@ enum Worst {
     Deny,
 }
 
-/// Who asks.
+/// Task that makes the call.
 struct Asker<'a> {
     judge: &'a Judge,
     mode: &'a Mode,
@@ -277,7 +277,13 @@ async fn check(context: &SessionContext, asked: PolicyCheck) -> Result<Ending, C
     let worst = match question.asked() {
         Ok(question) => asker.answer(&question).await?,
         // The arguments hold one question at most: there is none.
-        Err(_) => asker.answer_input().await?,
+        Err(_) if asked.input.is_none() && io::stdin().is_terminal() => return Err(no_question()),
+        Err(_) => match asker.answer_input().await? {
+            Some(worst) => worst,
+            // A list of questions may be empty; a call without any is a mistake.
+            None if asked.input.is_some() => Worst::Allow,
+            None => return Err(no_question()),
+        },
     };
     Ok(match worst {
         Worst::Allow => Ending::Done,
@@ -286,10 +292,18 @@ async fn check(context: &SessionContext, asked: PolicyCheck) -> Result<Ending, C
     })
 }
 
+fn no_question() -> CliError {
+    CliError::Usage(
+        "there is nothing to check: give --command, --read, --write or --tool, or questions on standard input \
+         (roo-lsp policy check --help)"
+            .to_owned(),
+    )
+}
+
 impl Asker<'_> {
-    /// Answers line by line, each at once.
-    async fn answer_input(&self) -> Result<Worst, CliError> {
-        let (mut worst, mut malformed) = (Worst::Allow, 0);
+    /// Answers line by line, each at once. None when there is no line.
+    async fn answer_input(&self) -> Result<Option<Worst>, CliError> {
+        let (mut worst, mut malformed) = (None, 0);
         let mut input = io::stdin().lock();
         let mut line = Vec::new();
         loop {
@@ -301,7 +315,7 @@ impl Asker<'_> {
                 continue;
             }
             match Question::read_from(&line) {
-                Ok(question) => worst = worst.max(self.answer(&question).await?),
+                Ok(question) => worst = worst.max(Some(self.answer(&question).await?)),
                 Err(error) => {
                     malformed += 1;
                     let text = match self.format {
@@ -333,9 +347,9 @@ impl Asker<'_> {
         let call = question.call(self.judge).await;
         let decision = self.judge.judge(&call, self.mode, self.intent.as_ref(), None).await.decision;
         let is_command = call.name == ToolName::ExecuteCommand.as_str();
-        let answer = |verdict, rule, reason| PolicyAnswer {
+        let answer = |verdict, rule: &dyn Display, reason| PolicyAnswer {
             verdict,
-            rule,
+            rule: rule.to_string(),
             reason,
             detail: None,
             always: None,
@@ -344,20 +358,25 @@ impl Asker<'_> {
             // What policy refuses reaches no hook.
             hooks: if verdict == "deny" { vec![] } else { self.hooks.clone() },
         };
+        // What doesn't run isn't bounded by anything.
+        let is_bounded = match &decision {
+            PolicyDecision::Allow { rule, .. } => *rule != NamedAllowRule::Native.into(),
+            PolicyDecision::Ask { .. } => true,
+            PolicyDecision::Deny { .. } => false,
+        };
         let (worst, mut answer) = match decision {
-            PolicyDecision::Allow { rule, reason, .. } => (Worst::Allow, answer("allow", rule, reason)),
+            PolicyDecision::Allow { rule, reason, .. } => (Worst::Allow, answer("allow", &rule, reason)),
             PolicyDecision::Ask { rule, reason, rule_subject, alternative, .. } => {
                 let always = |subject: RuleSubject| format!("Always allow {}", subject.text());
                 let preset = alternative.filter(|other| matches!(other, RuleSubject::Preset { .. }));
                 let (always, preset) = (rule_subject.map(always), preset.map(always));
-                (Worst::Ask, PolicyAnswer { always, preset, ..answer("ask", rule, reason) })
+                (Worst::Ask, PolicyAnswer { always, preset, ..answer("ask", &rule, reason) })
             }
             PolicyDecision::Deny { rule, reason, detail, .. } => {
-                (Worst::Deny, PolicyAnswer { detail, ..answer("deny", rule.to_string(), reason) })
+                (Worst::Deny, PolicyAnswer { detail, ..answer("deny", &rule, reason) })
             }
         };
-        // What doesn't run isn't bounded by anything.
-        if is_command && worst != Worst::Deny && answer.rule != "native" {
+        if is_command && is_bounded {
             let wanted = self.judge.settings.sandbox.level;
             let roots: Vec<_> = self.judge.workspace.roots().paths().map(Path::to_path_buf).collect();
             let held = self.judge.bounds.check(wanted, &roots).await;
@@ -548,7 +567,7 @@ impl Explanation {
             line("problem", problem);
         }
         for rule in &self.rules {
-            line(&format!("rule {}", rule.rule_id), &format!("{} (by {})", rule.text, rule.by));
+            line(&format!("rule {}", rule.rule_id), &format!("{} (by {})", rule.text, by_line(&rule.by)));
         }
         if self.rules.is_empty() {
             line("rules", "none");
@@ -557,7 +576,7 @@ impl Explanation {
         for (what, names) in [
             ("only the server writes", server_only),
             ("writing always asks", always_asks),
-            ("writing is told to run later", runs_later),
+            ("labelled as running later", runs_later),
         ] {
             for (number, names) in names.chunks(NAMES).enumerate() {
                 line(if number == 0 { what } else { "" }, &names.join("  "));

@@ -17,7 +17,7 @@ use roo_formats::config::{Profile, Settings};
 use roo_formats::modes::Mode;
 use roo_model::parser::StreamEvent;
 use roo_model::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, UnfitPrompt};
-use roo_model::providers::{self, AssistantBlock, Finish, Item, Model, ModelRequest, Output};
+use roo_model::providers::{self, AssistantBlock, Finish, Item, Model, ModelRequest, Output, Rendered};
 use roo_protocol::ids::Digest;
 use roo_workspace::{Contents, Purpose, ReadAccess, ReadError, Resolved, Workspace};
 
@@ -40,7 +40,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let workspace = context.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
     let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
-    let tools = ToolSources { choice: &choice, server_tools: &[] };
+    let tools = ToolSources { choice: &choice, server_tools: &[], server_resources: &[] };
     let composed =
         Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace).system;
     if prompt.write {
@@ -67,9 +67,9 @@ pub(super) enum WriteFailure {
     Missing { names: Vec<String>, folder: String, specification: String },
     #[error("{name} points outside the workspace and is not read")]
     Outside { name: String },
-    #[error("{name} is, or leads to, what .rooignore hides, and is not sent to a model")]
+    #[error("{name} is hidden by .rooignore, or leads to a file that is, and is not sent to a model")]
     Ignored { name: String },
-    #[error("{name} leads to {target}, whose name is that of a secret, and is not sent to a model")]
+    #[error("{name} leads to {target}, which has the name of a secret, and is not sent to a model")]
     Secret { name: String, target: String },
     #[error("{name} has {size} bytes; a specification document may have {DOCUMENT_LIMIT}")]
     TooLarge { name: String, size: u64 },
@@ -87,7 +87,7 @@ pub(super) enum WriteFailure {
     Model(#[from] providers::ModelError),
     #[error("the model's answer was cut off before its end; nothing was written")]
     Cut,
-    #[error("the model's answer reached the output limit; set maxTokens of the profile higher")]
+    #[error("the model's answer reached the output limit; raise `maxTokens` of the profile")]
     Length,
     #[error("the model refused to answer")]
     Refused,
@@ -204,7 +204,8 @@ async fn author(model: &dyn Model, mode: &Mode, request: Authoring) -> Result<St
 async fn ask(model: &dyn Model, mode: &Mode, system: Arc<str>, items: Vec<Item>) -> Result<String, CliError> {
     let mut stream = model.stream(ModelRequest {
         system,
-        items: Arc::new(items),
+        items: items.into(),
+        rendered: Rendered::default(),
         tail: None,
         tools: Arc::new([]),
         protocol: ToolProtocol::Native,

@@ -12,13 +12,13 @@ use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
 use super::notices::Notices;
 use super::session::{SessionContext, check_profile};
 use super::signals::{Signal, Signals};
-use super::story::Story;
-use super::terminal;
+use super::terminal::{self, TERMINAL_USER};
+use super::transcript::TerminalTranscript;
 use super::tree_footer::Footer;
 use super::{CliError, Ending, modes, read_input};
 use crate::view::{Prompt, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
-use roo_engine::engine::{Engine, Follower};
+use roo_engine::engine::{Engine, Follower, SERVERS_START, UNATTENDED_REFUSAL};
 use roo_formats::config::{Layer, Settings};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
 use roo_protocol::ids::{TaskId, Urid};
@@ -34,6 +34,8 @@ pub(super) const SCRIPT_PROFILE: &str = "script";
 
 /// Time for which a request that can't be saved waits for disk space, where nobody is there to free some.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time after which a wait for MCP servers is worth a line.
+const UNNOTICED: Duration = Duration::from_millis(300);
 
 /// Runs a request to its end.
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
@@ -41,12 +43,15 @@ pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<E
     check_folder(&context, common.workspace.is_some())?;
     let settings = context.settings(Some(Layer::from_command_line(flags(&run.view))))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
-    let customization = context.customization()?;
+    let customization = context.customization_at_work()?;
     check(&settings, &customization, run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
         prompt => prompt.to_owned(),
     };
+    if prompt.trim().is_empty() {
+        return Err(CliError::Usage("the prompt is empty; describe the task".to_owned()));
+    }
     let signals = Signals::listen()?;
     let engine = context.engine(settings)?;
     let TaskStartResult { task_id, urid } =
@@ -73,8 +78,11 @@ fn check_folder(context: &SessionContext, is_named: bool) -> Result<(), CliError
     )))
 }
 
-/// Says how a request that waits can go on.
+/// Says how a request that waits or was stopped can go on.
 pub(super) fn conclude(urid: &Urid, outcome: WatchOutcome) -> Result<Ending, CliError> {
+    if matches!(outcome.ending, Ending::Interrupted | Ending::Terminated) {
+        writeln!(terminal::stderr(), "roo-lsp: stopped; continue with: roo-lsp tasks resume {urid}")?;
+    }
     let waiting: Vec<String> = outcome.waiting.iter().map(OpenQuestion::in_words).collect();
     if !waiting.is_empty() && outcome.ending == Ending::Waiting {
         let asked = |is: fn(&Prompt) -> bool| outcome.waiting.iter().any(|waiting| is(&waiting.asked));
@@ -153,7 +161,7 @@ pub(super) fn scripted_profile(script: &Path) -> Value {
     json!({ "provider": "scripted", "script": script })
 }
 
-/// Who answers when permission is asked.
+/// Source of answers when permission is asked.
 #[derive(Clone, Copy)]
 pub(super) struct Answerer {
     /// Its name, as other clients see it.
@@ -166,7 +174,12 @@ pub(super) struct Answerer {
 impl Answerer {
     /// The user of the command line, or the flag that speaks for them.
     fn user(on_ask: OnAsk) -> Self {
-        Self { by: "cli", on_ask, leaves: |_| false }
+        let by = match on_ask {
+            OnAsk::Ask => TERMINAL_USER,
+            OnAsk::Deny => UNATTENDED_REFUSAL,
+            OnAsk::Allow => "--on-ask allow",
+        };
+        Self { by, on_ask, leaves: |_| false }
     }
 }
 
@@ -177,7 +190,7 @@ pub(super) struct Viewer {
     /// To the questions that come next.
     answers: VecDeque<String>,
     terminal: bool,
-    story: Story,
+    transcript: TerminalTranscript,
     /// The tree at the bottom, on a terminal.
     footer: Option<Footer>,
     /// Warnings beside the request.
@@ -186,7 +199,7 @@ pub(super) struct Viewer {
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        self.notices.end_story();
+        self.notices.end_transcript();
     }
 }
 
@@ -206,12 +219,20 @@ impl Viewer {
         notices: &Notices,
     ) -> Self {
         if format == Format::Text {
-            notices.begin_story();
+            notices.begin_transcript();
         }
         let terminal = stdin_free && io::stderr().is_terminal() && io::stdin().is_terminal();
         let footer = (terminal::moves_cursor() && format == Format::Text).then(Footer::default);
-        let story = Story::new(terminal::has_colours(), footer.is_none());
-        Self { format, answerer, answers: VecDeque::new(), terminal, story, footer, notices: notices.clone() }
+        let transcript = TerminalTranscript::new(terminal::has_colours(), footer.is_none());
+        Self {
+            format,
+            answerer,
+            answers: VecDeque::new(),
+            terminal,
+            transcript,
+            footer,
+            notices: notices.clone(),
+        }
     }
 
     fn show(&mut self, params: &EventParams) -> io::Result<()> {
@@ -222,8 +243,8 @@ impl Viewer {
                 terminal::stdout().write_all(&line)
             }
             Format::Text => {
-                let mut text = self.story.notices(&self.notices.take());
-                text.push_str(&self.story.tell(params));
+                let mut text = self.transcript.notices(&self.notices.take());
+                text.push_str(&self.transcript.format_event(params));
                 self.print(&text, matches!(params.event, Event::TreeChanged { .. }))
             }
         }
@@ -239,8 +260,8 @@ impl Viewer {
             // While a line is open, there is none.
             out.write_all(footer.erase().as_bytes())?;
             out.write_all(text.as_bytes())?;
-            if !self.story.is_open() {
-                out.write_all(footer.draw(self.story.nodes()).as_bytes())?;
+            if !self.transcript.is_open() {
+                out.write_all(footer.draw(self.transcript.nodes()).as_bytes())?;
             }
         } else {
             out.write_all(text.as_bytes())?;
@@ -258,18 +279,18 @@ impl Viewer {
 
     /// Leaves the tree as it is in the end: what follows is written below it.
     fn finish(&mut self, nodes: &[TreeNode]) -> io::Result<()> {
-        self.story.learn(nodes);
+        self.transcript.learn(nodes);
         if self.format == Format::Ndjson {
             return Ok(());
         }
         self.clear()?;
         self.footer = None;
-        let tree = self.story.tree();
+        let tree = self.transcript.tree();
         io::stderr().lock().write_all(tree.as_bytes())
     }
 
-    /// The option to choose; none leaves the question waiting.
-    async fn choose(&self, approval: &PendingApproval) -> Option<String> {
+    /// The option to choose, and the words that go with it; none leaves the question waiting.
+    async fn choose(&self, approval: &PendingApproval) -> Option<(String, Option<String>)> {
         if (self.answerer.leaves)(approval) {
             return None;
         }
@@ -277,25 +298,46 @@ impl Viewer {
         let of_kind =
             |kind| options.iter().find(|option| option.kind == kind).map(|option| option.id.clone());
         match self.answerer.on_ask {
-            OnAsk::Allow => of_kind(OptionKind::AllowOnce),
-            OnAsk::Deny => of_kind(OptionKind::RejectOnce),
+            OnAsk::Allow => of_kind(OptionKind::AllowOnce).map(|option| (option, None)),
+            OnAsk::Deny => of_kind(OptionKind::RejectOnce).map(|option| (option, None)),
             OnAsk::Ask if self.terminal => {
                 let with_key = |(id, key): &(&str, &'static str)| {
                     options.iter().find(|option| option.id == *id).map(|option| (*key, option))
                 };
-                let keys: Vec<(&str, &ApprovalOption)> = KEYS.iter().filter_map(with_key).collect();
+                let once = |kind, key| options.iter().find(|option| option.kind == kind).map(|it| (key, it));
+                let keys: Vec<(&str, &ApprovalOption)> = once(OptionKind::AllowOnce, "y")
+                    .into_iter()
+                    .chain(KEYS.iter().filter_map(with_key))
+                    .chain(once(OptionKind::RejectOnce, "n"))
+                    .collect();
                 // The user sees in full what would hold for good.
                 let shown: Vec<String> = keys
                     .iter()
-                    .map(|(key, option)| format!(", {key}: {}", render::visible(&option.name)))
+                    .map(|(key, option)| format!("{key}: {}", render::visible(&option.name)))
                     .collect();
-                let line = ask(format!("  Allow? [y/N{}] ", shown.concat())).await?;
-                let given = line.trim().to_lowercase();
-                let chosen = keys.iter().find(|(key, _)| given == *key || (given == "always" && *key == "a"));
-                match (given.as_str(), chosen) {
-                    (_, Some((_, option))) => Some(option.id.clone()),
-                    ("y" | "yes", _) => of_kind(OptionKind::AllowOnce),
-                    _ => of_kind(OptionKind::RejectOnce),
+                loop {
+                    let line = ask(format!(
+                        "  Allow? [{}; Enter: n; n WORDS tells the agent why] ",
+                        shown.join(", ")
+                    ))
+                    .await?;
+                    let (given, words) =
+                        line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
+                    let given = match given.to_lowercase().as_str() {
+                        "" | "no" => "n".to_owned(),
+                        "yes" => "y".to_owned(),
+                        "always" => "a".to_owned(),
+                        given => given.to_owned(),
+                    };
+                    // Words with a permission would go nowhere.
+                    let words = Some(words.trim()).filter(|words| !words.is_empty()).map(str::to_owned);
+                    let fits = |key: &str| given == key && (words.is_none() || key == "n");
+                    if let Some((_, option)) = keys.iter().find(|(key, _)| fits(key)) {
+                        return Some((option.id.clone(), words));
+                    }
+                    let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
+                    // The question comes again in any case.
+                    let _ = writeln!(terminal::stderr(), "  Answer with one of {}.", known.join(", "));
                 }
             }
             OnAsk::Ask => None,
@@ -353,7 +395,7 @@ enum WaitResult<T> {
     End(Ending),
 }
 
-/// The keys of the answers for good, by the ids of those.
+/// The keys of permanent answers, by their ids.
 const KEYS: &[(&str, &str)] = &[
     ("allow_always", "a"),
     ("allow_commands", "c"),
@@ -373,7 +415,7 @@ struct Stop<'a> {
 impl Stop<'_> {
     /// Waits for something, or for a signal. The first interrupt ends the task in good order, the second
     /// one ends the wait for that.
-    async fn hear<T>(&mut self, wanted: impl Future<Output = T>) -> Result<WaitResult<T>, CliError> {
+    async fn wait_for<T>(&mut self, wanted: impl Future<Output = T>) -> Result<WaitResult<T>, CliError> {
         let signal = tokio::select! {
             wanted = wanted => return Ok(WaitResult::This(wanted)),
             signal = self.signals.next() => signal,
@@ -445,9 +487,26 @@ impl<'a> Watch<'a> {
         follower: Follower,
         pending: Vec<EventParams>,
     ) -> Result<WatchOutcome, CliError> {
+        self.tell_starting_servers().await?;
         let ending = self.watch(follower, pending).await;
         self.viewer.clear()?;
         Ok(WatchOutcome { ending: ending?, waiting: self.waiting })
+    }
+
+    /// Says which MCP servers the first model request waits for, where that takes a while and somebody is there to see it.
+    async fn tell_starting_servers(&mut self) -> Result<(), CliError> {
+        let viewer = &mut self.viewer;
+        if !viewer.terminal || viewer.format != Format::Text {
+            return Ok(());
+        }
+        let starting = self.stop.engine.starting_servers(UNNOTICED).await;
+        if !starting.is_empty() {
+            let (seconds, names) = (SERVERS_START.as_secs(), render::exact_line(&starting.join(", ")));
+            let notice = format!("waiting up to {seconds} s for MCP servers to start: {names}");
+            let text = viewer.transcript.notices(&[notice]);
+            viewer.print(&text, false)?;
+        }
+        Ok(())
     }
 
     async fn watch(
@@ -475,13 +534,13 @@ impl<'a> Watch<'a> {
                     None => Some(follower.next(|| engine.now()).await),
                 }
             };
-            let batch = match self.stop.hear(next).await? {
+            let batch = match self.stop.wait_for(next).await? {
                 WaitResult::This(Some(batch)) => batch?,
                 WaitResult::This(None) | WaitResult::Cancelled => continue,
                 WaitResult::End(ending) => return Ok(ending),
             };
             if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
-                self.viewer.story.learn(nodes);
+                self.viewer.transcript.learn(nodes);
             }
             for params in batch {
                 let runs = matches!(params.event, Event::TaskState { state: TaskState::Running, .. });
@@ -493,7 +552,7 @@ impl<'a> Watch<'a> {
                     }
                 }
             }
-            let nodes = self.viewer.story.nodes();
+            let nodes = self.viewer.transcript.nodes();
             let waits = !self.waiting.is_empty() && self.answered.is_empty() && pending.is_empty();
             if waits && waits_for_user(nodes) {
                 // What is followed may be a little behind.
@@ -530,8 +589,8 @@ impl<'a> Watch<'a> {
             Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } if self.stop.cancelled => {}
             Event::ApprovalRequested { approval } => {
                 self.viewer.clear()?;
-                let option_id = match self.stop.hear(self.viewer.choose(approval)).await? {
-                    WaitResult::This(Some(option_id)) => option_id,
+                let (option_id, text) = match self.stop.wait_for(self.viewer.choose(approval)).await? {
+                    WaitResult::This(Some(chosen)) => chosen,
                     WaitResult::This(None) => {
                         self.leave(params, Prompt::Approval(approval.clone()))?;
                         return Ok(None);
@@ -541,15 +600,21 @@ impl<'a> Watch<'a> {
                 };
                 let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
                 let id = approval_id.to_string();
-                let answer =
-                    ApprovalRespondParams { approval_id, digest, option_id, opened: true, text: None };
+                let answer = ApprovalRespondParams {
+                    approval_id,
+                    digest,
+                    option_id,
+                    opened: true,
+                    text,
+                    hunks: vec![],
+                };
                 if self.stop.engine.respond(answer, self.viewer.answerer.by).await?.accepted {
                     self.answered.insert(id);
                 }
             }
             Event::QuestionAsked { question } => {
                 self.viewer.clear()?;
-                let text = match self.stop.hear(self.viewer.answer(question)).await? {
+                let text = match self.stop.wait_for(self.viewer.answer(question)).await? {
                     WaitResult::This(Some(text)) => text,
                     WaitResult::This(None) => {
                         self.leave(params, Prompt::Question(question.clone()))?;
@@ -591,7 +656,7 @@ impl<'a> Watch<'a> {
     /// Nobody answers this; other branches may still go on.
     fn leave(&mut self, params: &EventParams, asked: Prompt) -> Result<(), CliError> {
         self.unanswered(None)?;
-        let (task, branch) = (params.task_id.clone(), self.viewer.story.name(&params.task_id));
+        let (task, branch) = (params.task_id.clone(), self.viewer.transcript.name(&params.task_id));
         self.waiting.push(OpenQuestion { task, branch, asked });
         Ok(())
     }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::arguments::Common;
-use super::terminal;
+use super::{CliError, terminal};
 use crate::mcp::{self, McpServers};
+pub(super) use crate::model_setup::environment;
 use roo_catalog::{Invocation, ToolCall};
 use roo_durable::WorkspaceDirectory;
 use roo_durable::reserve::Reserve;
@@ -22,13 +23,17 @@ use roo_engine::policy::{
     Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
 };
 use roo_engine::server_tools::NoServerTools;
-use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
+use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Profile, Settings, SettingsProblem};
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
 use roo_model::providers::{self, ModelError};
 use roo_protocol::ids::{Digest, Urid};
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
+use roo_text::render::exact_line;
 use roo_workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
+
+/// The most problems of files that are told one by one.
+const PROBLEMS: usize = 20;
 
 /// Reasons why there can't be a session.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +43,7 @@ pub enum SessionError {
     NoHome(#[from] NoHome),
     /// The settings are wrong.
     #[error("{0}")]
-    Settings(#[from] Problem),
+    Settings(#[from] SettingsProblem),
     /// A settings file was named that isn't there.
     #[error("the settings file {} can't be found: {source}", path.display())]
     Config {
@@ -115,8 +120,21 @@ impl SessionContext {
         Ok(loaded.settings)
     }
 
+    /// The settings of the file, for what only looks at things: where they can't be used, that is told on standard error
+    /// and the defaults count.
+    pub(super) fn settings_to_look(&self) -> Settings {
+        match self.settings(None) {
+            Ok(settings) => settings,
+            Err(error) => {
+                // A note that can't be written changes nothing.
+                let _ = writeln!(terminal::stderr(), "roo-lsp: {error}; the defaults count");
+                Settings::default()
+            }
+        }
+    }
+
     /// The settings of the file and of the command line, with what means nothing in them.
-    pub(super) fn load(&self, flags: Option<Layer>) -> Result<Loaded, Problem> {
+    pub(super) fn load(&self, flags: Option<Layer>) -> Result<Loaded, SettingsProblem> {
         let layers = self.layers(flags)?;
         let mut loaded = config::load(layers.iter().cloned())?;
         loaded.warnings.extend(layers.iter().flat_map(command::problems));
@@ -124,7 +142,7 @@ impl SessionContext {
     }
 
     /// Returns the layers of the file and the command line, the weaker first.
-    pub(super) fn layers(&self, flags: Option<Layer>) -> Result<Vec<Layer>, Problem> {
+    pub(super) fn layers(&self, flags: Option<Layer>) -> Result<Vec<Layer>, SettingsProblem> {
         Ok(Layer::read(&self.config_file)?.into_iter().chain(flags).collect())
     }
 
@@ -151,6 +169,28 @@ impl SessionContext {
             directories: self.directories.clone(),
             state_directory: self.state().path().to_owned(),
         })?))
+    }
+
+    /// Loads the customization for agents that are about to work. The problems of its files are told on standard error.
+    ///
+    /// # Errors
+    /// Hooks that are meant to run and can't.
+    pub(super) fn customization_at_work(&self) -> Result<Arc<Customization>, CliError> {
+        let customization = self.customization()?;
+        let fault = customization.hooks_fault();
+        // That one is told as the reason why nothing runs.
+        let problems = customization.problems().into_iter().filter(|problem| Some(problem) != fault.as_ref());
+        let problems: Vec<_> = problems.collect();
+        for problem in problems.iter().take(PROBLEMS) {
+            writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem.to_string()))?;
+        }
+        if let Some(more) = problems.len().checked_sub(PROBLEMS).filter(|more| *more > 0) {
+            writeln!(terminal::stderr(), "roo-lsp: and {more} more problems; see roo-lsp doctor")?;
+        }
+        match customization.user_hooks().fault() {
+            Some(fault) => Err(CliError::Other(exact_line(fault))),
+            None => Ok(customization),
+        }
     }
 
     /// Returns the bounds of commands.
@@ -201,7 +241,7 @@ impl SessionContext {
         customization: &Arc<Customization>,
     ) -> McpServers {
         McpServers::new(mcp::Setup {
-            settings: Arc::clone(settings),
+            settings: Arc::<Settings>::clone(settings),
             workspace: Arc::clone(workspace),
             customization: Arc::clone(customization),
             directory: self.state(),
@@ -274,6 +314,7 @@ impl Judge {
             urid: &self.urid,
             seen: &seen,
             approved,
+            review: None,
             intent,
             within: &[],
             // Hooks are tried out with `hooks run`.
@@ -305,9 +346,4 @@ impl Judge {
 /// Returns whether a profile has all that it needs, as far as that can be told without a request.
 pub(super) fn check_profile(profile: &Profile) -> Result<(), ModelError> {
     providers::connect(profile, &environment).map(drop)
-}
-
-/// A variable of the process's environment.
-pub(super) fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }

@@ -2,28 +2,21 @@
 //!
 //! The key and the profile are written at the end, after a request has worked.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use tokio::time::timeout;
+use std::io::Write as _;
 
 use super::arguments::{Common, Setup};
 use super::dialogue::Dialogue;
-use super::login::{self, with_key};
+use super::login;
 use super::models::line;
-use super::session::{SessionContext, environment};
+use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
-use roo_durable::PrivateFile;
-use roo_formats::config::edit::{self, EditError};
-use roo_formats::config::{Profile, Provider, Settings, WireFormat};
-use roo_model::providers::{self, ModelErrorKind, Probe};
+use crate::model_setup::{self, Candidate, EditedSettings, KeyPlace, WriteError, environment, worked};
+use roo_formats::config::{Profile, Provider, edit};
+use roo_model::providers::{self, KeyState, ModelErrorKind, Probe};
 use roo_protocol::model::ModelItem;
+use serde_json::Value;
 
-/// Time that a server on this machine may take to say that it is there.
-const LOCAL_ANSWER: Duration = Duration::from_secs(2);
 /// Number of models that are shown at once.
 const SHOWN: usize = 20;
 /// Number of times that a key or a model may be wrong.
@@ -39,72 +32,59 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
         None => choose_provider(&dialogue)?,
     };
     let endpoint = login::profile(provider, arguments.base_url.as_deref());
-    let key = ask_key(&dialogue, &endpoint)?;
-    let (profile, environment) = with_key(&endpoint, key.as_deref());
-    let (model, probe) = choose_model(&dialogue, profile, &environment)?;
+    let known = login::check_endpoint(&endpoint)?;
+    let key = ask_key(&dialogue, &endpoint, known)?;
+    let mut candidate = Candidate::new(endpoint.clone(), key);
+    let (model, window, probe) = choose_model(&dialogue, &mut candidate)?;
     dialogue.tell(worked(&model, &probe))?;
 
-    if let Some(key) = &key {
-        login::store()?.store(&endpoint, key).map_err(|error| CliError::Other(error.to_string()))?;
-    }
-    let name = arguments.profile.clone().unwrap_or_else(|| free_name(&settings, provider));
-    let mut fields = vec![("provider", provider.as_str())];
-    fields.extend(endpoint.base_url.as_deref().map(|url| ("baseUrl", url)));
-    fields.push(("model", &model));
+    let name = arguments.profile.clone().unwrap_or_else(|| model_setup::free_name(&settings, provider));
+    let mut fields = vec![("provider", Value::from(provider.as_str()))];
+    fields.extend(endpoint.base_url.as_deref().map(|url| ("baseUrl", Value::from(url))));
+    fields.push(("model", Value::from(model.as_str())));
+    // What the catalogue doesn't know of a model, the endpoint may have told.
+    let window = window.filter(|_| candidate.profile.context_window().is_none());
+    fields.extend(window.map(|tokens| ("contextWindow", Value::from(tokens))));
     let file = &context.config_file;
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(unwritten(file, &error)),
-    };
-    match edit::with_profile(&text, &name, &fields) {
-        Ok(text) => {
-            // A link, as to a repository of dotfiles, stays one.
-            let target = file.canonicalize().unwrap_or_else(|_| file.clone());
-            PrivateFile::new(target).replace(text.as_bytes()).map_err(|error| unwritten(file, &error))?;
-            writeln!(
-                terminal::stdout(),
-                "profile {name}: {model} of {}, written to {}\nTry it: roo-lsp run \"Say what this project does\"",
-                provider.as_str(),
-                file.display()
-            )?;
-            Ok(Ending::Done)
-        }
-        Err(error @ (EditError::Unusual | EditError::Exists | EditError::Unreadable)) => {
+    let edited = EditedSettings::new(file, |text| edit::with_profile(text, &name, &fields));
+    let edited = edited.map_err(|error| match error {
+        WriteError::Edit { .. } => {
             let profile = edit::with_profile("", &name, &fields).unwrap_or_default();
-            Err(CliError::Other(format!("{}: {error}. What to add:\n{profile}", file.display())))
+            CliError::Other(format!("{error}. What to add:\n{profile}"))
         }
+        error => error.into(),
+    })?;
+    super::block_on(model_setup::store_key(&candidate, KeyPlace::File, &login::store()?))??;
+    edited.write()?;
+    writeln!(
+        terminal::stdout(),
+        "profile {name}: {model} of {}, written to {}\nTry it: roo-lsp run \"Say what this project does\"",
+        provider.as_str(),
+        file.display()
+    )?;
+    if settings.profiles.contains_key(&settings.profile) {
+        writeln!(
+            terminal::stdout(),
+            "Requests use {name} from now on; before, they used {}. To go back, set `profile: {}` there.",
+            settings.profile,
+            settings.profile
+        )?;
     }
+    Ok(Ending::Done)
 }
 
-fn unwritten(file: &std::path::Path, error: &io::Error) -> CliError {
-    CliError::Other(format!("can't write {}: {error}", file.display()))
-}
-
-/// `default`, or what is free.
-fn free_name(settings: &Settings, provider: Provider) -> String {
-    let names = ["default".to_owned(), provider.as_str().to_owned()];
-    let numbered = (2..).map(|number| format!("{}-{number}", provider.as_str()));
-    names.into_iter().chain(numbered).find(|name| !settings.profiles.contains_key(name)).unwrap_or_default()
+impl From<WriteError> for CliError {
+    fn from(error: WriteError) -> Self {
+        Self::Other(error.to_string())
+    }
 }
 
 /// Servers on this machine that answer come first.
 fn choose_provider(dialogue: &Dialogue) -> Result<Provider, CliError> {
-    let (local, others): (Vec<Provider>, Vec<Provider>) = Provider::all()
-        .filter(|provider| provider.spec().wire_format != WireFormat::Script)
-        .partition(|provider| provider.spec().is_local());
-    let running = super::block_on(join_all(local.iter().map(|provider| is_running(*provider))))?;
-    let (running, silent): (Vec<_>, Vec<_>) = local.into_iter().zip(running).partition(|(_, runs)| *runs);
-    let first = running.len();
-    let all: Vec<Provider> = running
-        .into_iter()
-        .map(|(provider, _)| provider)
-        .chain(others)
-        .chain(silent.into_iter().map(|(provider, _)| provider))
-        .collect();
+    let all = super::block_on(model_setup::offered_providers())?;
     dialogue.tell("Who serves the model?")?;
-    for (number, provider) in (1..).zip(&all) {
-        let runs = if number <= first { " It is running." } else { "" };
+    for (number, (provider, is_running)) in (1..).zip(&all) {
+        let runs = if *is_running { " It is running." } else { "" };
         dialogue.tell(format_args!(
             "  {number:>2}  {:<17} {}{runs}",
             provider.as_str(),
@@ -114,26 +94,17 @@ fn choose_provider(dialogue: &Dialogue) -> Result<Provider, CliError> {
     loop {
         let answer = dialogue.ask("Number or name:")?;
         let by_number = answer.parse::<usize>().ok().and_then(|number| all.get(number.checked_sub(1)?));
-        if let Some(provider) = by_number.copied().or_else(|| Provider::find(&answer)) {
+        if let Some(provider) = by_number.map(|(provider, _)| *provider).or_else(|| Provider::find(&answer)) {
             return Ok(provider);
         }
         dialogue.tell(format_args!("There is no provider '{answer}' in the list."))?;
     }
 }
 
-async fn is_running(provider: Provider) -> bool {
-    let profile = Profile::new(provider);
-    match timeout(LOCAL_ANSWER, providers::list_models(&profile, &environment)).await {
-        Ok(Ok(_)) => true,
-        Ok(Err(error)) => error.kind == ModelErrorKind::Unauthorized,
-        Err(_) => false,
-    }
-}
-
 /// A key that the endpoint takes, where there is none yet.
-fn ask_key(dialogue: &Dialogue, profile: &Profile) -> Result<Option<String>, CliError> {
+fn ask_key(dialogue: &Dialogue, profile: &Profile, known: KeyState) -> Result<Option<String>, CliError> {
     let takes_none = profile.provider.spec().key_variable.is_none();
-    if providers::has_key(profile, &environment) {
+    if known != KeyState::Missing {
         match super::block_on(providers::check_key(profile, &environment))? {
             Ok(()) => return Ok(None),
             // A local server may list its models elsewhere; what matters is whether a model answers.
@@ -141,13 +112,14 @@ fn ask_key(dialogue: &Dialogue, profile: &Profile) -> Result<Option<String>, Cli
                 return Err(CliError::Other(error.to_string()));
             }
             Err(error) if error.kind != ModelErrorKind::Unauthorized => return Ok(None),
-            Err(error) => dialogue.tell(error)?,
+            Err(_) if known == KeyState::NotNeeded => dialogue.tell("The endpoint asks for a key.")?,
+            Err(error) => dialogue.tell(format_args!("The key that is set already was refused: {error}"))?,
         }
     }
     for _ in 0..TRIES {
         let question = format!("Key of {} (it is not shown):", profile.provider.as_str());
         let key = dialogue.ask_secret(&question)?;
-        match super::block_on(login::test(profile, &key))? {
+        match super::block_on(Candidate::new(profile.clone(), Some(key.clone())).check_key())? {
             Ok(()) => return Ok(Some(key)),
             Err(error)
                 if matches!(error.kind, ModelErrorKind::Unauthorized | ModelErrorKind::Configuration) =>
@@ -163,22 +135,25 @@ fn ask_key(dialogue: &Dialogue, profile: &Profile) -> Result<Option<String>, Cli
 /// A model of the endpoint's list that answers.
 fn choose_model(
     dialogue: &Dialogue,
-    mut profile: Profile,
-    environment: &(dyn Fn(&str) -> Option<String> + Sync),
-) -> Result<(String, Probe), CliError> {
-    let offered = match super::block_on(providers::offered_models(&profile, environment))? {
+    candidate: &mut Candidate,
+) -> Result<(String, Option<u64>, Probe), CliError> {
+    let offered = match super::block_on(candidate.offered_models())? {
         Ok(models) => models,
         Err(error) => {
             dialogue.tell(error)?;
-            providers::known_models(&profile)
+            providers::known_models(&candidate.profile)
         }
     };
     for _ in 0..TRIES {
         let model = ask_model(dialogue, &offered)?;
-        profile.model = Some(model.clone());
+        candidate.profile.model = Some(model.clone());
         dialogue.tell("One short request to see whether it answers …")?;
-        match super::block_on(providers::probe(&profile, environment))? {
-            Ok(probe) => return Ok((model, probe)),
+        match super::block_on(candidate.test())? {
+            Ok(probe) => {
+                let window =
+                    offered.iter().find(|item| item.id == model).and_then(|item| item.context_window);
+                return Ok((model, window, probe));
+            }
             Err(error) => dialogue.tell(error)?,
         }
     }
@@ -209,13 +184,4 @@ fn ask_model(dialogue: &Dialogue, offered: &[ModelItem]) -> Result<String, CliEr
             _ => shown = matching,
         }
     }
-}
-
-/// Returns the line about a model that answered a short request.
-pub(super) fn worked(model: &str, probe: &Probe) -> String {
-    let cost = match probe.usage.cost_usd {
-        0.0 => String::new(),
-        cost => format!(" for ${cost:.6}"),
-    };
-    format!("{model} answered in {:.1} s{cost}", probe.took.as_secs_f64())
 }

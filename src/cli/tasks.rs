@@ -4,19 +4,20 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
+use super::checkpoints;
 use super::notices::Notices;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
 use super::terminal;
 use super::{CliError, Ending};
-use crate::view::{MessageOrigin, draw_tree, state_with_number, status_mark};
-use roo_engine::engine::{Engine, EngineError};
+use crate::view::{CallEnding, MessageOrigin, context_line, draw_tree, shortened_line, state_with_number};
+use roo_engine::engine::{Engine, EngineError, Resumable, as_diff};
 use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind, ToolStatus};
 use roo_protocol::ids::TaskId;
 use roo_protocol::message::{Ask, Message, MessageKind, Say};
-use roo_protocol::task::{CallOutcome, HistoryItem, TaskSnapshot, TaskState};
+use roo_protocol::task::{CallOutcome, HistoryItem, PendingQuestion, TaskSnapshot, TaskState};
 use roo_protocol::tree::TreeNode;
 use roo_text::render;
 
@@ -31,10 +32,10 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     if let TasksCommand::Resume { task, view } = &tasks.command {
         return resume(&context, task, view, notices).await;
     }
-    let engine = context.engine(context.settings(None)?)?;
+    let engine = context.engine(context.settings_to_look())?;
     let text = match tasks.command {
         TasksCommand::List { json } => {
-            let items = all(&engine).await?;
+            let items = engine.list_all().await?;
             if json { lines_of_json(&items)? } else { table(&engine, &items).await? }
         }
         TasksCommand::Show { task, json } => {
@@ -49,6 +50,20 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             let task = find(&engine, &task).await?;
             let nodes = engine.tree(&task).await?.nodes;
             if json { lines_of_json(&nodes)? } else { format!("{}\n", drawn(&nodes, &task)) }
+        }
+        TasksCommand::Diff { task, json } => {
+            let changes = engine.changes(&find(&engine, &task).await?).await?;
+            if json { lines_of_json(&changes.files)? } else { as_diff(&changes) }
+        }
+        TasksCommand::Checkpoints { task, json } => {
+            let list = engine.checkpoints(&find(&engine, &task).await?).await?;
+            if json { lines_of_json(&list.checkpoints)? } else { checkpoints::table(&list) }
+        }
+        TasksCommand::Restore(given) => {
+            let task = find(&engine, &given.task).await?;
+            let restored = checkpoints::restore(&engine, task, given).await;
+            engine.shutdown().await;
+            restored?
         }
         // Done above: it shows the task while it runs.
         TasksCommand::Resume { .. } => String::new(),
@@ -79,13 +94,15 @@ async fn resume(
     if let Some(profile) = settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some()) {
         check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
     }
+    context.customization_at_work()?;
     let engine = context.engine(settings)?;
     // A branch goes on with its request.
     let task = find(&engine, name).await?.root();
-    let urid = engine.get(&task).await?.item.urid;
+    let known = engine.resumable(&task).await?;
+    let urid = known.urid.clone();
     let signals = Signals::listen()?;
     let viewer = Viewer::new(view, true, notices);
-    let outcome = go_on(&engine, task, viewer, signals).await;
+    let outcome = go_on(&engine, task, known, viewer, signals).await;
     engine.shutdown().await;
     engine.end_servers().await;
     conclude(&urid, outcome?)
@@ -95,11 +112,12 @@ async fn resume(
 pub(super) async fn go_on(
     engine: &Engine,
     task: TaskId,
+    known: Resumable,
     viewer: Viewer,
     signals: Signals,
 ) -> Result<WatchOutcome, CliError> {
-    let seen = engine.get(&task).await?.item.seq;
-    let pending = questions(engine, &task).await?;
+    let Resumable { seq: seen, questions, .. } = known;
+    let pending = pending(engine, &task, questions);
     let follower = engine.follow(&task, seen).await?;
     match engine.resume(&task).await {
         // All that was missing was the record of its end, and bringing it back has made that up.
@@ -111,34 +129,17 @@ pub(super) async fn go_on(
 
 /// The questions that wait in any branch. The engine asks for permission again by itself; a question it
 /// leaves as it stands, but for the one whether to try again, which the resuming answers.
-async fn questions(engine: &Engine, task: &TaskId) -> Result<Vec<EventParams>, CliError> {
-    let mut pending = Vec::new();
-    for node in engine.tree(task).await?.nodes.into_iter().filter(|node| !node.state.is_final()) {
-        let question = engine.get(&node.id).await?.question;
-        let question = question.filter(|question| question.kind != QuestionKind::ApiReqFailed);
-        pending.extend(question.map(|question| EventParams {
-            root_id: task.clone(),
-            task_id: node.id,
-            seq: None,
-            from: None,
-            at: engine.now(),
-            event: Event::QuestionAsked { question },
-        }));
-    }
-    Ok(pending)
-}
-
-async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {
-    let mut items = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page = engine.list(cursor).await?;
-        items.extend(page.items);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(items);
-        }
-    }
+fn pending(engine: &Engine, task: &TaskId, questions: Vec<(TaskId, PendingQuestion)>) -> Vec<EventParams> {
+    let asked = questions.into_iter().filter(|(_, question)| question.kind != QuestionKind::ApiReqFailed);
+    let event = |(task_id, question)| EventParams {
+        root_id: task.clone(),
+        task_id,
+        seq: None,
+        from: None,
+        at: engine.now(),
+        event: Event::QuestionAsked { question },
+    };
+    asked.map(event).collect()
 }
 
 /// The task of this name: a request's id or URID or the beginning of one, with the number of a branch
@@ -156,7 +157,7 @@ async fn find(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
 }
 
 async fn find_request(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
-    let items = all(engine).await?;
+    let items = engine.names().await?;
     if let Some(item) = items.iter().find(|item| item.urid.as_str() == name || item.task_id.as_str() == name)
     {
         return Ok(item.task_id.clone());
@@ -261,9 +262,20 @@ fn markdown(task: &TaskSnapshot, state: &str, tree: &str) -> String {
     let usage = item.usage;
     let _ = writeln!(
         text,
-        "- Tokens: {} in, {} out, {} from cache; ${:.4}",
-        usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cost_usd
+        "- Tokens: {} in, {} out, {} from cache{}",
+        usage.tokens_in,
+        usage.tokens_out,
+        usage.cache_reads,
+        // Without a known price there is no cost.
+        if usage.cost_usd > 0.0 { format!("; ${:.4}", usage.cost_usd) } else { String::new() }
     );
+    if let Some(context) = task.context {
+        let _ = writeln!(text, "- {}", context_line(&context));
+    }
+    for one in &task.shortenings {
+        let line = shortened_line(one.method, one.tokens_before, one.tokens_after, 0.0);
+        let _ = writeln!(text, "- {line}{}", if one.restored { " (undone)" } else { "" });
+    }
     if !tree.is_empty() {
         let _ = write!(text, "\n## Branches\n\n{tree}\n");
     }
@@ -283,7 +295,7 @@ fn markdown(task: &TaskSnapshot, state: &str, tree: &str) -> String {
 
 fn section(message: &Message, outcome: Option<&CallOutcome>) -> String {
     let text = render::visible(&message.text);
-    let origin = MessageOrigin::of(&message.id);
+    let origin = MessageOrigin::from_id(&message.id);
     match message.kind {
         MessageKind::Say(Say::Text) if origin == MessageOrigin::Prompt => format!("\n## Prompt\n\n{text}\n"),
         MessageKind::Say(Say::Text) if origin == MessageOrigin::Brief => {
@@ -332,7 +344,7 @@ fn tool(payload: &str, outcome: Option<&CallOutcome>) -> String {
 
 /// Describes the outcome of a call, in a line.
 fn ended(outcome: &CallOutcome) -> String {
-    let mark = status_mark(outcome.status);
+    let mark = CallEnding::new(outcome.status, outcome.exit_code).mark();
     let why = match outcome.status {
         ToolStatus::Ok | ToolStatus::Failed => "",
         ToolStatus::Denied => " not allowed:",

@@ -9,7 +9,10 @@ use std::io::{self, IsTerminal as _, Write};
 
 use roo_text::render::visible;
 
-/// The most of a line that is held back, in bytes.
+/// Name of the user at a terminal, in events and rules.
+pub(super) const TERMINAL_USER: &str = "cli";
+
+/// The most of a line that is buffered, in bytes.
 const HELD: usize = 64 << 10;
 
 /// Standard output.
@@ -49,7 +52,7 @@ pub(super) struct PlainOnTerminal<W: Write> {
 }
 
 impl<W: Write> PlainOnTerminal<W> {
-    /// Shows the first so many bytes of what is held back.
+    /// Shows the first so many bytes of what is buffered.
     fn show(&mut self, length: usize) -> io::Result<()> {
         let rest = self.line.split_off(length);
         let held = std::mem::replace(&mut self.line, rest);

@@ -13,8 +13,8 @@ use roo_text::render;
 use roo_trace::blame::{Attribution, Index};
 use roo_trace::export::{self, Shape};
 use roo_trace::query::{Filter, query};
-use roo_trace::record::Record;
-use roo_trace::verify::{Checked, Copy, Report, verify};
+use roo_trace::record::{Author, Record};
+use roo_trace::verify::{CheckedFile, Copy, Report, verify};
 
 /// The largest file whose lines are told, in bytes.
 const LARGEST: u64 = 20 << 20;
@@ -100,7 +100,7 @@ fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
         out.write_all(line_of_json(report)?.as_bytes())?;
         return Ok(if report.is_whole() { Ending::Done } else { Ending::Failed });
     }
-    let verdict = |checked: &Checked| if checked.finding.is_none() { "intact" } else { "not intact" };
+    let verdict = |checked: &CheckedFile| if checked.finding.is_none() { "intact" } else { "not intact" };
     let (original, copy) = (&report.original, report.copy.as_ref());
     match &report.chain {
         None => writeln!(out, "no agent has done anything in this workspace yet: there is no trace")?,
@@ -149,6 +149,23 @@ fn line_of(record: &Record) -> String {
     for file in &record.files {
         // Writing to a string can't fail.
         let _ = write!(line, "  {}", file.path);
+        if file
+            .conversations
+            .iter()
+            .filter_map(|it| it.contributor.as_ref())
+            .any(|it| it.kind == Author::Human)
+        {
+            line.push_str(" (you)");
+        }
+    }
+    if let Some(code) = own.command.as_ref().and_then(|command| command.exit_code) {
+        let _ = write!(line, "  exit code {code}");
+    }
+    if let Some(commit) = &own.commit {
+        let _ = write!(line, "  {} {}", commit.action, commit.id.get(..10).unwrap_or(&commit.id));
+    }
+    if let Some(call) = &own.server_call {
+        let _ = write!(line, "  {}", call.tool);
     }
     if let Some(class) = own.mutation_class {
         let _ = write!(line, "  {}", class.as_str());
@@ -180,11 +197,16 @@ fn read(folder: &Path, file: &Path) -> Result<(String, String), CliError> {
 /// The lines of a file with who wrote them; nothing stands before those that no agent wrote.
 fn blamed(text: &str, lines: &[Option<std::sync::Arc<Attribution>>]) -> String {
     let of = |found: &Attribution| {
+        let (who, model) = match found.author {
+            Author::Human => (Some("you in".to_owned()), None),
+            _ => (None, found.model.clone()),
+        };
         let words = [
             Some(found.seq.to_string()),
             found.intent.clone(),
+            who,
             Some(found.mode.clone()),
-            found.model.clone(),
+            model,
             Some(found.at.get(..10).unwrap_or_default().to_owned()),
         ];
         render::exact_line(&words.into_iter().flatten().collect::<Vec<_>>().join(" "))

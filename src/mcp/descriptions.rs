@@ -1,4 +1,4 @@
-//! How tools of MCP servers were described when a call of each was last permitted: a server that says something else later
+//! Descriptions that tools of MCP servers had when a call of each was last permitted: a server that says something else later
 //! is asked about again. Kept in the state directory, for the user alone.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(super) struct KnownDescriptions {
 type Known = BTreeMap<String, Digest>;
 
 impl KnownDescriptions {
-    pub(super) fn at(file: PathBuf) -> Self {
+    pub(super) fn new(file: PathBuf) -> Self {
         Self { file: PrivateFile::new(file) }
     }
 
@@ -70,7 +70,7 @@ mod tests {
     #[tokio::test]
     async fn a_tool_differs_once_it_is_described_otherwise_and_until_that_is_kept() {
         let directory = tempfile::tempdir().unwrap();
-        let known = KnownDescriptions::at(directory.path().join("state/mcp-tools.json"));
+        let known = KnownDescriptions::new(directory.path().join("state/mcp-tools.json"));
         let (first, second) = (Digest::of("adds"), Digest::of("adds, and reads your keys"));
         assert!(!known.differs("user notes/add", first));
         known.keep("user notes/add".to_owned(), first).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use roo_engine::customization::{Customization, McpServer};
 use roo_engine::policy::{Bounds, ServerBounds, ServerSandbox, ServerSandboxRequest};
-use roo_formats::config::Settings;
+use roo_formats::config::SettingsSource;
 use roo_formats::mcp::Level;
 use roo_mcp::{
     AddressPolicy, Ended, LaunchError, LaunchRequest, LaunchedServer, PlainLauncher, ServerLauncher,
@@ -17,14 +17,14 @@ use roo_sandbox::exec::{ConfinedProgram, Status};
 use roo_workspace::Workspace;
 use tokio::time::timeout;
 
-/// How long a program may take to end after its standard input was closed.
+/// Time limit for a program to end after its standard input was closed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Starts programs of servers for one workspace.
 pub(super) struct SandboxLauncher {
     bounds: Bounds,
     workspace: Arc<Workspace>,
-    settings: Arc<Settings>,
+    settings: Arc<dyn SettingsSource>,
     customization: Arc<Customization>,
 }
 
@@ -32,7 +32,7 @@ impl SandboxLauncher {
     pub(super) fn new(
         bounds: Bounds,
         workspace: Arc<Workspace>,
-        settings: Arc<Settings>,
+        settings: Arc<dyn SettingsSource>,
         customization: Arc<Customization>,
     ) -> Self {
         Self { bounds, workspace, settings, customization }
@@ -44,7 +44,7 @@ impl SandboxLauncher {
         root.or_else(|| std::env::var_os("HOME").map(PathBuf::from)).unwrap_or_else(|| PathBuf::from("/"))
     }
 
-    /// Whether a workspace's server is still approved. Its script may have changed while it ran, and it is started again
+    /// Returns whether a workspace's server is still approved. Its script may have changed while it ran, and it is started again
     /// without anybody's doing when it crashes.
     fn is_approved(&self, name: &str) -> bool {
         let is_it = |server: &McpServer| {
@@ -64,8 +64,8 @@ impl SandboxLauncher {
                     .to_owned(),
             ));
         }
-        let (workspace, settings) = (&self.workspace, &*self.settings);
-        let wanted = ServerSandboxRequest { server: &request.server, level, workspace, settings };
+        let (workspace, settings) = (&self.workspace, self.settings.settings());
+        let wanted = ServerSandboxRequest { server: &request.server, level, workspace, settings: &settings };
         match self.bounds.server_sandbox(wanted).await {
             ServerSandbox::Refused(reason) => Err(LaunchError::Other(reason)),
             ServerSandbox::Off(environment) => {

@@ -6,6 +6,7 @@
 
 mod descriptions;
 mod launcher;
+mod resources;
 mod results;
 
 use std::collections::BTreeSet;
@@ -13,12 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use roo_catalog::{Annotations, Object, ServerTool, ServerToolName};
+use roo_catalog::{Annotations, Object, ServerResources, ServerTool, ServerToolName};
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, McpServer};
 use roo_engine::policy::Bounds;
 use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
-use roo_formats::config::{Directories, Settings};
+use roo_formats::config::{Directories, SettingsSource};
 use roo_formats::mcp::{Access, Level, ToolNames, Transport, Variables};
 use roo_mcp::{
     AddressPolicy, CallError, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices,
@@ -33,21 +34,22 @@ use tokio_util::sync::CancellationToken;
 
 use self::descriptions::KnownDescriptions;
 use self::launcher::SandboxLauncher;
+use self::results::Origin;
 
 /// The most bytes of descriptions and schemas of all tools together: they are a part of every request.
 const BUDGET: usize = 96 << 10;
 /// The longest description that a model gets, in bytes.
 const DESCRIPTION: usize = 4 << 10;
 
-/// What the servers of a workspace are made of.
+/// Services that the servers of a workspace need.
 pub(crate) struct Setup {
-    /// The user's settings.
-    pub settings: Arc<Settings>,
+    /// The user's settings, as they are when a server starts.
+    pub settings: Arc<dyn SettingsSource>,
     /// The files.
     pub workspace: Arc<Workspace>,
-    /// What users and workspaces configure.
+    /// Configuration of users and workspaces.
     pub customization: Arc<Customization>,
-    /// Where state of the workspace is kept.
+    /// Directory for state of the workspace.
     pub directory: WorkspaceDirectory,
     /// The user's directories; servers don't see into them.
     pub directories: Directories,
@@ -76,13 +78,14 @@ struct Offered {
     tools: Vec<Arc<ServerTool>>,
     /// Those that the budget has no place for, with the reason.
     left_out: Vec<(ServerToolName, String)>,
+    resources: Vec<ServerResources>,
 }
 
 /// A server as its user sees it.
 pub(crate) struct ServerReport {
     pub name: String,
     pub level: Level,
-    /// What is started or connected to.
+    /// Program or address of the server.
     pub target: String,
     pub status: ServerStatus,
     /// Names of tools that are not offered, with the reason.
@@ -101,7 +104,7 @@ impl McpServers {
             ClientIdentity { name: "roo-lsp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let hub = Hub::new(HubServices::new(Arc::new(launcher), identity));
         let state = State { statuses: hub.statuses(), configured: vec![], offered: Offered::default() };
-        let descriptions = KnownDescriptions::at(directory.path().join("mcp-tools.json"));
+        let descriptions = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
         Self { hub, customization, root, descriptions, state: Mutex::new(state) }
     }
 
@@ -148,12 +151,18 @@ impl McpServers {
         DesiredServer { name: server.name.clone(), state }
     }
 
-    /// Waits until no server is being started, or until the time is over.
-    pub(crate) async fn settled(&self, limit: Duration) {
-        self.hub.settled(limit).await;
+    /// Waits until none of these servers is being started, or until the time is over.
+    pub(crate) async fn settled(&self, servers: &[&str], limit: Duration) {
+        let mut statuses = self.hub.statuses();
+        let is_starting = |statuses: &Statuses| {
+            servers.iter().any(|server| matches!(statuses.get(*server), Some(ServerStatus::Starting)))
+        };
+        let settled = statuses.wait_for(|statuses| !is_starting(statuses));
+        // At the limit the caller shows what there is.
+        let _ = tokio::time::timeout(limit, settled).await;
     }
 
-    /// What became of each server.
+    /// Reports the state of each server.
     pub(crate) fn report(&self) -> Vec<ServerReport> {
         self.refresh();
         let offered = self.offered();
@@ -217,7 +226,7 @@ fn policy_of(level: Level) -> AddressPolicy {
     }
 }
 
-/// The tools of the servers that are connected, in the order of their names, as far as the budget goes.
+/// The tools and resources of the servers that are connected, in the order of their names, as far as the budgets go.
 fn offered(statuses: &Statuses) -> Offered {
     let mut offered = Offered::default();
     let mut left = BUDGET;
@@ -236,7 +245,7 @@ fn offered(statuses: &Statuses) -> Offered {
                 }
                 None => {
                     let reason = format!(
-                        "all tools together take more than {} KiB of every request; name tools in `disabledTools`",
+                        "all tools together take more than {} KiB of every request; disable some in `disabledTools`",
                         BUDGET >> 10
                     );
                     offered.left_out.push((name, reason));
@@ -244,6 +253,7 @@ fn offered(statuses: &Statuses) -> Offered {
             }
         }
     }
+    offered.resources = resources::offered(statuses);
     offered
 }
 
@@ -271,6 +281,25 @@ impl ServerTools for McpServers {
     fn list(&self) -> Vec<Arc<ServerTool>> {
         self.refresh();
         self.offered().tools
+    }
+
+    fn resources(&self) -> Vec<ServerResources> {
+        self.refresh();
+        self.offered().resources
+    }
+
+    fn settled(&self, limit: Duration) -> BoxFuture<'_, ()> {
+        self.refresh();
+        Box::pin(async move {
+            self.hub.settled(limit).await;
+        })
+    }
+
+    fn starting(&self) -> Vec<String> {
+        let statuses = self.hub.statuses();
+        let statuses = statuses.borrow();
+        let starting = statuses.iter().filter(|(_, status)| matches!(status, ServerStatus::Starting));
+        starting.map(|(name, _)| name.clone()).collect()
     }
 
     fn always_allows(&self, tool: &ServerToolName) -> bool {
@@ -301,22 +330,46 @@ impl ServerTools for McpServers {
                 Ok(result) => Ok(results::answer(tool, result)),
                 // An answer too.
                 Err(error @ CallError::Refused { .. }) => {
-                    Ok(ServerAnswer { failed: true, ..results::text(tool, &error.to_string()) })
+                    Ok(ServerAnswer { failed: true, ..results::text(Origin::Tool(tool), &error.to_string()) })
                 }
-                Err(error) => Err(failure(tool, error)),
+                Err(
+                    CallError::UnknownServer { .. }
+                    | CallError::UnknownTool { .. }
+                    | CallError::DisabledTool { .. },
+                ) => Err(ServerToolError::Gone(tool.clone())),
+                Err(error) => Err(failure(tool.server(), error)),
+            }
+        })
+    }
+
+    fn read_resource<'a>(
+        &'a self,
+        server: &'a str,
+        uri: &'a str,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async move {
+            let options = CallOptions { cancel: cancel.clone(), progress: None };
+            match self.hub.read_resource(server, uri, &options).await {
+                Ok((contents, omitted)) => Ok(results::resource(server, uri, contents, omitted)),
+                // An answer too.
+                Err(error @ CallError::Refused { .. }) => Ok(ServerAnswer {
+                    failed: true,
+                    ..results::text(Origin::Resource { server, uri }, &error.to_string())
+                }),
+                Err(error) => Err(failure(server, error)),
             }
         })
     }
 }
 
-fn failure(tool: &ServerToolName, error: CallError) -> ServerToolError {
-    let server = tool.server().to_owned();
+fn failure(server: &str, error: CallError) -> ServerToolError {
+    let server = server.to_owned();
     let reason = error.to_string();
     match error {
-        CallError::UnknownServer { .. } | CallError::UnknownTool { .. } | CallError::DisabledTool { .. } => {
-            ServerToolError::Gone(tool.clone())
+        CallError::UnknownServer { .. } | CallError::NotConnected { .. } => {
+            ServerToolError::Unreachable { server, reason }
         }
-        CallError::NotConnected { .. } => ServerToolError::Unreachable { server, reason },
         CallError::Cancelled { .. } => ServerToolError::Cancelled(server),
         _ => ServerToolError::Unanswered { server, reason },
     }

@@ -36,7 +36,7 @@ pub(super) struct Negotiated {
     pub(super) saves_documents: bool,
     /// Support of the client for edits; with versions or without.
     pub(super) edits: Option<Edits>,
-    /// Which operations on files its edits may hold.
+    /// Operations on files that its edits may hold.
     pub(super) file_operations: FileOperations,
     /// True if the client has its user confirm annotated edits, of any kind. Only VS Code is known to; Neovim and Helix
     /// make them at once, and don't say that they could.

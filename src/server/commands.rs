@@ -16,22 +16,25 @@ use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams,
 
 use super::handlers::in_words;
 use super::session::{MESSAGE, Session, WorkspaceServices};
+use super::setup_questions::{self, SetupFields};
 use super::task_document::{self, Sent};
-use super::{customization, engine_failure, failure, intake};
+use super::{customization, engine_failure, failure, intake, review_diff};
 use crate::view::{branch_name, outline};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
 use roo_protocol::customization::TrustReport;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::event::OptionKind;
-use roo_protocol::ids::{ApprovalId, CommandId, Digest, QuestionId, TaskId};
+use roo_protocol::ids::{ApprovalId, CommandId, Digest, HunkId, QuestionId, TaskId};
+use roo_protocol::review::{Hunk, HunkDecision};
 use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams,
-    REVIEW_ONCE, SendWhen, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
+    REVIEW_ONCE, SendWhen, Settled, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
+    TaskState,
 };
 use roo_protocol::tree::TreeNode;
 use roo_text::render::one_line;
-use roo_workspace::file_uri;
+use roo_workspace::{file_uri, path_of};
 
 /// The commands that are served.
 pub(super) const NAMES: &[&str] = &[
@@ -52,6 +55,7 @@ pub(super) const NAMES: &[&str] = &[
     "roo.showTree",
     "roo.switchMode",
     "roo.selectProfile",
+    "roo.setUpModel",
     "roo.trust",
     "roo.trustWorkspace",
 ];
@@ -83,6 +87,7 @@ struct Fields {
     digest: Option<Digest>,
     question_id: Option<QuestionId>,
     option_id: Option<String>,
+    hunk_ids: Vec<HunkId>,
     command_id: Option<CommandId>,
     text: Option<String>,
     mode: Option<String>,
@@ -149,6 +154,7 @@ async fn run(
         "roo.showTree" => show_tree(session, services, read(argument, "taskId")?).await,
         "roo.switchMode" => switch_mode(services, read(argument, "mode")?).await,
         "roo.selectProfile" => select_profile(services, read(argument, "profile")?).await,
+        "roo.setUpModel" => Ok(set_up_model(session, services, read(argument, "provider")?)),
         "roo.trust" => trust(services).await,
         "roo.trustWorkspace" => trust_workspace(session, services, read(argument, "path")?).await,
         other => Err(Error::invalid_params(format!("there is no command '{other}'"))),
@@ -159,18 +165,19 @@ async fn run(
 fn fields_of(command: &str) -> Option<&'static [&'static str]> {
     Some(match command {
         "roo.newTask" => &["prompt", "mode", "profile", "images", "context"],
-        "roo.sendPrompt" => &["uri"],
+        "roo.sendPrompt" => &["uri", "approvalId", "digest"],
         "roo.openTask" | "roo.cancel" | "roo.resume" | "roo.showTree" | "roo.backgroundCommand" => {
             &["taskId"]
         }
         "roo.stopCommand" => &["commandId", "taskId"],
         "roo.send" => &["text", "taskId", "images", "when"],
-        "roo.approve" | "roo.deny" => &["approvalId", "digest", "taskId", "optionId", "text"],
+        "roo.approve" | "roo.deny" => &["approvalId", "digest", "taskId", "optionId", "text", "hunkIds"],
         "roo.reviewInRefactorPreview" => &["approvalId", "digest", "taskId", "text"],
         "roo.answer" => &["text", "questionId", "taskId", "images"],
         "roo.showDiff" => &["approvalId", "taskId"],
         "roo.switchMode" => &["mode", "taskId"],
         "roo.selectProfile" => &["profile", "taskId"],
+        "roo.setUpModel" => &["provider", "model", "baseUrl", "profile"],
         "roo.trustWorkspace" => &["path", "digest"],
         _ => return None,
     })
@@ -270,8 +277,12 @@ async fn begin(
 
 /// Fields of `roo.sendPrompt`.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct DocumentFields {
     uri: String,
+    /// The approval that is refused with these words.
+    approval_id: Option<ApprovalId>,
+    digest: Option<Digest>,
 }
 
 async fn send_prompt(
@@ -279,6 +290,13 @@ async fn send_prompt(
     services: &Arc<WorkspaceServices>,
     fields: DocumentFields,
 ) -> Result<CommandOutcome> {
+    if let Some(approval_id) = fields.approval_id {
+        let text = task_document::written(session, &fields.uri).await?;
+        let argument = json!({ "approvalId": approval_id, "digest": fields.digest, "text": text });
+        let outcome = respond(session, services, &argument, OptionKind::RejectOnce).await?;
+        task_document::take(session, &fields.uri, text);
+        return Ok(outcome);
+    }
     match task_document::send_prompt(session, services, &fields.uri).await? {
         Sent::Told(task) => Ok(CommandOutcome::silent(json!({ "taskId": task }))),
         Sent::Started(params) => {
@@ -348,7 +366,7 @@ async fn respond(
     let mut waiting = pending_approvals(services, &fields).await?;
     let others = waiting.split_off(1.min(waiting.len()));
     let Some((_, approval)) = waiting.pop() else { return Err(no_approval()) };
-    let option = match fields.option_id {
+    let option = match fields.option_id.clone() {
         Some(id) => id,
         None => match approval.options.iter().find(|option| option.kind == kind) {
             Some(option) => option.id.clone(),
@@ -365,13 +383,87 @@ async fn respond(
     if fields.digest.is_none() && allows_unseen {
         check_seen(session, &approval, &others)?;
     }
+    if let Some(scope) =
+        approval.options.iter().find(|known| known.id == option).and_then(|it| it.scope.as_ref())
+        && !session.is_typed()
+        && !session.shown_approvals.tell_scope(&approval, &option)
+    {
+        let message =
+            format!("nothing was answered yet. {scope} Run the command again if that is what you want");
+        return Err(failure(ErrorKind::Mismatch, message, None, "Show the scope before the answer is sent."));
+    }
+    if !fields.hunk_ids.is_empty() {
+        return decide_hunks(session, services, approval, &option, fields).await;
+    }
     let what = &approval.title;
+    // Who allows the rest has decided on these before; who refuses the whole refuses them too.
+    let allows_once =
+        approval.options.iter().any(|known| known.id == option && known.kind == OptionKind::AllowOnce);
+    let hunks = if allows_once { session.review_drafts.answers(&approval) } else { vec![] };
+    session.review_drafts.forget(&approval.approval_id);
     let params = ApprovalRespondParams {
         opened: session.shown_approvals.has_in_full(&approval),
         approval_id: approval.approval_id,
         digest: fields.digest.unwrap_or(approval.digest),
         option_id: option,
         text: fields.text,
+        hunks,
+    };
+    let answer = customization::respond(session, services, params).await;
+    let answer = answer.map_err(|error| engine_failure(&error, None))?;
+    Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
+}
+
+/// Decides on single hunks of an edit. The approval is answered when each has its decision.
+async fn decide_hunks(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    approval: PendingApproval,
+    option: &str,
+    fields: Fields,
+) -> Result<CommandOutcome> {
+    let files = services.engine.preview(&approval.approval_id).await;
+    let files = files.map_err(|error| engine_failure(&error, None))?;
+    let all: Vec<&Hunk> = files.iter().flat_map(|file| &file.hunks).collect();
+    let kind = approval.options.iter().find(|known| known.id == option).map(|known| known.kind);
+    let decision = match (kind, fields.text) {
+        (Some(OptionKind::RejectOnce), text) => HunkDecision::Refuse { text },
+        (Some(OptionKind::AllowOnce), None) => HunkDecision::Accept,
+        (Some(OptionKind::AllowOnce), Some(text)) if fields.hunk_ids.len() == 1 => {
+            HunkDecision::Edit { text }
+        }
+        (Some(OptionKind::AllowOnce), Some(_)) => {
+            return Err(Error::invalid_params(
+                "`text` replaces the lines of one change: give one of `hunkIds`",
+            ));
+        }
+        _ => return Err(Error::invalid_params("single changes can only be allowed or denied once")),
+    };
+    let mut chosen = Vec::new();
+    for id in &fields.hunk_ids {
+        let found = all.iter().find(|hunk| hunk.hunk_id == *id).map(|hunk| Hunk::clone(hunk));
+        chosen.push(found.ok_or_else(|| nothing(&format!("the approval has no change '{id}'")))?);
+    }
+    session.review_drafts.decide(&approval, &chosen, &decision);
+    let answers = session.review_drafts.answers(&approval);
+    let is_open = |hunk: &&Hunk| answers.iter().all(|answer| answer.hunk_id != hunk.hunk_id);
+    let open: Vec<&HunkId> = all.iter().copied().filter(is_open).map(|hunk| &hunk.hunk_id).collect();
+    let what = &approval.title;
+    if !open.is_empty() {
+        let value =
+            json!({ "accepted": false, "decided": all.len() - open.len(), "of": all.len(), "open": open });
+        let left = open.len();
+        let text = format!("{} of {} changes are decided, {left} left: {what}", all.len() - left, all.len());
+        return Ok(CommandOutcome::told(value, text));
+    }
+    session.review_drafts.forget(&approval.approval_id);
+    let params = ApprovalRespondParams {
+        opened: session.shown_approvals.has_in_full(&approval),
+        approval_id: approval.approval_id.clone(),
+        digest: fields.digest.unwrap_or(approval.digest),
+        option_id: "allow_once".to_owned(),
+        text: None,
+        hunks: answers,
     };
     let answer = customization::respond(session, services, params).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
@@ -423,6 +515,10 @@ fn answered(answer: &AnswerResult, what: &str) -> String {
             format!("answered, but the request is interrupted: continue it with roo.resume ({what})")
         }
         AnswerResult { accepted: true, .. } => format!("answered: {what}"),
+        AnswerResult { settled: Some(Settled::Rule { rule_id }), .. } => {
+            format!("the standing rule {rule_id} has decided it already: {what}")
+        }
+        AnswerResult { settled: Some(Settled::Void), .. } => format!("it is no longer asked: {what}"),
         AnswerResult { by, .. } => format!("{by} answered first: {what}"),
     }
 }
@@ -582,7 +678,8 @@ async fn switch_mode(services: &WorkspaceServices, fields: Fields) -> Result<Com
 
 async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(profile) = fields.profile else {
-        let names: Vec<&str> = services.engine.settings().profiles.keys().map(String::as_str).collect();
+        let settings = services.engine.settings();
+        let names: Vec<&str> = settings.profiles.keys().map(String::as_str).collect();
         let message = format!("roo.selectProfile needs the name of a profile: {}", names.join(", "));
         return Err(Error::invalid_params(message));
     };
@@ -591,6 +688,17 @@ async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<
     selected.map_err(|error| engine_failure(&error, Some(&task)))?;
     let value = json!({ "taskId": task, "profile": profile });
     Ok(CommandOutcome::told(value, format!("the task continues with the profile {profile}")))
+}
+
+/// Begins to ask: questions may stand for long.
+fn set_up_model(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    fields: SetupFields,
+) -> CommandOutcome {
+    let (this, services) = (Arc::clone(session), Arc::clone(services));
+    session.spawn(async move { setup_questions::run(&this, &services, fields).await });
+    CommandOutcome::silent(json!({}))
 }
 
 async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
@@ -659,9 +767,24 @@ pub(super) async fn open_details(
     task: &TaskId,
     approval: &PendingApproval,
 ) -> Result<(PathBuf, bool)> {
-    let name = format!("approval-{}.diff", approval.approval_id);
-    let text = format!("# {}\n# {}\n\n{}\n", approval.title, approval.reason, approval.subject.trim_end());
-    let path = write_beside(services, task, &name, &text).await?;
+    let document = format!("approval-{}.diff", approval.approval_id);
+    let files = services.engine.preview(&approval.approval_id).await.unwrap_or_default();
+    let roots: Vec<PathBuf> = services.engine.workspace().roots().paths().map(PathBuf::from).collect();
+    let name_of = |uri: &str| {
+        let path = path_of(uri).unwrap_or_else(|| PathBuf::from(uri));
+        let below = roots.iter().find_map(|root| path.strip_prefix(root).ok());
+        below.unwrap_or(&path).to_string_lossy().into_owned()
+    };
+    let (subject, advice) = match files.iter().any(|file| !file.hunks.is_empty()) {
+        false => (approval.subject.clone(), ""),
+        true => (
+            review_diff::render(&files, name_of),
+            "# Code actions accept or refuse the change at the cursor. Its + lines may be changed first.\n",
+        ),
+    };
+    let (title, reason) = (&approval.title, &approval.reason);
+    let text = format!("# {title}\n# {reason}\n{advice}\n{}\n", subject.trim_end());
+    let path = write_beside(services, task, &document, &text).await?;
     let shown = show(session, &path, true).await;
     // Where an editor opens nothing, its user is told the path.
     session.shown_approvals.note_in_full(approval);

@@ -3,13 +3,21 @@
 //!
 //! A popup is one way to answer among others. It only brings the question; the first answer counts,
 //! wherever it comes from. A popup that is closed answers nothing.
+//!
+//! There is one popup at a time: some clients put the next one over it, where a key that is meant for one answers the other.
+//! A popup that is no longer needed is taken away, and only when the client has let go of it comes the next one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tower_lsp::jsonrpc::{Error, ErrorCode};
-use tower_lsp::ls_types::{MessageActionItem, MessageType};
+use tokio_util::sync::CancellationToken;
+use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Request};
+use tower_lsp::ls_types::notification::Cancel;
+use tower_lsp::ls_types::{
+    CancelParams, MessageActionItem, MessageType, NumberOrString, ShowMessageRequestParams,
+};
+use tower_service::Service as _;
 
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
@@ -21,13 +29,15 @@ use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Sugges
 use roo_protocol::ids::TaskId;
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
-    AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
+    AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, Settled,
+    TaskState,
 };
 use roo_text::render::one_line;
 
 /// The harmless first choices: an editor may take the first one at a stray key.
 const SHOW_DETAILS: &str = "Show details";
 const LATER: &str = "Later";
+const BACK: &str = "Back";
 const TRUST: &str = "Trust this workspace";
 /// No id of a task's question.
 const TRUST_ID: &str = "trust";
@@ -41,7 +51,7 @@ enum UserPrompt {
     Trust(Vec<String>),
 }
 
-/// Who asks.
+/// Client that asks.
 #[derive(Clone, Debug)]
 struct Asker {
     root: TaskId,
@@ -83,14 +93,19 @@ impl UserPrompt {
         }
     }
 
-    fn text(&self) -> String {
+    /// `number` is which one it is of how many.
+    fn text(&self, number: Option<(usize, usize)>) -> String {
+        let number = number.map(|(number, all)| format!(" ({number} of {all})")).unwrap_or_default();
         match self {
             Self::Approval(asker, approval) => {
-                format!("{}: {} ({})", asker.asks(), approval.title, approval.reason)
+                format!("{}{number}: {} ({})", asker.asks(), approval.title, approval.reason)
             }
-            Self::Question(asker, question) => format!("{}: {}", asker.asks(), question.text),
+            Self::Question(asker, question) => format!("{}{number}: {}", asker.asks(), question.text),
             Self::Trust(brings) => {
-                format!("roo asks: may these files of the workspace steer agents? {}", brings.join(", "))
+                format!(
+                    "Roo: trust this workspace? These files in it would steer agents: {}",
+                    brings.join(", ")
+                )
             }
         }
     }
@@ -153,6 +168,7 @@ pub(super) async fn accompany(
         notices: sender.clone(),
         popups,
         waiting: VecDeque::new(),
+        asked: 0,
         open: None,
     };
     session.spawn(delivery.run(notices));
@@ -200,8 +216,16 @@ struct Delivery {
     popups: bool,
     /// Still to be asked, oldest first.
     waiting: VecDeque<UserPrompt>,
-    /// Open question. A popup whose question was answered elsewhere doesn't count.
-    open: Option<String>,
+    /// Number of questions of tasks that were asked since none waited.
+    asked: usize,
+    open: Option<OpenPopup>,
+}
+
+/// A popup that the client has not answered yet.
+struct OpenPopup {
+    id: String,
+    /// Its question was answered elsewhere.
+    settled: CancellationToken,
 }
 
 impl Delivery {
@@ -210,16 +234,14 @@ impl Delivery {
             match notice {
                 Notice::Event(event, branch) => self.on_event(&event, branch).await,
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
-                Notice::Ask(asked) => self.waiting.push_back(asked),
+                // It decides what agents are told, so it comes before what they ask.
+                Notice::Ask(asked) => self.waiting.push_front(asked),
             }
-            // What a task asks does not wait for an answer about trust.
-            if self.open.as_deref() == Some(TRUST_ID) && !self.waiting.is_empty() {
-                self.open = None;
-            }
-            if self.open.is_none()
-                && let Some(next) = self.waiting.pop_front()
-            {
-                self.ask(next).await;
+            if self.open.is_none() {
+                match self.waiting.pop_front() {
+                    Some(next) => self.ask(next).await,
+                    None => self.asked = 0,
+                }
             }
         }
     }
@@ -241,25 +263,27 @@ impl Delivery {
     /// This question is no more.
     fn settle(&mut self, id: &str) {
         self.waiting.retain(|asked| asked.id() != id);
-        if self.open.as_deref() == Some(id) {
-            self.open = None;
+        if let Some(open) = self.open.as_ref().filter(|open| open.id == id) {
+            open.settled.cancel();
+            self.asked = self.asked.saturating_sub(1);
         }
     }
 
     async fn on_closed(&mut self, asked: UserPrompt, closed: Closed) {
-        // Answered elsewhere in between, or being asked no more.
-        if self.open.as_deref() != Some(asked.id()) {
+        let is_settled = self.open.take().is_none_or(|open| open.settled.is_cancelled());
+        if matches!(closed, Closed::Unsupported) {
+            self.popups = false;
+        }
+        if is_settled {
             return;
         }
-        self.open = None;
         match closed {
             Closed::Done => {}
-            Closed::Again => self.waiting.push_front(asked),
-            Closed::Dismissed => self.tell_waits(&asked).await,
-            Closed::Unsupported => {
-                self.popups = false;
-                self.tell_waits(&asked).await;
+            Closed::Again => {
+                self.asked = self.asked.saturating_sub(1);
+                self.waiting.push_front(asked);
             }
+            Closed::Dismissed | Closed::Unsupported => self.tell_waits(&asked).await,
         }
     }
 
@@ -268,11 +292,20 @@ impl Delivery {
             self.tell_waits(&asked).await;
             return;
         }
-        self.open = Some(asked.id().to_owned());
+        let number = match asked {
+            UserPrompt::Trust(_) => None,
+            UserPrompt::Approval(..) | UserPrompt::Question(..) => {
+                self.asked += 1;
+                let all = self.asked + self.waiting.len();
+                (all > 1).then_some((self.asked, all))
+            }
+        };
+        let settled = CancellationToken::new();
+        self.open = Some(OpenPopup { id: asked.id().to_owned(), settled: settled.clone() });
         let (session, services) = (Arc::clone(&self.session), Arc::clone(&self.services));
         let notices = self.notices.clone();
         self.session.spawn(async move {
-            let closed = popup(&session, &services, &asked).await;
+            let closed = popup(&session, &services, &asked, number, &settled).await;
             // Both ends live as long as the session.
             let _ = notices.send(Notice::Closed(asked, closed));
         });
@@ -280,7 +313,7 @@ impl Delivery {
 
     async fn tell_waits(&self, asked: &UserPrompt) {
         asked.note_shown(&self.session);
-        let message = format!("{} {}", one_line(&asked.text(), MESSAGE), asked.hint());
+        let message = format!("{} {}", one_line(&asked.text(None), MESSAGE), asked.hint());
         self.session.client.show_message(MessageType::INFO, message).await;
     }
 }
@@ -298,14 +331,18 @@ fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Optio
 }
 
 /// Asks once, and passes the answer on.
-async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked: &UserPrompt) -> Closed {
+async fn popup(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    asked: &UserPrompt,
+    number: Option<(usize, usize)>,
+    settled: &CancellationToken,
+) -> Closed {
     asked.note_shown(session);
     let opened =
         matches!(asked, UserPrompt::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
-    let actions =
-        asked.choices(opened).into_iter().map(|title| MessageActionItem { title, properties: [].into() });
-    let text = one_line(&asked.text(), MESSAGE);
-    let answer = session.client.show_message_request(MessageType::INFO, text, Some(actions.collect())).await;
+    let text = one_line(&asked.text(number), MESSAGE);
+    let answer = show_popup(session, MessageType::INFO, text, asked.choices(opened), settled).await;
     let choice = match answer {
         Ok(Some(choice)) => choice.title,
         Ok(None) => return Closed::Dismissed,
@@ -322,12 +359,18 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
                 show_details(session, services, &asker.root, approval).await;
                 return Closed::Again;
             };
+            if let Some(scope) = &option.scope
+                && !confirms(session, scope, &option.name, settled).await
+            {
+                return Closed::Again;
+            }
             let params = ApprovalRespondParams {
                 approval_id: approval.approval_id.clone(),
                 digest: approval.digest,
                 option_id: option.id.clone(),
                 opened: session.shown_approvals.has_in_full(approval),
                 text: None,
+                hunks: vec![],
             };
             customization::respond(session, services, params).await
         }
@@ -351,12 +394,61 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
     let late = match outcome {
         Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),
         Ok(AnswerResult { accepted: true, .. }) => return Closed::Done,
+        Ok(AnswerResult { settled: Some(Settled::Rule { rule_id }), .. }) => {
+            format!("the standing rule {rule_id} has already decided that")
+        }
+        Ok(AnswerResult { settled: Some(Settled::Void), .. }) => "that question is no longer open".to_owned(),
         Ok(AnswerResult { by, .. }) => format!("{by} has already answered that"),
         Err(EngineError::NotFound { .. }) => "that question is no longer open".to_owned(),
         Err(error) => error.to_string(),
     };
     session.tell(MessageType::INFO, &late).await;
     Closed::Done
+}
+
+/// Asks once more before an answer counts that is not about one call alone.
+async fn confirms(session: &Session, scope: &str, name: &str, settled: &CancellationToken) -> bool {
+    let choices = [BACK, name].map(str::to_owned).into();
+    let answer = show_popup(session, MessageType::WARNING, scope.to_owned(), choices, settled).await;
+    matches!(answer, Ok(Some(choice)) if choice.title == name)
+}
+
+/// `window/showMessageRequest`, taken away when it is settled. Returns when the client has let go of it.
+pub(super) async fn show_popup(
+    session: &Session,
+    typ: MessageType,
+    message: String,
+    choices: Vec<String>,
+    settled: &CancellationToken,
+) -> Result<Option<MessageActionItem>, Error> {
+    let actions = choices.into_iter().map(|title| MessageActionItem { title, properties: [].into() });
+    // What else asks waits too.
+    let _turn = session.popup_turn.lock().await;
+    if settled.is_cancelled() {
+        return Ok(None);
+    }
+    let params = ShowMessageRequestParams { typ, message, actions: Some(actions.collect()) };
+    let id = session.client.next_request_id();
+    let params = serde_json::to_value(params).map_err(|_| Error::internal_error())?;
+    let request = Request::build("window/showMessageRequest").params(params).id(id.clone()).finish();
+    let mut answer = session.client.clone().call(request);
+    let answer = tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        () = settled.cancelled() => {
+            if let Id::Number(id) = id
+                && let Ok(id) = i32::try_from(id)
+            {
+                let params = CancelParams { id: NumberOrString::Number(id) };
+                session.client.send_notification::<Cancel>(params).await;
+            }
+            // Whether it takes the popup away or not, the client has to answer.
+            answer.await
+        }
+    };
+    let Ok(Some(answer)) = answer else { return Err(Error::internal_error()) };
+    let (_, answer) = answer.into_parts();
+    serde_json::from_value(answer?).map_err(|_| Error::internal_error())
 }
 
 /// Hint about an answer to an interrupted request.
@@ -392,7 +484,8 @@ mod tests {
 
     #[test]
     fn the_first_choice_is_harmless() {
-        let option = |name: &str, kind| ApprovalOption { id: name.into(), name: name.into(), kind };
+        let option =
+            |name: &str, kind| ApprovalOption { id: name.into(), name: name.into(), kind, scope: None };
         let approval = PendingApproval {
             approval_id: ApprovalId::new("t.a1"),
             tool_call_id: ToolCallId::new("c"),
@@ -412,7 +505,7 @@ mod tests {
         let long = UserPrompt::Approval(branch, PendingApproval { must_open: true, ..approval });
         assert_eq!(long.choices(false), ["Show details", "Deny"]);
         assert_eq!(long.choices(true), ["Show details", "Deny", "Allow"]);
-        assert_eq!(asked.text(), "roo 🪲 Find the cause asks: Write a (write)");
+        assert_eq!(asked.text(None), "roo 🪲 Find the cause asks: Write a (write)");
         let question = PendingQuestion {
             question_id: QuestionId::new("t.q1"),
             kind: QuestionKind::Followup,
@@ -421,7 +514,8 @@ mod tests {
         };
         let asked = UserPrompt::Question(Asker { root: TaskId::new("t"), branch: None }, question);
         assert_eq!(asked.choices(false), ["Later", "this"]);
-        assert_eq!(asked.text(), "roo asks: Which?");
+        assert_eq!(asked.text(None), "roo asks: Which?");
+        assert_eq!(asked.text(Some((2, 3))), "roo asks (2 of 3): Which?");
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Request for DocumentSave {
 pub(super) struct ClientEditor {
     pub(super) client: Client,
     pub(super) edits: Edits,
-    /// Which operations on files its edits may hold.
+    /// Operations on files that its edits may hold.
     pub(super) files: FileOperations,
     /// True if it has its user confirm annotated edits.
     pub(super) reviews: bool,
@@ -116,7 +116,7 @@ impl Editor for ClientEditor {
 }
 
 /// A `WorkspaceEdit`. Only a client that takes `documentChanges` is given operations on files.
-fn workspace_edit(how: Edits, changes: &[DocumentChange]) -> Value {
+pub(super) fn workspace_edit(how: Edits, changes: &[DocumentChange]) -> Value {
     match how {
         Edits::Versioned => json!({ "documentChanges": document_changes(changes, None) }),
         Edits::Plain => {

@@ -42,6 +42,10 @@ async fn serve(
     tokio::select! {
         ending = intake::run(input, output, service, socket) => match ending {
             IntakeEnd::Exit => {}
+            IntakeEnd::EndOfInput if session.negotiated().is_none() => tracing::warn!(
+                "the input ended before a request `initialize`: this is a language server, which an editor starts; see \
+                 roo-lsp --help"
+            ),
             IntakeEnd::EndOfInput => tracing::info!("the client closed the connection"),
             IntakeEnd::Broken(error) => tracing::warn!(%error, "the connection is broken"),
         },

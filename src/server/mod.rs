@@ -1,9 +1,9 @@
-//! The language server: the one room that knows the LSP crate.
+//! The language server: the one module that knows the LSP crate.
 //!
 //! A translation between one client and the engine. What comes in keeps its order (`intake`); what
 //! was settled at the start is in `session`; typed clients use `handlers` and are shown `feed`s, plain
 //! ones use `commands` and `code_actions` and are shown `progress`, `delivery` and `task_document`;
-//! `config_files` is what an editor shows in the files that steer the server. No task waits for this room, and nothing
+//! `config_files` is what an editor shows in the files that steer the server. No task waits for this module, and nothing
 //! here decides what a task may do.
 
 mod capabilities;
@@ -20,9 +20,14 @@ mod frames;
 mod handlers;
 mod intake;
 mod lifecycle;
+mod profiles;
 mod progress;
+mod prompt_completion;
 mod provenance;
+mod review_diff;
+mod review_drafts;
 mod session;
+mod setup_questions;
 mod shown_approvals;
 mod subscription;
 mod task_document;

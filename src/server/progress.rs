@@ -17,7 +17,7 @@ use tower_lsp::ls_types::{
 
 use super::session::{Session, WorkspaceServices};
 use super::subscription::Requests;
-use crate::view::{BackgroundCommand, RequestView, Update, newest_tree};
+use crate::view::{BackgroundCommand, RequestView, Update, newest_tree, shortening_line};
 use roo_engine::engine::Follower;
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::event::EventParams;
@@ -131,6 +131,7 @@ impl ProgressLine {
             Update::CallStarted { target, .. } => format!("{} {}", target.name, target.subject),
             Update::ApprovalRequested(approval) => format!("waits for approval: {}", approval.title),
             Update::QuestionAsked(question) => format!("waits for an answer: {}", question.text),
+            Update::ContextShortening { method } => shortening_line(*method).to_owned(),
             Update::RetryScheduled { at, reason, .. } => {
                 format!("tries again at {}: {reason}", time_of_day(*at))
             }

@@ -9,17 +9,18 @@ use super::session::{Session, WorkspaceServices};
 use roo_protocol::task::Position;
 use roo_text::render::{exact_line, one_line};
 use roo_trace::blame::{Attribution, Index};
+use roo_trace::record::Author;
 use roo_workspace::{Purpose, path_of};
 
 /// The longest title that is shown, in characters.
 const TITLE: usize = 120;
 
-/// Who wrote which line, as far as the trace has been read. It is read further whenever somebody asks.
+/// Authors of lines, as far as the trace has been read. It is read further whenever somebody asks.
 #[derive(Default)]
 pub(super) struct Provenance(Mutex<Option<Index>>);
 
 impl Provenance {
-    /// Who wrote a line of a text, which counts from 0. Waits for the disk.
+    /// Finds the author of a line of a text, which counts from 0. Waits for the disk.
     fn line(
         &self,
         services: &WorkspaceServices,
@@ -67,8 +68,12 @@ fn told(line: &Attribution) -> String {
     if let Some(prompt) = &line.prompt {
         parts.push(format!("Prompt: {}", one_line(&prompt.title, TITLE)));
     }
-    let model = line.model.as_deref().unwrap_or("an unknown model");
-    parts.push(format!("Mode {}, model {}", exact_line(&line.mode), one_line(model, TITLE)));
+    let mode = exact_line(&line.mode);
+    parts.push(match (line.author, line.model.as_deref()) {
+        (Author::Human, _) => format!("Written by you, in an edit of mode {mode}"),
+        (_, Some(model)) => format!("Mode {mode}, model {}", one_line(model, TITLE)),
+        (_, None) => format!("Mode {mode}, an unknown model"),
+    });
     parts.push(format!("Task {} of request {}", exact_line(&line.task), exact_line(&line.urid)));
     parts.push(format!(
         "{}, by {} (trace record {})",

@@ -5,18 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use serde_json::Value;
+use tokio::sync::{OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 use tower_lsp::Client;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
+use tower_lsp::ls_types::notification::Notification;
 
 use super::capabilities::Negotiated;
 use super::config_files::{self, ConfigFiles};
-use super::configuration::Configured;
+use super::configuration::{Configured, LiveSettings, SettingsReport, asked_of};
 use super::editor::ClientEditor;
 use super::failure;
 use super::provenance::Provenance;
+use super::review_drafts::ReviewDrafts;
 use super::shown_approvals::ShownApprovals;
 use super::subscription::{Requests, Subscriptions};
 use super::task_document::TaskDocuments;
@@ -29,6 +32,7 @@ use roo_engine::engine::{Engine, Setup};
 use roo_formats::config::Directories;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::error::ErrorKind;
+use roo_protocol::settings::SettingsChangedParams;
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render::one_line;
 use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
@@ -51,6 +55,7 @@ pub(super) struct ProcessServices {
 /// The engine, what steers its agents, and where its logs are.
 pub(super) struct WorkspaceServices {
     pub(super) engine: Engine,
+    pub(super) settings: Arc<LiveSettings>,
     pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
     pub(super) provenance: Provenance,
@@ -71,8 +76,12 @@ pub(super) struct Session {
     /// The process that started this one has ended.
     pub(super) abandoned: CancellationToken,
     shutdown: AtomicBool,
+    /// Held by the one popup that the client has.
+    pub(super) popup_turn: tokio::sync::Mutex<()>,
     /// The approvals that the client's user was shown.
     pub(super) shown_approvals: ShownApprovals,
+    /// The decisions on single hunks that its user has made.
+    pub(super) review_drafts: ReviewDrafts,
 }
 
 impl Session {
@@ -90,7 +99,9 @@ impl Session {
             ended: CancellationToken::new(),
             abandoned: CancellationToken::new(),
             shutdown: AtomicBool::new(false),
+            popup_turn: tokio::sync::Mutex::default(),
             shown_approvals: ShownApprovals::default(),
+            review_drafts: ReviewDrafts::default(),
         }
     }
 
@@ -138,18 +149,16 @@ impl Session {
         };
         let file = self.process.config_file.clone();
         let options = negotiated.options.clone();
-        let load = tokio::task::spawn_blocking(move || Configured::load(&file, &options));
-        let mut configured = load.await.map_err(|_| Error::internal_error())?;
-        if negotiated.configuration {
-            configured.tighten(&self.client).await;
-        }
-        let settings = Arc::new(configured.settings.clone());
+        let said = if negotiated.configuration { asked_of(&self.client).await } else { None };
+        let load =
+            tokio::task::spawn_blocking(move || LiveSettings::load(file, options, said.unwrap_or_default()));
+        let settings = Arc::new(load.await.map_err(|_| Error::internal_error())?);
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.process.clock);
         let customization = Arc::new(customization);
         let workspace = Arc::new(workspace);
         let mcp = Arc::new(McpServers::new(crate::mcp::Setup {
-            settings: Arc::clone(&settings),
+            settings: Arc::<LiveSettings>::clone(&settings),
             workspace: Arc::clone(&workspace),
             customization: Arc::clone(&customization),
             directory: directory.clone(),
@@ -158,7 +167,7 @@ impl Session {
         // Long before a request needs their tools.
         mcp.refresh();
         let engine = Engine::new(Setup {
-            settings,
+            settings: Arc::<LiveSettings>::clone(&settings),
             workspace,
             customization: Arc::clone(&customization),
             directory: directory.clone(),
@@ -169,17 +178,22 @@ impl Session {
         });
         let services = Arc::new(WorkspaceServices {
             engine,
+            settings,
             customization,
             directory,
             provenance: Provenance::default(),
         });
         self.accompany(negotiated, &services);
+        // Before anybody can change them.
+        let (changes, first) = (services.settings.changes(), services.settings.newest());
         let (session, introduced) = (Arc::clone(self), Arc::clone(&services));
         tokio::spawn(async move {
-            session.introduce(&configured, lost).await;
+            let mut report = SettingsReport::default();
+            session.introduce(&first, &mut report, lost).await;
             session.recover(&introduced).await;
             config_files::refresh(&session, &introduced).await;
             config_files::watch(&session).await;
+            session.clone().spawn(async move { session.follow_settings(&introduced, changes, report).await });
         });
         Ok(services)
     }
@@ -241,8 +255,8 @@ impl Session {
     }
 
     /// Tells the user what is wrong with the settings, the folders or the protocol's version.
-    async fn introduce(&self, configured: &Configured, lost: Vec<String>) {
-        configured.report(&self.client).await;
+    async fn introduce(&self, configured: &Configured, report: &mut SettingsReport, lost: Vec<String>) {
+        report.tell(configured, &self.client).await;
         if let Some(path) = configured.has_file_errors() {
             let message = format!("{} is invalid and was ignored; see its diagnostics", path.display());
             self.tell(MessageType::ERROR, &message).await;
@@ -264,6 +278,44 @@ impl Session {
                 "this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"
             );
             self.tell(MessageType::WARNING, &message).await;
+        }
+    }
+
+    /// Tells of each change of the settings: a typed client of the change, the user of what is wrong with it.
+    async fn follow_settings(
+        &self,
+        services: &WorkspaceServices,
+        mut changes: watch::Receiver<u64>,
+        mut report: SettingsReport,
+    ) {
+        while changes.changed().await.is_ok() {
+            let configured = services.settings.configured();
+            let is_new = report.is_new(&configured);
+            report.tell(&configured, &self.client).await;
+            if let Some(path) = configured.has_file_errors().filter(|_| is_new) {
+                let message = format!(
+                    "{} is invalid, so the settings from before stay in force; see its diagnostics",
+                    path.display()
+                );
+                self.tell(MessageType::ERROR, &message).await;
+            }
+            config_files::refresh(self, services).await;
+            if self.is_typed() {
+                let problems = configured.problems().map(ToString::to_string).collect();
+                let params = SettingsChangedParams { problems };
+                self.client.send_notification::<SettingsChanged>(params).await;
+            }
+        }
+    }
+
+    /// The client's settings have changed. A client that can be asked is asked, as at the start; what another one says
+    /// unasked counts for the same.
+    pub(super) async fn configuration_changed(self: &Arc<Self>, said: Value) {
+        let Ok(services) = self.services().await else { return };
+        let asks = self.negotiated().is_some_and(|negotiated| negotiated.configuration);
+        let said = if asks { asked_of(&self.client).await } else { Some(said) };
+        if let Some(said) = said {
+            services.settings.set_workspace(said);
         }
     }
 
@@ -316,6 +368,14 @@ impl Session {
             services.engine.end_servers().await;
         }
     }
+}
+
+/// `roo/settings/changed`.
+enum SettingsChanged {}
+
+impl Notification for SettingsChanged {
+    type Params = SettingsChangedParams;
+    const METHOD: &'static str = "roo/settings/changed";
 }
 
 /// The real places of the folders that can be used, and what is wrong with the others. Reads the disk.

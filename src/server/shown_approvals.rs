@@ -1,4 +1,4 @@
-//! Which approvals the user of a client has been shown. What nobody has seen is allowed by nobody: a command
+//! Approvals that the user of a client has been shown. What nobody has seen is allowed by nobody: a command
 //! without the digest of what was shown counts only for these.
 
 use std::collections::HashMap;
@@ -17,6 +17,8 @@ struct ShownApproval {
     digest: Digest,
     /// True if all of it was, and not its title alone.
     in_full: bool,
+    /// The options whose scope was told.
+    scopes: Vec<String>,
 }
 
 impl ShownApprovals {
@@ -24,14 +26,46 @@ impl ShownApprovals {
     pub(super) fn note(&self, approval: &PendingApproval) {
         let mut shown = self.lock();
         let known = shown.get(&approval.approval_id).filter(|known| known.digest == approval.digest);
-        let in_full = known.is_some_and(|known| known.in_full);
-        shown.insert(approval.approval_id.clone(), ShownApproval { digest: approval.digest, in_full });
+        if known.is_none() {
+            let new = ShownApproval { digest: approval.digest, in_full: false, scopes: vec![] };
+            shown.insert(approval.approval_id.clone(), new);
+        }
     }
 
     /// The details of an approval were shown to the user.
     pub(super) fn note_in_full(&self, approval: &PendingApproval) {
-        let shown = ShownApproval { digest: approval.digest, in_full: true };
+        let shown = ShownApproval { digest: approval.digest, in_full: true, scopes: vec![] };
         self.lock().insert(approval.approval_id.clone(), shown);
+    }
+
+    /// The user is told what an option of an approval allows or refuses from now on. Returns whether they had been told
+    /// before.
+    pub(super) fn tell_scope(&self, approval: &PendingApproval, option: &str) -> bool {
+        self.note(approval);
+        let mut shown = self.lock();
+        let Some(known) = shown.get_mut(&approval.approval_id) else { return false };
+        let was_told = known.scopes.iter().any(|told| told == option);
+        if !was_told {
+            known.scopes.push(option.to_owned());
+        }
+        was_told
+    }
+
+    /// Returns whether nothing was shown.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// The approvals that were shown, in one order; some may have their answers by now.
+    pub(super) fn ids(&self) -> Vec<ApprovalId> {
+        let mut ids: Vec<ApprovalId> = self.lock().keys().cloned().collect();
+        ids.sort();
+        ids
+    }
+
+    /// Forgets an approval that has its answer.
+    pub(super) fn forget(&self, approval: &ApprovalId) {
+        self.lock().remove(approval);
     }
 
     /// Returns whether the user was shown this very action.

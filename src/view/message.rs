@@ -1,9 +1,7 @@
-//! Messages of a task: where one comes from, its text while it is being written, and what a failed request leaves.
+//! Messages of a task: where one comes from, and its text while it is being written.
 
-use super::Update;
 use roo_protocol::ids::MessageId;
-use roo_protocol::message::{Message, Say};
-use serde_json::Value;
+use roo_protocol::message::Say;
 
 /// Source of a message, as its id says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub(crate) enum MessageOrigin {
 
 impl MessageOrigin {
     /// Source of the message with this id.
-    pub(crate) fn of(id: &MessageId) -> Self {
+    pub(crate) fn from_id(id: &MessageId) -> Self {
         match id.as_str() {
             "m1" => Self::Prompt,
             "brief" => Self::Brief,
@@ -49,15 +47,4 @@ impl StreamingMessage {
             self.text.push_str(more);
         }
     }
-}
-
-/// Reads the message of a model request: it begins or has ended, or what came of it is void.
-pub(super) fn model_request(message: &Message) -> Update<'_> {
-    let payload: Value = serde_json::from_str(&message.text).unwrap_or_default();
-    if payload.get("cancelReason").is_none() {
-        return Update::ModelAsked;
-    }
-    let reason = payload.get("streamingFailedMessage").and_then(Value::as_str);
-    let reason = reason.filter(|reason| !reason.is_empty()).map(str::to_owned);
-    Update::AnswerVoid { request: &message.id, reason }
 }

@@ -5,6 +5,7 @@
 //! approval that was answered, the call that has ended), and is not kept: a front end appends it to a page or prints it.
 //! How anything looks is no business of this module; it names neither Markdown nor colours.
 
+mod context;
 mod message;
 mod task;
 mod tool;
@@ -14,9 +15,10 @@ mod update;
 #[cfg(test)]
 pub(crate) mod recorded_tests;
 
+pub(crate) use self::context::{context_line, restored_line, shortened_line, shortening_line};
 pub(crate) use self::message::{MessageOrigin, StreamingMessage};
 pub(crate) use self::task::{BackgroundCommand, Prompt, TaskView};
-pub(crate) use self::tool::{CallTarget, RunningCall, has_failed_exit, status_mark};
+pub(crate) use self::tool::{CallEnding, CallTarget, RunningCall};
 pub(crate) use self::tree::{
     BranchTree, branch_name, draw_tree, newest_tree, outline, state_label, state_with_number, waits_for_user,
 };
@@ -48,7 +50,7 @@ pub(crate) struct RequestView {
     tree: BranchTree,
     /// In the order in which they began.
     open: Vec<(TaskId, OpenItem)>,
-    /// What the calls without a result are, also those of a task that has stopped: their results come when it goes on.
+    /// Targets of the calls without a result, also those of a task that has stopped: their results come when it goes on.
     calls: HashMap<(TaskId, ToolCallId), CallTarget>,
     commands: Vec<BackgroundCommand>,
     warning: Option<String>,
@@ -86,12 +88,12 @@ impl RequestView {
         }
     }
 
-    /// What is not over, in the order in which it began.
+    /// Returns everything that is not over, in the order in which it began.
     pub(crate) fn open(&self) -> impl Iterator<Item = (&TaskId, &OpenItem)> {
         self.open.iter().map(|(task, item)| (task, item))
     }
 
-    /// What waits for the user, oldest first.
+    /// Returns the prompts that wait for the user, oldest first.
     pub(crate) fn prompts(&self) -> impl Iterator<Item = (&TaskId, &Prompt)> {
         self.open.iter().filter_map(|(task, item)| match item {
             OpenItem::Prompt(prompt) => Some((task, prompt)),
@@ -174,7 +176,7 @@ impl RequestView {
                 self.ask(task, Prompt::Approval(approval.clone()));
                 Update::ApprovalRequested(approval)
             }
-            Event::ApprovalResolved { approval_id, by, option_id } => {
+            Event::ApprovalResolved { approval_id, by, option_id, .. } => {
                 let approval = self.take_prompt(approval_id.as_str()).and_then(Prompt::approval);
                 Update::ApprovalResolved { approval, by, option_id: option_id.as_deref() }
             }
@@ -206,11 +208,32 @@ impl RequestView {
                 }
                 Update::Silent
             }
-            Event::Usage { total } => {
+            Event::Usage { total, context } => {
                 if let Some(view) = self.task_mut(task) {
                     view.usage = *total;
+                    view.context = context.or(view.context);
                 }
                 Update::Silent
+            }
+            Event::RestoreStarted { seq, what, files, by: _ } => {
+                Update::RestoreStarted { seq: *seq, what: *what, files: files.len() }
+            }
+            Event::RestoreFinished { done: false, reason, .. } => {
+                Update::RestoreFailed { reason: reason.as_deref().unwrap_or_default() }
+            }
+            Event::RestoreFinished { .. } => Update::Silent,
+            Event::ContextShortening { method } => Update::ContextShortening { method: *method },
+            Event::ContextShortened { method, tokens_before, tokens_after, cost_usd, .. } => {
+                Update::ContextShortened {
+                    method: *method,
+                    tokens_before: *tokens_before,
+                    tokens_after: *tokens_after,
+                    cost_usd: *cost_usd,
+                }
+            }
+            Event::ContextKept { reason } => Update::ContextKept { reason },
+            Event::ContextRestored { tokens_before, tokens_after, .. } => {
+                Update::ContextRestored { tokens_before: *tokens_before, tokens_after: *tokens_after }
             }
             Event::RetryScheduled { at, attempt, reason } => {
                 Update::RetryScheduled { at: *at, attempt: *attempt, reason }
@@ -254,7 +277,7 @@ impl RequestView {
     fn message<'e>(&mut self, task: &TaskId, message: &'e Message) -> Update<'e> {
         let id = message.id.as_str();
         if message.kind == MessageKind::Say(Say::ApiReqStarted) {
-            let update = message::model_request(message);
+            let update = Update::from_model_request(message);
             if matches!(update, Update::AnswerVoid { .. }) {
                 let prefix = format!("{id}.");
                 self.open.retain(|(owner, item)| {
@@ -264,10 +287,13 @@ impl RequestView {
             }
             return update;
         }
+        if message.kind == MessageKind::Say(Say::CheckpointSaved) {
+            return Update::Silent;
+        }
         self.open.retain(|(owner, item)| {
             owner != task || !matches!(item, OpenItem::Message(open) if open.id == message.id)
         });
-        Update::Message { message, origin: MessageOrigin::of(&message.id) }
+        Update::Message { message, origin: MessageOrigin::from_id(&message.id) }
     }
 
     fn grow(&mut self, task: &TaskId, id: &MessageId, say: Say, offset: u64, more: &str) {

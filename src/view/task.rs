@@ -1,5 +1,6 @@
 //! One task of a request, what it asks its user, and the commands that it left running.
 
+use roo_protocol::context::ContextMeter;
 use roo_protocol::ids::{CommandId, TaskId};
 use roo_protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
@@ -24,6 +25,8 @@ pub(crate) struct TaskView {
     pub(crate) reason: Option<String>,
     pub(crate) result: Option<String>,
     pub(crate) usage: Usage,
+    /// The size of the newest model request.
+    pub(crate) context: Option<ContextMeter>,
     pub(crate) tool_usage: ToolUsage,
     pub(crate) todo: Vec<TodoItem>,
     /// Messages that wait for it.
@@ -43,6 +46,7 @@ impl TaskView {
             reason: None,
             result: None,
             usage: Usage::default(),
+            context: None,
             tool_usage: ToolUsage::default(),
             todo: vec![],
             queue: vec![],

@@ -78,16 +78,37 @@ impl RunningCall {
     }
 }
 
-/// The mark of a call that has ended.
-pub(crate) fn status_mark(status: ToolStatus) -> &'static str {
-    match status {
-        ToolStatus::Ok => "✓",
-        ToolStatus::Skipped => "–",
-        ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => "✗",
-    }
+/// Outcome of a call or a command, as front ends tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallEnding {
+    /// The tool did its work.
+    Done,
+    /// The tool did its work, and the command that it ran failed.
+    FailedExit,
+    /// It was not run.
+    Skipped,
+    /// It failed, was refused, or was cut off.
+    Failed,
 }
 
-/// Returns whether the tool did its work and the command that it ran failed.
-pub(crate) fn has_failed_exit(status: ToolStatus, exit_code: Option<i32>) -> bool {
-    status == ToolStatus::Ok && exit_code.is_some_and(|code| code != 0)
+impl CallEnding {
+    /// Ending of a call with this status, or of a command with this exit code.
+    pub(crate) fn new(status: ToolStatus, exit_code: Option<i32>) -> Self {
+        match status {
+            ToolStatus::Ok if exit_code.is_some_and(|code| code != 0) => Self::FailedExit,
+            ToolStatus::Ok => Self::Done,
+            ToolStatus::Skipped => Self::Skipped,
+            ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => Self::Failed,
+        }
+    }
+
+    /// Its mark.
+    pub(crate) fn mark(self) -> &'static str {
+        match self {
+            Self::Done => "✓",
+            Self::FailedExit => "!",
+            Self::Skipped => "–",
+            Self::Failed => "✗",
+        }
+    }
 }

@@ -1,13 +1,16 @@
-//! What an event says, with all that it refers to.
+//! Content of an event, with all that it refers to.
 
+use roo_protocol::checkpoint::RestoreWhat;
+use roo_protocol::context::ShorteningMethod;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, MessageId, ToolCallId, Urid};
 use roo_protocol::message::{Message, Say};
 use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState, TodoItem};
+use serde_json::Value;
 
 use super::{CallTarget, MessageOrigin};
 
-/// What an event says of its task. The view that returns it has taken it in already.
+/// Content of an event about its task. The view that returns it has taken it in already.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Update<'e> {
     /// Something changed that is shown by the view alone, if at all.
@@ -60,8 +63,33 @@ pub(crate) enum Update<'e> {
     IntentSelected { id: &'e str, name: &'e str },
     /// The to-do list changed.
     Todo(&'e [TodoItem]),
+    /// The user restores what was before an event.
+    RestoreStarted { seq: u64, what: RestoreWhat, files: usize },
+    /// Nothing was restored.
+    RestoreFailed { reason: &'e str },
+    /// The conversation is being shortened.
+    ContextShortening { method: ShorteningMethod },
+    /// The conversation was shortened: estimated tokens of the next request before and after.
+    ContextShortened { method: ShorteningMethod, tokens_before: u64, tokens_after: u64, cost_usd: f64 },
+    /// The conversation was not shortened.
+    ContextKept { reason: &'e str },
+    /// A shortening was undone: estimated tokens of the next request before and after.
+    ContextRestored { tokens_before: u64, tokens_after: u64 },
     /// A model request will be made again at this time, in milliseconds since the Unix epoch.
     RetryScheduled { at: i64, attempt: u32, reason: &'e str },
     /// The server works with reduced function.
     Warning { reason: &'e str },
+}
+
+impl<'e> Update<'e> {
+    /// Reads the message of a model request: it begins or has ended, or what came of it is void.
+    pub(super) fn from_model_request(message: &'e Message) -> Self {
+        let payload: Value = serde_json::from_str(&message.text).unwrap_or_default();
+        if payload.get("cancelReason").is_none() {
+            return Self::ModelAsked;
+        }
+        let reason = payload.get("streamingFailedMessage").and_then(Value::as_str);
+        let reason = reason.filter(|reason| !reason.is_empty()).map(str::to_owned);
+        Self::AnswerVoid { request: &message.id, reason }
+    }
 }

@@ -1,10 +1,14 @@
-//! What Cargo can't say of the layout: which code is pure, who prints, who makes permits, and that every test is run. What
-//! may import what is in the manifests of the crates.
+//! What Cargo can't say of the layout: which code is pure, who prints, who makes permits, which module of the engine may
+//! import which, which modules form no circle, and that every test is run. What crates may import is in their manifests.
+
+mod circles;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
+
+use self::circles::{FromParents, circle_below};
 
 /// Code that does no input or output and knows no clock.
 const PURE: &[&str] = &[
@@ -40,6 +44,37 @@ const IMPURE: &[&str] = &[
     "Timestamp::now",
     "Zoned::now",
     "tokio",
+];
+
+/// The modules of the engine. Each imports only from those before it.
+const ENGINE_MODULES: &[&str] = &[
+    "approvals",
+    "hooks",
+    "customization",
+    "intent_store",
+    "mentions",
+    "project_info",
+    "server_tools",
+    "tool_run",
+    "policy",
+    "tools",
+    "engine",
+];
+
+/// Modules whose files form no circle, not even a child with its parent: the sources of a crate, and a module of it.
+const WITHOUT_CIRCLES: &[(&str, &str)] = &[
+    ("crates/roo-engine/src", "policy"),
+    ("crates/roo-mcp/src", ""),
+    ("crates/roo-process/src", ""),
+    ("crates/roo-protocol/src", ""),
+    ("crates/roo-text/src", ""),
+    ("crates/roo-trace/src", ""),
+];
+
+/// Modules whose files may form circles, with the reason.
+const RECURSIVE: &[(&str, &str)] = &[
+    // A session holds what each feature keeps of it, and each feature is given the session.
+    ("src", "server"),
 ];
 
 fn rust_files(path: &Path, found: &mut Vec<PathBuf>) {
@@ -125,6 +160,50 @@ fn pure_code_touches_neither_disk_nor_clock_nor_process() {
 }
 
 #[test]
+fn modules_of_the_engine_import_only_from_those_before_them() {
+    let place = |module: &str| ENGINE_MODULES.iter().position(|known| *known == module);
+    for (file, code) in sources("crates/roo-engine/src") {
+        let below = file.strip_prefix("crates/roo-engine/src/").unwrap();
+        let module = below.split('/').next().unwrap().trim_end_matches(".rs");
+        if module == "lib" {
+            continue;
+        }
+        let own = place(module).unwrap_or_else(|| panic!("{module} has no place in the order of modules"));
+        for name in names(&code) {
+            let imported = name.strip_prefix("crate::").and_then(|name| name.split("::").next());
+            let is_before = imported.and_then(place).is_none_or(|imported| imported <= own);
+            assert!(is_before, "{file} imports {name}, which comes after {module}");
+        }
+    }
+}
+
+#[test]
+fn files_of_modules_form_no_circle() {
+    for (sources, module) in WITHOUT_CIRCLES {
+        assert_eq!(circle_below(sources, module, FromParents::Counted, &[]), None, "of {sources}");
+    }
+}
+
+#[test]
+fn files_of_a_crate_form_no_circle_but_with_the_modules_that_declare_them() {
+    let crates = fs::read_dir(crate::support::package().join("crates")).unwrap();
+    let names = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let sources = names.map(|name| format!("crates/{name}/src")).chain(["src".to_owned()]);
+    for sources in sources {
+        let recursive: Vec<&str> =
+            RECURSIVE.iter().filter(|(of, _)| *of == sources).map(|(_, module)| *module).collect();
+        assert_eq!(circle_below(&sources, "", FromParents::Allowed, &recursive), None, "of {sources}");
+        for module in recursive {
+            let circle = circle_below(&sources, module, FromParents::Allowed, &[]);
+            assert!(
+                circle.is_some(),
+                "{module} of {sources} forms no circle any more: take it from the list"
+            );
+        }
+    }
+}
+
+#[test]
 fn only_the_server_knows_the_lsp_crate() {
     for (file, code) in all_sources() {
         assert!(file.starts_with("src/server/") || !code.contains("tower_lsp"), "{file} names tower_lsp");
@@ -151,7 +230,10 @@ fn permits_are_made_by_the_gate_alone() {
 fn tests_that_cargo_test_leaves_out_are_run_by_the_test_script() {
     let root = crate::support::package();
     let script = fs::read_to_string(root.join("scripts/test")).unwrap();
-    assert!(script.contains("cargo nextest run --locked --workspace --run-ignored all\n"));
+    for targets in ["--lib --bins", "--test '*'"] {
+        let step = format!("cargo nextest run --locked --workspace --run-ignored all {targets}\n");
+        assert!(script.contains(&step), "{step}");
+    }
     let mut files = vec![];
     for directory in ["crates", "src", "tests"] {
         rust_files(&root.join(directory), &mut files);

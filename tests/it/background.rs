@@ -74,7 +74,7 @@ turns:
     calls: [{ tool: read_command_output, params: {} }]
   - when: { contains: "FIRST: python3" }
     calls: [{ tool: read_command_output, params: { command_id: FIRST } }]
-  - when: { contains: "FIRST still runs" }
+  - when: { contains: "FIRST is still running" }
     calls: [{ tool: stop_command, params: { command_id: FIRST } }]
   - when: { contains: ["FIRST has ended", "The command was stopped"] }
     calls: [{ tool: attempt_completion, params: { result: Done. } }]
@@ -106,7 +106,7 @@ fn a_command_that_runs_for_long_goes_to_the_background_by_itself() {
         r#"
 turns:
   - calls: [{{ tool: execute_command, params: {{ command: "echo begun; sleep {mark}" }} }}]
-  - when: {{ contains: [still runs after 1 s, begun] }}
+  - when: {{ contains: [is still running after 1 s, begun] }}
     calls: [{{ tool: ask_followup_question, params: {{ question: Go on?, follow_up: [{{ text: Yes }}] }} }}]
   - when: {{ contains: The user stopped the command }}
     calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]
@@ -134,7 +134,7 @@ fn no_command_outlives_its_request() {
         r#"
 turns:
   - calls: [{{ tool: execute_command, params: {{ command: "echo begun; sleep {mark}", timeout: 1 }} }}]
-  - when: {{ contains: [still runs after 1 s, begun] }}
+  - when: {{ contains: [is still running after 1 s, begun] }}
     calls: [{{ tool: ask_followup_question, params: {{ question: Go on?, follow_up: [{{ text: Yes }}] }} }}]
   - calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]
 "#

@@ -155,10 +155,12 @@ fn two_branches_are_asked_about_one_after_the_other_and_each_gets_its_own_answer
     );
     let home = Home::playing(&script);
     let (mut client, _) = plain(&home);
-    for _ in 0..2 {
+    for number in 1..=2 {
         let popup = client.popup();
         assert!(client.popups.is_empty(), "one at a time");
-        let text = popup["params"]["message"].as_str().unwrap();
+        // It is numbered where the other one has come before this one was shown.
+        let numbered = format!(" asks ({number} of 2): ");
+        let text = popup["params"]["message"].as_str().unwrap().replacen(&numbered, " asks: ", 1);
         let (answer, expected) = match text.contains("The first") {
             true => ("Deny", "roo 💻 The first asks: Create first.txt"),
             false => ("Allow", "roo 💻 The second asks: Create second.txt"),
@@ -366,11 +368,11 @@ fn slash_commands_are_listed() {
     let mut client = Client::start(&home, Options::typed());
     let list = client.request("roo/command/list", json!({}));
     let names: Vec<&Value> = list["commands"].as_array().unwrap().iter().map(|item| &item["name"]).collect();
-    assert_eq!(names, ["init", "review"]);
+    assert_eq!(names, ["condense", "init", "review"]);
     let review = json!({
         "name": "review", "description": "Reads it", "argumentHint": "<path>", "mode": "ask", "source": "global",
     });
-    assert_eq!(list["commands"][1], review);
+    assert_eq!(list["commands"][2], review);
     assert_eq!(client.shut_down(), 0);
 }
 

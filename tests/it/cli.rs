@@ -165,14 +165,16 @@ fn input_that_can_not_be_read_is_named() {
 fn signalled(project: &Project, signal: rustix::process::Signal) -> Option<i32> {
     let mut command = project.program();
     command.args(["run", "Do it.", "--on-ask=allow", "--format=ndjson", "--script"]);
-    command.arg(project.beside("script.yaml")).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.arg(project.beside("script.yaml")).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut program = command.spawn().unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("begun\\n")), "the command did not begin");
     let pid = rustix::process::Pid::from_child(&program);
     rustix::process::kill_process(pid, signal).unwrap();
     lines.for_each(drop);
-    program.wait().unwrap().code()
+    let output = program.wait_with_output().unwrap();
+    assert!(stderr(&output).contains("continue with: roo-lsp tasks resume "), "{output:?}");
+    output.status.code()
 }
 
 #[cfg(unix)]
@@ -257,15 +259,15 @@ fn the_demo_goes_through_the_whole_team() {
     let (told, result) = (stderr(&output), String::from_utf8(output.stdout.clone()).unwrap());
     assert!(output.status.success(), "{told}");
     assert!(
-        result.starts_with("The failing test is mended: ") && result.ends_with("describes the library.\n")
+        result.starts_with("The failing test is fixed: ") && result.ends_with("describes the library.\n")
     );
     // What happens before, in the middle of and after the interruption; the branches beside each other
     // may be told in any order.
     let (before, rest) = told.split_once("Two branches wait at the same time.").unwrap();
     let (between, after) = rest.split_once("The tree is the same, and the same approvals wait.").unwrap();
     for line in [
-        "· what the model is to know is looked up",
-        "→ new_task 🪃 Mend and describe the page count",
+        "· gathering context for the model",
+        "→ new_task 🪃 Fix and describe the page count",
         "  ▸ 🏗️ Describe the page library",
         "    ▸ 💻 Make the failing test pass",
         "│     └── 💻 Make the failing test pass",
@@ -284,7 +286,7 @@ fn the_demo_goes_through_the_whole_team() {
     let tree = |state: &str, indentation: &str| -> String {
         [
             "🆕 A test of this project fails. Find out why, fix it, and describe the library.",
-            "└── 🪃 Mend and describe the page count",
+            "└── 🪃 Fix and describe the page count",
             "    ├── 🏗️ Describe the page library",
             "    └── 💻 Make the failing test pass",
             "        └── 🪲 Find why a page is missing",
@@ -576,8 +578,8 @@ fn places_that_are_named_must_be_there() {
     let project = project("");
     for command in [&["doctor"][..], &["tasks", "list"], &["run", "x"], &["tool", "list_files"]] {
         let with = |flags: &[&str]| project.run(&[command, flags].concat());
-        assert_ends(&with(&["--config", "none.yaml"]), 1, "none.yaml can't be found");
-        assert_ends(&with(&["--workspace", "a.txt"]), 1, "not a directory");
+        assert_ends(&with(&["--config", "none.yaml"]), 2, "none.yaml can't be found");
+        assert_ends(&with(&["--workspace", "a.txt"]), 2, "not a directory");
     }
 }
 
@@ -678,7 +680,7 @@ fn mistakes_in_mode_files_are_told_with_their_places() {
     project.write("modes.yaml", &format!("{POET}    colour: red\n"));
     let text = project.succeed(&["modes", "check", "modes.yaml"]);
     assert!(
-        text.starts_with("warning: modes.yaml:8:5: unknown key `colour`") && text.ends_with("1 modes\n"),
+        text.starts_with("warning: modes.yaml:8:5: unknown key `colour`") && text.ends_with("1 mode\n"),
         "{text}"
     );
     assert_ends(&project.run(&["modes", "check", "none.yaml"]), 1, "can't read none.yaml");
@@ -692,4 +694,105 @@ fn mistakes_in_mode_files_are_told_with_their_places() {
     assert_eq!(project.run(&["modes", "check"]).status.code(), Some(1));
     let doctor = project.run(&["doctor"]);
     assert!(String::from_utf8(doctor.stdout).unwrap().contains("custom-modes.yaml:6:9: there is no group"));
+}
+
+/// The user's hooks file, which guards every command.
+fn guard(project: &Project, event: &str) {
+    let hook = r#"[{ "matcher": "", "hooks": [{ "type": "command", "command": "echo no >&2; exit 2" }] }]"#;
+    let path = project.beside("config/roo-lsp/hooks.json");
+    fs::write(path, format!(r#"{{ "hooks": {{ "{event}": {hook} }} }}"#)).unwrap();
+}
+
+#[test]
+fn nothing_runs_without_the_guard_that_a_broken_hooks_file_was_meant_to_bring() {
+    let project = project("  - calls: [{ tool: write_to_file, params: { path: b.txt, content: two } }]\n");
+    let flags = ["--mode=code", "--on-ask=allow"];
+    guard(&project, "PreToolUse");
+    assert!(stderr(&play(&project, &flags)).contains("A hook refused this call: no"));
+    let urid = urid(&project);
+    guard(&project, "PreToolUze");
+    let broken = play(&project, &flags);
+    assert_ends(&broken, 1, "hooks.json:1:");
+    let told = stderr(&broken);
+    assert!(told.contains("there is no event 'PreToolUze'"), "{told}");
+    assert_eq!((told.lines().count(), told.matches("hooks check").count()), (1, 1), "{told}");
+    fs::write(project.beside("config/roo-lsp/hooks.json"), "{ \"hooks\": ").unwrap();
+    assert_ends(&play(&project, &flags), 1, "invalid JSON");
+    let resumed = project.run(&["tasks", "resume", &urid]);
+    assert_ends(&resumed, 1, "invalid JSON");
+    assert_eq!(project.succeed(&["tasks", "list"]).lines().count(), 1, "no request has begun");
+    assert_eq!(project.read("b.txt"), "");
+}
+
+#[test]
+fn a_run_tells_the_problems_of_the_files_that_steer_it_once() {
+    let project = project("");
+    project.write(".roomodes", "customModes:\n  - slug: [\n");
+    fs::write(project.beside("config/roo-lsp/mcp.json"), "{").unwrap();
+    let untrusted = stderr(&play(&project, &[]));
+    assert!(untrusted.contains("mcp.json:1:") && !untrusted.contains(".roomodes:"), "{untrusted}");
+    project.succeed(&["trust"]);
+    project.write(".roorules", "\0");
+    project.write("AGENTS.md", &"Be brief. ".repeat(300_000));
+    let output = play(&project, &[]);
+    assert!(output.status.success(), "{output:?}");
+    let told = stderr(&output);
+    assert!(told.contains(".roorules: these rules are left out"), "{told}");
+    assert!(told.contains("AGENTS.md: these rules are left out"), "{told}");
+    assert_eq!((told.matches("mcp.json:").count(), told.matches(".roomodes:").count()), (1, 1), "{told}");
+    // The mode may well be in the file.
+    let output = play(&project, &["--mode=docs"]);
+    assert_ends(&output, 2, ".roomodes:");
+    assert_ends(&output, 2, "There is no mode 'docs'");
+}
+
+#[test]
+fn what_asks_for_nothing_is_a_wrong_argument() {
+    let project = project("");
+    assert_ends(&project.run(&["run", " "]), 2, "the prompt is empty");
+    assert_ends(&project.run(&["policy", "check"]), 2, "there is nothing to check: give --command");
+}
+
+#[test]
+fn a_flag_that_refuses_is_named_as_who_refused() {
+    let project = project(EDIT);
+    let output = play(&project, &["--mode=code", "--on-ask=deny"]);
+    assert!(stderr(&output).contains("denied by --on-ask deny"), "{output:?}");
+}
+
+#[test]
+fn a_model_is_told_that_a_run_asks_nobody_and_what_would_allow_the_call() {
+    let told =
+        "  - when: { contains: \"set to refuse instead of asking (`--on-ask deny`)\", status: denied }\n";
+    let done = DONE.replacen("  - calls", "    calls", 1);
+    let project = Project::new(&[("a.txt", "one\n")]);
+    project.script(&format!("turns:\n{EDIT}{told}{done}"));
+    let output = play(&project, &["--mode=code", "--on-ask=deny"]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn on_a_terminal_a_run_names_the_servers_that_it_waits_for() {
+    use crate::support::terminal::{Output, on_a_terminal};
+    let project = project("");
+    let silent = r#"{ "mcpServers": { "silent": { "command": "sleep", "args": ["600"] } } }"#;
+    fs::write(project.beside("config/roo-lsp/mcp.json"), silent).unwrap();
+    let mut command = project.program();
+    command.args(["run", "Do it.", "--script"]).arg(project.beside("script.yaml"));
+    command.env("TERM", "xterm").env("NO_COLOR", "1").stdout(Stdio::piped());
+    let (mut program, shown) = on_a_terminal(command, Output::Own, "never", "");
+    assert!(program.wait().unwrap().success(), "{shown}");
+    assert!(shown.contains("waiting up to 3 s for MCP servers to start: silent\n"), "{shown}");
+}
+
+#[test]
+fn a_server_without_a_client_says_what_it_is() {
+    let project = project("");
+    let output = project.run(&["serve"]);
+    assert_eq!(
+        stderr(&output).matches("this is a language server, which an editor starts").count(),
+        1,
+        "{output:?}"
+    );
 }

@@ -54,7 +54,7 @@ fn a_mode_file_is_checked_completed_and_explained_while_it_is_typed() {
     let ranges: Vec<&Value> =
         shown["diagnostics"].as_array().unwrap().iter().map(|diagnostic| &diagnostic["range"]).collect();
     let range = |line: u32, from: u32, to: u32| json!({ "start": { "line": line, "character": from }, "end": { "line": line, "character": to } });
-    assert_eq!(ranges, [&range(5, 13, 17), &range(3, 4, 8)]);
+    assert_eq!(ranges, [&range(3, 4, 8), &range(5, 13, 17)]);
     replace(&mut client, &uri, MODES);
     let shown = diagnostics(&mut client, &file);
     assert_eq!((&shown["version"], &shown["diagnostics"]), (&json!(2), &json!([])));
@@ -141,7 +141,7 @@ fn every_kind_of_file_is_checked() {
     let home = Home::new();
     let mut client = Client::start(&home, Options::plain());
     for (path, text, message) in [
-        (home.work(".roo/commands/a.md"), "---\nmode: [code]\n---\n", "'mode' must be a string"),
+        (home.work(".roo/commands/a.md"), "---\nmode: [code]\n---\n", "`mode` must be a string"),
         (home.work(".roo/skills/a/SKILL.md"), "---\nname: b\n---\n", "'name' is 'b'"),
         (home.work(".roo/rules/a.md"), "---\nglobs: x\n---\n", "rules have no front matter"),
         (home.work(".rooignore"), "a{b\n", "this pattern is invalid"),
@@ -205,6 +205,138 @@ fn a_hooks_file_is_checked_completed_and_explained_while_it_is_typed() {
     assert!(
         explained["contents"]["value"].as_str().unwrap().starts_with("**PreToolUse**: Before a tool call.")
     );
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_file_of_mcp_servers_is_checked_completed_and_explained_while_it_is_typed() {
+    let home = Home::new();
+    let mut client = Client::start(&home, Options::plain());
+    for file in [home.work(".roo/mcp.json"), home.path("config/roo-lsp/mcp.json")] {
+        let servers = "// ours\n{ \"mcpServers\": {\n\t\"files\": { \"comand\": \"x\" }, // later\n} }\n";
+        let uri = client.open(&file, servers);
+        let shown = diagnostics(&mut client, &file);
+        let diagnostic = &shown["diagnostics"][1];
+        let message = "server `files`: unknown key `comand`, ignored; did you mean `command`?";
+        assert_eq!(diagnostic["message"], message, "{shown}");
+        let range = json!({ "start": { "line": 2, "character": 12 }, "end": { "line": 2, "character": 20 } });
+        assert_eq!(diagnostic["range"], range);
+
+        let (position, text) =
+            marked("// ours\n{ \"mcpServers\": { \"files\": { \"command\": \"x\", | } } }");
+        replace(&mut client, &uri, &text);
+        let items = ask(&mut client, "textDocument/completion", &uri, &position);
+        let labels: Vec<&str> =
+            items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap()).collect();
+        assert_eq!(
+            (labels.len(), labels.contains(&"alwaysAllow"), labels.contains(&"command")),
+            (11, true, false)
+        );
+
+        let (position, text) = marked("// ours\n{ \"mcpServers\": { \"files\": { \"type\": \"st|dio\" } } }");
+        replace(&mut client, &uri, &text);
+        let explained = ask(&mut client, "textDocument/hover", &uri, &position);
+        assert_eq!(
+            explained["contents"]["value"],
+            "**stdio**: A program that speaks over its standard input and output."
+        );
+    }
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// The text with the edits of a code action, which are of one line each.
+fn edited(text: &str, edits: &Value) -> String {
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    for edit in edits.as_array().unwrap() {
+        let at = |end: &str, name: &str| edit["range"][end][name].as_u64().unwrap() as usize;
+        assert_eq!(at("start", "line"), at("end", "line"));
+        let line = &mut lines[at("start", "line")];
+        line.replace_range(
+            at("start", "character")..at("end", "character"),
+            edit["newText"].as_str().unwrap(),
+        );
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn a_misspelt_key_or_value_is_underlined_and_can_be_changed() {
+    let home = Home::new();
+    let literals = json!({ "codeActionLiteralSupport": { "codeActionKind": { "valueSet": [] } } });
+    let capabilities = json!({ "textDocument": { "codeAction": literals } });
+    let mut client = Client::start(&home, Options::plain().with(json!({ "capabilities": capabilities })));
+    let mode = |groups: &str, more: &str| {
+        format!(
+            "customModes:\n  - slug: poet\n    name: Poet\n    roleDefinition: You rhyme.\n    {groups}\n{more}"
+        )
+    };
+    let hook = "{ \"type\": \"command\", \"command\": \"x\" }";
+    let hooks =
+        |event: &str, hook: &str| format!("{{\"hooks\": {{\"{event}\": [{{\"hooks\": [{hook}]}}]}}}}");
+    let server = |server: &str| format!("// ours\n{{ \"mcpServers\": {{ \"a\": {{ {server} }} }} }}\n");
+    let modes = home.work(".roomodes");
+    let hooks_file = home.work(".roo/hooks.json");
+    let servers = home.work(".roo/mcp.json");
+    let profile = "profiles:\n  main:\n    provider: openai\n    model: x\n";
+    for (file, text, written, meant) in [
+        (&modes, mode("grops: [read]", ""), "grops", "groups"),
+        (&modes, mode("groups: [reed]", ""), "reed", "read"),
+        (&modes, mode("groups: [[edti, { fileRegex: x }]]", ""), "edti", "edit"),
+        (&modes, mode("groups: []", "    canDelegateTo: [ask, 'cdoe']\n"), "'cdoe'", "'code'"),
+        (&modes, "customMode: []\n".to_owned(), "customMode", "customModes"),
+        (&home.config_file(), "profils: {}\n".to_owned(), "profils", "profiles"),
+        (&home.config_file(), profile.replace("openai", "opnai"), "opnai", "openai"),
+        (&home.config_file(), profile.replace("provider", "provder"), "provder", "provider"),
+        (&home.config_file(), "sandbox: { level: stagd }\n".to_owned(), "stagd", "staged"),
+        (&hooks_file, hooks("PreToolUes", hook), "\"PreToolUes\"", "\"PreToolUse\""),
+        (
+            &hooks_file,
+            hooks("Stop", &hook.replace("\"command\":", "\"comand\":")),
+            "\"comand\"",
+            "\"command\"",
+        ),
+        (
+            &hooks_file,
+            hooks("Stop", &hook.replace("\"command\",", "\"comand\",")),
+            "\"comand\"",
+            "\"command\"",
+        ),
+        (&hooks_file, "{\"hook\": {}}".to_owned(), "\"hook\"", "\"hooks\""),
+        (&servers, server("\"comand\": \"x\""), "\"comand\"", "\"command\""),
+        (&servers, server("\"type\": \"stido\", \"command\": \"x\""), "\"stido\"", "\"stdio\""),
+        (&servers, "{ \"mcpServer\": {} }".to_owned(), "\"mcpServer\"", "\"mcpServers\""),
+        (&home.work(".roo/commands/a.md"), "---\nmoed: code\n---\nx\n".to_owned(), "moed", "mode"),
+        (
+            &home.work(".orchestration/active_intents.yaml"),
+            "active_intents:\n  - { id: A, name: a, status: PENDNIG, owned_scope: [src] }\n".to_owned(),
+            "PENDNIG",
+            "PENDING",
+        ),
+    ] {
+        let uri = client.open(file, &text);
+        diagnostics(&mut client, file);
+        let before: u64 = text.split_once(written).unwrap().0.matches('\n').count() as u64;
+        let actions = client.actions(&uri, before..before + 1);
+        let plain = meant.trim_matches(['"', '\'']);
+        let title = format!("Change to `{plain}`");
+        let Some((_, action)) = actions.iter().find(|(found, _)| *found == title) else {
+            panic!("there is no action '{title}' for {text}: {actions:?}");
+        };
+        assert_eq!((&action["kind"], &action["isPreferred"]), (&json!("quickfix"), &json!(true)));
+        let [diagnostic] = &action["diagnostics"].as_array().unwrap()[..] else { panic!("{action}") };
+        let change = &action["edit"]["documentChanges"][0];
+        assert_eq!(change["textDocument"]["uri"], uri);
+        let edits = &change["edits"];
+        assert_eq!(diagnostic["range"], edits[0]["range"], "all of it is underlined");
+        let fixed = edited(&text, edits);
+        assert_eq!(fixed, text.replacen(written, meant, 1));
+        replace(&mut client, &uri, &fixed);
+        let left = diagnostics(&mut client, file)["diagnostics"].clone();
+        assert!(!left.as_array().unwrap().contains(diagnostic), "{left}");
+        assert!(!left.to_string().contains("did you mean"), "{left}");
+        client.close(&uri);
+        diagnostics(&mut client, file);
+    }
     assert_eq!(client.shut_down(), 0);
 }
 

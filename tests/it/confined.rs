@@ -251,7 +251,7 @@ fn the_first_command_of_an_untrusted_folder_asks_for_trust_as_well() {
     let asked = client.event("approval.requested");
     assert_eq!(
         asked["event"]["title"],
-        "Trust this folder (it brings AGENTS.md) and run its commands in the sandbox without asking? \
+        "Trust this folder (AGENTS.md will steer agents) and run its commands in the sandbox without asking? \
          Run echo one > src/one.txt"
     );
     let expected = ["Deny", "Only this command", "Yes, trust this folder", "No, ask each time"];
@@ -337,6 +337,15 @@ fn plain_clients_are_offered_every_answer_by_a_popup() {
     let answers = ["Deny", "Only this command", "Yes, for this project", "No, ask each time"];
     assert_eq!(&titles[1..], answers, "{popup}");
     client.reply(&popup, json!({ "title": "Yes, for this project" }));
+    // What counts for more than this command is said in full first.
+    let scope = client.popup();
+    let text = scope["params"]["message"].as_str().unwrap();
+    assert!(
+        text.starts_with("Allows commands that stay in the sandbox in this project without asking"),
+        "{text}"
+    );
+    assert_eq!(scope["params"]["actions"][0]["title"], "Back");
+    client.reply(&scope, json!({ "title": "Yes, for this project" }));
     client.progress("end");
     assert!(home.work("src/two.txt").exists());
     client.shut_down();

@@ -79,6 +79,14 @@ fn assert_sound(project: &Project, place: &str) {
     assert_eq!(unique.len(), finished.len(), "{place}: {finished:?}");
     let ends = records.iter().filter(|record| record["event"]["type"] == "ended").count();
     assert_eq!(ends, 1, "{place}");
+    let trace = project.succeed(&["trace", "query", "--json"]);
+    let trace: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for path in ["count.txt", "new.txt"] {
+        let of_path = trace.iter().filter(|record| record["files"][0]["path"] == path);
+        assert_eq!(of_path.count(), 1, "{place}: every edit is in the trace once: {path}");
+    }
+    let runs = trace.iter().filter(|record| record.to_string().contains("\"command\":{"));
+    assert_eq!(runs.count(), 1, "{place}: the command is in the trace once, whether its end was seen or not");
 }
 
 /// Whether the command started and its end is not in the log: then its effects are unknown, and it

@@ -243,6 +243,7 @@ mod questions {
             option_id: option.into(),
             opened: false,
             text: None,
+            hunks: vec![],
         };
         let engine = &fixture.engine;
         let wrong = engine.respond(respond(Digest::of("other"), "allow_once"), "a").await;
@@ -275,6 +276,7 @@ mod questions {
             option_id: "allow_once".into(),
             opened: false,
             text: None,
+            hunks: vec![],
         };
         fixture.engine.respond(params, "test").await.unwrap();
         task.decide("allow_once").await;
@@ -396,6 +398,7 @@ mod cancelling {
             option_id: "allow_once".into(),
             opened: false,
             text: None,
+            hunks: vec![],
         };
         assert!(!fixture.engine.respond(params, "late").await.unwrap().accepted);
     }

@@ -200,6 +200,42 @@ fn what_a_folder_needs_is_granted_by_one_key_on_a_terminal() {
 }
 
 #[test]
+fn an_answer_that_is_none_of_the_keys_is_asked_for_again() {
+    let project = Project::new(&[("src/main.rs", "")]);
+    project.configure("mode: code\n");
+    let script = project.script(&calling(&["echo one > src/one.txt"]));
+    let mut program = project.program();
+    program.args(["run", "Go", "--script"]).arg(script).env("TERM", "dumb");
+    program.stdout(std::process::Stdio::null());
+    let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", "?\n1\nyess\nY\n");
+    run.wait().unwrap();
+    assert!(shown.contains("[y: Only this command, ") && shown.contains("n: Deny; Enter: n; "), "{shown}");
+    assert_eq!(shown.matches("Answer with one of y, a, d, n.").count(), 3, "{shown}");
+    assert_eq!(project.read("src/one.txt"), "one\n");
+}
+
+#[test]
+fn words_behind_a_refusal_on_a_terminal_reach_the_agent() {
+    let project = Project::new(&[("src/main.rs", "")]);
+    project.configure("mode: code\n");
+    let script = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "echo one > src/one.txt" } }]
+  - when: { contains: "use two.txt, please", status: denied }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let script = project.script(script);
+    let mut program = project.program();
+    program.args(["run", "Go", "--script"]).arg(script).env("TERM", "dumb");
+    program.stdout(std::process::Stdio::null());
+    let answers = "y but be careful\nn use two.txt, please\n";
+    let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", answers);
+    assert!(run.wait().unwrap().success(), "{shown}");
+    assert!(shown.contains("n WORDS tells the agent why]") && shown.contains("denied by you"), "{shown}");
+    assert_eq!(shown.matches("Answer with one of").count(), 1, "words with a permission go nowhere: {shown}");
+}
+
+#[test]
 fn a_mask_is_not_written_back_into_a_file() {
     let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
     let script = r#"

@@ -14,7 +14,9 @@ use crate::support::engine::{Fixture, Watched, customization};
 /// A fixture whose workspace brings these hooks, and whose user trusts and approved them.
 fn fixture(hooks: &Value, script: &str, more: Value) -> Fixture {
     let text = json!({ "hooks": hooks }).to_string();
-    let fixture = Fixture::scripted(&[(".roo/hooks.json", &text), ("a.txt", "a\n")], script, more);
+    let long = "A line of a long file.\n".repeat(2_000);
+    let fixture =
+        Fixture::scripted(&[(".roo/hooks.json", &text), ("a.txt", "a\n"), ("long.txt", &long)], script, more);
     let project = &fixture.project;
     let state = WorkspaceDirectory::new(&project.beside("state"), &project.folder());
     let customization = customization(project, &state);
@@ -182,7 +184,7 @@ async fn hooks_hear_of_all_calls_of_an_answer_together_and_may_end_the_task() {
 }
 
 const TOO_LONG: &str = r#"turns:
-  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - calls: [{ tool: read_file, params: { path: long.txt } }]
   - fail: contextWindow
   - calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;

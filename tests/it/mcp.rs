@@ -18,12 +18,21 @@ for line in sys.stdin:
     message = json.loads(line)
     method, number = message.get("method"), message.get("id")
     if method == "initialize":
-        send({"id": number, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+        send({"id": number, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}},
               "serverInfo": {"name": "fake", "version": "1"}}})
     elif method == "tools/list":
         tools = [{"name": name, "description": "Gives back what it gets.", "inputSchema": schema} for name in ["echo", "wait"]]
         send({"id": number, "result": {"tools": tools}})
         send({"id": 1, "method": "ping"})
+    elif method == "resources/list":
+        send({"id": number, "result": {"resources": [{"uri": "notes://today", "name": "Today's notes", "description": "What is open."}]}})
+    elif method == "resources/templates/list":
+        send({"id": number, "result": {"resourceTemplates": [{"uriTemplate": "notes://{day}", "name": "A day's notes"}]}})
+    elif method == "resources/read" and message["params"]["uri"].startswith("notes://"):
+        open("/tmp/calls", "a").write(message["params"]["uri"] + "\n")
+        send({"id": number, "result": {"contents": [{"uri": message["params"]["uri"], "text": "Buy milk."}]}})
+    elif method == "resources/read":
+        send({"id": number, "error": {"code": -32002, "message": "no such note"}})
     elif method is None:
         open("/tmp/listed", "w").write(str(os.getpid()))
     elif method == "tools/call":
@@ -133,6 +142,31 @@ fn a_task_calls_the_users_server_in_both_protocols_after_an_approval_and_leaves_
 
 #[test]
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_task_reads_the_resources_of_the_users_server_after_an_approval() {
+    let script = r#"turns:
+  - calls: [{ tool: access_mcp_resource, params: { server_name: fake, uri: "notes://today" } }]
+  - when: { contains: "<mcp_result server=\"fake\" resource=\"notes://today\">\n[resource notes://today]\nBuy milk.", status: ok }
+    calls: [{ tool: access_mcp_resource, params: { server_name: fake, uri: "file:///etc/passwd" } }]
+  - when: { contains: "no such note", status: failed }
+    calls: [{ tool: access_mcp_resource, params: { server_name: other, uri: "notes://today" } }]
+  - when: { contains: "The server 'other' offers no resources; these do: fake.", status: failed }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = home(script, "");
+    let mut client = connected(&home);
+    client.start_task("Go");
+    let asked = allow(&mut client);
+    assert_eq!(asked["event"]["title"], "Read notes://today from the server fake");
+    allow(&mut client);
+    client.state("completed");
+    assert_eq!(calls(&home), "notes://today\n");
+    let trace = fs::read_to_string(&left(&home, "00000001.jsonl")[0]).unwrap();
+    assert_eq!(trace.matches("\"tool\":\"fake/resources/read\"").count(), 2, "{trace}");
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() {
     let script = r#"turns:
   - calls: [{ tool: mcp__fake__wait, params: {} }]
@@ -182,7 +216,9 @@ fn without_a_sandbox_a_workspaces_server_does_not_start_and_the_users_does() {
     project.configure("sandbox: { level: off }\n");
     project.succeed(&["trust"]);
     project.succeed(&["trust", "--approve", ".roo/mcp.json"]);
-    let listed = project.succeed(&["mcp", "list"]);
+    let output = project.run(&["mcp", "list"]);
+    let listed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "no server runs");
     assert!(listed.contains("fake (workspace): failed"), "{listed}");
     assert!(listed.contains("runs only in the sandbox"), "{listed}");
     fs::remove_file(project.folder().join(".roo/mcp.json")).unwrap();
@@ -191,4 +227,34 @@ fn without_a_sandbox_a_workspaces_server_does_not_start_and_the_users_does() {
     fs::write(file, configuration("server.py")).unwrap();
     let listed = project.succeed(&["mcp", "list"]);
     assert!(listed.starts_with("fake (user): connected"), "{listed}");
+}
+
+#[test]
+fn a_file_of_servers_that_does_not_count_is_told() {
+    let project = Project::new(&[(".roo/mcp.json", "{")]);
+    let output = project.run(&["mcp", "list"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.success() && told.contains("not trusted, so no server of .roo/mcp.json runs"),
+        "{told}"
+    );
+    project.succeed(&["trust"]);
+    for text in ["{", r#"{ "mcpServer": {} }"#, "\0", &" ".repeat(20 << 20)] {
+        project.write(".roo/mcp.json", text);
+        let output = project.run(&["mcp", "list"]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        let start: String = text.chars().take(20).collect();
+        assert!(output.status.code() == Some(1) && told.contains(".roo/mcp.json:"), "{start}: {told}");
+    }
+    fs::remove_file(project.folder().join(".roo/mcp.json")).unwrap();
+    let own = project.beside("config/roo-lsp/mcp.json");
+    fs::write(&own, "{").unwrap();
+    assert_eq!(project.run(&["mcp", "list"]).status.code(), Some(1));
+    // It speaks to nobody.
+    let silent = r#"{ "mcpServers": { "mute": { "command": "sleep", "args": ["50"], "timeout": 1 } } }"#;
+    fs::write(&own, silent).unwrap();
+    let before = std::time::Instant::now();
+    let output = project.run(&["mcp", "list"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(before.elapsed().as_secs() < 30, "the server's own time limit holds");
 }

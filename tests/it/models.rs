@@ -250,6 +250,47 @@ fn setup_leads_from_nothing_to_a_model_that_answers() {
 }
 
 #[test]
+fn a_refusal_for_want_of_a_key_names_the_variable_that_is_not_set() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [refused()]);
+    let project = Project::new(&[]);
+    project.configure(&format!(
+        "profiles:\n  default: {{ provider: openai, baseUrl: \"{url}\", model: m, apiKeyEnv: TEAM_KEY }}\n"
+    ));
+    let told = text(&project.run(&["doctor"]).stdout);
+    assert!(told.contains("No key was sent, because the environment variable TEAM_KEY is not set"), "{told}");
+}
+
+#[test]
+fn setup_refuses_an_address_before_it_asks_anything() {
+    let project = Project::new(&[]);
+    for command in [&["setup", "--provider"][..], &["login"]] {
+        let output =
+            answering(&project, &[command, &["openai", "--base-url", "127.0.0.1:8765/v1"]].concat(), "");
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains("--base-url is not a URL"), "{output:?}");
+        assert!(!told.contains("Key of"), "{told}");
+    }
+}
+
+#[test]
+fn setup_says_what_is_wrong_with_a_key_and_which_profile_counts() {
+    let runtime = Runtime::new().unwrap();
+    let answers = [refused(), listed(&["qwen"]), listed(&["qwen"]), hello()];
+    let (_server, url) = serve(&runtime, answers);
+    let project = Project::new(&[]);
+    project.configure("profile: mine\nprofiles:\n  mine: { provider: openai, model: m }\n");
+    let arguments = ["setup", "--provider", "openai", "--base-url", &url, "--profile", "other"];
+    let output = answering(&project, &arguments, &format!("\ntwo words\n{KEY}\n1\n"));
+    assert!(output.status.success(), "{output:?}");
+    let told = text(&output.stderr);
+    assert!(told.contains("No key was given.") && told.contains("That is not a key"), "{told}");
+    assert!(!told.contains("ROO_LSP_CANDIDATE_KEY") && !told.contains("status 401"), "{told}");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("Requests use other from now on; before, they used mine."), "{printed}");
+}
+
+#[test]
 fn setup_writes_nothing_before_a_model_has_answered() {
     let runtime = Runtime::new().unwrap();
     let broken = Answer::status(400, &[], json!({ "error": { "message": "no chat" } }).to_string());
@@ -276,4 +317,157 @@ fn setup_asks_for_the_provider_by_number_or_name() {
     }
     assert!(!told.contains("scripted"), "{told}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// A client's form, and the endpoint that it is about.
+fn form(url: &str, model: &str) -> Value {
+    let key = json!({ "from": "file", "key": KEY });
+    json!({ "provider": "openai", "baseUrl": url, "model": model, "key": key })
+}
+
+#[test]
+fn a_form_lists_tests_and_saves_a_profile_that_the_next_task_uses() {
+    let runtime = Runtime::new().unwrap();
+    let done =
+        Answer::stream(body("openai", "native", "", &[("attempt_completion", json!({ "result": "Hi." }))]));
+    let (mut server, url) = serve(&runtime, [listed(&["m", "n2"]), hello(), hello(), done]);
+    let home = Home::new();
+    fs::write(home.config_file(), "# mine\nmode: code # the usual\n").unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let offered = client.request("roo/model/list", json!({ "draft": form(&url, "") }));
+    assert_eq!(offered["models"][1]["id"], "n2");
+    let tested = client.request("roo/profile/test", json!({ "draft": form(&url, "m") }));
+    assert_eq!(tested["works"], true);
+    assert!(tested["message"].as_str().unwrap().starts_with("m answered in "), "{tested}");
+    let saved = json!({ "profile": "work", "draft": form(&url, "m"), "isDefault": true });
+    let saved = client.request("roo/profile/save", saved);
+    assert_eq!((&saved["saved"], &saved["warnings"]), (&json!(true), &json!([])), "{saved}");
+    let written = fs::read_to_string(home.config_file()).unwrap();
+    let expected = format!(
+        "# mine\nmode: code # the usual\nprofile: work\nprofiles:\n  work:\n    provider: openai\n    model: m\n    \
+         baseUrl: \"{url}\"\n"
+    );
+    assert_eq!(written, expected);
+    client.start_task("Say hello.");
+    client.state("completed");
+    for _ in 0..4 {
+        assert_eq!(runtime.block_on(server.request()).headers["authorization"], format!("Bearer {KEY}"));
+    }
+    let told: String = client.seen.iter().map(Value::to_string).collect();
+    assert!(!told.contains(KEY));
+
+    // A form for the same profile leaves what it does not name.
+    server.push(hello());
+    let other =
+        json!({ "profile": "work", "draft": { "provider": "openai", "model": "n2", "maxTokens": 4000 } });
+    assert_eq!(client.request("roo/profile/save", other)["saved"], true);
+    let changed = expected.replace("model: m", "model: n2") + "    maxTokens: 4000\n";
+    assert_eq!(fs::read_to_string(home.config_file()).unwrap(), changed);
+    let item = client.request("roo/profile/list", json!({}))["profiles"][0].clone();
+    assert_eq!(
+        (&item["name"], &item["model"], &item["maxTokens"]),
+        (&json!("work"), &json!("n2"), &json!(4000))
+    );
+
+    let deleted = client.request("roo/profile/delete", json!({ "profile": "work" }));
+    assert_eq!(deleted["warnings"], json!(["There is no default profile now, so no request can begin."]));
+    assert_eq!(fs::read_to_string(home.config_file()).unwrap(), "# mine\nmode: code # the usual\n");
+    assert_eq!(
+        client.refused("roo/task/start", json!({ "prompt": "Hello" }))["data"]["kind"],
+        "configuration"
+    );
+    assert_eq!(
+        client.refused("roo/profile/delete", json!({ "profile": "work" }))["data"]["kind"],
+        "notFound"
+    );
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn nothing_is_saved_that_does_not_work_unless_the_user_wants_it_and_is_told() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [refused(), refused()]);
+    let home = Home::new();
+    let mut client = Client::start(&home, Options::typed());
+    let before = "mode: code\n";
+    fs::write(home.config_file(), before).unwrap();
+    let mut params = json!({ "profile": "work", "draft": form(&url, "m") });
+    let saved = client.request("roo/profile/save", params.clone());
+    assert_eq!(saved["saved"], false);
+    let message = saved["message"].as_str().unwrap();
+    assert!(message.contains("Incorrect API key") && message.ends_with("Nothing was written."), "{message}");
+    assert_eq!(fs::read_to_string(home.config_file()).unwrap(), before);
+    assert!(!home.path("state/roo-lsp/keys").exists(), "no key is stored");
+    params["untested"] = true.into();
+    let saved = client.request("roo/profile/save", params);
+    assert_eq!(saved["saved"], true);
+    assert!(saved["warnings"][0].as_str().unwrap().starts_with("Its model did not answer: "), "{saved}");
+    assert!(fs::read_to_string(home.config_file()).unwrap().contains("  work:\n    provider: openai\n"));
+
+    let mut refuse = |params: Value, words: &str| {
+        let error = client.refused("roo/profile/save", params);
+        assert!(error["message"].as_str().unwrap().contains(words), "{words}: {error}");
+    };
+    refuse(json!({ "profile": " ", "draft": form(&url, "m") }), "one line");
+    refuse(json!({ "profile": "a", "draft": { "provider": "opnai" } }), "unknown variant `opnai`");
+    let pasted = json!({ "from": "environment", "variable": KEY });
+    refuse(json!({ "profile": "a", "draft": { "provider": "openai", "key": pasted } }), "not the key");
+    fs::write(home.config_file(), "mode: [\n").unwrap();
+    refuse(json!({ "profile": "a", "draft": form(&url, "m") }), "can't be changed while it is invalid");
+    fs::write(home.config_file(), "profiles: { a: { provider: openai } }\n").unwrap();
+    refuse(json!({ "profile": "a", "draft": form(&url, "m") }), "too unusual");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_profile_that_fails_again_and_again_gives_way_to_its_fallback() {
+    let runtime = Runtime::new().unwrap();
+    let (_broken, url) = serve(&runtime, (0..5).map(|_| Answer::status(503, &[], "busy")));
+    let done =
+        Answer::stream(body("openai", "native", "", &[("attempt_completion", json!({ "result": "Hi." }))]));
+    let (_spare, spare) = serve(&runtime, [done]);
+    let home = Home::new();
+    let profiles = format!(
+        "profiles:\n  default: {{ provider: vllm, baseUrl: '{url}', model: m, fallback: spare }}\n  \
+         spare: {{ provider: vllm, baseUrl: '{spare}', model: n }}\n"
+    );
+    fs::write(home.config_file(), profiles).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Say hello.");
+    assert_eq!(client.event("mode.switched")["event"]["profile"], "spare");
+    client.wait_for("the other profile", |message| message.to_string().contains("the profile spare is used"));
+    client.state("completed");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn an_editor_without_forms_is_led_to_a_model_by_questions() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [listed(&["m", "n2"]), hello()]);
+    let home = Home::new();
+    fs::write(home.config_file(), "mode: code\n").unwrap();
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.setUpModel", json!({ "provider": "vllm", "baseUrl": url }));
+    let popup = client.popup();
+    assert_eq!(
+        popup["params"]["actions"],
+        json!([{ "title": "Cancel" }, { "title": "m" }, { "title": "n2" }])
+    );
+    client.reply(&popup, json!({ "title": "n2" }));
+    client.message("Profile default is written to");
+    let written = fs::read_to_string(home.config_file()).unwrap();
+    let expected = format!(
+        "mode: code\nprofile: default\nprofiles:\n  default:\n    provider: vllm\n    model: n2\n    baseUrl: \"{url}\"\n"
+    );
+    assert_eq!(written, expected);
+    client.command("roo.setUpModel", json!("openai"));
+    client.message("openai needs a key: run `roo-lsp login openai` in a terminal, or set OPENAI_API_KEY");
+    client.command("roo.setUpModel", json!("opnai"));
+    client.message("there is no provider 'opnai'");
+    client.command("roo.setUpModel", Value::Null);
+    let popup = client.popup();
+    assert_eq!(popup["params"]["message"], "roo: Who serves the model?");
+    client.reply(&popup, json!({ "title": "Cancel" }));
+    assert_eq!(fs::read_to_string(home.config_file()).unwrap(), expected);
+    assert_eq!(client.shut_down(), 0);
 }

@@ -165,9 +165,11 @@ fn lines_are_answered_one_by_one_and_the_worst_is_the_exit_code() {
     let allowed = "{\"read\": \"src/lib.rs\"}\n";
     let asked = "{\"tool\": \"write_to_file\", \"params\": {\"path\": \"a\", \"content\": \"b\"}}\n";
     let denied = "{\"command\": \"rm a\", \"cwd\": \"src\"}\n";
+    // A list may be empty; without one there is nothing to check.
+    assert_eq!(ask(&project, &["-"], "").status.code(), Some(0));
+    assert_eq!(ask(&project, &[], "").status.code(), Some(2));
     for (input, verdicts, code) in [
-        (String::new(), &[] as &[&str], 0),
-        (format!("{allowed}\n{allowed}"), &["allow", "allow"], 0),
+        (format!("{allowed}\n{allowed}"), &["allow", "allow"] as &[&str], 0),
         (format!("{asked}{allowed}"), &["ask", "allow"], 3),
         (format!("{denied}{asked}{allowed}"), &["deny", "ask", "allow"], 1),
     ] {

@@ -137,9 +137,9 @@ fn documents_that_may_not_be_read_are_not_sent_to_a_model() {
     project.write("private.md", "hunter2");
     project.write(".rooignore", "private.md\nCODE-MODE.md\n");
     for (target, error) in [
-        (Some(".env"), "README.md leads to .env, whose name is that of a secret"),
-        (Some("private.md"), "README.md is, or leads to, what .rooignore hides"),
-        (None, "CODE-MODE.md is, or leads to, what .rooignore hides"),
+        (Some(".env"), "README.md leads to .env, which has the name of a secret"),
+        (Some("private.md"), "README.md is hidden by .rooignore, or leads to a file that is"),
+        (None, "CODE-MODE.md is hidden by .rooignore, or leads to a file that is"),
     ] {
         let readme = project.folder().join("README.md");
         fs::remove_file(&readme).unwrap();

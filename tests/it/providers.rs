@@ -8,8 +8,8 @@ use roo_catalog::{ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Profile;
 use roo_model::parser::StreamEvent;
 use roo_model::providers::{
-    AssistantBlock, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output, ToolResult,
-    connect,
+    AssistantBlock, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output, Rendered,
+    ToolResult, connect,
 };
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::ToolCallId;
@@ -48,7 +48,8 @@ fn user(text: &str) -> Item {
 fn request(protocol: ToolProtocol, items: Vec<Item>) -> ModelRequest {
     ModelRequest {
         system: "You are a tester.".into(),
-        items: Arc::new(items),
+        items: items.into(),
+        rendered: Rendered::default(),
         tail: Some("The time is 12:00.".into()),
         tools: Arc::new([ToolName::ListFiles.into(), ToolName::AttemptCompletion.into()]),
         protocol,

@@ -49,6 +49,8 @@ impl Recording {
             let mut event = event.clone();
             number = event["seq"].as_i64().unwrap_or(number);
             set_times(&mut event, BEGIN + number * 1000);
+            // The size of a request depends on the machine, which the system prompt describes.
+            event["event"].as_object_mut().map(|event| event.remove("context"));
             let text = serde_json::to_string(&event).unwrap();
             let text = text.replace(root, "request").replace(urid, "20260102-03-04-0a0b0c0d");
             let text = text.replace(place, "/home/user");

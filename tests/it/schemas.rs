@@ -1,5 +1,7 @@
 //! The schemas in `schemas/` are those of the types. `UPDATE_SCHEMAS=1 cargo test` writes them anew.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 fn check(name: &str, schema: &Value) {
@@ -45,4 +47,26 @@ fn hooks_files_have_their_schema() {
 #[test]
 fn files_of_mcp_servers_have_their_schema() {
     check("mcp.json", &roo_formats::mcp::schema());
+}
+
+/// VS Code checks files by the schemas that the manifest of its extension names.
+#[test]
+fn every_schema_of_a_file_is_wired_in_vs_code_and_every_wired_one_exists() {
+    let package = crate::support::package();
+    let manifest = std::fs::read(package.join("editors/vscode/package.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let wired = ["jsonValidation", "yamlValidation"].map(|key| &manifest["contributes"][key]);
+    let wired: BTreeSet<&str> = wired
+        .into_iter()
+        .flat_map(|list| list.as_array().unwrap())
+        .map(|entry| entry["url"].as_str().and_then(|url| url.strip_prefix("./dist/schemas/")).unwrap())
+        .collect();
+    let files = std::fs::read_dir(package.join("schemas")).unwrap();
+    let mut files: BTreeSet<String> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    // Messages of the protocol and lines of the trace, which nobody writes by hand.
+    for machine in ["roo-protocol.json", "agent-trace-record.json"] {
+        assert!(files.remove(machine), "{machine}");
+    }
+    assert_eq!(wired, files.iter().map(String::as_str).collect());
 }

@@ -32,6 +32,16 @@ turns:
   - { text: "A long story that takes its time to be told, word by word.", chunk: 1, delayMs: 500 }
 "#;
 
+/// Takes the hunks out of the files of a preview, which `review` tests; their ids.
+fn taken_hunks(files: &mut Value) -> Vec<String> {
+    let files = files.as_array_mut().unwrap().iter_mut();
+    let hunks = files.filter_map(|file| file.as_object_mut().unwrap().remove("hunks"));
+    hunks
+        .flat_map(|hunks| hunks.as_array().unwrap().clone())
+        .map(|hunk| hunk["hunkId"].as_str().unwrap().to_owned())
+        .collect()
+}
+
 mod life {
     use super::*;
 
@@ -295,14 +305,18 @@ turns:
         assert_eq!(subject, "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+one\n");
         let named = json!({ "approvalId": asked["approvalId"] });
         let new = json!({ "files": [{ "uri": uri(&home.work("new.txt")), "after": "one\n" }] });
-        assert_eq!(client.request("roo/approval/preview", named.clone()), new);
+        let mut preview = client.request("roo/approval/preview", named.clone());
+        assert_eq!(taken_hunks(&mut preview["files"]), ["h1"]);
+        assert_eq!(preview, new);
         client.request("roo/approval/respond", allowed(&asked));
         // What waits no more is not previewed.
         let asked = client.event("approval.requested")["event"].clone();
         assert_eq!(client.refused("roo/approval/preview", named)["data"]["kind"], "notFound");
         let named = json!({ "approvalId": asked["approvalId"] });
         let edited = json!({ "files": [{ "uri": unsaved, "before": "zero\none\ntwo\n", "after": "zero\none\nthree\n" }] });
-        assert_eq!(client.request("roo/approval/preview", named.clone()), edited);
+        let mut preview = client.request("roo/approval/preview", named.clone());
+        assert_eq!(taken_hunks(&mut preview["files"]), ["h1"]);
+        assert_eq!(preview, edited);
         let all = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 9, "character": 0 } });
         client.change(&unsaved, all.clone(), "nothing of it");
         assert_eq!(client.refused("roo/approval/preview", named)["data"]["kind"], "mismatch");
@@ -646,7 +660,8 @@ turns:
             assert!(approval["subject"].as_str().unwrap().contains(part), "{approval}");
         }
         let named = json!({ "approvalId": approval["approvalId"] });
-        let files = client.request("roo/approval/preview", named)["files"].clone();
+        let mut files = client.request("roo/approval/preview", named)["files"].clone();
+        assert_eq!(taken_hunks(&mut files), ["h1", "h2", "h3", "h4"]);
         let (old, new) = ("unsaved, on disk\nold\n", "unsaved, on disk\nnew\n");
         assert_eq!(
             files,
@@ -781,7 +796,7 @@ turns:
         client.event("tool.finished");
         let (status, text) = told_of_patch(&home, &client);
         assert_eq!(status, "denied");
-        assert!(text.contains("took none of them"), "{text}");
+        assert!(text.contains("accepted none of them"), "{text}");
         assert_eq!(client.documents[&uris[0]].text, "old\n");
         assert!(!home.work("docs/new.md").exists());
         assert_eq!(client.shut_down(), 0);
@@ -998,6 +1013,32 @@ mod plain {
         client.reply(&second, json!({ "title": "Deny" }));
         client.message("completed: Refused.");
         client.message("completed: Refused.");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_popup_that_is_settled_elsewhere_is_taken_away_and_the_next_one_waits_for_that() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        let first = client.popup();
+        client.command("roo.deny", json!("not now"));
+        let cancelled = client.wait_for("a cancellation", |message| message["method"] == "$/cancelRequest");
+        assert_eq!(cancelled["params"]["id"], first["id"]);
+        client.message("completed: Refused.");
+        for _ in 0..2 {
+            client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+            client.progress_message("code: waits for approval: Create new.txt");
+        }
+        assert!(client.popups.is_empty(), "the client has not let go of the first one");
+        client.refuse(&first, -32800, "cancelled");
+        for number in 1..=2 {
+            let popup = client.popup();
+            let asked = format!("roo asks ({number} of 2): Create new.txt");
+            assert!(popup["params"]["message"].as_str().unwrap().starts_with(&asked), "{popup}");
+            client.reply(&popup, json!({ "title": "Deny" }));
+            client.message("completed: Refused.");
+        }
         assert_eq!(client.shut_down(), 0);
     }
 
@@ -1260,16 +1301,21 @@ mod customization {
         std::fs::write(home.work("AGENTS.md"), "Be kind.").unwrap();
         let mut client = Client::start(&home, Options::plain());
         let popup = client.popup();
-        assert!(popup["params"]["message"].as_str().unwrap().ends_with("steer agents? AGENTS.md"), "{popup}");
+        assert!(
+            popup["params"]["message"].as_str().unwrap().ends_with("would steer agents: AGENTS.md"),
+            "{popup}"
+        );
         let titles = json!([{ "title": "Later" }, { "title": "Trust this workspace" }]);
         assert_eq!(popup["params"]["actions"], titles);
-        // What a task asks does not wait for it.
+        // What a task asks comes after it and never over it.
         client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        client.progress_message("code: waits for approval: Create new.txt");
+        assert!(client.popups.is_empty());
+        assert_eq!(client.command("roo.trust", Value::Null)["trusted"], false);
+        client.reply(&popup, json!({ "title": "Trust this workspace" }));
         let approval = client.popup();
         client.reply(&approval, json!({ "title": "Deny" }));
         client.message("completed: Refused.");
-        assert_eq!(client.command("roo.trust", Value::Null)["trusted"], false);
-        client.reply(&popup, json!({ "title": "Trust this workspace" }));
         eventually("trust", || client.command("roo.trust", Value::Null)["trusted"] == true);
         assert_eq!(client.shut_down(), 0);
 
@@ -1287,6 +1333,31 @@ mod customization {
         client.message("roo.trustWorkspace");
         assert_eq!(client.command("roo.trustWorkspace", Value::Null)["trusted"], true);
         client.message("this workspace is trusted");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn no_task_begins_without_the_guard_that_a_broken_hooks_file_was_meant_to_bring() {
+        let home = Home::playing(WRITES);
+        let hooks = home.path("config/roo-lsp/hooks.json");
+        let misspelt = r#"{ "hooks": { "PreToolUze": [] } }"#;
+        std::fs::write(&hooks, misspelt).unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let refused = client.refused("roo/task/start", json!({ "prompt": "Write", "mode": "code" }));
+        assert_eq!(refused["data"]["kind"], "configuration");
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.contains("hooks.json:1:") && message.contains("hooks check"), "{message}");
+
+        // A request that waits for permission goes no further by it.
+        std::fs::remove_file(&hooks).unwrap();
+        client.start_task("Write");
+        let approval = client.event("approval.requested")["event"].clone();
+        std::fs::write(&hooks, misspelt).unwrap();
+        let option = json!({ "approvalId": approval["approvalId"], "digest": approval["digest"], "optionId": "allow_once" });
+        client.request("roo/approval/respond", option);
+        let question = client.event("question.asked")["event"].clone();
+        assert!(question["text"].as_str().unwrap().contains("PreToolUze"), "{question}");
+        assert!(!home.work("new.txt").exists());
         assert_eq!(client.shut_down(), 0);
     }
 }

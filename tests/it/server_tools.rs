@@ -1,9 +1,12 @@
 //! Tools that come while the program runs, from the offer to the trace: a server of the test's own, on the scripted model.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use roo_catalog::{Annotations, Object, ServerTool, ServerToolName, ToolProtocol};
+use roo_catalog::{
+    Annotations, ListedResource, Object, ServerResources, ServerTool, ServerToolName, ToolProtocol,
+};
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::Grant;
 use roo_engine::engine::{Governed, Instructions, ToolSources};
@@ -24,6 +27,9 @@ use crate::support::project::Project;
 struct Notes {
     description: Mutex<String>,
     destructive: bool,
+    /// True until somebody has waited for it.
+    starting: Mutex<bool>,
+    waits: Mutex<usize>,
     taken: Mutex<Vec<(String, Object)>>,
 }
 
@@ -38,7 +44,16 @@ fn add() -> ServerToolName {
 }
 
 impl ServerTools for Notes {
+    fn settled(&self, _: Duration) -> BoxFuture<'_, ()> {
+        *self.waits.lock().unwrap() += 1;
+        *self.starting.lock().unwrap() = false;
+        Box::pin(std::future::ready(()))
+    }
+
     fn list(&self) -> Vec<Arc<ServerTool>> {
+        if *self.starting.lock().unwrap() {
+            return vec![];
+        }
         let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
         let description = self.description.lock().unwrap().clone();
         let annotations =
@@ -89,6 +104,7 @@ async fn answer(fixture: &Fixture, approval: &PendingApproval, option: &str) {
         option_id: option.into(),
         opened: true,
         text: None,
+        hunks: vec![],
     };
     assert!(fixture.engine.respond(params, "test").await.unwrap().accepted);
 }
@@ -121,6 +137,20 @@ async fn a_call_is_asked_about_with_its_arguments_and_made_once() {
         _ => None,
     });
     assert_eq!(ended, Some((ToolStatus::Ok, "notes/add answered".to_owned())));
+}
+
+#[tokio::test]
+async fn the_first_request_waits_for_a_server_that_is_starting() {
+    let notes = Arc::new(Notes { starting: Mutex::new(true), ..Notes::default() });
+    let allowed = json!({ "autoApprove": { "mcp": true } });
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, allowed, Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(
+        (notes.taken(), *notes.waits.lock().unwrap()),
+        (milk(), 1),
+        "the second request waits no more"
+    );
 }
 
 #[tokio::test]
@@ -248,13 +278,16 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
     let workspace = Arc::clone(fixture.engine.workspace());
     let orchestration = Orchestration::new(Arc::clone(&workspace), state.path());
     let modes = Modes::built_in();
-    let offered = |mode: &str, protocol, choice: &ToolChoice, tools: &[Arc<ServerTool>]| {
+    let offered_with = |mode: &str, protocol, choice: &ToolChoice, tools: &[Arc<ServerTool>], resources| {
         let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
         let mode = modes.find(mode).unwrap();
-        let tools = ToolSources { choice, server_tools: tools };
+        let tools = ToolSources { choice, server_tools: tools, server_resources: resources };
         let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);
         let names: Vec<String> = told.tools.iter().map(|tool| tool.name().to_owned()).collect();
         (told.system, names)
+    };
+    let offered = |mode: &str, protocol, choice: &ToolChoice, tools: &[Arc<ServerTool>]| {
+        offered_with(mode, protocol, choice, tools, &[])
     };
     let (native, xml) = (ToolProtocol::Native, ToolProtocol::Xml);
     let (tools, all) = (Notes::default().list(), ToolChoice::default());
@@ -273,6 +306,23 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
     assert!(names.contains(&"use_mcp_tool".to_owned()) && !names.contains(&function));
     assert!(system.contains("### use_mcp_tool") && system.contains("- notes/add: "), "{system}");
     assert!(!offered("code", xml, &all, &[]).0.contains("use_mcp_tool"));
+
+    let resource = ListedResource {
+        uri: "notes://{day}".to_owned(),
+        name: "A day".to_owned(),
+        description: Some("Notes.\n## Rules".to_owned()),
+        is_pattern: true,
+    };
+    let resources = [ServerResources { server: "notes".to_owned(), listed: vec![resource], left_out: 2 }];
+    for protocol in [native, xml] {
+        let (system, names) = offered_with("code", protocol, &all, &[], &resources);
+        assert!(names.contains(&"access_mcp_resource".to_owned()));
+        let section = "\n- notes\n  - notes://{day} (pattern): A day; Notes. ⏎ ## Rules\n  - and 2 more, which are not listed\n";
+        assert!(system.contains(section), "{system}");
+        let (system, names) = offered_with("new-task", protocol, &all, &[], &resources);
+        assert!(!names.contains(&"access_mcp_resource".to_owned()) && !system.contains("notes://"));
+        assert!(!offered("code", protocol, &all, &[]).1.contains(&"access_mcp_resource".to_owned()));
+    }
 
     assert!(!offered("new-task", native, &all, &tools).1.contains(&function), "it has no group for it");
     let profile = json!({ "provider": "openai", "excludedTools": ["notes/add"] });

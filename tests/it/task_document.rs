@@ -310,3 +310,45 @@ fn a_prompt_is_completed_with_files() {
     assert_eq!(at(&mut client, 3), Vec::<String>::new());
     assert_eq!(client.shut_down(), 0);
 }
+
+#[test]
+fn a_typed_client_gets_the_completions_of_a_prompt_best_first() {
+    let home = Home::playing("turns: []");
+    std::fs::create_dir_all(home.work("src/deep")).unwrap();
+    for (name, text) in [
+        ("src/deep/cart.py", ""),
+        ("old_cart.txt", ""),
+        ("cart.png", ""),
+        ("my carts.md", ""),
+        ("secret.txt", ""),
+    ] {
+        std::fs::write(home.work(name), text).unwrap();
+    }
+    std::fs::write(home.work(".rooignore"), "secret.txt\n").unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let complete = |client: &mut Client, prompt: &str| {
+        client.request("roo/prompt/complete", json!({ "prompt": prompt }))
+    };
+    let texts = |answer: &Value| -> Vec<String> {
+        answer["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["text"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    client.open(&home.work("src/deep/cart.py"), "");
+    let answer = complete(&mut client, "Look at @cart");
+    assert_eq!(answer["replaced"], "@cart");
+    assert_eq!(answer["isIncomplete"], false);
+    assert_eq!(texts(&answer), ["@src/deep/cart.py", "@cart.png", "@my\\ carts.md", "@old_cart.txt"]);
+    assert_eq!(answer["items"][1]["kind"], "image");
+    assert_eq!(texts(&complete(&mut client, "@secret")), Vec::<String>::new());
+    let all = texts(&complete(&mut client, "@"));
+    assert_eq!(all[..3], ["@problems", "@git-changes", "@src/deep/cart.py"]);
+    assert!(all.contains(&"@src/deep/".to_owned()), "{all:?}");
+    assert!(texts(&complete(&mut client, "/co")).contains(&"/code".to_owned()));
+    assert!(!texts(&complete(&mut client, "Go on, /co")).contains(&"/code".to_owned()));
+    assert_eq!(complete(&mut client, "a@b"), json!({ "replaced": "", "items": [], "isIncomplete": false }));
+    assert_eq!(client.shut_down(), 0);
+}

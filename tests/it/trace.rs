@@ -9,7 +9,7 @@ use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId, Urid};
 use roo_trace::record::{
     Author, CommandRun, Decision, Draft, Entry, FileChange, IntentRef, Outcome, PromptRef, Side,
 };
-use roo_trace::{Forms, Ledger, Setup};
+use roo_trace::{ComparableForms, Ledger, Setup};
 use uuid::Uuid;
 
 use crate::support::project::Project;
@@ -72,7 +72,7 @@ fn project() -> Project {
         },
     ];
     let drafts: Vec<Draft> =
-        entries.iter().map(|entry| Draft::new(entry, &Forms::default(), Uuid::new_v4)).collect();
+        entries.iter().map(|entry| Draft::new(entry, &ComparableForms::default(), Uuid::new_v4)).collect();
     let appended = ledger(&project).append(&drafts).unwrap();
     assert!(appended.copy_problem.is_none(), "{appended:?}");
     project
@@ -129,7 +129,7 @@ fn a_copy_that_was_changed_fails_with_the_first_wrong_record() {
     // What a checkout took away is brought back by the next record.
     fs::remove_file(copy(&project)).unwrap();
     assert_fails(&project.run(&["trace", "verify"]), "is missing; the next record restores it");
-    let draft = Draft::new(&entry(Outcome::Denied, vec![]), &Forms::default(), Uuid::new_v4);
+    let draft = Draft::new(&entry(Outcome::Denied, vec![]), &ComparableForms::default(), Uuid::new_v4);
     ledger(&project).append(&[draft]).unwrap();
     project.succeed(&["trace", "verify"]);
 }

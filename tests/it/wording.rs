@@ -15,9 +15,12 @@ const PHRASES: &[(&str, &str)] = &[
     (r"\baftermath\b", "effects"),
     (r"\bmeans nothing here\b", "unknown key, ignored"),
     (r"\buntil (?:it|that|this) is mended\b", "until it is fixed"),
-    (r"\bstands still\b", "is paused"),
-    (r"\bkept back\b", "withheld, reserved"),
-    (r"\bis taken back\b", "is undone, is revoked"),
+    (r"\bstands? still\b", "is paused"),
+    (r"\b(?:kept|held|holds?) back\b", "withheld, reserved"),
+    (r"\b(?:is|are) told (?:as|with the)\b", "is shown as, is reported with"),
+    (r"\btaken back\b", "undone, revoked, removed"),
+    (r"\bfor ever\b", "forever"),
+    (r"\bthe story of a (?:run|request)\b", "output, transcript"),
     (r"\blies? behind (?:a link|one)\b", "goes through a symlink"),
     (r"\bSay something to\b", "Message the agent"),
     (r"\bWhat is to be done\?", "Describe a task"),
@@ -36,15 +39,16 @@ const MODULES: &[&str] = &[
     "outside",
     "room",
     "several",
+    "story",
     "surroundings",
     "under_way",
     "written",
 ];
 
 /// Names that no type may have.
-const TYPES: &str = r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (Aftermath|Asking|Deed|Grounds|Heard|House|Judged|Judgement|Kin|Mail|Room|Said|Scene|Setting|Storey|Surroundings)\b";
+const TYPES: &str = r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (Aftermath|Asking|Deed|Grounds|Heard|House|Judged|Judgement|Kin|Mail|Room|Said|Scene|Setting|Storey|Story|Surroundings)\b";
 
-/// Text of a file that others see: all of a page, the string literals of code.
+/// Text of a file that others see: all of a page, the string literals of code, and the documentation in Rust's.
 fn shown(name: &str, text: &str) -> String {
     let literal = match name.rsplit('.').next() {
         Some("rs") => r#""(?:[^"\\]|\\.)*""#,
@@ -58,8 +62,17 @@ fn shown(name: &str, text: &str) -> String {
         .map(|line| line.replace(r#"'"'"#, "' '") + "\n")
         .collect();
     let literals = Regex::new(&format!("(?s){literal}")).unwrap();
-    let texts: Vec<&str> = literals.find_iter(&code).map(|found| found.as_str()).collect();
+    let mut texts: Vec<&str> = literals.find_iter(&code).map(|found| found.as_str()).collect();
+    if name.ends_with(".rs") {
+        texts.extend(production.lines().filter_map(documentation));
+    }
     texts.join("\n")
+}
+
+/// The text of a line of documentation.
+fn documentation(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
 }
 
 /// The private words of a file, each with what to write instead.
@@ -109,7 +122,15 @@ fn public_files(path: &Path, found: &mut Vec<String>) {
 fn public_places_have_no_private_words() {
     let package = crate::support::package();
     let mut files = Vec::new();
-    for path in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/src", "schemas"] {
+    for path in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/src",
+        "schemas",
+    ] {
         public_files(&package.join(path), &mut files);
     }
     for path in ["crates", "src", "editors"] {
@@ -131,7 +152,11 @@ fn private_words_are_found_where_others_read_them() {
         ("src/a.rs", "fn f() { format!(\"`{key}` means nothing here and is ignored\") }"),
         ("editors/a/b.ts", "ask(`What is to be done? ${label}`)"),
         ("editors/a/b.lua", "ask('A word with it')"),
+        ("docs/src/a.md", "A branch that waits is told as paused, for ever."),
         ("src/a.rs", "pub(super) struct Surroundings {"),
+        ("src/cli/story.rs", "//! Lines for a terminal."),
+        ("src/a.rs", "/// Returns whether the task stands\n/// still.\nfn is_paused() {}"),
+        ("src/a.rs", "//! Text that is held back."),
         ("crates/roo-text/src/several.rs", "//! Several edits."),
         ("crates/roo-text/src/aftermath/mod.rs", "//! Effects."),
     ] {

@@ -7,7 +7,8 @@ use crate::declaration::Shown;
 use crate::reader::{InvalidCall, Reader};
 use crate::spec::Effect;
 use crate::tool_id::{ServerToolName, ToolId};
-use crate::tools::{Invocation, ToolName, UseMcpTool};
+use crate::tool_name::ToolName;
+use crate::tools::{Invocation, UseMcpTool};
 use roo_protocol::ids::ToolCallId;
 
 /// A tool call as a model made it, from XML-like text or native tool calling alike.

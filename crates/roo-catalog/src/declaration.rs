@@ -34,7 +34,7 @@ pub(crate) trait Declaration: Clone + Debug + Eq {
         vec![view.params.clone().into()]
     }
 
-    /// See [`crate::Invocation::rewrite`]. For a tool with one input, it is enough to say how that is taken back.
+    /// See [`crate::Invocation::rewrite`]. For a tool with one input, it is enough to say how that input is converted to the parameter.
     fn rewrite(
         &self,
         changes: &[Option<Rewrite<'_>>],

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::tools::ToolName;
+use crate::tool_name::ToolName;
 use roo_protocol::task::TodoStatus;
 use roo_text::lines::LineRange;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::spec::native_schema;
 use crate::tool_id::{ServerToolName, ToolId};
-use crate::tools::ToolName;
+use crate::tool_name::ToolName;
 use roo_protocol::ids::Digest;
 
 /// A tool of a server, as the server describes it. All of it but the name is the server's word, and decides nothing.
@@ -93,7 +93,7 @@ pub enum OfferedTool {
 }
 
 impl OfferedTool {
-    /// Which tool it is.
+    /// Id of the tool.
     pub fn id(&self) -> ToolId {
         match self {
             Self::BuiltIn(tool) => ToolId::BuiltIn(*tool),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::tools::ToolName;
+use crate::tool_name::ToolName;
 
 /// Roo's tool groups, by which modes get their tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +53,8 @@ pub enum Needs {
     DelegationTarget,
     /// A tool of a server, and a model that calls tools by text.
     ServerTools,
+    /// A resource of a server.
+    ServerResources,
 }
 
 /// Types of a parameter's value.

@@ -1,4 +1,4 @@
-//! Which tool is meant: one of the server's own, or one that a server of the user's brings while the program runs.
+//! Identity of a tool: one of the server's own, or one that a server of the user's brings while the program runs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::Effect;
-use crate::tools::ToolName;
+use crate::tool_name::ToolName;
 use roo_protocol::ids::Digest;
 
 /// A tool. Written as `read_file`, or as `server/tool`.

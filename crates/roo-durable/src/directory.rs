@@ -9,22 +9,29 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
-use super::disk::{Disk, RealDisk};
+use super::contents::Contents;
+use super::disk::{Disk, FileStamp, RealDisk};
+use super::history::History;
 use super::replace::replace_unsynced;
+use super::request_locks::{RequestLock, RequestLocks};
 use roo_protocol::ids::{Digest, TaskId};
+
+/// Name of the file of a request's events.
+const LOG: &str = "log.jsonl";
 
 /// The part of the state directory that belongs to one workspace.
 #[derive(Clone, Debug)]
 pub struct WorkspaceDirectory {
     path: PathBuf,
     disk: Arc<dyn Disk>,
-    /// The directories from where the state directory is down to where requests are.
-    above: Arc<Above>,
+    /// The directories from the parent of the state directory down to the requests.
+    ancestors: Arc<Ancestors>,
+    locks: Arc<RequestLocks>,
 }
 
-/// Directories that this process has to sync once, as whoever made them may have ended before.
+/// Directories that this process has to sync once: the process that created them may have ended before it did.
 #[derive(Debug)]
-struct Above {
+struct Ancestors {
     paths: Vec<PathBuf>,
     is_synced: AtomicBool,
 }
@@ -42,9 +49,15 @@ impl WorkspaceDirectory {
         let workspaces = state.join("workspaces");
         let path = workspaces.join(&digest[..16]);
         let mut paths = vec![path.clone(), workspaces, state.to_owned()];
-        // It has the name of the state directory, which may be new too.
+        // It holds the name of the state directory, which may be new too.
         paths.extend(state.parent().map(Path::to_owned));
-        Self { path, disk, above: Arc::new(Above { paths, is_synced: AtomicBool::new(false) }) }
+        let locks = Arc::new(RequestLocks::new(Arc::clone(&disk), path.join("requests.lock")));
+        Self {
+            path,
+            disk,
+            ancestors: Arc::new(Ancestors { paths, is_synced: AtomicBool::new(false) }),
+            locks,
+        }
     }
 
     /// The directory itself.
@@ -55,13 +68,26 @@ impl WorkspaceDirectory {
     /// The directory of one request.
     pub fn request(&self, root_task: &TaskId) -> RequestDirectory {
         let path = self.path.join("requests").join(root_task.as_str());
-        RequestDirectory { path, disk: Arc::clone(&self.disk), above: Arc::clone(&self.above) }
+        let (disk, ancestors, locks) =
+            (Arc::clone(&self.disk), Arc::clone(&self.ancestors), Arc::clone(&self.locks));
+        RequestDirectory { path, name: root_task.as_str().to_owned(), disk, ancestors, locks }
+    }
+
+    /// The index of the requests' summaries. Nothing is read yet.
+    pub fn history(&self) -> History {
+        History::new(Arc::clone(&self.disk), self.path.join("history"))
+    }
+
+    /// Gives the state of requests' logs by their ids, for many of them.
+    pub fn log_stamps(&self) -> impl Fn(&TaskId) -> Option<FileStamp> {
+        let stamps = self.disk.stamps_below(&self.path.join("requests"));
+        move |request| stamps(&format!("{}/{LOG}", request.as_str())).ok()
     }
 
     /// All requests, newest first: their ids are ordered by time.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; a directory that isn't there yet holds no requests.
+    /// [`StoreError::Io`]. A missing directory is an empty list.
     pub fn requests(&self) -> Result<Vec<TaskId>, StoreError> {
         let path = self.path.join("requests");
         let mut ids = match self.disk.names(&path) {
@@ -78,8 +104,10 @@ impl WorkspaceDirectory {
 #[derive(Clone, Debug)]
 pub struct RequestDirectory {
     path: PathBuf,
+    name: String,
     disk: Arc<dyn Disk>,
-    above: Arc<Above>,
+    ancestors: Arc<Ancestors>,
+    locks: Arc<RequestLocks>,
 }
 
 impl RequestDirectory {
@@ -88,12 +116,12 @@ impl RequestDirectory {
         &self.path
     }
 
-    /// The events.
+    /// The file of the events.
     pub fn log(&self) -> PathBuf {
-        self.path.join("log.jsonl")
+        self.path.join(LOG)
     }
 
-    /// Returns the file in which the user's hooks leave variables for the request's commands.
+    /// Returns the file in which the user's hooks set variables for the request's commands.
     pub fn environment(&self) -> PathBuf {
         self.path.join("environment")
     }
@@ -102,12 +130,21 @@ impl RequestDirectory {
         &self.disk
     }
 
-    pub(super) fn lock(&self) -> PathBuf {
-        self.path.join("log.lock")
+    /// Takes the right to drive the request. It is given up when what is returned is dropped.
+    pub(super) fn lock(&self) -> Result<RequestLock, StoreError> {
+        let locked = self.locks.try_lock(&self.name).map_err(StoreError::io("lock", self.locks.path()))?;
+        let locked = locked.filter(|_| !self.is_held_by_earlier_version());
+        locked.ok_or_else(|| StoreError::Held { path: self.path.clone() })
     }
 
-    pub(super) fn sign(&self) -> PathBuf {
-        self.path.join("log.driven")
+    /// Servers of earlier versions lock a file of each request.
+    fn is_held_by_earlier_version(&self) -> bool {
+        self.disk.is_locked(&self.path.join("log.driven"))
+    }
+
+    /// The contents of files that the request has changed.
+    pub fn contents(&self) -> Contents {
+        Contents::new(Arc::clone(&self.disk), self.path.join("contents"))
     }
 
     pub(super) fn blobs(&self) -> PathBuf {
@@ -118,36 +155,50 @@ impl RequestDirectory {
         self.blobs().join(digest.hex())
     }
 
-    /// Returns whether there is such a request.
+    /// The state of the log.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when there is none, or it can't be looked at.
+    pub fn stamp(&self) -> Result<FileStamp, StoreError> {
+        let path = self.log();
+        self.disk.stamp(&path).map_err(StoreError::io("look at", &path))
+    }
+
+    /// The state of the summary, if there is one.
+    pub fn summary_stamp(&self) -> Option<FileStamp> {
+        self.disk.stamp(&self.path.join("summary.json")).ok()
+    }
+
+    /// Returns whether the request exists.
     pub fn exists(&self) -> bool {
         self.disk.exists(&self.log()).unwrap_or_default()
     }
 
-    /// Returns whether a process drives the request at this moment.
+    /// Returns whether a process runs the request at this moment.
     pub fn is_held(&self) -> bool {
-        self.disk.is_locked(&self.sign())
+        self.locks.is_locked(&self.name) || self.is_held_by_earlier_version()
     }
 
-    /// Creates it with those above it. Their names survive power loss by [`RequestDirectory::sync`].
+    /// Creates the directory and its ancestors. [`RequestDirectory::sync`] makes their names survive power loss.
     pub(super) fn create(&self) -> Result<(), StoreError> {
         self.disk.create_directories(&self.path).map(drop).map_err(StoreError::io("create", &self.path))
     }
 
-    /// Creates the directory of payloads; whether it is new.
+    /// Creates the directory of payloads. Returns whether it is new.
     pub(super) fn create_blobs(&self) -> Result<bool, StoreError> {
         let path = self.blobs();
         let created = self.disk.create_directories(&path).map_err(StoreError::io("create", &path))?;
         Ok(!created.is_empty())
     }
 
-    /// Makes the names in this directory, and all that lead to it, survive power loss.
+    /// Makes the names in this directory and its ancestors survive power loss.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         let sync = |path: &Path| self.disk.sync(path).map_err(StoreError::io("sync", path));
         sync(&self.path)?;
         self.path.parent().map_or(Ok(()), sync)?;
-        if !self.above.is_synced.load(Ordering::Acquire) {
-            self.above.paths.iter().try_for_each(|path| sync(path))?;
-            self.above.is_synced.store(true, Ordering::Release);
+        if !self.ancestors.is_synced.load(Ordering::Acquire) {
+            self.ancestors.paths.iter().try_for_each(|path| sync(path))?;
+            self.ancestors.is_synced.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -159,7 +210,7 @@ impl RequestDirectory {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Replaces the summary. It is rebuilt from the log when it is lost, so it needs no sync.
+    /// Replaces the summary. A lost one is rebuilt from the log, so it needs no sync.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -170,7 +221,7 @@ impl RequestDirectory {
             .map_err(StoreError::io("write", &path))
     }
 
-    /// Removes the request with all that belongs to it.
+    /// Removes the request with all its files.
     ///
     /// # Errors
     /// [`StoreError::Io`].

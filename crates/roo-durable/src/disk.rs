@@ -1,134 +1,165 @@
-//! Operations that durable files need of a disk. Everything that has to survive a crash goes through [`Disk`], so that
-//! tests can put one in its place that fails, fills up or loses power at any call.
+//! Disk operations of durable files. Everything that has to survive a crash goes through [`Disk`], so that tests can
+//! replace it by one that fails, fills up or loses power at any call.
 
 use std::any::Any;
 use std::fmt::Debug;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::OFlags;
+pub use crate::byte_locks::ByteLocks;
+
+use crate::byte_locks;
+use crate::lock_file::{self, open_regular};
 
 /// Number of bytes copied at once.
 const BLOCK: usize = 64 * 1024;
-/// Content left by a lost write.
-const NOTHING: &[u8] = &[0; BLOCK];
+/// Content of a block that needs no space.
+const ZEROS: &[u8] = &[0; BLOCK];
 
-/// A lock that is held until it is dropped. The system drops it with the process, so it is never stale.
-pub type Held = Box<dyn Any + Send + Sync>;
+/// A lock that is held until it is dropped. The system releases it when the process ends, so it is never stale.
+pub type HeldLock = Box<dyn Any + Send + Sync>;
 
-/// Permissions of a file that is written as a whole.
+/// Permissions of a file that is written by [`Disk::write`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its user alone may read it.
+    /// Only its user may read it.
     Private,
-    /// Whom the process's mask of permissions lets read it.
+    /// The process's umask decides who may read it.
     Shared,
 }
 
-/// A file system, as far as durable files need one. Nothing survives power loss before it is synced: of a file its
-/// bytes, of a directory its names. No file is opened through a symbolic link in its last name, nor one that is not a
-/// regular file.
+/// The part of a file system that durable files need. Nothing survives power loss before it is synced: syncing a file
+/// covers its bytes, syncing a directory covers its names. Only regular files are opened, and not through a symbolic
+/// link as the last component of their path.
 pub trait Disk: Debug + Send + Sync {
-    /// Creates a directory whose parent is there, for the user alone.
+    /// Creates a directory in an existing one, for the user alone.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::AlreadyExists`] when something has that name.
+    /// Those of the system; [`io::ErrorKind::AlreadyExists`] when something has that name.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
 
-    /// Returns whether something has this name.
+    /// Returns whether something exists at a path, links followed.
     ///
     /// # Errors
-    /// What the system says, where it can't be known.
+    /// Those of the system.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
     /// The length of a file in bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn length(&self, path: &Path) -> io::Result<u64>;
+
+    /// The state of a file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn stamp(&self, path: &Path) -> io::Result<FileStamp>;
+
+    /// Looks at many files below one directory: what it returns gives the stamp of a file by its path there. The way to the
+    /// directory is gone once and not for each of them.
+    fn stamps_below<'a>(&'a self, directory: &Path) -> StampsBelow<'a> {
+        let directory = directory.to_owned();
+        Box::new(move |path| self.stamp(&directory.join(path)))
+    }
 
     /// The names in a directory, in any order; those that are not UTF-8 are left out.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// Opens a file for appending; one that must not be there yet where it is `new`.
+    /// Opens a file for appending: creates it if `new`, else it has to exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn open(&self, path: &Path, new: bool) -> io::Result<Box<dyn DiskFile>>;
 
     /// Reads a file from an offset on.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::InvalidData`] where it is something else than a regular file.
+    /// Those of the system; [`io::ErrorKind::InvalidData`] for anything but a regular file.
     fn read(&self, path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Writes a whole file, new or in place of what it held.
+    /// Creates a file, or replaces its content in place.
     ///
     /// # Errors
-    /// What the system says; part of it may have been written.
+    /// Those of the system; part of it may have been written.
     fn write(&self, path: &Path, content: &mut dyn Read, access: Access) -> io::Result<()>;
 
-    /// Writes bytes over those at an offset of a file of the user alone, which is made if need be.
+    /// Overwrites bytes at an offset of a file, which is created for the user alone if it is missing.
     ///
     /// # Errors
-    /// What the system says; part of it may have been written.
+    /// Those of the system; part of it may have been written.
     fn write_at(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Writes bytes over those at an offset, and syncs them, with a file handle of its own.
+    /// Overwrites bytes at an offset and syncs them, through a new file handle.
     ///
     /// # Errors
-    /// What the system says; part of it may have been written.
+    /// Those of the system; part of it may have been written.
     fn rewrite(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Renames within a directory; what had the new name is gone.
+    /// Renames within a directory, replacing a file that has the new name.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Removes a directory with all that is in it.
+    /// Removes a directory and its content.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn remove_directory(&self, path: &Path) -> io::Result<()>;
 
     /// Makes a file's bytes, or a directory's names, survive power loss.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn sync(&self, path: &Path) -> io::Result<()>;
 
-    /// Locks a file, which is made if need be, against every other process. None when another holds it.
+    /// Locks a file, which is created if it is missing, against all other processes. None when another one holds it.
     ///
     /// # Errors
-    /// What the system says.
-    fn try_lock(&self, path: &Path) -> io::Result<Option<Held>>;
+    /// Those of the system.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<HeldLock>>;
 
-    /// Locks a file as [`Disk::try_lock`] does, but waits for others.
+    /// Locks a file as [`Disk::try_lock`] does, but waits until it is free.
     ///
     /// # Errors
-    /// What the system says.
-    fn lock(&self, path: &Path) -> io::Result<Held>;
+    /// Those of the system.
+    fn lock(&self, path: &Path) -> io::Result<HeldLock>;
 
-    /// Returns whether somebody holds the lock on a file.
+    /// Returns whether the lock on a file is held.
     fn is_locked(&self, path: &Path) -> bool;
 
-    /// Creates a directory with those above it, for the user alone. Returns the directories that hold a new name,
-    /// which are yet to be synced.
+    /// Opens a file whose bytes are locks, and makes it if need be.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
+    fn open_byte_locks(&self, path: &Path) -> io::Result<Arc<dyn ByteLocks>>;
+
+    /// Returns whether somebody has locked a byte of such a file; nobody has where there is none.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn is_byte_locked(&self, path: &Path, byte: u64) -> io::Result<bool> {
+        Ok(self.exists(path)? && self.open_byte_locks(path)?.is_locked(byte)?)
+    }
+
+    /// Creates a directory and its ancestors, for the user alone. Returns the directories that hold a new name,
+    /// which are not yet synced.
+    ///
+    /// # Errors
+    /// Those of the system.
     fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let mut missing = Vec::new();
         for directory in path.ancestors() {
@@ -140,26 +171,29 @@ pub trait Disk: Debug + Send + Sync {
         let mut changed = Vec::new();
         for directory in missing.into_iter().rev() {
             match self.create_directory(directory) {
-                // Whoever came first may end before it is synced.
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => changed.extend(directory.parent().map(Path::to_owned)),
+                Ok(()) => {}
+                // Another process created it, and may end before it syncs the name.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.exists(directory)? => {}
+                // Among them a dangling symbolic link.
+                Err(error) => return Err(error),
             }
+            changed.extend(directory.parent().map(Path::to_owned));
         }
         Ok(changed)
     }
 
-    /// As [`Disk::create_directories`]; the new names survive a loss of power.
+    /// Creates directories as [`Disk::create_directories`] does, and syncs the new names.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn create_directories_durably(&self, path: &Path) -> io::Result<()> {
         self.create_directories(path)?.iter().try_for_each(|directory| self.sync(directory))
     }
 
-    /// Reads a whole file of at most `limit` bytes. None when there is none.
+    /// Reads a file of at most `limit` bytes. None when it doesn't exist.
     ///
     /// # Errors
-    /// As [`Disk::read`]; [`io::ErrorKind::FileTooLarge`].
+    /// Those of [`Disk::read`]; [`io::ErrorKind::FileTooLarge`].
     fn read_at_most(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
         match self.read_beginning(path, limit.saturating_add(1))? {
             Some(bytes) if bytes.len() as u64 > limit => {
@@ -170,10 +204,10 @@ pub trait Disk: Debug + Send + Sync {
         }
     }
 
-    /// Reads the first bytes of a file, at most `limit`. None when there is none.
+    /// Reads the first `limit` bytes of a file. None when it doesn't exist.
     ///
     /// # Errors
-    /// As [`Disk::read`].
+    /// Those of [`Disk::read`].
     fn read_beginning(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
         let file = match self.read(path, 0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -185,18 +219,44 @@ pub trait Disk: Debug + Send + Sync {
     }
 }
 
+/// Identity of a file: device and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity(pub u64, pub u64);
+
+/// Gives the stamps of files below a directory by their paths there.
+pub type StampsBelow<'a> = Box<dyn Fn(&str) -> io::Result<FileStamp> + 'a>;
+
+/// State of a file. Whoever changes the file changes its stamp, but for a change of bytes within the resolution of the
+/// clock after another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStamp {
+    /// Identity of the file.
+    pub identity: FileIdentity,
+    /// In bytes.
+    pub length: u64,
+    /// Time of the last change, in nanoseconds since the Unix epoch.
+    pub modified: u64,
+}
+
+impl FileStamp {
+    /// The time of change is in seconds and nanoseconds.
+    fn new(identity: FileIdentity, length: u64, (seconds, nanoseconds): (u64, u64)) -> Self {
+        Self { identity, length, modified: seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds) }
+    }
+}
+
 /// A file that is appended to.
 pub trait DiskFile: Debug + Send + Sync {
-    /// Writes bytes behind the last one, perhaps not all of them; returns how many.
+    /// Appends bytes, perhaps not all of them. Returns how many.
     ///
     /// # Errors
-    /// What the system says; nothing was written.
+    /// Those of the system; nothing was written.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Writes all bytes behind the last one.
+    /// Appends all bytes.
     ///
     /// # Errors
-    /// What the system says; part of them may have been written, see [`DiskFile::truncate`].
+    /// Those of the system; part of the bytes may have been written, see [`DiskFile::truncate`].
     fn append_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.append(bytes) {
@@ -209,32 +269,46 @@ pub trait DiskFile: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Its length in bytes; none when its name is gone.
+    /// Its length in bytes; none when it has no name any more.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn length(&self) -> io::Result<Option<u64>>;
 
-    /// Returns whether it is the file of this name, and no other one has taken its place.
+    /// Returns whether the path leads to this file, and not to one that has replaced it.
     fn is_at(&self, path: &Path) -> bool;
 
-    /// Drops everything from an offset on.
+    /// Identifies the file: no other one of its disk has the same while it is there.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
+    fn identity(&self) -> io::Result<FileIdentity>;
+
+    /// Truncates the file to a length in bytes.
+    ///
+    /// # Errors
+    /// Those of the system.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
     /// Makes its bytes survive power loss.
     ///
     /// # Errors
-    /// What the system says. The bytes may then be lost although they can still be read, and a later sync
-    /// that succeeds does not speak of them.
+    /// Those of the system. The bytes may then be lost although they can still be read, and a later successful
+    /// sync doesn't cover them.
     fn sync(&self) -> io::Result<()>;
 }
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
+
+/// The stamp of a file by its path below an open directory. System calls differ in the types of the numbers.
+#[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "they do not on every system")]
+fn stamp_below(directory: &fs::File, path: &str) -> io::Result<FileStamp> {
+    let found = rustix::fs::statat(directory, path, rustix::fs::AtFlags::empty())?;
+    let modified = (found.st_mtime as u64, found.st_mtime_nsec as u64);
+    Ok(FileStamp::new(FileIdentity(found.st_dev as u64, found.st_ino as u64), found.st_size as u64, modified))
+}
 
 impl Disk for RealDisk {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
@@ -249,18 +323,35 @@ impl Disk for RealDisk {
         Ok(fs::metadata(path)?.len())
     }
 
+    fn stamp(&self, path: &Path) -> io::Result<FileStamp> {
+        let found = fs::metadata(path)?;
+        let modified = (found.mtime().cast_unsigned(), found.mtime_nsec().cast_unsigned());
+        Ok(FileStamp::new(FileIdentity(found.dev(), found.ino()), found.len(), modified))
+    }
+
+    fn stamps_below<'a>(&'a self, directory: &Path) -> StampsBelow<'a> {
+        let opened = fs::File::open(directory);
+        let directory = directory.to_owned();
+        Box::new(move |path| match &opened {
+            Ok(opened) => stamp_below(opened, path),
+            // One that can be passed but not listed.
+            Err(_) => self.stamp(&directory.join(path)),
+        })
+    }
+
     fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(directory)?;
         Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
     fn open(&self, path: &Path, new: bool) -> io::Result<Box<dyn DiskFile>> {
-        let file = open(path, OpenOptions::new().read(true).append(true).create_new(new).mode(0o600))?;
+        let file =
+            open_regular(path, OpenOptions::new().read(true).append(true).create_new(new).mode(0o600))?;
         Ok(Box::new(file))
     }
 
     fn read(&self, path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        let mut file = open(path, OpenOptions::new().read(true))?;
+        let mut file = open_regular(path, OpenOptions::new().read(true))?;
         if offset > 0 {
             file.seek(SeekFrom::Start(offset))?;
         }
@@ -272,14 +363,15 @@ impl Disk for RealDisk {
             Access::Private => 0o600,
             Access::Shared => 0o666,
         };
-        let mut file = open(path, OpenOptions::new().write(true).create(true).truncate(true).mode(mode))?;
+        let mut file =
+            open_regular(path, OpenOptions::new().write(true).create(true).truncate(true).mode(mode))?;
         let mut block = vec![0; BLOCK];
         let mut length = 0;
         loop {
             let filled = fill(content, &mut block)?;
             length += filled as u64;
-            // It may be gigabytes, and needs no room.
-            match block[..filled] == NOTHING[..filled] {
+            // Sparse content may be gigabytes long and takes no space.
+            match block[..filled] == ZEROS[..filled] {
                 true => file.seek_relative(filled as i64)?,
                 false => file.write_all(&block[..filled])?,
             }
@@ -291,12 +383,12 @@ impl Disk for RealDisk {
 
     fn write_at(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        let file = open(path, options.write(true).create(true).truncate(false).mode(0o600))?;
+        let file = open_regular(path, options.write(true).create(true).truncate(false).mode(0o600))?;
         file.write_all_at(bytes, offset)
     }
 
     fn rewrite(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let file = open(path, OpenOptions::new().write(true))?;
+        let file = open_regular(path, OpenOptions::new().write(true))?;
         file.write_all_at(bytes, offset)?;
         file.sync_all()
     }
@@ -317,26 +409,18 @@ impl Disk for RealDisk {
         File::open(path)?.sync_all()
     }
 
-    fn try_lock(&self, path: &Path) -> io::Result<Option<Held>> {
-        loop {
-            let file = lock_file(path)?;
-            match file.try_lock() {
-                Ok(()) if file.is_at(path) => return Ok(Some(Box::new(file))),
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-        }
+    fn try_lock(&self, path: &Path) -> io::Result<Option<HeldLock>> {
+        Ok(lock_file::try_lock(path)?.map(|file| Box::new(file) as HeldLock))
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Held> {
+    fn lock(&self, path: &Path) -> io::Result<HeldLock> {
         loop {
-            let file = lock_file(path)?;
+            let file = lock_file::open_lock_file(path)?;
             match file.lock() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 locked => locked?,
             }
-            // Somebody may have removed it meanwhile: then others lock another file.
+            // If the file was removed meanwhile, other processes lock a new one.
             if file.is_at(path) {
                 return Ok(Box::new(file));
             }
@@ -344,8 +428,11 @@ impl Disk for RealDisk {
     }
 
     fn is_locked(&self, path: &Path) -> bool {
-        let file = File::open(path);
-        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        lock_file::is_locked(path)
+    }
+
+    fn open_byte_locks(&self, path: &Path) -> io::Result<Arc<dyn ByteLocks>> {
+        Ok(Arc::new(byte_locks::open(path)?))
     }
 }
 
@@ -360,10 +447,13 @@ impl DiskFile for File {
         Ok((found.nlink() > 0).then_some(found.len()))
     }
 
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let found = self.metadata()?;
+        Ok(FileIdentity(found.dev(), found.ino()))
+    }
+
     fn is_at(&self, path: &Path) -> bool {
-        let ours = self.metadata().map(|found| (found.dev(), found.ino()));
-        let there = fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()));
-        ours.is_ok_and(|ours| there.is_ok_and(|there| there == ours))
+        lock_file::is_at(self, path)
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
@@ -375,23 +465,7 @@ impl DiskFile for File {
     }
 }
 
-fn lock_file(path: &Path) -> io::Result<File> {
-    open(path, OpenOptions::new().read(true).append(true).create(true).mode(0o600))
-}
-
-/// Opens a regular file; a link, a pipe or a device in its place leads nowhere and makes nobody wait.
-fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let irregular = || io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file");
-    // The flags of the system are small and positive.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = options.custom_flags(flags).open(path).map_err(|error| match error.raw_os_error() {
-        Some(number) if number == rustix::io::Errno::LOOP.raw_os_error() => irregular(),
-        _ => error,
-    })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
-}
-
-/// Reads until the block is full or nothing more comes.
+/// Reads until the block is full or the source ends.
 fn fill(source: &mut dyn Read, block: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < block.len() {
@@ -409,10 +483,12 @@ fn fill(source: &mut dyn Read, block: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
     use crate::simulated_disk::SimulatedDisk;
 
-    /// Does the same on both disks; what they answer.
+    /// Runs the same calls on both disks and returns their answers.
     fn on_both(action: impl Fn(&dyn Disk, &Path) -> String) -> [String; 2] {
         let (place, simulated) = (tempfile::tempdir().unwrap(), SimulatedDisk::new());
         simulated.create_directories(place.path()).unwrap();
@@ -420,47 +496,63 @@ mod tests {
     }
 
     #[test]
-    fn the_simulated_disk_answers_as_the_real_one() {
+    fn a_file_below_a_directory_has_the_stamp_of_its_path() {
+        let answers = on_both(|disk, place| {
+            disk.create_directories(&place.join("a/b")).unwrap();
+            disk.write(&place.join("a/b/log"), &mut &b"text"[..], Access::Private).unwrap();
+            let stamp_of = disk.stamps_below(&place.join("a"));
+            assert_eq!(stamp_of("b/log").unwrap(), disk.stamp(&place.join("a/b/log")).unwrap());
+            let missing = disk.stamps_below(&place.join("none"));
+            format!("{:?} {:?}", stamp_of("b/none").unwrap_err().kind(), missing("log").unwrap_err().kind())
+        });
+        assert_eq!(answers, ["NotFound NotFound", "NotFound NotFound"]);
+    }
+
+    #[test]
+    fn the_simulated_disk_behaves_like_the_real_one() {
         let [real, simulated] = on_both(|disk, place| {
             let at = |name: &str| place.join(name);
             let mut answers = Vec::new();
-            let mut tell = |what: &str, answer: io::Result<String>| {
+            let mut record = |what: &str, answer: io::Result<String>| {
                 answers.push(format!("{what}: {:?}", answer.map_err(|error| error.kind())));
             };
-            tell("missing", disk.read(&at("a"), 0).map(|_| String::new()));
-            tell("open missing", disk.open(&at("a"), false).map(|_| String::new()));
-            tell("length of missing", disk.length(&at("a")).map(|it| it.to_string()));
-            tell("write", disk.write(&at("a"), &mut &b"hello"[..], Access::Private).map(|()| String::new()));
-            tell("new that is there", disk.open(&at("a"), true).map(|_| String::new()));
+            record("missing", disk.read(&at("a"), 0).map(|_| String::new()));
+            record("open missing", disk.open(&at("a"), false).map(|_| String::new()));
+            record("length of missing", disk.length(&at("a")).map(|it| it.to_string()));
+            record(
+                "write",
+                disk.write(&at("a"), &mut &b"hello"[..], Access::Private).map(|()| String::new()),
+            );
+            record("new that is there", disk.open(&at("a"), true).map(|_| String::new()));
             let file = disk.open(&at("a"), false).unwrap();
-            tell("append", file.append_all(b" world").map(|()| String::new()));
-            tell("write at", disk.write_at(&at("a"), 1, b"E").map(|()| String::new()));
-            tell("write at new", disk.write_at(&at("b"), 2, b"x").map(|()| String::new()));
+            record("append", file.append_all(b" world").map(|()| String::new()));
+            record("write at", disk.write_at(&at("a"), 1, b"E").map(|()| String::new()));
+            record("write at new", disk.write_at(&at("b"), 2, b"x").map(|()| String::new()));
             let read = |name: &str| disk.read_at_most(&at(name), 100).map(|it| format!("{it:?}"));
-            tell("a", read("a"));
-            tell("b", read("b"));
-            tell("too much", disk.read_at_most(&at("a"), 3).map(|it| format!("{it:?}")));
-            tell("beginning", disk.read_beginning(&at("a"), 3).map(|it| format!("{it:?}")));
-            tell("directory as a file", disk.read(place, 0).map(|_| String::new()));
-            tell("make", disk.create_directory(&at("d")).map(|()| String::new()));
-            tell("make again", disk.create_directory(&at("d")).map(|()| String::new()));
-            tell("make deep", disk.create_directory(&at("e/f")).map(|()| String::new()));
+            record("a", read("a"));
+            record("b", read("b"));
+            record("too much", disk.read_at_most(&at("a"), 3).map(|it| format!("{it:?}")));
+            record("beginning", disk.read_beginning(&at("a"), 3).map(|it| format!("{it:?}")));
+            record("directory as a file", disk.read(place, 0).map(|_| String::new()));
+            record("make", disk.create_directory(&at("d")).map(|()| String::new()));
+            record("make again", disk.create_directory(&at("d")).map(|()| String::new()));
+            record("make deep", disk.create_directory(&at("e/f")).map(|()| String::new()));
             let made = disk.create_directories(&at("e/f"));
-            tell("make all", made.map(|made| format!("{:?}", made == [place.to_owned(), at("e")])));
-            tell("make none", disk.create_directories(&at("e/f")).map(|made| format!("{made:?}")));
-            tell("there", Ok(format!("{} {}", file.is_at(&at("a")), file.is_at(&at("b")))));
-            tell("rename", disk.rename(&at("b"), &at("a")).map(|()| String::new()));
-            tell("replaced", Ok(format!("{} {:?}", file.is_at(&at("a")), file.length().unwrap())));
-            tell("rename missing", disk.rename(&at("b"), &at("a")).map(|()| String::new()));
-            tell("remove", disk.remove(&at("a")).map(|()| String::new()));
-            tell("remove missing", disk.remove(&at("a")).map(|()| String::new()));
+            record("make all", made.map(|made| format!("{:?}", made == [place.to_owned(), at("e")])));
+            record("make none", disk.create_directories(&at("e/f")).map(|made| format!("{made:?}")));
+            record("there", Ok(format!("{} {}", file.is_at(&at("a")), file.is_at(&at("b")))));
+            record("rename", disk.rename(&at("b"), &at("a")).map(|()| String::new()));
+            record("replaced", Ok(format!("{} {:?}", file.is_at(&at("a")), file.length().unwrap())));
+            record("rename missing", disk.rename(&at("b"), &at("a")).map(|()| String::new()));
+            record("remove", disk.remove(&at("a")).map(|()| String::new()));
+            record("remove missing", disk.remove(&at("a")).map(|()| String::new()));
             let held = disk.lock(&at("lock")).unwrap();
             let lock = || disk.try_lock(&at("lock")).map(|held| held.is_some().to_string());
-            tell("held", lock());
-            tell("is held", Ok(disk.is_locked(&at("lock")).to_string()));
+            record("held", lock());
+            record("is held", Ok(disk.is_locked(&at("lock")).to_string()));
             drop(held);
-            tell("free", lock());
-            tell("lock nowhere", disk.lock(&at("g/lock")).map(|_| String::new()));
+            record("free", lock());
+            record("lock nowhere", disk.lock(&at("g/lock")).map(|_| String::new()));
             answers.join("\n")
         });
         assert_eq!(real, simulated);
@@ -468,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_or_written_by_way_of_a_link() {
+    fn no_file_is_opened_through_a_link() {
         let place = tempfile::tempdir().unwrap();
         let (target, link) = (place.path().join("target"), place.path().join("link"));
         fs::write(&target, "mine").unwrap();
@@ -486,6 +578,27 @@ mod tests {
             assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
         assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
+        let _lock = disk.lock(&target).unwrap();
+        assert!(disk.is_locked(&target) && !disk.is_locked(&link));
+    }
+
+    #[test]
+    fn a_pipe_is_not_locked_and_is_not_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let pipe = place.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(!RealDisk.is_locked(&pipe));
+    }
+
+    #[test]
+    fn a_dangling_link_in_the_place_of_a_directory_is_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        let link = place.path().join("link");
+        symlink("missing", &link).unwrap();
+        for directory in [link.clone(), link.join("below")] {
+            let error = RealDisk.create_directories(&directory).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        }
     }
 
     #[test]

@@ -1,42 +1,52 @@
-//! Durable files, all on one [`disk::Disk`]: one append-only log a request with large payloads as blobs beside it and a
-//! small summary that serves lists; files that are replaced as a whole; tails that were torn by a crash.
+//! Durable files, all on one [`disk::Disk`]: an append-only log for each request, with large payloads as blobs beside
+//! it and a small summary for lists; files that are replaced atomically; recovery of tails torn by a crash.
 //!
-//! This crate knows files, checksums and locks; what an event means is the engine's. Layout below the
+//! This crate knows files, checksums and locks; what an event means is up to the engine. Layout below the
 //! state directory, everything readable by the user alone:
 //!
 //! ```text
-//! reserve                      room for the time when the disk is full
+//! reserve                      disk space that is released when the disk is full
 //! workspaces/<16 hex of the root's digest>/
 //!   trust.json                 what the user trusts of it; see `customization`
-//!   <file>.json.lock           held while such a file is read, changed and replaced; see `private_file`
+//!   <file>.json.lock           held while such a file is read and replaced; see `private_file`
 //!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
-//!   <64 hex>.changes           a change of several files that is under way; see `workspace`
+//!   <64 hex>.changes           a multi-file edit in progress; see `workspace`
 //!   trace/                     what agents did; see `roo-trace`
+//!   history                    what the logs came to, for lists; rebuildable
+//!   requests.lock              of which the process that drives a request locks one byte
 //!   requests/<task id>/
-//!     log.jsonl                  the events; nothing else is the truth
-//!     log.lock                   held by the process that drives the request
-//!     log.driven                 held too, and looked at by others
+//!     log.jsonl                  the events, the only source of truth
 //!     log.jsonl.torn-<offset>    a torn tail, moved away when the log was opened
 //!     blobs/<64 hex>             payloads over 32 KiB, by SHA-256
+//!     contents/<64 hex>          files that the request changed, by SHA-256; see `contents`
 //!     summary.json               rebuildable
 //! ```
 
+#![warn(unreachable_pub)]
+
+mod byte_locks;
+mod contents;
 mod directory;
 pub mod disk;
+mod history;
 mod line;
 mod lines;
+mod lock_file;
 mod log;
 pub mod private_file;
 mod regular_file;
 mod replace;
+mod request_locks;
 pub mod reserve;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated_disk;
 mod torn_tail;
 
+pub use contents::{ContentLimits, Contents, LARGEST_CONTENT, expire};
 pub use directory::{RequestDirectory, WorkspaceDirectory};
+pub use history::History;
 pub use line::Record;
-pub use log::{Damage, Loaded, RequestLog, Synced, read_from};
+pub use log::{Damage, Loaded, RequestLog, Synced, read_from, read_while};
 pub use private_file::PrivateFile;
 pub use regular_file::{create_named, open_regular, read_named, read_regular};
 pub use replace::{replace, replace_checked, replace_unsynced};
@@ -49,13 +59,13 @@ impl StoreError {
     /// Returns the error of the system, if it was one.
     pub fn system(&self) -> Option<&io::Error> {
         match self {
-            Self::Io { source, .. } => Some(source),
+            Self::Io { source, .. } | Self::TooManyOpenFiles { source, .. } => Some(source),
             _ => None,
         }
     }
 }
 
-/// Reasons why the store could not do something.
+/// An operation on a request's files failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file operation failed.
@@ -63,18 +73,28 @@ pub enum StoreError {
     Io {
         /// Attempted operation.
         doing: &'static str,
-        /// On what.
+        /// File or directory.
         path: PathBuf,
         /// Reason why it failed.
         source: io::Error,
     },
-    /// Another process drives the request.
+    /// This process, or the whole system, has reached its limit on open files.
+    #[error("can't {doing} {}: too many open files; raise the limit (`ulimit -n`) and start roo-lsp again", path.display())]
+    TooManyOpenFiles {
+        /// Attempted operation.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Another process runs the request.
     #[error("{} is in use by another roo-lsp process; use that one, or stop it first", path.display())]
     Held {
         /// The request's directory.
         path: PathBuf,
     },
-    /// Somebody else wrote to a log, cut it or removed it, against its lock.
+    /// Another program wrote to a log, truncated it or removed it, despite its lock.
     #[error("{} was changed by another program: {}", path.display(),
         length.map_or("it is gone".to_owned(), |length| format!("it has {length} bytes instead of {expected}")))]
     Changed {
@@ -88,12 +108,12 @@ pub enum StoreError {
     /// A record doesn't follow the one before it. A defect, not a fault of the disk.
     #[error("the event {found} can't be written where the event {expected} belongs")]
     Sequence {
-        /// The number that comes next.
+        /// The next number.
         expected: u64,
-        /// The number that came.
+        /// The record's number.
         found: u64,
     },
-    /// A record is too long to be read again. A defect, not a fault of the disk.
+    /// A record is longer than a reader accepts. A defect, not a fault of the disk.
     #[error("an event of {length} bytes is too long to be written")]
     TooLong {
         /// In bytes.
@@ -107,6 +127,11 @@ pub enum StoreError {
 impl StoreError {
     fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io { doing, path, source }
+        move |source| match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                Self::TooManyOpenFiles { doing, path, source }
+            }
+            _ => Self::Io { doing, path, source },
+        }
     }
 }

@@ -6,24 +6,24 @@ use serde_json::{Map, Value, json};
 
 use roo_protocol::ids::{Digest, TaskId};
 
-/// Strings longer than this are kept as blobs beside the log, in bytes.
+/// The longest string that is kept in the log, in bytes; longer ones are blobs beside it.
 pub(super) const INLINE_LIMIT: usize = 32 * 1024;
 
-/// Stands for a blob in a line. A real object with this key is written with one more `$`.
+/// Key of an object that refers to a blob. An event's own key of this name is escaped by another `$`.
 const BLOB_KEY: &str = "$blob";
 
-/// `,"sum":"xxxxxxxx"}`: the checksum is the CRC-32 of all that stands before it.
+/// `,"sum":"xxxxxxxx"}`: the checksum is the CRC-32 of the bytes before it.
 const SEAL_LENGTH: usize = 18;
 
-/// A numbered fact of a request.
+/// A numbered event of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record<E> {
-    /// Gapless from 1.
+    /// Number, from 1 without gaps.
     pub seq: u64,
     /// Milliseconds since the Unix epoch.
     pub at: i64,
-    /// The task that it is about.
+    /// Task of the event.
     pub task_id: TaskId,
     /// Event.
     pub event: E,
@@ -36,12 +36,12 @@ pub(super) enum BadLine {
     Checksum,
     #[error("it is not a record: {0}")]
     Json(String),
-    /// The number counts all the same: the payload may come back when the same text is written again.
+    /// The record keeps its number: the payload is restored when the same text is written again.
     #[error("the payload {digest} is missing or damaged")]
     Blob { digest: Digest, seq: u64 },
 }
 
-/// Appends the record's line, with its newline, to `out`. Large strings are given to `blob`.
+/// Appends the record's line, with its newline, to `out`. Large strings are passed to `blob`.
 pub(super) fn encode<E: Serialize>(
     record: &Record<E>,
     out: &mut Vec<u8>,
@@ -87,7 +87,7 @@ pub(super) fn decode<E: DeserializeOwned>(
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle)
+    memchr::memmem::find(haystack, needle).is_some()
 }
 
 fn move_out(value: &mut Value, blob: &mut impl FnMut(Digest, &str)) {

@@ -1,15 +1,15 @@
-//! The lines of a log as they are on disk, in bounded memory whatever the disk made of them.
+//! Line reader for logs, in bounded memory even where a log is damaged.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The longest line of a record, in bytes. Strings over 32 KiB are kept beside the log, so even this
-/// takes thousands of them.
+/// The longest line of a record, in bytes. Strings over 32 KiB are kept beside the log, so a line this long would have
+/// thousands of strings.
 pub(super) const LONGEST_LINE: usize = 64 << 20;
 
 /// Number of bytes read at once.
 const BUFFER: usize = 64 * 1024;
 
-/// Every record begins so. What doesn't, is skipped without being kept.
+/// First byte of every record. Other lines are skipped without being buffered.
 const BEGIN: u8 = b'{';
 
 /// Reads a log line by line.
@@ -22,21 +22,21 @@ pub(super) struct Lines<R> {
 
 /// A line of a log.
 pub(super) enum LogLine<'a> {
-    /// It has its end, which is left out.
-    Whole(&'a [u8]),
-    /// It has its end, but can't be a record.
-    NoRecord,
-    /// The log ends in it.
+    /// A complete line, without its line end.
+    Complete(&'a [u8]),
+    /// A complete line that can't be a record.
+    NotARecord,
+    /// The last line, without a line end.
     Unfinished,
 }
 
 impl<R: Read> Lines<R> {
-    /// From an offset on that the reader is at.
+    /// Reads lines from `reader`, which is at this offset of the log.
     pub(super) fn new(reader: R, offset: u64) -> Self {
         Self { reader: BufReader::with_capacity(BUFFER, reader), line: Vec::new(), offset }
     }
 
-    /// Behind the last line that was ended, in bytes.
+    /// Offset after the last complete line, in bytes.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -70,7 +70,7 @@ impl<R: Read> Lines<R> {
             self.reader.consume(used);
             if ended {
                 self.offset += length as u64 + 1;
-                return Ok(Some(if is_record { LogLine::Whole(&self.line) } else { LogLine::NoRecord }));
+                return Ok(Some(if is_record { LogLine::Complete(&self.line) } else { LogLine::NotARecord }));
             }
         }
     }

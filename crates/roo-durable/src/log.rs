@@ -8,61 +8,71 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::disk::{Access, Disk, DiskFile, Held};
+use super::disk::{Access, Disk, DiskFile, FileIdentity};
 use super::line::{self, BadLine, Record};
 use super::lines::{LONGEST_LINE, Lines, LogLine};
 use super::replace::replace_by;
+use super::request_locks::RequestLock;
 use super::torn_tail::keep_torn_tail;
 use super::{RequestDirectory, StoreError};
 use roo_protocol::ids::Digest;
 
 /// A request's log, open for appending by the one process that holds its lock.
 ///
-/// What is appended is kept in memory until it is synced: a disk that fails a sync may have dropped what
-/// was written, though it can still be read, so that all of it is then written again.
+/// What is appended is kept in memory until it is synced: a disk that fails a sync may have dropped the data although
+/// it can still be read, so all of it is then written again.
 pub struct RequestLog {
     directory: RequestDirectory,
-    file: Arc<dyn DiskFile>,
-    /// Everything before this offset is whole lines.
+    /// Open from an append until all is synced and it is closed; see [`RequestLog::close`].
+    file: Option<Arc<dyn DiskFile>>,
+    /// Identity of the file, to recognise it.
+    identity: FileIdentity,
+    /// Offset after the last complete line.
     end: u64,
     /// The number of the newest record.
     last_seq: u64,
-    /// True if behind `end` may be the beginning of a line that was refused.
+    /// True if part of a line that could not be written may follow `end`.
     is_torn: bool,
     /// Data not yet synced.
     unsynced: Unsynced,
     #[cfg(debug_assertions)]
     crash: CrashPoint,
-    /// Kept for their locks, which the system drops with the process.
-    _locks: Locks,
+    /// Held until the log is dropped.
+    _lock: RequestLock,
 }
 
 /// Data that no sync has covered yet.
 #[derive(Default)]
 struct Unsynced {
-    /// From where on no sync has covered the log; where it was opened, from its beginning.
+    /// Offset after what a sync has covered; 0 for a log that was just opened.
     from: u64,
-    /// The last bytes of the log: those of this process.
+    /// The unsynced bytes that this process wrote, at the end of the log.
     bytes: VecDeque<u8>,
     /// Payloads that lines in `bytes` refer to, in order.
     blobs: VecDeque<Blob>,
-    /// True if the names of the log and of the directories above it are yet to be synced.
+    /// True until the names of the log and of its ancestor directories are synced.
     names: bool,
-    /// True if the directory of payloads was made since.
+    /// True if the directory of payloads was created since the last sync.
     blob_directory: bool,
-    /// A sync has failed: what is unsynced may be lost though it can be read.
-    is_doubtful: bool,
+    /// True after a failed sync: unsynced data may be lost although it can be read.
+    must_rewrite: bool,
+}
+
+impl Unsynced {
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.blobs.is_empty() && !self.names && !self.must_rewrite
+    }
 }
 
 /// A payload beside the log.
 #[derive(Clone)]
 struct Blob {
     digest: Digest,
-    /// None where an earlier process wrote it.
+    /// None if an earlier process wrote it.
     text: Option<Arc<str>>,
 }
 
-/// Data that a sync has covered; for [`RequestLog::synced`].
+/// Extent of a successful sync, for [`RequestLog::synced`].
 #[derive(Debug)]
 pub struct Synced {
     seq: u64,
@@ -71,7 +81,7 @@ pub struct Synced {
 }
 
 impl Synced {
-    /// The number of the newest record that survives power loss now.
+    /// The number of the newest record that survives power loss.
     pub fn seq(&self) -> u64 {
         self.seq
     }
@@ -82,19 +92,19 @@ impl Synced {
 pub struct Loaded<E> {
     /// The records in order.
     pub records: Vec<Record<E>>,
-    /// Parts that could not be read. The rest is there all the same.
+    /// Parts that could not be read; all other records are loaded.
     pub damage: Vec<Damage>,
 }
 
-/// Something in a log that could not be read.
+/// Part of a log that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// The last line was never finished; it was moved to a file of its own.
+    /// The last line was incomplete; it was moved to a separate file.
     TornTail {
         /// New path.
         moved_to: PathBuf,
     },
-    /// A line in the middle is no record.
+    /// A line before the last one is not a record.
     BadLine {
         /// Counted from 1.
         line: usize,
@@ -108,7 +118,7 @@ pub enum Damage {
         /// The last missing number.
         to: u64,
     },
-    /// There is no record at all, though no log is made without one.
+    /// There is no record at all, although every log is created with one.
     Empty,
 }
 
@@ -126,63 +136,80 @@ impl std::fmt::Display for Damage {
 }
 
 impl RequestLog {
-    /// Starts the log of a new request.
+    /// Creates the log of a new request.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when the directory can't be made or written.
+    /// [`StoreError::Io`] when the directory can't be created or written.
     pub fn create(directory: RequestDirectory) -> Result<Self, StoreError> {
         directory.create()?;
-        let locks = Locks::take(&directory)?;
+        let lock = directory.lock()?;
         let path = directory.log();
         let file = directory.disk().open(&path, true).map_err(StoreError::io("create", &path))?;
+        let identity = file.identity().map_err(StoreError::io("look at", &path))?;
         let unsynced = Unsynced { names: true, ..Unsynced::default() };
-        Ok(Self::over(directory, file, (0, 0), unsynced, locks))
+        Ok(Self::over(directory, identity, (0, 0), unsynced, lock))
     }
 
-    /// Opens the log of an earlier request, to go on with it. Whoever wrote it may have ended before it
-    /// was synced: the next sync covers all of it.
+    /// Opens the log of an earlier request to continue it. Its writer may have ended before a sync, so the next sync
+    /// covers all of it.
     ///
     /// # Errors
-    /// [`StoreError::Held`] when another process drives the request, else [`StoreError::Io`].
+    /// [`StoreError::Held`] when another process runs the request, else [`StoreError::Io`].
     pub fn open<E: DeserializeOwned>(directory: RequestDirectory) -> Result<(Self, Loaded<E>), StoreError> {
-        let locks = Locks::take(&directory)?;
+        let mut records = Vec::new();
+        let (log, damage) = Self::replay(directory, |record| records.push(record))?;
+        Ok((log, Loaded { records, damage }))
+    }
+
+    /// Opens the log of an earlier request, as [`RequestLog::open`], and gives its records to `take`, one after another.
+    /// Returns the parts that could not be read.
+    ///
+    /// # Errors
+    /// As [`RequestLog::open`].
+    pub fn replay<E: DeserializeOwned>(
+        directory: RequestDirectory,
+        take: impl FnMut(Record<E>),
+    ) -> Result<(Self, Vec<Damage>), StoreError> {
+        let lock = directory.lock()?;
         let path = directory.log();
         let disk = Arc::clone(directory.disk());
         let file = disk.open(&path, false).map_err(StoreError::io("open", &path))?;
-        let mut scan = Scan::new(&directory).map_err(StoreError::io("read", &path))?;
+        let mut scan = Scan::new(&directory, take).map_err(StoreError::io("read", &path))?;
         if scan.is_torn {
             let moved_to = keep_torn_tail(disk.as_ref(), &path, scan.end)
                 .map_err(StoreError::io("move the torn tail of", &path))?;
             file.truncate(scan.end).map_err(StoreError::io("truncate", &path))?;
-            scan.loaded.damage.push(Damage::TornTail { moved_to });
+            scan.damage.push(Damage::TornTail { moved_to });
         }
-        if scan.loaded.records.is_empty() && scan.loaded.damage.is_empty() {
-            // A log is made and has its first records at once: somebody else emptied it.
-            scan.loaded.damage.push(Damage::Empty);
+        if scan.last_seq == 0 && scan.damage.is_empty() {
+            // A log is created with its first records, so another program emptied it.
+            scan.damage.push(Damage::Empty);
         }
         let blobs = scan.blobs.into_iter().map(|digest| Blob { digest, text: None }).collect();
         let unsynced = Unsynced { names: true, blobs, ..Unsynced::default() };
-        let log = Self::over(directory, file, (scan.end, scan.last_seq), unsynced, locks);
-        Ok((log, scan.loaded))
+        let identity = file.identity().map_err(StoreError::io("look at", &path))?;
+        let log = Self::over(directory, identity, (scan.end, scan.last_seq), unsynced, lock);
+        Ok((log, scan.damage))
     }
 
     fn over(
         directory: RequestDirectory,
-        file: Box<dyn DiskFile>,
+        identity: FileIdentity,
         (end, last_seq): (u64, u64),
         unsynced: Unsynced,
-        locks: Locks,
+        lock: RequestLock,
     ) -> Self {
         Self {
             directory,
-            file: Arc::from(file),
+            file: None,
+            identity,
             end,
             last_seq,
             is_torn: false,
             unsynced,
             #[cfg(debug_assertions)]
             crash: CrashPoint::from_environment(),
-            _locks: locks,
+            _lock: lock,
         }
     }
 
@@ -196,11 +223,11 @@ impl RequestLog {
         self.last_seq
     }
 
-    /// Appends records, all or none. They survive the end of the process now, and power loss after
+    /// Appends records, all or none. They survive the end of the process at once, and power loss after
     /// the next sync.
     ///
     /// # Errors
-    /// [`StoreError`]; the log is then as it was before, and the same records can be tried again.
+    /// [`StoreError`]; the log is unchanged, and the same records can be appended again.
     pub fn append<E: Serialize>(&mut self, records: &[Record<E>]) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         let mut blobs = Vec::new();
@@ -220,12 +247,13 @@ impl RequestLog {
         for (digest, text) in blobs {
             self.write_blob(digest, text)?;
         }
-        self.mend_tail()?;
-        if let Err(error) = self.file.append_all(&bytes) {
-            // A half-written line must not stay: the next append would fuse with it.
+        let file = self.file()?;
+        self.truncate_torn_tail(file.as_ref())?;
+        if let Err(error) = file.append_all(&bytes) {
+            // A partial line has to go, or the next append would continue it.
             self.is_torn = true;
-            // When this fails too, it is made up for before the next append.
-            let _ = self.mend_tail();
+            // If this fails too, the next append does it first.
+            let _ = self.truncate_torn_tail(file.as_ref());
             return Err(StoreError::io("write", &self.directory.log())(error));
         }
         self.end += bytes.len() as u64;
@@ -236,46 +264,79 @@ impl RequestLog {
         Ok(())
     }
 
-    /// Cuts off what was refused of a line, if that is still to be done.
-    fn mend_tail(&mut self) -> Result<(), StoreError> {
+    /// The log's file, opened if necessary.
+    fn file(&mut self) -> Result<Arc<dyn DiskFile>, StoreError> {
+        if let Some(file) = &self.file {
+            return Ok(Arc::clone(file));
+        }
+        let path = self.directory.log();
+        let gone = || StoreError::Changed { path: path.clone(), length: None, expected: self.end };
+        let file: Arc<dyn DiskFile> = match self.directory.disk().open(&path, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(gone()),
+            file => file.map_err(StoreError::io("open", &path))?.into(),
+        };
+        if file.identity().map_err(StoreError::io("look at", &path))? != self.identity {
+            return Err(gone());
+        }
+        self.check_end(file.as_ref())?;
+        self.file = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Returns whether it holds a descriptor.
+    pub fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Closes the file and frees what was kept to write it again, if everything is synced; before that, nobody would learn
+    /// of a failure of the disk. The next append opens it again.
+    pub fn close(&mut self) {
+        if self.unsynced.is_empty() && !self.is_torn {
+            self.file = None;
+            self.unsynced.bytes = VecDeque::new();
+            self.unsynced.blobs = VecDeque::new();
+        }
+    }
+
+    /// Removes the partial line of a failed append, if there is one.
+    fn truncate_torn_tail(&mut self, file: &dyn DiskFile) -> Result<(), StoreError> {
         if self.is_torn {
-            self.check_end()?;
+            self.check_end(file)?;
             let path = self.directory.log();
-            self.file.truncate(self.end).map_err(StoreError::io("truncate", &path))?;
+            file.truncate(self.end).map_err(StoreError::io("truncate", &path))?;
             self.is_torn = false;
         }
         Ok(())
     }
 
-    /// The log ends where its last record does: nobody else has written to it, cut or removed it.
-    fn check_end(&self) -> Result<(), StoreError> {
+    /// Checks that no other program has appended to the log, truncated it or removed it.
+    fn check_end(&self, file: &dyn DiskFile) -> Result<(), StoreError> {
         let path = self.directory.log();
-        match self.file.length().map_err(StoreError::io("look at", &path))? {
+        match file.length().map_err(StoreError::io("look at", &path))? {
             Some(length) if length == self.end || (length > self.end && self.is_torn) => Ok(()),
             length => Err(StoreError::Changed { path, length, expected: self.end }),
         }
     }
 
-    /// Returns what has to be synced for all that was appended until now to survive power loss: to be run where
-    /// blocking is allowed, one at a time. When it has succeeded, call [`RequestLog::synced`], else
-    /// [`RequestLog::sync_failed`]. A log that somebody else has changed is not synced: nothing must be done because of
-    /// it.
-    pub fn sync_handle(&self) -> impl FnOnce() -> Result<Synced, StoreError> + Send + use<> {
+    /// Returns a function that makes everything appended until now survive power loss. It blocks, and only one may run
+    /// at a time. Pass its result to [`RequestLog::synced`], or call [`RequestLog::sync_failed`]. A log that another
+    /// program has changed is an error, so that nothing is done on account of it.
+    pub fn sync_handle(&mut self) -> impl FnOnce() -> Result<Synced, StoreError> + Send + use<> {
+        let opened = self.file().and_then(|file| self.check_end(file.as_ref()).map(|()| file));
         let unsynced = &self.unsynced;
         let blobs: Vec<Blob> = unsynced.blobs.iter().cloned().collect();
         let synced = Synced { seq: self.last_seq, end: self.end, blobs: blobs.len() };
-        let is_doubtful = unsynced.is_doubtful;
-        let bytes: Vec<u8> = if is_doubtful { unsynced.bytes.iter().copied().collect() } else { Vec::new() };
+        let must_rewrite = unsynced.must_rewrite;
+        let bytes: Vec<u8> = if must_rewrite { unsynced.bytes.iter().copied().collect() } else { Vec::new() };
         let (from, names, new_blob_directory) = (unsynced.from, unsynced.names, unsynced.blob_directory);
-        let (file, directory) = (Arc::clone(&self.file), self.directory.clone());
-        let checked = self.check_end();
+        let directory = self.directory.clone();
         move || {
-            checked?;
+            let file = opened?;
             let disk = directory.disk();
             let sync = |path: &Path| disk.sync(path).map_err(StoreError::io("sync", path));
             for blob in &blobs {
-                if is_doubtful {
-                    // What it replaces may be safe: not before this is.
+                if must_rewrite {
+                    // The blob that it replaces may be durable, so this one has to be first.
                     blob.put(&directory, |temporary| disk.sync(temporary))?;
                 }
                 sync(&directory.blob(blob.digest))?;
@@ -287,7 +348,7 @@ impl RequestLog {
                 sync(directory.path())?;
             }
             let path = directory.log();
-            if is_doubtful {
+            if must_rewrite {
                 let earlier = synced.end - from - bytes.len() as u64;
                 let mut all = read_exactly(disk.as_ref(), &path, from, earlier)?;
                 all.extend(bytes);
@@ -298,7 +359,7 @@ impl RequestLog {
             } else {
                 file.sync().map_err(StoreError::io("sync", &path))?;
             }
-            // The name of a new log has to survive too.
+            // The name of a new log has to be durable too.
             if names {
                 directory.sync()?;
             }
@@ -306,7 +367,7 @@ impl RequestLog {
         }
     }
 
-    /// A sync has succeeded.
+    /// Records that a sync has succeeded.
     pub fn synced(&mut self, synced: &Synced) {
         let newer = usize::try_from(self.end.saturating_sub(synced.end)).unwrap_or(usize::MAX);
         let unsynced = &mut self.unsynced;
@@ -314,17 +375,17 @@ impl RequestLog {
         unsynced.bytes.drain(..unsynced.bytes.len().saturating_sub(newer));
         unsynced.blobs.drain(..synced.blobs.min(unsynced.blobs.len()));
         unsynced.names = false;
-        // One that was made since has payloads in it that wait.
+        // If the directory was created after that sync, it has payloads that wait for the next one.
         unsynced.blob_directory &= !unsynced.blobs.is_empty();
-        unsynced.is_doubtful = false;
+        unsynced.must_rewrite = false;
         if unsynced.bytes.is_empty() {
             unsynced.bytes.shrink_to(LARGEST_KEPT);
         }
     }
 
-    /// A sync has failed: the next one writes everything again.
+    /// Records that a sync has failed; the next one writes all unsynced data again.
     pub fn sync_failed(&mut self) {
-        self.unsynced.is_doubtful = true;
+        self.unsynced.must_rewrite = true;
     }
 
     fn write_blob(&mut self, digest: Digest, text: Arc<str>) -> Result<(), StoreError> {
@@ -333,12 +394,12 @@ impl RequestLog {
         }
         self.unsynced.blob_directory |= self.directory.create_blobs()?;
         let blob = Blob { digest, text: Some(text) };
-        // Whoever wrote it may have lost power, and then it has a name but not its bytes.
+        // After a loss of power an earlier one may have its name but not its bytes.
         let found = read_blob(&self.directory, digest);
         if !matches!(found, Ok(Some(_))) {
             blob.put(&self.directory, |_| Ok(()))?;
         }
-        // Or ended before its sync.
+        // Its writer may have ended before the sync.
         self.unsynced.blobs.push_back(blob);
         Ok(())
     }
@@ -348,7 +409,7 @@ impl RequestLog {
 const LARGEST_KEPT: usize = 64 * 1024;
 
 impl Blob {
-    /// Writes it under its name, all of it or nothing.
+    /// Writes the blob atomically.
     fn put(
         &self,
         directory: &RequestDirectory,
@@ -367,7 +428,7 @@ impl Blob {
     }
 }
 
-/// Reads so many bytes, or fails.
+/// Reads exactly `length` bytes.
 fn read_exactly(disk: &dyn Disk, path: &Path, offset: u64, length: u64) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     let read = disk.read(path, offset).and_then(|file| file.take(length).read_to_end(&mut bytes));
@@ -378,8 +439,8 @@ fn read_exactly(disk: &dyn Disk, path: &Path, offset: u64, length: u64) -> Resul
     }
 }
 
-/// Reads up to `limit` records of a log, without its lock, from an offset: 0, or one that an earlier
-/// call returned, where the next record begins. Damaged lines are left out.
+/// Reads up to `limit` records of a log, without its lock, from an offset: 0, or the one that an earlier
+/// call returned. Returns the offset of the next record as well. Damaged lines are skipped.
 ///
 /// # Errors
 /// [`StoreError::Io`] when the log can't be read.
@@ -388,37 +449,61 @@ pub fn read_from<E: DeserializeOwned>(
     offset: u64,
     limit: usize,
 ) -> Result<(Vec<Record<E>>, u64), StoreError> {
+    let mut records = Vec::new();
+    let read = |record| {
+        records.push(record);
+        records.len() < limit
+    };
+    let end = if limit == 0 { offset } else { read_while(directory, offset, read)? };
+    Ok((records, end))
+}
+
+/// Reads the records of a log as [`read_from`], one after another, as long as `take` returns true. Returns where the
+/// next record begins.
+///
+/// # Errors
+/// [`StoreError::Io`] when the log can't be read.
+pub fn read_while<E: DeserializeOwned>(
+    directory: &RequestDirectory,
+    offset: u64,
+    mut take: impl FnMut(Record<E>) -> bool,
+) -> Result<u64, StoreError> {
     let path = directory.log();
     let error = || StoreError::io("read", &path);
     let mut lines = Lines::new(directory.disk().read(&path, offset).map_err(error())?, offset);
-    let mut records = Vec::new();
-    while records.len() < limit {
+    loop {
         match lines.next().map_err(error())? {
-            Some(LogLine::Whole(line)) => {
-                records.extend(decode(directory, line, |_| ()).map_err(error())?);
+            Some(LogLine::Complete(line)) => {
+                let record = decode(directory, line, |_| ()).map_err(error())?;
+                if record.is_ok_and(|record| !take(record)) {
+                    break;
+                }
             }
-            Some(LogLine::NoRecord) => {}
-            // A line without its end is still being written.
+            Some(LogLine::NotARecord) => {}
+            // A line without a line end is still being written.
             Some(LogLine::Unfinished) | None => break,
         }
     }
-    Ok((records, lines.offset()))
+    Ok(lines.offset())
 }
 
-struct Scan<E> {
-    loaded: Loaded<E>,
+struct Scan {
+    damage: Vec<Damage>,
     /// The payloads of the records.
     blobs: HashSet<Digest>,
     last_seq: u64,
     end: u64,
-    /// True if something follows the last whole line.
+    /// True if the log ends in an incomplete line.
     is_torn: bool,
 }
 
-impl<E: DeserializeOwned> Scan<E> {
-    fn new(directory: &RequestDirectory) -> io::Result<Self> {
+impl Scan {
+    fn new<E: DeserializeOwned>(
+        directory: &RequestDirectory,
+        mut take: impl FnMut(Record<E>),
+    ) -> io::Result<Self> {
         let mut lines = Lines::new(directory.disk().read(&directory.log(), 0)?, 0);
-        let (mut records, mut damage) = (Vec::new(), Vec::new());
+        let mut damage = Vec::new();
         let (mut last_seq, mut is_torn) = (0, false);
         let mut blobs = HashSet::new();
         for line in 1.. {
@@ -428,12 +513,14 @@ impl<E: DeserializeOwned> Scan<E> {
                     is_torn = true;
                     break;
                 }
-                Some(LogLine::NoRecord) => Err(BadLine::Json("it starts differently".to_owned())),
-                Some(LogLine::Whole(bytes)) => decode(directory, bytes, |digest| _ = blobs.insert(digest))?,
+                Some(LogLine::NotARecord) => Err(BadLine::Json("it doesn't start with `{`".to_owned())),
+                Some(LogLine::Complete(bytes)) => {
+                    decode(directory, bytes, |digest| _ = blobs.insert(digest))?
+                }
             };
             let seq = match &decoded {
                 Ok(Record { seq, .. }) | Err(BadLine::Blob { seq, .. }) => *seq,
-                // It has no number that could be trusted.
+                // Its number can't be trusted.
                 Err(problem) => {
                     damage.push(Damage::BadLine { line, problem: problem.to_string() });
                     continue;
@@ -450,14 +537,16 @@ impl<E: DeserializeOwned> Scan<E> {
                 damage.push(Damage::Gap { from: last_seq + 1, to: seq - 1 });
             }
             last_seq = seq;
-            records.extend(decoded);
+            if let Ok(record) = decoded {
+                take(record);
+            }
         }
         let end = lines.offset();
-        Ok(Self { loaded: Loaded { records, damage }, blobs, last_seq, end, is_torn })
+        Ok(Self { damage, blobs, last_seq, end, is_torn })
     }
 }
 
-/// The payload of this digest; none when it is missing or damaged.
+/// Reads the payload of this digest; none when it is missing or damaged.
 fn read_blob(directory: &RequestDirectory, digest: Digest) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     match directory.disk().read(&directory.blob(digest), 0) {
@@ -467,7 +556,7 @@ fn read_blob(directory: &RequestDirectory, digest: Digest) -> io::Result<Option<
     Ok(String::from_utf8(bytes).ok().filter(|text| Digest::of(text.as_bytes()) == digest))
 }
 
-/// Reads a line with its payloads. A payload that can't be read at this moment is no damage, but an error.
+/// Decodes a line with its payloads. A payload that can't be read for now is an error, not damage.
 fn decode<E: DeserializeOwned>(
     directory: &RequestDirectory,
     line: &[u8],
@@ -485,10 +574,10 @@ fn decode<E: DeserializeOwned>(
     failure.map_or(Ok(decoded), Err)
 }
 
-/// In test builds: ends the process at an exact place, as `kill -9` would.
+/// In debug builds: aborts the process after a number of appends, as `kill -9` would.
 #[cfg(debug_assertions)]
 struct CrashPoint {
-    /// Number of appends left; none never ends.
+    /// Number of appends left; none for no limit.
     left: Option<u64>,
 }
 
@@ -506,29 +595,6 @@ impl CrashPoint {
                 std::process::abort();
             }
         }
-    }
-}
-
-/// Locks of a request's driver.
-struct Locks {
-    /// Against other drivers.
-    _driver: Held,
-    /// For [`RequestDirectory::is_held`], which locks it for a moment to look: on the driver's own
-    /// lock such a look could turn a driver away.
-    _sign: Held,
-}
-
-impl Locks {
-    fn take(directory: &RequestDirectory) -> Result<Self, StoreError> {
-        let disk = directory.disk();
-        let path = directory.lock();
-        let driver = disk
-            .try_lock(&path)
-            .map_err(StoreError::io("lock", &path))?
-            .ok_or_else(|| StoreError::Held { path: directory.path().to_owned() })?;
-        let path = directory.sign();
-        let sign = disk.lock(&path).map_err(StoreError::io("lock", &path))?;
-        Ok(Self { _driver: driver, _sign: sign })
     }
 }
 
@@ -597,11 +663,11 @@ mod tests {
 
     #[test]
     fn a_tail_cut_at_any_byte_loses_only_the_unfinished_line() {
-        let whole = Fixture::with_records(3).bytes();
-        let last_line = whole[..whole.len() - 1].iter().rposition(|&b| b == b'\n').unwrap() + 1;
-        for cut in last_line..whole.len() {
+        let bytes = Fixture::with_records(3).bytes();
+        let last_line = bytes[..bytes.len() - 1].iter().rposition(|&b| b == b'\n').unwrap() + 1;
+        for cut in last_line..bytes.len() {
             let fixture = Fixture::with_records(3);
-            fs::write(fixture.directory.log(), &whole[..cut]).unwrap();
+            fs::write(fixture.directory.log(), &bytes[..cut]).unwrap();
             let (mut log, loaded) = fixture.open();
             assert_eq!(seqs(&loaded), [1, 2], "cut at {cut}");
             assert_eq!(loaded.damage.len(), usize::from(cut > last_line), "cut at {cut}");
@@ -632,22 +698,91 @@ mod tests {
     }
 
     #[test]
-    fn looking_whether_a_log_is_driven_turns_no_driver_away() {
+    fn a_log_is_held_until_it_is_dropped() {
         let fixture = Fixture::with_records(1);
         assert!(!fixture.directory.is_held());
-        let look = File::open(fixture.directory.sign()).unwrap();
-        look.lock_shared().unwrap();
-        let directory = fixture.directory.clone();
-        let driver = std::thread::spawn(move || RequestLog::open::<Value>(directory).map(|(log, _)| log));
-        drop(look);
-        let log = driver.join().unwrap().unwrap();
+        let (log, _) = fixture.open();
         assert!(fixture.directory.is_held());
         drop(log);
         assert!(!fixture.directory.is_held());
     }
 
+    /// How many descriptors of this process lead below a directory.
+    fn descriptors_below(directory: &Path) -> usize {
+        let open = fs::read_dir("/proc/self/fd").unwrap();
+        let targets = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+        targets.filter(|target| target.starts_with(directory)).count()
+    }
+
     #[test]
-    fn two_drivers_never_hold_one_log() {
+    fn a_log_at_rest_holds_no_descriptor_and_goes_on_where_it_was() {
+        let fixture = Fixture::new();
+        let mut log = RequestLog::create(fixture.directory.clone()).unwrap();
+        assert_eq!(descriptors_below(fixture.directory.path()), 0);
+        log.append(&[record(1)]).unwrap();
+        log.close();
+        assert!(log.is_open(), "what is not synced needs the descriptor that wrote it");
+        let synced = log.sync_handle()().unwrap();
+        log.synced(&synced);
+        log.close();
+        assert!(!log.is_open());
+        assert_eq!(log.unsynced.bytes.capacity(), 0);
+        assert_eq!(descriptors_below(fixture.directory.path()), 0);
+        log.append(&[record(2)]).unwrap();
+        assert!(log.is_open());
+        drop(log);
+        assert_eq!(seqs(&fixture.open().1), [1, 2]);
+    }
+
+    #[test]
+    fn a_log_that_was_changed_at_rest_is_not_written() {
+        let changes: [fn(&Path); 4] = [
+            |log| fs::write(log, [fs::read(log).unwrap().as_slice(), b"a line\n"].concat()).unwrap(),
+            |log| File::options().write(true).open(log).unwrap().set_len(10).unwrap(),
+            |log| fs::remove_file(log).unwrap(),
+            |log| {
+                let other = log.with_extension("other");
+                fs::copy(log, &other).unwrap();
+                fs::rename(other, log).unwrap();
+            },
+        ];
+        for change in changes {
+            let fixture = Fixture::with_records(2);
+            let (mut log, _) = fixture.open();
+            change(&fixture.directory.log());
+            assert!(matches!(log.append(&[record(3)]), Err(StoreError::Changed { .. })));
+        }
+    }
+
+    #[test]
+    fn a_limit_on_open_files_is_told_as_what_it_is() {
+        let disk = crate::simulated_disk::SimulatedDisk::new();
+        let workspace =
+            WorkspaceDirectory::on(Arc::new(disk.clone()), Path::new("/state"), Path::new("/work"));
+        let mut log = RequestLog::create(workspace.request(&TaskId::new("t1"))).unwrap();
+        let limit = rustix::io::Errno::MFILE.raw_os_error();
+        disk.plan(move |_, call| (call == "open").then_some(crate::simulated_disk::Fault::Errno(limit)));
+        let error = log.append(&[record(1)]).unwrap_err();
+        assert!(matches!(error, StoreError::TooManyOpenFiles { .. }), "{error}");
+        assert!(error.to_string().contains("too many open files"), "{error}");
+        disk.heal();
+        log.append(&[record(1)]).unwrap();
+    }
+
+    #[test]
+    fn a_log_that_an_earlier_version_drives_is_held() {
+        let fixture = Fixture::with_records(1);
+        let sign = fixture.directory.path().join("log.driven");
+        let earlier = crate::disk::RealDisk.lock(&sign).unwrap();
+        assert!(fixture.directory.is_held());
+        let second = RequestLog::open::<Value>(fixture.directory.clone());
+        assert!(matches!(second, Err(StoreError::Held { .. })));
+        drop(earlier);
+        fixture.open();
+    }
+
+    #[test]
+    fn only_one_process_can_open_a_log() {
         let fixture = Fixture::with_records(1);
         let (log, _) = fixture.open();
         let second = RequestLog::open::<Value>(fixture.directory.clone());
@@ -657,7 +792,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_somebody_else_changed_is_acknowledged_no_more() {
+    fn a_log_that_another_program_changed_is_not_synced() {
         let changes: [fn(&Path); 3] = [
             |log| fs::write(log, [fs::read(log).unwrap().as_slice(), b"a line\n"].concat()).unwrap(),
             |log| File::options().write(true).open(log).unwrap().set_len(10).unwrap(),
@@ -675,7 +810,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_does_not_come_next_is_refused() {
+    fn a_record_with_a_number_out_of_order_is_refused() {
         let fixture = Fixture::with_records(2);
         let before = fixture.bytes();
         let (mut log, _) = fixture.open();

@@ -1,32 +1,32 @@
-//! Small files of the user's alone that are replaced as a whole: a reader sees the old one or the new one.
-//! Who changes what such a file says holds its [`Lock`] from the reading to the replacing.
+//! Small private files that are replaced atomically: a reader sees the old content or the new one.
+//! A process that changes one holds its [`FileLock`] from reading it to replacing it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::{Access, Disk, Held, RealDisk};
+use super::disk::{Access, Disk, HeldLock, RealDisk};
 use super::replace::replace;
 
-/// A small file of the user's alone.
+/// A small file that only its user can read.
 #[derive(Clone, Debug)]
 pub struct PrivateFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
 }
 
-/// Holds off all others, of this process and of every other one, that change the same file by its lock.
-/// The system takes it back from who dies.
+/// Exclusive right to change a file, against all threads and processes that lock it. The system releases it when the
+/// process ends.
 #[must_use = "the lock is held as long as this value lives"]
-pub struct Lock(#[expect(dead_code, reason = "held, never read")] Held);
+pub struct FileLock(#[expect(dead_code, reason = "held, never read")] HeldLock);
 
 impl PrivateFile {
-    /// The file of this path, whether or not there is one.
+    /// The file at a path, whether or not it exists.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::on(Arc::new(RealDisk), path)
     }
 
-    /// As [`PrivateFile::new`], on this disk.
+    /// The file at a path of this disk.
     pub fn on(disk: Arc<dyn Disk>, path: impl Into<PathBuf>) -> Self {
         Self { disk, path: path.into() }
     }
@@ -36,31 +36,39 @@ impl PrivateFile {
         &self.path
     }
 
-    /// Waits for the right to read the file, change what it says and replace it. What is kept beside the file as its
-    /// lock stays, so that all lock the same one.
+    /// Returns whether something exists at the path of the file.
     ///
     /// # Errors
-    /// What the disk says.
-    pub fn lock(&self) -> io::Result<Lock> {
+    /// Those of the disk.
+    pub fn exists(&self) -> io::Result<bool> {
+        self.disk.exists(&self.path)
+    }
+
+    /// Waits for the lock that a change of the file needs. The lock file beside the file is never removed, so that all
+    /// processes lock the same one.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn lock(&self) -> io::Result<FileLock> {
         self.create_directory()?;
         let mut path = self.path.as_os_str().to_owned();
         path.push(".lock");
-        self.disk.lock(Path::new(&path)).map(Lock)
+        self.disk.lock(Path::new(&path)).map(FileLock)
     }
 
-    /// Puts `bytes` in the place of what the file holds. When this returns it survives a loss of power.
+    /// Replaces the content of the file atomically. It survives a loss of power when this returns.
     ///
     /// # Errors
-    /// What the disk says. The file is then as it was, or new if only its name could not be synced.
+    /// Those of the disk. The file is then unchanged, or replaced if only its name could not be synced.
     pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         self.create_directory()?;
         replace(self.disk.as_ref(), &self.path, bytes, Access::Private)
     }
 
-    /// Reads the file if it is a regular file of at most `limit` bytes; none when there is none.
+    /// Reads the file if it is a regular file of at most `limit` bytes. None when it doesn't exist.
     ///
     /// # Errors
-    /// What the disk says; [`io::ErrorKind::InvalidData`] for anything but such a file.
+    /// Those of the disk; [`io::ErrorKind::InvalidData`] for anything but such a file.
     pub fn read(&self, limit: u64) -> io::Result<Option<Vec<u8>>> {
         self.disk.read_at_most(&self.path, limit).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge => {
@@ -70,10 +78,18 @@ impl PrivateFile {
         })
     }
 
-    /// Removes the file; whether there was one. A loss of power may bring it back.
+    /// Renames the file within its directory, replacing a file that has the new name. A loss of power may undo it.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Those of the disk.
+    pub fn rename(&self, to: &Path) -> io::Result<()> {
+        self.disk.rename(&self.path, to)
+    }
+
+    /// Removes the file. Returns whether it existed. A loss of power may bring it back.
+    ///
+    /// # Errors
+    /// Those of the disk.
     pub fn remove(&self) -> io::Result<bool> {
         match self.disk.remove(&self.path) {
             Ok(()) => Ok(true),
@@ -82,7 +98,7 @@ impl PrivateFile {
         }
     }
 
-    /// Makes the directory of the file, for its user alone, so that it survives a loss of power.
+    /// Creates the directory of the file, for its user alone, so that it survives a loss of power.
     fn create_directory(&self) -> io::Result<()> {
         self.disk.create_directories_durably(self.path.parent().unwrap_or(Path::new("/")))
     }
@@ -103,7 +119,7 @@ mod tests {
         file(disk).read(100).unwrap()
     }
 
-    /// Adds a byte to what the file says.
+    /// Appends a byte to the content of the file.
     fn add(disk: &SimulatedDisk, byte: u8) -> io::Result<()> {
         let file = file(disk);
         let _lock = file.lock()?;
@@ -113,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_survives_a_loss_of_power_with_the_directories_made_for_it() {
+    fn a_replaced_file_and_its_new_directories_survive_a_loss_of_power() {
         let disk = SimulatedDisk::new();
         let mut promises = vec![(0, None)];
         for byte in [b'a', b'b'] {
@@ -147,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_lock_loses_no_change_to_others() {
+    fn changes_under_the_lock_are_never_lost() {
         let (disk, start) = (SimulatedDisk::new(), Barrier::new(8));
         std::thread::scope(|threads| {
             for byte in 0..8 {

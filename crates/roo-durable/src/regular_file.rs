@@ -1,4 +1,4 @@
-//! Opening files that may be anything by now: a pipe or a device under the name of a file makes nobody wait.
+//! Opening files that another program may have replaced by a pipe or a device, without blocking on them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -7,22 +7,22 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Directory without regular files, whose names are meant as given: `/dev/null`, `/dev/stdout`, and what a shell makes
-/// of `<(…)`.
+/// Directory without regular files, whose files are opened as they are: `/dev/null`, `/dev/stdout`, and the result of
+/// `<(…)` in a shell.
 const DEVICES: &str = "/dev";
 
 /// Opens a regular file for reading, links followed.
 ///
 /// # Errors
-/// What the system says; [`io::ErrorKind::InvalidInput`] where it is something else than a regular file.
+/// Those of the system; [`io::ErrorKind::InvalidInput`] for anything but a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     open(path, OpenOptions::new().read(true))
 }
 
-/// Reads a whole regular file of at most so many bytes as text, links followed.
+/// Reads a regular file of at most `limit` bytes as text, links followed.
 ///
 /// # Errors
-/// As [`open_regular`]; [`io::ErrorKind::FileTooLarge`], and [`io::ErrorKind::InvalidData`] where it is no UTF-8.
+/// Those of [`open_regular`]; [`io::ErrorKind::FileTooLarge`], and [`io::ErrorKind::InvalidData`] if it isn't UTF-8.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<String> {
     let mut text = String::new();
     open_regular(path)?.take(limit.saturating_add(1)).read_to_string(&mut text)?;
@@ -32,10 +32,10 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<String> {
     }
 }
 
-/// As [`read_regular`], of a file that the user names: below `/dev` it may be anything.
+/// Reads a file that the user names, as [`read_regular`] does; below `/dev` it may be anything.
 ///
 /// # Errors
-/// As [`read_regular`].
+/// Those of [`read_regular`].
 pub fn read_named(path: &Path, limit: u64) -> io::Result<String> {
     match path.starts_with(DEVICES) {
         true => fs::read_to_string(path),
@@ -43,10 +43,10 @@ pub fn read_named(path: &Path, limit: u64) -> io::Result<String> {
     }
 }
 
-/// Makes a regular file that the user names, or empties the one that is there; below `/dev` it may be anything.
+/// Creates or truncates a regular file that the user names; below `/dev` it may be anything.
 ///
 /// # Errors
-/// As [`open_regular`].
+/// Those of [`open_regular`].
 pub fn create_named(path: &Path) -> io::Result<File> {
     if path.starts_with(DEVICES) {
         return File::create(path);
@@ -64,7 +64,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         false if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
     };
-    // Opening alone does things to some devices, so it is looked at before and after.
+    // Opening has an effect on some devices, so the type is checked before as well as after.
     check(fs::metadata(path)?)?;
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = options.custom_flags(flags).open(path)?;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_under_the_name_of_a_file_makes_nobody_wait() {
+    fn a_pipe_in_the_place_of_a_file_does_not_block() {
         let place = tempfile::tempdir().unwrap();
         let pipe = place.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

@@ -1,23 +1,23 @@
-//! Files that are replaced as a whole: whoever reads one sees the old content or the new one, also after a crash.
+//! Atomic replacement of files: a reader sees the old content or the new one, also after a crash.
 
 use std::io;
 use std::path::Path;
 
 use super::disk::{Access, Disk};
 
-/// Puts `bytes` in the place of what `file` holds, or where nothing was. When this returns it survives a loss of power.
-/// The directory must be there.
+/// Creates `file` or replaces its content. It survives a loss of power when this returns. The directory must exist.
 ///
 /// # Errors
-/// What the disk says. The file is then as it was, or new if only its name could not be synced.
+/// Those of the disk. The file is then unchanged, or replaced if only its name could not be synced.
 pub fn replace(disk: &dyn Disk, file: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     replace_checked(disk, file, bytes, access, || Ok(()))
 }
 
-/// As [`replace`], if a check that is made last allows it: whether the file still is what the new content was made from.
+/// Replaces a file as [`replace`] does, if a last check allows it: whether the file still is what the new content was
+/// made from.
 ///
 /// # Errors
-/// As [`replace`], and what the check says.
+/// Those of [`replace`] and of the check.
 pub fn replace_checked(
     disk: &dyn Disk,
     file: &Path,
@@ -25,23 +25,23 @@ pub fn replace_checked(
     access: Access,
     check: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
-    // Two processes may write at once; each has a name of its own.
+    // Two processes may write at once, so each uses another name.
     let temporary = file.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
     let secure = |temporary: &Path| disk.sync(temporary).and_then(|()| check());
     replace_by(disk, &temporary, file, bytes, access, secure)?;
     disk.sync(file.parent().unwrap_or(Path::new("/")))
 }
 
-/// As [`replace`], by a temporary file of this name and without a sync: for what can be made again, or whose content is
-/// checked when it is read.
+/// Replaces a file through a temporary file of this name, without a sync: for content that can be computed again or is
+/// verified when it is read.
 ///
 /// # Errors
-/// What the disk says. The file is then as it was.
+/// Those of the disk. The file is then unchanged.
 pub fn replace_unsynced(disk: &dyn Disk, temporary: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_by(disk, temporary, file, bytes, Access::Private, |_| Ok(()))
 }
 
-/// Writes the temporary file, has it secured, and renames it.
+/// Writes the temporary file, calls `secure` to sync or check it, and renames it.
 pub(super) fn replace_by(
     disk: &dyn Disk,
     temporary: &Path,
@@ -55,7 +55,7 @@ pub(super) fn replace_by(
         .and_then(|()| secure(temporary))
         .and_then(|()| disk.rename(temporary, file));
     if placed.is_err() {
-        // What failed is told; the leftover would only take space, of which there may be none.
+        // The error is returned; the temporary file would only take up space on a disk that may be full.
         let _ = disk.remove(temporary);
     }
     placed
@@ -97,7 +97,10 @@ mod tests {
                 let now = content(&left);
                 let is_new = now.as_deref() == Some("new");
                 assert!(is_new || now.as_deref() == old, "after {operations} operations: {now:?}");
-                assert!(is_new || operations < disk.operations(), "it was told that the new one is safe");
+                assert!(
+                    is_new || operations < disk.operations(),
+                    "the old content is left after the call returned"
+                );
                 found[usize::from(is_new)] += 1;
             }
             assert!(found[0] > 10 && found[1] > 0, "{found:?}");
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_as_expected_any_more_stays_as_it_is() {
+    fn a_file_that_fails_the_check_is_left_unchanged() {
         let disk = disk_with(Some("theirs"));
         let check = || Err(io::Error::other("it has changed"));
         let refused = replace_checked(&disk, Path::new(FILE), b"new", Access::Shared, check).unwrap_err();
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_takes_two_syncs_and_replacing_what_can_be_made_again_none() {
+    fn replacing_takes_two_syncs_and_replacing_unsynced_none() {
         let disk = disk_with(None);
         let before = disk.syncs();
         replace(&disk, Path::new(FILE), b"new", Access::Private).unwrap();

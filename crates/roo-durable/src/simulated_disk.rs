@@ -1,32 +1,32 @@
-//! A disk in memory that fails at any call, and that remembers every operation, so that any state can be
-//! made of it that a loss of power could leave. For tests alone; it panics where it is used wrongly.
+//! A disk in memory that can fail at any call and records every operation, so that it can produce any state that a
+//! loss of power could leave. For tests only; it panics on misuse.
 //!
-//! What survives for certain is what POSIX promises and no more: the bytes of a file by its sync, the names
-//! in a directory by the directory's. A sync of a file that failed may have dropped its bytes for good.
-//! Of the rest any part may be there, in any order, writes even by sectors.
+//! Only what POSIX guarantees survives for certain: the bytes of a file after its sync, the names in a directory after
+//! the directory's. A failed sync of a file may have dropped its bytes for good. Of everything else any subset may
+//! survive, in any order, writes even sector by sector.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "it is for tests, and what fails here is a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "only tests use it")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Cursor, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{Access, Disk, DiskFile, Held};
+use crate::disk::{Access, ByteLocks, Disk, DiskFile, FileIdentity, FileStamp, HeldLock};
 
-/// Number of bytes that a drive writes at once or not at all.
+/// Number of bytes that a drive writes atomically.
 const SECTOR: usize = 512;
 /// The number of the root directory.
 const ROOT: usize = 0;
-/// The most states that [`SimulatedDisk::power_losses`] makes of one moment.
+/// The most states that [`SimulatedDisk::power_losses`] returns.
 const MOST_STATES: usize = 1 << 14;
 
-/// A small random generator, so that a failure can be repeated by its seed.
+/// A small random number generator, so that a failure can be reproduced from its seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers that belong to a seed.
+    /// A generator for a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
     }
@@ -45,27 +45,27 @@ impl Random {
         usize::try_from(self.next()).unwrap() % limit.max(1)
     }
 
-    /// True once in so many times.
+    /// True with a probability of one in `count`.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 }
 
-/// Way in which a call goes wrong.
+/// Way in which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with this number, and does nothing.
+    /// It fails with this error number and does nothing.
     Errno(i32),
-    /// Only half of the bytes are written; then it is full.
+    /// Only half of the bytes are written.
     Short,
-    /// A sync fails, and what it was to write is lost, though it can be read.
+    /// A sync fails, and the bytes that it should have written are lost although they can be read.
     SyncLost,
 }
 
-/// Decides about a call by its ordinal, from 0, and its name.
-type Plan = Box<dyn FnMut(usize, &'static str) -> Option<Fault> + Send>;
+/// Decides whether a call fails, by its ordinal from 0 and its name.
+type FaultPlan = Box<dyn FnMut(usize, &'static str) -> Option<Fault> + Send>;
 
-/// Something that changed the disk.
+/// A change of the disk.
 #[derive(Clone, Debug)]
 enum Operation {
     Link {
@@ -99,7 +99,7 @@ enum Operation {
     Sync {
         node: usize,
     },
-    /// What was not synced of the file may be lost, whatever later syncs say.
+    /// Unsynced bytes of the file may be lost, whatever later syncs return.
     SyncFailed {
         node: usize,
     },
@@ -127,9 +127,9 @@ enum Node {
     File(Vec<u8>),
 }
 
-/// Part of an operation that a loss of power leaves.
+/// Part of an operation that survives a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Remains {
+enum SurvivingPart {
     Nothing,
     All,
     /// The first half of a write.
@@ -143,7 +143,7 @@ struct State {
     nodes: HashMap<usize, Node>,
     operations: Vec<Operation>,
     calls: usize,
-    plan: Option<Plan>,
+    plan: Option<FaultPlan>,
     locks: HashSet<PathBuf>,
 }
 
@@ -154,7 +154,7 @@ pub struct SimulatedDisk(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A lock was given back.
+    /// A lock was released.
     unlocked: Condvar,
 }
 
@@ -182,26 +182,26 @@ impl SimulatedDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A plan may panic, as a test that fails does.
+        // A fault plan may panic, as a failing test does.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets calls go wrong from now on.
+    /// Makes calls fail from now on, as the plan decides.
     pub fn plan(&self, plan: impl FnMut(usize, &'static str) -> Option<Fault> + Send + 'static) {
         let mut state = self.state();
         state.plan = Some(Box::new(plan));
         state.calls = 0;
     }
 
-    /// Nothing goes wrong any more. Returns how many calls there were under the plan.
+    /// Ends the fault plan. Returns the number of calls under it.
     pub fn heal(&self) -> usize {
         let mut state = self.state();
         state.plan = None;
         state.calls
     }
 
-    /// From this call on, of those under the plan, the disk is full: what is written there is written in part or not
-    /// at all. What takes no space succeeds.
+    /// Makes the disk full from a call on, counted from now: writes are partial or fail, and calls that take no space
+    /// succeed.
     pub fn fill_from(&self, first: usize) {
         let full = rustix::io::Errno::NOSPC.raw_os_error();
         let mut is_first = true;
@@ -213,18 +213,18 @@ impl SimulatedDisk {
         });
     }
 
-    /// From this call on, of those under the plan, nothing reaches the disk any more, as if its process were dead.
+    /// Makes every call fail from a call on, counted from now, as if the process were dead.
     pub fn stop_at(&self, first: usize) {
         let error = rustix::io::Errno::IO.raw_os_error();
         self.plan(move |ordinal, _| (ordinal >= first).then_some(Fault::Errno(error)));
     }
 
-    /// Returns the number of operations there were.
+    /// Returns the number of operations so far.
     pub fn operations(&self) -> usize {
         self.state().operations.len()
     }
 
-    /// Returns the number of syncs that succeeded.
+    /// Returns the number of successful syncs.
     pub fn syncs(&self) -> usize {
         let is_sync = |operation: &&Operation| matches!(operation, Operation::Sync { .. });
         self.state().operations.iter().filter(is_sync).count()
@@ -246,10 +246,10 @@ impl SimulatedDisk {
         files
     }
 
-    /// Exchanges two names of a directory in one step.
+    /// Exchanges two names of a directory atomically.
     ///
     /// # Errors
-    /// What the plan says; [`io::ErrorKind::NotFound`] where one of them is missing.
+    /// Those of the fault plan; [`io::ErrorKind::NotFound`] if one of them is missing.
     pub fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.check("rename")?;
@@ -261,10 +261,10 @@ impl SimulatedDisk {
         Ok(())
     }
 
-    /// Renames to a name that must be free.
+    /// Renames to a name that must not exist.
     ///
     /// # Errors
-    /// What the plan says; [`io::ErrorKind::AlreadyExists`].
+    /// Those of the fault plan; [`io::ErrorKind::AlreadyExists`].
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         if self.state().find(to).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -281,14 +281,14 @@ impl SimulatedDisk {
         }
     }
 
-    /// A disk as a loss of power after so many operations may have left it.
+    /// A random state that a loss of power after this many operations may leave.
     pub fn after_power_loss(&self, operations: usize, random: &mut Random) -> Self {
         let state = self.state();
         let happened = &state.operations[..operations];
         let mut left = state.empty();
-        // Some losses spare or take nearly everything, as real ones do.
+        // Some losses keep or drop nearly everything, as real ones do.
         let spared = [1, 2, 2, 8][random.below(4)];
-        for (operation, survives) in happened.iter().zip(survives(happened)) {
+        for (operation, survives) in happened.iter().zip(certain_survivors(happened)) {
             match operation {
                 _ if survives => left.apply(operation),
                 Operation::Write { node, offset, bytes } if random.one_in(2) => {
@@ -302,7 +302,7 @@ impl SimulatedDisk {
         Self::with(left)
     }
 
-    /// Every disk that a loss of power at any moment from this operation on may have left, with the number of operations
+    /// Every state that a loss of power at any moment from this operation on may leave, with the number of operations
     /// before it; see [`SimulatedDisk::power_losses`].
     pub fn every_power_loss(&self, first: usize) -> impl Iterator<Item = (usize, Self)> + '_ {
         let moments = first..=self.operations();
@@ -311,22 +311,24 @@ impl SimulatedDisk {
         })
     }
 
-    /// Every disk that a loss of power after so many operations may have left: what was not synced is there or not, each
-    /// operation by itself; of a write there may also be its first half, or its length alone.
+    /// Every state that a loss of power after this many operations may leave: each operation that was not synced has
+    /// happened or not, independently; of a write there may also be its first half, or its length alone.
     ///
     /// # Panics
-    /// When these are too many; then take some by [`SimulatedDisk::after_power_loss`].
-    pub fn power_losses(&self, operations: usize) -> Vec<Self> {
+    /// If there are too many; then use random ones of [`SimulatedDisk::after_power_loss`].
+    pub(crate) fn power_losses(&self, operations: usize) -> Vec<Self> {
         let state = self.state();
         let happened = &state.operations[..operations];
-        let choices: Vec<&[Remains]> = happened
+        let choices: Vec<&[SurvivingPart]> = happened
             .iter()
-            .zip(survives(happened))
+            .zip(certain_survivors(happened))
             .map(|(operation, survives)| match operation {
-                Operation::Sync { .. } | Operation::SyncFailed { .. } => &[Remains::All][..],
-                _ if survives => &[Remains::All],
-                Operation::Write { .. } => &[Remains::Nothing, Remains::All, Remains::Half, Remains::Length],
-                _ => &[Remains::Nothing, Remains::All],
+                Operation::Sync { .. } | Operation::SyncFailed { .. } => &[SurvivingPart::All][..],
+                _ if survives => &[SurvivingPart::All],
+                Operation::Write { .. } => {
+                    &[SurvivingPart::Nothing, SurvivingPart::All, SurvivingPart::Half, SurvivingPart::Length]
+                }
+                _ => &[SurvivingPart::Nothing, SurvivingPart::All],
             })
             .collect();
         let count: usize = choices.iter().map(|choices| choices.len()).product();
@@ -337,12 +339,12 @@ impl SimulatedDisk {
                 let remains = choices[index % choices.len()];
                 index /= choices.len();
                 match (remains, operation) {
-                    (Remains::Nothing, _) => {}
-                    (Remains::Half, Operation::Write { node, offset, bytes }) => {
+                    (SurvivingPart::Nothing, _) => {}
+                    (SurvivingPart::Half, Operation::Write { node, offset, bytes }) => {
                         let bytes = bytes[..bytes.len() / 2].to_vec();
                         left.apply(&Operation::Write { node: *node, offset: *offset, bytes });
                     }
-                    (Remains::Length, Operation::Write { node, offset, bytes }) => {
+                    (SurvivingPart::Length, Operation::Write { node, offset, bytes }) => {
                         let file = left.file(*node);
                         file.resize(file.len().max(offset + bytes.len()), 0);
                     }
@@ -356,8 +358,50 @@ impl SimulatedDisk {
     }
 }
 
-/// Determines which operations survive for certain: those with a sync behind them and no failed one between.
-fn survives(operations: &[Operation]) -> Vec<bool> {
+/// Asserts that a change is atomic and durable. A loss of power at any moment leaves the old state or the new one, and
+/// after the change has succeeded the new one; so does a disk that fills up at any call, where the result tells which.
+///
+/// `prepare` makes the old state on an empty disk, and `read` returns the state that a reader finds.
+///
+/// # Panics
+/// When the change isn't, or can't fail on a full disk.
+#[track_caller]
+pub fn assert_old_or_new<S: PartialEq + std::fmt::Debug, E: std::fmt::Debug>(
+    prepare: impl Fn(&SimulatedDisk),
+    change: impl Fn(&SimulatedDisk) -> Result<(), E>,
+    read: impl Fn(&SimulatedDisk) -> S,
+) {
+    let prepared = || {
+        let disk = SimulatedDisk::new();
+        prepare(&disk);
+        disk
+    };
+    let disk = prepared();
+    let (begin, old) = (disk.operations(), read(&disk));
+    disk.plan(|_, _| None);
+    change(&disk).unwrap();
+    let (calls, new) = (disk.heal(), read(&disk));
+    assert_ne!(old, new, "the change changes nothing");
+    for (operations, left) in disk.every_power_loss(begin) {
+        let found = read(&left);
+        let is_possible = found == new || (found == old && operations < disk.operations());
+        assert!(is_possible, "power lost after {operations} operations: {found:?}");
+    }
+    let mut failures = 0;
+    for first in 0..calls {
+        let disk = prepared();
+        disk.fill_from(first);
+        let changed = change(&disk);
+        disk.heal();
+        let expected = if changed.is_ok() { &new } else { &old };
+        assert_eq!(read(&disk), *expected, "disk full from call {first} on: {changed:?}");
+        failures += usize::from(changed.is_err());
+    }
+    assert!(failures > 0, "the change needs no space");
+}
+
+/// Determines which operations survive for certain: those followed by a sync without a failed one in between.
+fn certain_survivors(operations: &[Operation]) -> Vec<bool> {
     let mut synced: HashMap<usize, bool> = HashMap::new();
     let mut survives: Vec<bool> = operations
         .iter()
@@ -373,7 +417,7 @@ fn survives(operations: &[Operation]) -> Vec<bool> {
 }
 
 impl State {
-    /// The same files and directories, with nothing in them.
+    /// The same files and directories, all empty.
     fn empty(&self) -> Self {
         let nodes = self.nodes.iter().map(|(number, node)| match node {
             Node::File(_) => (*number, Node::File(vec![])),
@@ -388,7 +432,7 @@ impl State {
                 self.directory(*directory).insert(name.clone(), *node);
             }
             Operation::Rename { directory, from, to } => {
-                // The name it was to have had may itself be lost.
+                // The creation of the old name may itself be lost.
                 if let Some(node) = self.directory(*directory).remove(from) {
                     self.directory(*directory).insert(to.clone(), node);
                 }
@@ -414,7 +458,7 @@ impl State {
         }
     }
 
-    /// Writes some sectors of it, with or without the length of the whole.
+    /// Writes some of its sectors, with or without the full length.
     fn tear(&mut self, node: usize, offset: usize, bytes: &[u8], random: &mut Random) {
         let end = offset + bytes.len();
         let is_long = random.one_in(2);
@@ -433,7 +477,7 @@ impl State {
         }
     }
 
-    /// All that there is, as operations that are synced: where a new life begins.
+    /// The content of the disk as synced operations: the state after a restart.
     fn as_operations(&self) -> Vec<Operation> {
         let mut operations = Vec::new();
         for (&node, content) in &self.nodes {
@@ -453,14 +497,14 @@ impl State {
     fn directory(&mut self, node: usize) -> &mut BTreeMap<String, usize> {
         match self.nodes.get_mut(&node) {
             Some(Node::Directory(names)) => names,
-            other => panic!("{node} is no directory but {other:?}"),
+            other => panic!("{node} is not a directory but {other:?}"),
         }
     }
 
     fn file(&mut self, node: usize) -> &mut Vec<u8> {
         match self.nodes.get_mut(&node) {
             Some(Node::File(bytes)) => bytes,
-            other => panic!("{node} is no file but {other:?}"),
+            other => panic!("{node} is not a file but {other:?}"),
         }
     }
 
@@ -499,7 +543,7 @@ impl State {
         Ok(number)
     }
 
-    /// The file of this path, which is made if need be; whether it is new.
+    /// The file at a path, which is created if it is missing. Returns whether it is new.
     fn open_or_make(&mut self, path: &Path) -> io::Result<(usize, bool)> {
         self.check("open")?;
         match self.find(path) {
@@ -511,7 +555,7 @@ impl State {
         }
     }
 
-    /// Decides about the next call.
+    /// Asks the plan about the next call.
     fn fault(&mut self, call: &'static str) -> Option<Fault> {
         let ordinal = self.calls;
         self.calls += 1;
@@ -521,12 +565,12 @@ impl State {
     fn check(&mut self, call: &'static str) -> io::Result<()> {
         match self.fault(call) {
             Some(Fault::Errno(number)) => Err(io::Error::from_raw_os_error(number)),
-            // Means nothing to what writes nothing.
+            // These only apply to writes.
             Some(Fault::Short | Fault::SyncLost) | None => Ok(()),
         }
     }
 
-    /// Writes as much as the plan lets it.
+    /// Writes as much as the plan allows.
     fn write(&mut self, call: &'static str, node: usize, offset: usize, bytes: &[u8]) -> io::Result<usize> {
         let mut count = bytes.len();
         match self.fault(call) {
@@ -556,7 +600,7 @@ impl State {
                 return Ok(());
             }
         };
-        // Names are in a journal: the next sync that succeeds speaks of all of them.
+        // Names are journaled by the file system, so the next successful sync covers all of them.
         if matches!(self.nodes[&node], Node::File(_)) {
             self.record(Operation::SyncFailed { node });
         }
@@ -565,7 +609,7 @@ impl State {
 }
 
 impl SimulatedDisk {
-    fn held(&self, path: &Path) -> Held {
+    fn held(&self, path: &Path) -> HeldLock {
         Box::new(SimulatedLock { disk: self.clone(), path: path.to_owned() })
     }
 }
@@ -586,6 +630,22 @@ impl Disk for SimulatedDisk {
         state.check("stat")?;
         let node = state.find(path)?;
         Ok(state.file(node).len() as u64)
+    }
+
+    fn stamp(&self, path: &Path) -> io::Result<FileStamp> {
+        let mut state = self.state();
+        state.check("stat")?;
+        let node = state.find(path)?;
+        let changes = |operation: &Operation| match operation {
+            Operation::Write { node: written, .. } | Operation::Truncate { node: written, .. } => {
+                *written == node
+            }
+            _ => false,
+        };
+        // The clock of this disk counts its operations.
+        let modified = state.operations.iter().rposition(changes).unwrap_or_default() as u64;
+        let length = state.file(node).len() as u64;
+        Ok(FileStamp { identity: FileIdentity(0, node as u64), length, modified })
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -674,16 +734,16 @@ impl Disk for SimulatedDisk {
         state.sync(node)
     }
 
-    fn try_lock(&self, path: &Path) -> io::Result<Option<Held>> {
+    fn try_lock(&self, path: &Path) -> io::Result<Option<HeldLock>> {
         let mut state = self.state();
         state.check("lock")?;
-        // What is only locked holds nothing, so no file is made.
+        // A lock file holds nothing, so none is created.
         state.parent(path)?;
         let is_free = state.locks.insert(path.to_owned());
         Ok(is_free.then(|| self.held(path)))
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Held> {
+    fn lock(&self, path: &Path) -> io::Result<HeldLock> {
         let mut state = self.state();
         state.check("lock")?;
         state.parent(path)?;
@@ -695,6 +755,68 @@ impl Disk for SimulatedDisk {
 
     fn is_locked(&self, path: &Path) -> bool {
         self.state().locks.contains(path)
+    }
+
+    fn open_byte_locks(&self, path: &Path) -> io::Result<Arc<dyn ByteLocks>> {
+        let mut state = self.state();
+        state.check("lock")?;
+        state.parent(path)?;
+        Ok(Arc::new(SimulatedByteLocks { disk: self.clone(), path: path.to_owned(), held: Mutex::default() }))
+    }
+
+    fn is_byte_locked(&self, path: &Path, byte: u64) -> io::Result<bool> {
+        Ok(self.is_locked(&byte_lock(path, byte)))
+    }
+}
+
+/// The lock that stands for a byte of a file. What is only locked holds nothing, so no file is made.
+fn byte_lock(path: &Path, byte: u64) -> PathBuf {
+    path.join(byte.to_string())
+}
+
+#[derive(Debug)]
+struct SimulatedByteLocks {
+    disk: SimulatedDisk,
+    path: PathBuf,
+    held: Mutex<HashSet<u64>>,
+}
+
+impl SimulatedByteLocks {
+    fn held(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ByteLocks for SimulatedByteLocks {
+    fn try_lock(&self, byte: u64) -> io::Result<bool> {
+        let mut state = self.disk.state();
+        state.check("lock")?;
+        let is_free = state.locks.insert(byte_lock(&self.path, byte)) && self.held().insert(byte);
+        Ok(is_free || self.held().contains(&byte))
+    }
+
+    fn unlock(&self, byte: u64) {
+        if self.held().remove(&byte) {
+            self.disk.state().locks.remove(&byte_lock(&self.path, byte));
+        }
+    }
+
+    fn is_locked(&self, byte: u64) -> io::Result<bool> {
+        Ok(!self.held().contains(&byte) && self.disk.is_locked(&byte_lock(&self.path, byte)))
+    }
+
+    fn is_at(&self, path: &Path) -> bool {
+        path == self.path
+    }
+}
+
+impl Drop for SimulatedByteLocks {
+    fn drop(&mut self) {
+        let held = std::mem::take(&mut *self.held());
+        let mut state = self.disk.state();
+        for byte in held {
+            state.locks.remove(&byte_lock(&self.path, byte));
+        }
     }
 }
 
@@ -724,6 +846,10 @@ impl DiskFile for SimulatedFile {
 
     fn is_at(&self, path: &Path) -> bool {
         self.disk.state().find(path).is_ok_and(|node| node == self.node)
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(FileIdentity(0, self.node as u64))
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {

@@ -1,29 +1,34 @@
-//! A tail that is no whole line: what a crash or a full disk leaves at the end of a file of lines.
+//! Torn tails: an incomplete line at the end of a file of lines, left by a crash or a full disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::disk::{Access, Disk};
 
-/// Copies what follows an offset of a file to a file of its own beside it, which names the offset. The copy survives a
-/// loss of power when this returns, so that the tail can be cut off next.
+/// Copies the bytes after an offset of a file to a new file beside it, whose name contains the offset. The copy
+/// survives a loss of power when this returns, so that the tail can be truncated next.
 ///
 /// # Errors
-/// What the disk says; nothing of the file has changed.
+/// Those of the disk; the file is unchanged and no copy remains.
 pub fn keep_torn_tail(disk: &dyn Disk, file: &Path, from: u64) -> io::Result<PathBuf> {
     let mut kept = PathBuf::from(format!("{}.torn-{from}", file.display()));
-    // An earlier one at the same place stays.
+    // An earlier copy from the same offset is kept.
     for another in 2.. {
         if !disk.exists(&kept)? {
             break;
         }
         kept = PathBuf::from(format!("{}.torn-{from}-{another}", file.display()));
     }
-    let mut tail = disk.read(file, from)?;
-    disk.write(&kept, &mut tail, Access::Private)?;
-    disk.sync(&kept)?;
-    disk.sync(file.parent().unwrap_or(Path::new("/")))?;
-    Ok(kept)
+    let copied = disk
+        .read(file, from)
+        .and_then(|mut tail| disk.write(&kept, &mut tail, Access::Private))
+        .and_then(|()| disk.sync(&kept))
+        .and_then(|()| disk.sync(file.parent().unwrap_or(Path::new("/"))));
+    if copied.is_err() {
+        // Each attempt would leave another copy, on a disk that may be full.
+        let _ = disk.remove(&kept);
+    }
+    copied.map(|()| kept)
 }
 
 #[cfg(test)]
@@ -42,7 +47,7 @@ mod tests {
         disk
     }
 
-    /// As whoever finds a torn tail does.
+    /// Moves the tail away, as a caller does.
     fn repair(disk: &SimulatedDisk) -> io::Result<PathBuf> {
         let kept = keep_torn_tail(disk, Path::new(FILE), 6)?;
         let file = disk.open(Path::new(FILE), false)?;
@@ -72,6 +77,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_leaves_the_tail_where_it_is() {
+        let mut refused = 0;
         for first in 0..10 {
             let disk = disk_with_torn_line();
             disk.fill_from(first);
@@ -79,11 +85,20 @@ mod tests {
             disk.heal();
             let lines = disk.bytes(Path::new(FILE)).unwrap();
             assert_eq!(lines, if repaired.is_ok() { &b"whole\n"[..] } else { b"whole\nto" });
+            // No partial copy takes up space, or pushes the next one to another name.
+            let copies = disk.files().into_iter().filter(|path| path != Path::new(FILE));
+            assert_eq!(
+                copies.collect::<Vec<_>>(),
+                repaired.iter().cloned().collect::<Vec<_>>(),
+                "full from call {first} on"
+            );
+            refused += usize::from(repaired.is_err());
         }
+        assert!(refused > 0);
     }
 
     #[test]
-    fn a_second_tail_at_the_same_place_takes_another_name() {
+    fn a_second_tail_at_the_same_offset_gets_another_name() {
         let disk = disk_with_torn_line();
         repair(&disk).unwrap();
         disk.open(Path::new(FILE), false).unwrap().append_all(b"again").unwrap();

@@ -1,5 +1,7 @@
 //! The engine: tasks and the tree that they form, the tools, the policy that every call passes, and the hooks.
 
+#![warn(unreachable_pub)]
+
 pub mod approvals;
 pub mod customization;
 pub mod engine;
@@ -9,4 +11,5 @@ pub mod mentions;
 pub mod policy;
 pub mod project_info;
 pub mod server_tools;
+pub mod tool_run;
 pub mod tools;

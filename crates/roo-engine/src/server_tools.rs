@@ -1,18 +1,34 @@
-//! The tools of servers that the user has connected: which there are now, and calling one. Which servers those are and
-//! how they are reached is not known here.
+//! The tools and resources of servers that the user has connected: which there are now, calling a tool, and reading a
+//! resource. Which servers those are and how they are reached is not known here.
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use roo_catalog::{Object, ServerTool, ServerToolName};
+use roo_catalog::{Object, ServerResources, ServerTool, ServerToolName};
 
-/// Source of servers' tools.
+/// Source of servers' tools and resources.
 pub trait ServerTools: Debug + Send + Sync {
     /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request.
     fn list(&self) -> Vec<Arc<ServerTool>>;
+
+    /// The resources of the connected servers that have any, in an order that doesn't change by itself.
+    fn resources(&self) -> Vec<ServerResources> {
+        vec![]
+    }
+
+    /// Waits until no server is being started, or until the time is over.
+    fn settled(&self, _limit: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Returns the names of the servers that are being started.
+    fn starting(&self) -> Vec<String> {
+        vec![]
+    }
 
     /// Reports whether the user lets calls of a tool run without asking.
     fn always_allows(&self, _tool: &ServerToolName) -> bool {
@@ -42,6 +58,17 @@ pub trait ServerTools: Debug + Send + Sync {
         arguments: Object,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>>;
+
+    /// Reads a resource. It is asked for at most once for each permit, and ends soon when it is cancelled.
+    fn read_resource<'a>(
+        &'a self,
+        server: &'a str,
+        _uri: &'a str,
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        let reason = "it is not connected".to_owned();
+        Box::pin(async move { Err(ServerToolError::Unreachable { server: server.to_owned(), reason }) })
+    }
 }
 
 impl dyn ServerTools {

@@ -4,14 +4,17 @@
 //! and hover for what is allowed at a position, editors for the schema itself. What a text means beyond its shape is said by
 //! its type, such as [`crate::modes::ModeSlug`]; what a file means is for its reader.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::config::yaml::Step;
+use crate::problem::Severity;
 use roo_text::misspelling;
 use roo_text::render::exact_line;
 
@@ -62,8 +65,23 @@ pub fn published<T: JsonSchema>() -> Value {
 }
 
 /// Returns the words of a type that is one of several.
-pub fn words_of<T: JsonSchema>() -> Vec<Word> {
+pub(crate) fn words_of<T: JsonSchema>() -> Vec<Word> {
     Declaration::of::<T>().root().words()
+}
+
+/// A path as people write it.
+pub(crate) fn shown(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) | Step::Name(key) => {
+                text.push_str(if text.is_empty() { "" } else { "." });
+                text.push_str(key);
+            }
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
 }
 
 /// A text without the line breaks of the source in which it stands. Paragraphs stay.
@@ -75,6 +93,7 @@ fn unwrapped(text: &str) -> String {
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
     schema: &'a Value,
+    is_nullable: bool,
     shapes: Vec<Shape<'a>>,
 }
 
@@ -99,11 +118,52 @@ impl<'a> Shape<'a> {
         self.get("properties").and_then(Value::as_object).into_iter().flatten()
     }
 
+    fn types(self) -> impl Iterator<Item = &'a str> {
+        let one = self.get("type").and_then(Value::as_str);
+        one.into_iter().chain(self.list("type").iter().filter_map(Value::as_str))
+    }
+
     fn is_of_type(self, name: &str) -> bool {
-        match self.get("type") {
-            Some(Value::Array(types)) => types.iter().any(|one| one == name),
-            Some(one) => one == name,
-            None => false,
+        self.types().any(|one| one == name)
+    }
+
+    fn is_type_of(self, value: &Value) -> bool {
+        match value {
+            Value::Null => false,
+            Value::Bool(_) => self.is_of_type("boolean"),
+            Value::Number(number) => {
+                self.is_of_type("number") || (self.is_of_type("integer") && !number.is_f64())
+            }
+            Value::String(_) => self.is_of_type("string"),
+            Value::Array(_) => self.is_of_type("array"),
+            Value::Object(_) => self.is_of_type("object"),
+        }
+    }
+
+    /// Describes the bound that a value exceeds.
+    fn out_of_bounds(self, value: &Value) -> Option<String> {
+        let bound = |keyword| self.get(keyword).and_then(Value::as_f64);
+        match value {
+            // The pattern of texts in which something has to stand.
+            Value::String(text) => {
+                let is_blank = self.get("pattern").is_some_and(|it| it == r"\S") && text.trim().is_empty();
+                is_blank.then(|| "must not be empty".to_owned())
+            }
+            Value::Array(items) => {
+                let most = bound("maxItems").filter(|most| items.len() as f64 > *most)?;
+                Some(format!("has more than {most} entries"))
+            }
+            Value::Number(number) => {
+                let (least, above, most) = (bound("minimum"), bound("exclusiveMinimum"), bound("maximum"));
+                let number = number.as_f64()?;
+                let is_in = least.is_none_or(|least| number >= least)
+                    && above.is_none_or(|above| number > above)
+                    && most.is_none_or(|most| number <= most);
+                let bounds = [(least, "of at least"), (above, "above"), (most, "at most")];
+                let bounds = bounds.into_iter().filter_map(|(at, word)| Some(format!("{word} {}", at?)));
+                (!is_in).then(|| format!("must be a number {}", bounds.collect::<Vec<_>>().join(" and ")))
+            }
+            _ => None,
         }
     }
 }
@@ -111,7 +171,9 @@ impl<'a> Shape<'a> {
 /// Type of a key's value, as far as it decides how the value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// A text, a number or a flag.
+    /// A text.
+    Text,
+    /// A number, a flag or one of several.
     Scalar,
     /// A list.
     List,
@@ -139,30 +201,78 @@ pub struct Word {
     pub word: String,
     /// Description for people; empty where there is none.
     pub about: String,
+    /// True for `true` and `false`, which are no texts.
+    pub is_flag: bool,
 }
 
 /// A key that its mapping doesn't have. Displays as the problem to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownKey<'a> {
+pub struct UnknownKey<'o, 'a> {
     /// Name, as written.
-    pub name: &'a str,
+    pub name: &'o str,
     /// The key that it may be meant for.
     pub meant: Option<&'a str>,
 }
 
-impl fmt::Display for UnknownKey<'_> {
+impl fmt::Display for UnknownKey<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown key `{}`, ignored", exact_line(self.name))?;
-        match self.meant {
-            Some(meant) => write!(f, "; did you mean `{meant}`?"),
-            None => Ok(()),
+        write!(f, "unknown key `{}`, ignored{}", exact_line(self.name), did_you_mean(self.meant))
+    }
+}
+
+/// The end of a message about a misspelt text; empty where there is no suggestion.
+pub fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
+}
+
+/// Returns the end of a message about a text that isn't one of those that are known, and the one that it may be meant for.
+/// Where there is none, the message lists the known ones after `introduction`, such as `the groups are`.
+pub fn meant_or_known<'a>(written: &str, known: &[&'a str], introduction: &str) -> (String, Option<&'a str>) {
+    match misspelling::meant(written, known.iter().copied()) {
+        Some(meant) => (did_you_mean(Some(meant)), Some(meant)),
+        None => (format!("; {introduction} {}", known.join(", ")), None),
+    }
+}
+
+/// Kind of a [`Mismatch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MismatchKind {
+    /// A key that isn't declared.
+    UnknownKey,
+    /// A key that must be there and isn't.
+    Missing,
+    /// A value of another type.
+    Value,
+    /// A value beyond its bounds.
+    Bounds,
+}
+
+impl MismatchKind {
+    /// Returns its severity where the format says nothing else.
+    pub fn severity(self) -> Severity {
+        match self {
+            Self::UnknownKey => Severity::Warning,
+            Self::Missing | Self::Value | Self::Bounds => Severity::Error,
         }
     }
 }
 
+/// Something in a value that its declaration doesn't allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Path within the value.
+    pub path: Vec<Step>,
+    /// Kind.
+    pub kind: MismatchKind,
+    /// Problem and remedy.
+    pub message: String,
+    /// The key that an unknown one may be meant for.
+    pub suggestion: Option<String>,
+}
+
 impl<'a> Part<'a> {
     fn new(schema: &'a Value, of: impl IntoIterator<Item = &'a Value>) -> Self {
-        let mut part = Self { schema, shapes: vec![] };
+        let mut part = Self { schema, is_nullable: false, shapes: vec![] };
         for one in of {
             part.expand(one, None, DEPTH);
         }
@@ -182,6 +292,7 @@ impl<'a> Part<'a> {
         }
         let alternatives: Vec<_> =
             ["anyOf", "oneOf"].iter().flat_map(|keyword| shape.list(keyword)).collect();
+        self.is_nullable |= shape.is_of_type("null");
         if alternatives.is_empty() && shape.get("type").is_none_or(|kind| kind != "null") {
             self.shapes.push(shape);
         }
@@ -191,7 +302,7 @@ impl<'a> Part<'a> {
     }
 
     /// The part one step further.
-    fn step(&self, step: &Step) -> Option<Self> {
+    pub fn step(&self, step: &Step) -> Option<Self> {
         let within = |shape: &Shape<'a>| match step {
             Step::Key(key) | Step::Name(key) => {
                 let own = shape.properties().find(|(name, _)| *name == key).map(|(_, value)| value);
@@ -238,22 +349,131 @@ impl<'a> Part<'a> {
         match self.shapes.first() {
             Some(shape) if shape.is_of_type("array") => Holds::List,
             Some(shape) if shape.is_of_type("object") => Holds::Mapping,
+            Some(shape) if shape.is_of_type("string") => Holds::Text,
             _ => Holds::Scalar,
         }
     }
 
-    fn key_names(&self) -> impl Iterator<Item = &'a str> {
-        self.shapes.iter().flat_map(|shape| shape.properties()).map(|(name, _)| name.as_str())
+    /// Returns whether a mapping is declared here.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.takes_any_key() || self.shapes.iter().any(|shape| shape.properties().next().is_some())
     }
 
-    /// The keys of a mapping that aren't declared here.
-    pub fn unknown_keys<'o>(&self, object: &'o Map<String, Value>) -> Vec<UnknownKey<'o>>
-    where
-        'a: 'o,
-    {
-        let unknown = object.keys().filter(|name| self.key_names().all(|known| known != *name));
-        let meant = |name: &str| misspelling::meant(name, self.key_names());
-        unknown.map(|name| UnknownKey { name, meant: meant(name) }).collect()
+    fn takes_any_key(&self) -> bool {
+        self.shapes.iter().any(|shape| shape.get("additionalProperties").is_some_and(Value::is_object))
+    }
+
+    /// The keys of a mapping that aren't declared here; none where any may stand by declaration.
+    pub(crate) fn unknown_keys<'o>(&self, object: &'o Map<String, Value>) -> Vec<UnknownKey<'o, 'a>> {
+        let declared = self.shapes.iter().flat_map(|shape| shape.properties());
+        let known: Vec<(&'a str, bool)> = declared
+            .map(|(name, value)| (name.as_str(), Self::new(self.schema, [value]).holds() == Holds::Mapping))
+            .collect();
+        let is_unknown = |name: &str| !self.takes_any_key() && known.iter().all(|(known, _)| *known != name);
+        let unknown = object.iter().filter(|(name, _)| is_unknown(name));
+        let unknown = unknown.map(|(name, value)| {
+            // Of two that are as near, one that isn't there yet, and the one that holds what is given:
+            // `profils: {}` is no `profile`.
+            let mut known = known.clone();
+            known.sort_by_key(|(known, is_mapping)| {
+                (object.contains_key(*known), *is_mapping != value.is_object())
+            });
+            UnknownKey { name, meant: misspelling::meant(name, known.into_iter().map(|(name, _)| name)) }
+        });
+        unknown.collect()
+    }
+
+    /// Compares a value with the declaration: keys, types and bounds. Which texts are allowed is for who reads them: they
+    /// may have other names. `inner` names keys whose content is not looked into.
+    pub(crate) fn mismatches(&self, value: &Value, inner: &[&str]) -> Vec<Mismatch> {
+        let mut found = Vec::new();
+        self.compare(value, inner, &mut Vec::new(), &mut found);
+        found
+    }
+
+    fn compare(&self, value: &Value, inner: &[&str], path: &mut Vec<Step>, found: &mut Vec<Mismatch>) {
+        let mut add = |path: &[Step], kind, message| {
+            found.push(Mismatch { path: path.to_vec(), kind, message, suggestion: None });
+        };
+        let Some(shape) = self.shapes.iter().find(|shape| shape.is_type_of(value)) else {
+            let is_anything =
+                self.shapes.is_empty() || self.shapes.iter().any(|shape| shape.get("type").is_none());
+            let is_allowed = is_anything || (value.is_null() && self.is_nullable);
+            if !is_allowed {
+                add(path, MismatchKind::Value, format!("`{}` must be {}", shown(path), self.expected(value)));
+            }
+            return;
+        };
+        if let Some(message) = shape.out_of_bounds(value) {
+            add(path, MismatchKind::Bounds, format!("`{}` {message}", shown(path)));
+        }
+        match value {
+            Value::Object(object) => {
+                let required = shape.list("required").iter().filter_map(Value::as_str);
+                let missing: Vec<&str> = required.filter(|key| self.lacks(object, key)).collect();
+                for key in &missing {
+                    add(path, MismatchKind::Missing, format!("`{key}` is missing"));
+                }
+                let is_closed = shape.get("additionalProperties") == Some(&Value::Bool(false));
+                found.extend(self.unknown_keys(object).into_iter().filter(|_| is_closed).map(|unknown| {
+                    Mismatch {
+                        path: [path, &[Step::Name(unknown.name.to_owned())][..]].concat(),
+                        kind: MismatchKind::UnknownKey,
+                        message: unknown.to_string(),
+                        suggestion: unknown.meant.map(str::to_owned),
+                    }
+                }));
+                for (key, value) in object.iter().filter(|(key, _)| !missing.contains(&key.as_str())) {
+                    let Some(part) = self.step(&Step::Key(key.clone())) else { continue };
+                    path.push(Step::Key(key.clone()));
+                    match inner.contains(&key.as_str()) {
+                        true if part.shapes.iter().any(|shape| shape.is_type_of(value)) => {}
+                        _ => part.compare(value, inner, path, found),
+                    }
+                    path.pop();
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    path.push(Step::Index(index));
+                    if let Some(part) = self.step(&Step::Index(index)) {
+                        part.compare(item, inner, path, found);
+                    }
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns whether a mapping has no value for a key, where `null` is none.
+    fn lacks(&self, object: &Map<String, Value>, key: &str) -> bool {
+        let may_be_null = || self.step(&Step::Key(key.to_owned())).is_some_and(|part| part.is_nullable);
+        object.get(key).is_none_or(|value| value.is_null() && !may_be_null())
+    }
+
+    /// Describes the values that are allowed here in place of another.
+    fn expected(&self, value: &Value) -> String {
+        let types = self.shapes.iter().filter_map(|shape| shape.types().find(|name| *name != "null"));
+        let in_words = |name| match name {
+            "string" => "a string",
+            "array" => "a list",
+            "object" => "an object",
+            "boolean" => "true or false",
+            "integer" => "a whole number",
+            _ => "a number",
+        };
+        let mut words: Vec<&str> = types.map(in_words).collect();
+        words.dedup();
+        let is_unquoted = words == ["a string"] && (value.is_number() || value.is_boolean());
+        format!("{}{}", words.join(" or "), if is_unquoted { "; put it in quotes" } else { "" })
+    }
+
+    /// The allowed text that a misspelt one may be meant for.
+    pub fn meant(&self, written: &str) -> Option<String> {
+        let words = self.words();
+        let words = words.iter().filter(|word| !word.is_flag).map(|word| word.word.as_str());
+        misspelling::meant(written, words).map(str::to_owned)
     }
 
     /// The texts that are allowed here or worth suggesting, in the order of the declaration; empty where any may stand.
@@ -262,15 +482,53 @@ impl<'a> Part<'a> {
         for shape in &self.shapes {
             let about = shape.get("description").and_then(Value::as_str).map(unwrapped).unwrap_or_default();
             if let Some(Value::String(word)) = shape.get("const") {
-                words.push(Word { word: word.clone(), about });
+                words.push(Word { word: word.clone(), about, is_flag: false });
                 continue;
             }
             let listed = shape.list("enum").iter().chain(shape.list("examples")).filter_map(Value::as_str);
-            let flags = ["true", "false"].into_iter().filter(|_| shape.is_of_type("boolean"));
-            words
-                .extend(listed.chain(flags).map(|word| Word { word: word.to_owned(), about: String::new() }));
+            let listed = listed.map(|word| (word, false));
+            let is_flag = shape.is_of_type("boolean") && !shape.is_of_type("string");
+            let flags = ["true", "false"].into_iter().filter(|_| is_flag);
+            words.extend(listed.chain(flags.map(|flag| (flag, true))).map(|(word, is_flag)| Word {
+                word: word.to_owned(),
+                about: String::new(),
+                is_flag,
+            }));
         }
         words
+    }
+}
+
+/// A string, or a number or truth value that stands for its text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Text {
+    String(String),
+    Number(serde_json::Number),
+    Bool(bool),
+}
+
+impl JsonSchema for Text {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("Text")
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        match text {
+            Text::String(text) => text,
+            Text::Number(number) => number.to_string(),
+            Text::Bool(value) => value.to_string(),
+        }
     }
 }
 
@@ -379,6 +637,29 @@ mod tests {
             "unknown key `colour`, ignored",
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_value_is_compared_with_its_declaration() {
+        let told = |value: Value| -> Vec<String> {
+            let found = Declaration::of::<File>().root().mismatches(&value, &[]);
+            found.into_iter().map(|mismatch| mismatch.message).collect()
+        };
+        let fine =
+            json!({ "entries": ["first", ["second", { "depth": 1 }]], "byName": { "x": {} }, "older": null });
+        assert_eq!(told(fine), [""; 0]);
+        let wrong =
+            json!({ "entries": [7], "byName": { "x": { "depth": 1.5, "others": "first" } }, "oldr": 1 });
+        let expected = [
+            "unknown key `oldr`, ignored; did you mean `older`?",
+            "`byName.x.depth` must be a whole number",
+            "`byName.x.others` must be a list",
+            "`entries[0]` must be a string or a list",
+        ];
+        let mut found = told(wrong);
+        found.sort_by_key(|message| expected.iter().position(|known| known == message));
+        assert_eq!(found, expected);
+        assert_eq!(told(json!({ "entries": {} })), ["`byName` is missing", "`entries` must be a list"]);
     }
 
     #[test]

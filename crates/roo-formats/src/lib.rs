@@ -1,5 +1,7 @@
 //! Files that users write: settings, modes, intents, hooks, MCP servers and front matter, with their defaults and what is wrong in them.
 
+#![warn(unreachable_pub)]
+
 pub mod config;
 pub mod declaration;
 pub mod front_matter;
@@ -7,3 +9,10 @@ pub mod hooks;
 pub mod intents;
 pub mod mcp;
 pub mod modes;
+mod problem;
+mod problem_list;
+mod text_range;
+
+pub use problem::{FileProblem, Problem, Severity};
+pub use problem_list::ProblemList;
+pub use text_range::{Position, TextRange};

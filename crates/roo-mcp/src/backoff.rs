@@ -1,4 +1,4 @@
-//! When a server that failed is started again. Pure: the caller has the clock.
+//! Schedule for restarts of a server that failed. Pure: the caller has the clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How many restarts there may be within [`WINDOW`].
+/// Maximum number of restarts within [`WINDOW`].
 const MOST: usize = 5;
 /// The time in which restarts are counted.
 const WINDOW: Duration = Duration::from_secs(600);
 
 /// The restarts of one server.
 #[derive(Debug, Default)]
-pub struct Backoff {
-    /// When restarts were decided on, as time since some fixed moment.
+pub(crate) struct Backoff {
+    /// Times of the restarts, as time since some fixed moment.
     restarts: VecDeque<Duration>,
 }
 
 impl Backoff {
     /// Decides on a restart after a failure at `now`, a time since some fixed moment: the pause before it, or none when
     /// there were too many.
-    pub fn next_pause(&mut self, now: Duration) -> Option<Duration> {
+    pub(crate) fn next_pause(&mut self, now: Duration) -> Option<Duration> {
         while self.restarts.front().is_some_and(|&at| now.saturating_sub(at) >= WINDOW) {
             self.restarts.pop_front();
         }
@@ -35,7 +35,7 @@ impl Backoff {
     }
 
     /// Forgets all failures: somebody asked for a restart.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.restarts.clear();
     }
 }

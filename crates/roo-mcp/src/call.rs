@@ -1,4 +1,4 @@
-//! What can be asked of a server, and what can go wrong with it.
+//! Requests to a server, and their errors.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// How something is asked.
+/// Options of a request.
 #[derive(Clone, Debug, Default)]
 pub struct CallOptions {
     /// Gives it up when cancelled, and tells the server.
@@ -41,18 +41,18 @@ pub struct CallOptions {
     pub progress: Option<mpsc::Sender<Progress>>,
 }
 
-/// How far a call is.
+/// Progress of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// How much is done, in a unit of the server's.
+    /// Amount done, in a unit of the server's.
     pub done: f64,
-    /// How much there is to do.
+    /// Amount to do.
     pub total: Option<f64>,
-    /// What is being done.
+    /// Description of the current work.
     pub message: Option<String>,
 }
 
-/// Why there is no result.
+/// Reasons why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// There is no such server.
@@ -68,7 +68,7 @@ pub enum CallError {
     NotConnected {
         /// The server.
         server: String,
-        /// What it is instead, with the reason.
+        /// Its state, with the reason.
         status: String,
     },
     /// The server has no such tool. Nothing was sent.
@@ -94,7 +94,7 @@ pub enum CallError {
     Refused {
         /// The server.
         server: String,
-        /// What was asked.
+        /// Request.
         operation: Operation,
         /// Its reason, in its own words.
         message: String,
@@ -103,18 +103,18 @@ pub enum CallError {
     },
     /// There was no answer in time. The server was told to give it up, and may have done it all the same.
     #[error(
-        "MCP server `{server}` has not answered {operation} for {} s{}; its effects are unknown. A longer `timeout` can be set in mcp.json",
+        "MCP server `{server}` has not answered {operation} within its `timeout` of {} s{}; its effects are unknown. Set a longer `timeout` in mcp.json if it needs more time",
         .after.as_secs(),
         if *.unexpected_answers { ", and it answered something that was not asked" } else { "" }
     )]
     Timeout {
         /// The server.
         server: String,
-        /// What was asked.
+        /// Request.
         operation: Operation,
-        /// How long was waited.
+        /// Time limit that passed.
         after: Duration,
-        /// Whether it answered under another id in the meantime.
+        /// True if it answered under another id meanwhile.
         unexpected_answers: bool,
     },
     /// The caller gave it up. The server was told, and may have done it all the same.
@@ -122,7 +122,7 @@ pub enum CallError {
     Cancelled {
         /// The server.
         server: String,
-        /// What was asked.
+        /// Request.
         operation: Operation,
     },
     /// The connection ended in between. It is not asked again.
@@ -132,9 +132,9 @@ pub enum CallError {
     Interrupted {
         /// The server.
         server: String,
-        /// What was asked.
+        /// Request.
         operation: Operation,
-        /// What happened.
+        /// Failure.
         fault: ServerFault,
     },
     /// The server sent something that was too large while the answer was waited for.
@@ -144,7 +144,7 @@ pub enum CallError {
     Oversized {
         /// The server.
         server: String,
-        /// What was asked.
+        /// Request.
         operation: Operation,
         /// The limit, in MiB.
         limit: usize,
@@ -154,9 +154,9 @@ pub enum CallError {
     Unsupported {
         /// The server.
         server: String,
-        /// What was asked.
+        /// Request.
         operation: Operation,
-        /// What it answered.
+        /// Its answer.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a connected server offers.
+//! Tools, prompts and resources of a connected server.
 
 use rmcp::model;
 
@@ -12,16 +12,16 @@ const INSTRUCTIONS: usize = 32 << 10;
 /// The longest name or description, in characters.
 const TEXT: usize = 4096;
 
-/// What a connected server offers, as it was when it was last asked.
+/// Tools, prompts and resources of a connected server, as they were when it was last asked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerCatalog {
-    /// How the server calls itself.
+    /// Name that the server gives itself.
     pub server_name: String,
     /// The server's own version.
     pub server_version: String,
     /// The version of the protocol.
     pub protocol_version: String,
-    /// What the server says of its use. Data of a stranger.
+    /// The server's own description of its use. Untrusted.
     pub instructions: Option<String>,
     /// Its tools, in its order, without those that are switched off.
     pub tools: Vec<ToolDescription>,
@@ -45,7 +45,7 @@ pub struct ResourceTemplate {
     pub uri_template: String,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub description: Option<String>,
     /// The type of the resources.
     pub mime_type: Option<String>,
@@ -58,9 +58,9 @@ pub struct Prompt {
     pub name: String,
     /// A name for people.
     pub title: Option<String>,
-    /// What it is for.
+    /// Purpose.
     pub description: Option<String>,
-    /// What it takes.
+    /// Arguments.
     pub arguments: Vec<PromptArgument>,
 }
 
@@ -69,9 +69,9 @@ pub struct Prompt {
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub description: Option<String>,
-    /// Whether it must be given.
+    /// True if it must be given.
     pub required: bool,
 }
 

@@ -27,32 +27,33 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::call::{CallError, CallOptions, Operation};
 use crate::catalog::{ENTRIES, ServerCatalog};
 use crate::events::{Changed, Events, Signals, Signs};
-use crate::fault::ServerFault;
-use crate::hub::HubServices;
+use crate::fault::{ServerFault, short};
+use crate::http_fault::{http_fault, reqwest_fault};
 use crate::launcher::{LaunchRequest, ServerProcess};
 use crate::log::{LogSource, ServerLog};
 use crate::network::{self, AddressPolicy};
+use crate::services::HubServices;
 use crate::sse::SseTransport;
 use crate::stdio::{MESSAGE, StdioTransport, keep_stderr};
 use crate::tool;
 
-/// How long a server may take to be ready for its first request. Package runners download it in this time.
+/// Time limit for a server to be ready for its first request. Package runners download it in this time.
 const STARTUP: Duration = Duration::from_secs(60);
-/// How long a list may take.
+/// Time limit for a list.
 const LISTING: Duration = Duration::from_secs(30);
 /// The most pages of a list.
 const PAGES: usize = 100;
-/// How long a call may take however often progress is told.
+/// Time limit for a call, however often it reports progress.
 const LONGEST_CALL: Duration = Duration::from_secs(3600);
-/// How long telling a server that something was given up may take.
+/// Time limit for telling a server that a request was cancelled.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long the reason for the end of a program may come after the end of its output.
+/// Time limit for the reason of a program's end, after the end of its output.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Versions of the protocol without a handshake, the newest first.
 const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
 
-/// What is needed for requests. Clones use the same connection.
+/// Handle for requests. Clones use the same connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     server: Arc<str>,
@@ -88,7 +89,7 @@ struct Program {
     stderr: JoinHandle<()>,
 }
 
-/// What happened to a session.
+/// Event of a session.
 pub(crate) enum SessionEvent {
     /// Lists are to be asked for again.
     Changed(Changed),
@@ -96,7 +97,7 @@ pub(crate) enum SessionEvent {
     Ended,
 }
 
-/// How a conversation with a server begins.
+/// First messages of a conversation with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Handshake {
     /// As versions from 2026-07-28 on do it, and as before if the server says that it doesn't know that.
@@ -117,7 +118,7 @@ impl Handshake {
 
 impl Session {
     /// Starts or connects a server until it is ready for requests. `handshake` becomes what is to be tried the next time.
-    pub async fn open(
+    pub(crate) async fn open(
         server: &ResolvedServer,
         policy: AddressPolicy,
         services: &HubServices,
@@ -171,8 +172,8 @@ impl Session {
         }
     }
 
-    /// What the server offers, all of it asked for.
-    pub async fn catalog(&mut self) -> Result<ServerCatalog, ServerFault> {
+    /// Asks for everything that the server offers.
+    pub(crate) async fn catalog(&mut self) -> Result<ServerCatalog, ServerFault> {
         let info = self.connection.peer.peer_info();
         let Some(info) = info else {
             return Err(ServerFault::Protocol("it did not say what it is".to_owned()));
@@ -185,7 +186,11 @@ impl Session {
     }
 
     /// Asks for lists that changed. A list that a server can't give stays empty, unless it is the one of the tools.
-    pub async fn refresh(&self, catalog: &mut ServerCatalog, changed: Changed) -> Result<(), ServerFault> {
+    pub(crate) async fn refresh(
+        &self,
+        catalog: &mut ServerCatalog,
+        changed: Changed,
+    ) -> Result<(), ServerFault> {
         let info = self.connection.peer.peer_info();
         let capabilities = info.as_deref().map(|info| info.capabilities.clone()).unwrap_or_default();
         let connection = &self.connection;
@@ -272,7 +277,7 @@ impl Session {
     }
 
     /// Waits until something happens. May be dropped and called again.
-    pub async fn next(&mut self) -> SessionEvent {
+    pub(crate) async fn next(&mut self) -> SessionEvent {
         let events = self.connection.events.0.clone();
         let signals = self.connection.signals.clone();
         let mut signs = signals.subscribe();
@@ -315,7 +320,7 @@ impl Session {
     }
 
     /// Ends the session and everything that belongs to it. Gives why it ended by itself, if it did.
-    pub async fn close(mut self) -> Option<ServerFault> {
+    pub(crate) async fn close(mut self) -> Option<ServerFault> {
         drop(self.subscription.take());
         // The transport closes the program's standard input, or says goodbye to a session of HTTP.
         let _ = self.running.close_with_timeout(FAREWELL).await;
@@ -405,7 +410,8 @@ impl Opening<'_> {
     ) -> Result<(Client, HashMap<HeaderName, HeaderValue>), ServerFault> {
         let url = network::check(&remote.url)?;
         let client =
-            network::client(&url, policy, Arc::clone(&services.resolver), &services.identity.user_agent())?;
+            network::client(&url, policy, Arc::clone(&services.resolver), &services.identity.user_agent())
+                .map_err(|error| ServerFault::Unreachable(network::error_chain(&error)))?;
         let mut headers = HashMap::new();
         for (name, value) in &remote.headers {
             let (Ok(header), Ok(mut value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
@@ -465,7 +471,7 @@ fn initialize_fault(error: &ClientInitializeError) -> ServerFault {
     }
 }
 
-/// What went wrong on the way to a server.
+/// Returns the fault behind an error of the transport.
 fn transport_fault(error: &(dyn std::error::Error + 'static)) -> ServerFault {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -483,54 +489,14 @@ fn transport_fault(error: &(dyn std::error::Error + 'static)) -> ServerFault {
     ServerFault::Unreachable(short(&network::error_chain(error)))
 }
 
-pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>) -> ServerFault {
-    match error {
-        StreamableHttpError::AuthRequired(_) => ServerFault::Unauthorized { status: 401 },
-        StreamableHttpError::InsufficientScope(_) => ServerFault::Unauthorized { status: 403 },
-        StreamableHttpError::Client(error) => reqwest_fault(error),
-        StreamableHttpError::ResponseBodyTooLarge { .. } => ServerFault::Oversized { limit: MESSAGE >> 20 },
-        other => {
-            let text = short(&network::error_chain(other));
-            // The client gives an unfollowed redirect as an answer like any other.
-            match ["301", "302", "303", "307", "308"]
-                .iter()
-                .any(|code| text.contains(&format!("HTTP {code}")))
-            {
-                true => ServerFault::Redirect("another address".to_owned()),
-                false => ServerFault::Unreachable(text),
-            }
-        }
-    }
-}
-
-fn reqwest_fault(error: &reqwest::Error) -> ServerFault {
-    if let Some(refused) = network::refusal(error) {
-        return ServerFault::Address(refused.clone());
-    }
-    match error.status().map(|status| status.as_u16()) {
-        Some(status @ (401 | 403)) => ServerFault::Unauthorized { status },
-        Some(status) if (300..400).contains(&status) => ServerFault::Redirect("another address".to_owned()),
-        Some(status) => ServerFault::Unreachable(format!("HTTP {status}")),
-        None => ServerFault::Unreachable(short(&network::error_chain(error))),
-    }
-}
-
-fn short(text: &str) -> String {
-    const LONGEST: usize = 500;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}… [cut]", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
-/// Why a list is not had.
+/// Reasons why a list could not be read.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
     #[error("the connection ended")]
     Closed,
     #[error("no answer within {} s", LISTING.as_secs())]
     Slow,
-    #[error("its pages do not end")]
+    #[error("its list of pages has no end")]
     Endless,
     #[error("{0}")]
     Refused(String),
@@ -634,7 +600,7 @@ impl Connection {
     }
 
     /// Calls a tool once.
-    pub async fn call_tool(
+    pub(crate) async fn call_tool(
         &self,
         tool: &str,
         arguments: JsonObject,
@@ -653,7 +619,7 @@ impl Connection {
     }
 
     /// Reads a resource.
-    pub async fn read_resource(
+    pub(crate) async fn read_resource(
         &self,
         uri: &str,
         limit: Duration,
@@ -669,7 +635,7 @@ impl Connection {
     }
 
     /// Gets a prompt.
-    pub async fn get_prompt(
+    pub(crate) async fn get_prompt(
         &self,
         name: &str,
         arguments: JsonObject,
@@ -686,7 +652,7 @@ impl Connection {
     }
 
     /// Asks for a sign of life.
-    pub async fn ping(&self, limit: Duration) -> Result<(), CallError> {
+    pub(crate) async fn ping(&self, limit: Duration) -> Result<(), CallError> {
         let modern =
             self.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28);
         let request = match modern {

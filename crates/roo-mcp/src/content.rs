@@ -1,4 +1,4 @@
-//! What tools, resources and prompts give, bounded and in types of our own.
+//! Content of tools, resources and prompts, bounded and in types of our own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ const ALL_MEDIA: usize = 16 << 20;
 /// The longest address or name, in bytes.
 const NAME: usize = 8 << 10;
 
-/// What a tool gave.
+/// Result of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
-    /// Whether the server calls it an error of the tool.
+    /// True if the server calls it an error of the tool.
     pub is_error: bool,
     /// The parts, in order.
     pub parts: Vec<Content>,
     /// The result as JSON, where the tool has an output schema.
     pub structured: Option<Value>,
-    /// What was left out because of its size.
+    /// Content that was left out because of its size.
     pub omitted: Omitted,
 }
 
@@ -90,13 +90,13 @@ pub struct ResourceLink {
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub description: Option<String>,
     /// Its type.
     pub mime_type: Option<String>,
 }
 
-/// What was left out of a result.
+/// Parts that were left out of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Omitted {
     /// Parts.
@@ -105,7 +105,7 @@ pub struct Omitted {
     pub text: usize,
     /// Bytes of images, recordings and files, as they would be decoded.
     pub media: usize,
-    /// Whether the structured content was too large.
+    /// True if the structured content was too large.
     pub structured: bool,
 }
 
@@ -114,7 +114,7 @@ pub struct Omitted {
 pub struct PromptMessage {
     /// In whose name.
     pub speaker: Speaker,
-    /// What it says.
+    /// Content of the message.
     pub content: Content,
 }
 
@@ -127,7 +127,7 @@ pub enum Speaker {
     Assistant,
 }
 
-/// What of a result may still be taken in.
+/// Space that is left for a result.
 struct Budget {
     parts: usize,
     text: usize,
@@ -257,7 +257,7 @@ impl std::io::Write for Counter {
     }
 }
 
-/// What a resource holds, and what of it was left out.
+/// Returns the content of a resource, and what was left out of it.
 pub(crate) fn resource_contents(result: model::ReadResourceResult) -> (Vec<ResourceContent>, Omitted) {
     let mut budget = Budget::new();
     let contents = result

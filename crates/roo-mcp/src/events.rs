@@ -1,4 +1,4 @@
-//! What comes from a server unasked: notifications, log messages, and signs that something is wrong.
+//! Messages that a server sends unasked: notifications, log messages, and signs that something is wrong.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,43 +33,43 @@ pub(crate) struct Signs {
     pub oversized: u64,
     /// Answers to what was not asked.
     pub unexpected_answers: u64,
-    /// Why the connection was given up.
+    /// Reason why the connection was given up.
     pub fault: Option<ServerFault>,
 }
 
 impl Signals {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { signs: watch::Sender::new(Signs::default()), closed: CancellationToken::new() }
     }
 
-    pub fn subscribe(&self) -> watch::Receiver<Signs> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Signs> {
         self.signs.subscribe()
     }
 
-    pub fn now(&self) -> Signs {
+    pub(crate) fn now(&self) -> Signs {
         self.signs.borrow().clone()
     }
 
     /// Waits until the transport is gone.
-    pub async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
     }
 
     /// Ties the end of the connection to a transport.
-    pub fn watch<T>(&self, transport: T) -> Watched<T> {
+    pub(crate) fn watch<T>(&self, transport: T) -> Watched<T> {
         Watched { transport, _closed: self.closed.clone().drop_guard() }
     }
 
-    pub fn oversized(&self) {
+    pub(crate) fn oversized(&self) {
         self.signs.send_modify(|signs| signs.oversized += 1);
     }
 
-    pub fn unexpected_answer(&self) {
+    pub(crate) fn unexpected_answer(&self) {
         self.signs.send_modify(|signs| signs.unexpected_answers += 1);
     }
 
     /// Notes why the connection ends. The first reason counts.
-    pub fn fail(&self, fault: ServerFault) {
+    pub(crate) fn fail(&self, fault: ServerFault) {
         self.signs.send_modify(|signs| {
             signs.fault.get_or_insert(fault);
         });
@@ -101,7 +101,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     }
 }
 
-/// Which lists a server said have changed.
+/// Lists that have changed, by a server's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
     pub tools: bool,
@@ -110,7 +110,7 @@ pub(crate) struct Changed {
 }
 
 impl Changed {
-    pub fn any(self) -> bool {
+    pub(crate) fn any(self) -> bool {
         self.tools || self.resources || self.prompts
     }
 }
@@ -127,26 +127,26 @@ pub(crate) struct Events {
 type ProgressReceivers = Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>>;
 
 impl Events {
-    pub fn new(config: ClientConfig, log: ServerLog) -> Self {
+    pub(crate) fn new(config: ClientConfig, log: ServerLog) -> Self {
         Self { config, changed: watch::Sender::new(Changed::default()), progress: Arc::default(), log }
     }
 
     /// Sees lists that change from now on.
-    pub fn changes(&self) -> watch::Receiver<Changed> {
+    pub(crate) fn changes(&self) -> watch::Receiver<Changed> {
         self.changed.subscribe()
     }
 
-    /// What changed since it was last taken.
-    pub fn take_changes(&self) -> Changed {
+    /// Takes the changes since the last call.
+    pub(crate) fn take_changes(&self) -> Changed {
         self.changed.send_replace(Changed::default())
     }
 
-    pub fn note_change(&self, note: impl FnOnce(&mut Changed)) {
+    pub(crate) fn note_change(&self, note: impl FnOnce(&mut Changed)) {
         self.changed.send_modify(note);
     }
 
     /// Sends the progress of a request to `receiver` until the registration is dropped.
-    pub fn follow(&self, token: ProgressToken, receiver: mpsc::Sender<Progress>) -> Following {
+    pub(crate) fn follow(&self, token: ProgressToken, receiver: mpsc::Sender<Progress>) -> Following {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), receiver);
         Following { progress: Arc::clone(&self.progress), token }
     }

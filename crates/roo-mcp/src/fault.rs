@@ -1,10 +1,10 @@
-//! Why a server does not run.
+//! Reasons why a server does not run.
 
 use std::time::Duration;
 
 use crate::network::RefusedAddress;
 
-/// Why a server is not connected, or no longer. Says what to do; whose fault it is says the name it is shown with.
+/// Reasons why a server is not connected, or no longer. Says what to do; whose fault it is says the name it is shown with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerFault {
     /// Its configuration can't be used.
@@ -26,11 +26,12 @@ pub enum ServerFault {
     Closed,
     /// It is silent.
     #[error(
-        "it has not answered `initialize` within {} s{}; check that it is an MCP server of this transport",
+        "it has not answered `initialize` within {} s, the limit for starting a server{}; check that it is an MCP server of \
+         this transport",
         .waited.as_secs(), last_words(.stderr)
     )]
     NoAnswer {
-        /// How long it had.
+        /// Time limit.
         waited: Duration,
         /// The last line of its standard error.
         stderr: Option<String>,
@@ -42,20 +43,20 @@ pub enum ServerFault {
     #[error("it refused the connection: {0}")]
     Refused(String),
     /// It answered what the protocol does not have.
-    #[error("it does not keep to the protocol: {0}; report this to the server's authors")]
+    #[error("it violates the protocol: {0}; report this to the server's authors")]
     Protocol(String),
     /// Its standard output is something else.
     #[error(
-        "it writes something else than MCP messages to standard output, such as `{sample}`; logs belong on standard error"
+        "its standard output has something other than MCP messages, such as `{sample}`; it must write logs to standard error"
     )]
     Garbage {
         /// The beginning of it.
         sample: String,
     },
     /// A message that does not end.
-    #[error("it sent a message of more than {limit} MiB; restart it, and ask it for less at once")]
+    #[error("it sent a message of more than {limit} MiB; restart it, and request less at once")]
     Oversized {
-        /// How much is read of one message.
+        /// Maximum size of one message.
         limit: usize,
     },
     /// It wants to know who asks.
@@ -74,7 +75,7 @@ pub enum ServerFault {
     #[error("it can't be reached: {0}")]
     Unreachable(String),
     /// It failed too often.
-    #[error("{0}; it failed again and again, so it is not restarted by itself any more")]
+    #[error("{0}; it failed repeatedly and is no longer restarted automatically")]
     Repeated(Box<ServerFault>),
 }
 
@@ -84,7 +85,7 @@ fn last_words(stderr: &Option<String>) -> String {
 
 impl ServerFault {
     /// Reports whether starting the server again can't help, because something has to be changed first.
-    pub fn is_permanent(&self) -> bool {
+    pub(crate) fn is_permanent(&self) -> bool {
         match self {
             Self::Configuration(_)
             | Self::Launch(_)
@@ -102,5 +103,14 @@ impl ServerFault {
             | Self::Oversized { .. }
             | Self::Unreachable(_) => false,
         }
+    }
+}
+
+/// A text of a server, cut where it is too long to be shown.
+pub(crate) fn short(text: &str) -> String {
+    const LONGEST: usize = 500;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}… [cut]", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }

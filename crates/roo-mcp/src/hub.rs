@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, JsonObject, ProtocolVersion};
+use rmcp::model::JsonObject;
 use roo_formats::mcp::{ResolvedServer, ToolNames};
-use roo_sandbox::egress::{Resolve, SystemResolver};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -17,65 +16,27 @@ use crate::call::{CallError, CallOptions};
 use crate::connection::Connection;
 use crate::content::{self, Omitted, PromptMessage, ResourceContent, ToolResult};
 use crate::fault::ServerFault;
-use crate::launcher::ServerLauncher;
 use crate::log::ServerLog;
 use crate::network::AddressPolicy;
 use crate::server::{CallRules, Command, ServerActor, ServerParts};
+use crate::services::HubServices;
 use crate::status::{ServerStatus, StatusBoard, Statuses};
 
-/// How long a sign of life may take.
+/// Time limit for a sign of life.
 const PING: Duration = Duration::from_secs(10);
-/// How long the end of all servers may take. Each has its own, shorter bounds.
+/// Time limit for the end of all servers. Each has its own, shorter bounds.
 const SHUTDOWN: Duration = Duration::from_secs(15);
-
-/// What a hub works with.
-pub struct HubServices {
-    /// Starts programs.
-    pub launcher: Arc<dyn ServerLauncher>,
-    /// Resolves the names of HTTP servers.
-    pub resolver: Arc<dyn Resolve>,
-    /// How the client introduces itself.
-    pub identity: ClientIdentity,
-}
-
-impl HubServices {
-    /// Services with the resolver of this machine.
-    pub fn new(launcher: Arc<dyn ServerLauncher>, identity: ClientIdentity) -> Self {
-        Self { launcher, resolver: Arc::new(SystemResolver), identity }
-    }
-}
-
-/// How the client introduces itself to servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientIdentity {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
-
-impl ClientIdentity {
-    pub(crate) fn config(&self) -> ClientConfig {
-        let implementation = Implementation::new(self.name.clone(), self.version.clone());
-        ClientConfig::new(ClientCapabilities::default(), implementation)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
-    }
-
-    pub(crate) fn user_agent(&self) -> String {
-        format!("{}/{}", self.name, self.version)
-    }
-}
 
 /// A server as it is to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredServer {
     /// Its name.
     pub name: String,
-    /// What is to become of it.
+    /// State that it is to have.
     pub state: DesiredState,
 }
 
-/// What is to become of a server.
+/// State that a server is to have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DesiredState {
     /// Nothing: it is switched off.
@@ -86,9 +47,9 @@ pub enum DesiredState {
     Unusable(String),
     /// It is to be connected.
     Running {
-        /// How.
+        /// The server, with its references filled in.
         server: ResolvedServer,
-        /// Whose configuration it comes from.
+        /// Addresses that the owner of its configuration may name.
         policy: AddressPolicy,
         /// Tools that are not offered and not called.
         disabled_tools: ToolNames,

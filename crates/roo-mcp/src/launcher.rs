@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::network::AddressPolicy;
 
-/// How long a program may take to end after its standard input was closed, and again after SIGTERM.
+/// Time limit for a program to end after its standard input was closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Starts the programs of servers.
@@ -30,7 +30,7 @@ pub trait ServerLauncher: Send + Sync + 'static {
 pub struct LaunchRequest {
     /// The server's name.
     pub server: String,
-    /// Whose configuration it comes from.
+    /// Addresses that the owner of the configuration may name.
     pub policy: AddressPolicy,
     /// The program, with its arguments, variables and directory.
     pub program: ResolvedStdio,
@@ -64,7 +64,7 @@ pub trait ServerProcess: Send + Sync {
     fn end(self: Box<Self>) -> BoxFuture<'static, Ended>;
 }
 
-/// How a program ended.
+/// End of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// With this exit code.
@@ -85,14 +85,14 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Why a program did not start.
+/// Reasons why a program did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     /// There is none of that name.
     #[error("`{0}` is not found; install it, or write its full path into `command`")]
     NotFound(String),
     /// There is no such directory.
-    #[error("`{}` is no directory; correct `cwd`", .0.display())]
+    #[error("`{}` is not a directory; correct `cwd`", .0.display())]
     Directory(PathBuf),
     /// Something else.
     #[error("{0}")]
@@ -159,7 +159,7 @@ impl ServerLauncher for PlainLauncher {
 /// A process and what it started.
 struct PlainProcess {
     session: ChildSession,
-    /// How it ended, once it is reaped.
+    /// Its end, once it is reaped.
     ended: Option<Ended>,
 }
 

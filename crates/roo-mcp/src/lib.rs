@@ -11,6 +11,8 @@
 //! Programs are started by a [`ServerLauncher`] of the caller's choosing. A program is never started twice at once, and
 //! [`Hub::shutdown`] leaves none behind.
 
+#![warn(unreachable_pub)]
+
 mod backoff;
 mod call;
 mod catalog;
@@ -18,11 +20,13 @@ mod connection;
 mod content;
 mod events;
 mod fault;
+mod http_fault;
 mod hub;
 mod launcher;
 mod log;
 mod network;
 mod server;
+mod services;
 mod sse;
 mod status;
 mod stdio;
@@ -34,11 +38,12 @@ pub use content::{
     Content, Media, Omitted, PromptMessage, ResourceContent, ResourceLink, Speaker, ToolResult,
 };
 pub use fault::ServerFault;
-pub use hub::{ClientIdentity, DesiredServer, DesiredState, Hub, HubServices};
+pub use hub::{DesiredServer, DesiredState, Hub};
 pub use launcher::{
     Ended, LaunchError, LaunchRequest, LaunchedServer, PlainLauncher, ServerLauncher, ServerProcess,
 };
 pub use log::{LogLine, LogSource, ServerLog};
 pub use network::{AddressPolicy, RefusedAddress};
+pub use services::{ClientIdentity, HubServices};
 pub use status::{ServerStatus, Statuses};
 pub use tool::{RejectedTool, ToolDescription, ToolDigest, ToolHints};

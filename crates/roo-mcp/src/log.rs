@@ -1,11 +1,11 @@
-//! What a server wrote to its standard error and sent as log messages: the newest of it.
+//! Log of a server: the newest of its standard error and of its log messages.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many lines are kept of one server.
+/// Maximum number of lines of one server.
 const LINES: usize = 500;
-/// How many characters of a line are kept.
+/// Maximum length of a line, in characters.
 const LINE_LENGTH: usize = 1000;
 
 /// The newest lines of one server. Clones are the same log.
@@ -17,13 +17,13 @@ pub struct ServerLog {
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// Where it comes from.
+    /// Source of the line.
     pub source: LogSource,
     /// The line, cut where it is long.
     pub text: String,
 }
 
-/// Where a line of a log comes from.
+/// Source of a line of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
     /// Standard error of its program.
@@ -41,7 +41,7 @@ impl ServerLog {
     }
 
     /// The last line that the server's program wrote.
-    pub fn last_stderr(&self) -> Option<String> {
+    pub(crate) fn last_stderr(&self) -> Option<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut written = lines.iter().rev().filter(|line| line.source == LogSource::Stderr);
         written.find(|line| !line.text.trim().is_empty()).map(|line| line.text.clone())

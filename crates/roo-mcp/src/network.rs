@@ -1,4 +1,4 @@
-//! Which addresses servers are connected to, and the HTTP client that holds it.
+//! Addresses that servers may have, and the HTTP client that enforces it.
 //!
 //! A name is checked when it is resolved, and exactly the checked addresses are connected to: a name that leads
 //! elsewhere the second time (DNS rebinding) is checked the second time.
@@ -12,14 +12,12 @@ use reqwest::dns::{Addrs, Name, Resolving};
 use roo_sandbox::egress::{AddressClass, Resolve, address_class, is_this_machine, name_class};
 use url::{Host, Url};
 
-use crate::fault::ServerFault;
-
-/// How long a connection may take.
+/// Time limit for a connection.
 const CONNECT: Duration = Duration::from_secs(15);
-/// How many redirects within the same origin are followed.
+/// Maximum number of redirects within the same origin.
 const REDIRECTS: usize = 3;
 
-/// Whose configuration an address comes from, which decides what it may lead to.
+/// Owner of the configuration that an address comes from, which decides where it may lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressPolicy {
     /// The user's: names may lead into private networks, as those of a company do.
@@ -32,18 +30,18 @@ pub enum AddressPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedAddress {
     /// No address at all.
-    #[error("`url` is no address of HTTP: {0}")]
+    #[error("`url` is not an HTTP address: {0}")]
     Invalid(String),
     /// A name that leads to a closed address.
     #[error(
-        "`{host}` leads to {class} ({address}), which may be an attack (DNS rebinding); if it is right, write the address itself"
+        "`{host}` resolves to {class} ({address}), which may be an attack (DNS rebinding); if the address is right, write it in place of the name"
     )]
     Rebound {
         /// The name.
         host: String,
-        /// Where it leads.
+        /// The address.
         address: String,
-        /// What is there.
+        /// Kind of the address.
         class: AddressClass,
     },
     /// An address that never has a server.
@@ -55,7 +53,7 @@ pub enum RefusedAddress {
 pub(crate) fn check(url: &str) -> Result<Url, RefusedAddress> {
     let url = Url::parse(url).map_err(|error| RefusedAddress::Invalid(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(RefusedAddress::Invalid(format!("`{}` is none", url.scheme())));
+        return Err(RefusedAddress::Invalid(format!("`{}` is not supported", url.scheme())));
     }
     let class = match url.host() {
         None => return Err(RefusedAddress::Invalid("it has no host".to_owned())),
@@ -80,7 +78,7 @@ pub(crate) fn client(
     policy: AddressPolicy,
     resolver: Arc<dyn Resolve>,
     user_agent: &str,
-) -> Result<Client, ServerFault> {
+) -> reqwest::Result<Client> {
     // Fails when a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let origin = url.origin();
@@ -111,13 +109,13 @@ pub(crate) fn client(
         // Loading the machine's certificates takes a while.
         builder = builder.tls_certs_only(std::iter::empty::<reqwest::Certificate>());
     }
-    builder.build().map_err(|error| ServerFault::Unreachable(error_chain(&error)))
+    builder.build()
 }
 
 /// Resolves names and refuses closed addresses.
 struct CheckedResolver {
     policy: AddressPolicy,
-    /// Whether the name itself says that it is this machine.
+    /// True if the name itself says that it is this machine.
     is_local: bool,
     resolver: Arc<dyn Resolve>,
 }

@@ -13,24 +13,24 @@ use crate::backoff::Backoff;
 use crate::catalog::ServerCatalog;
 use crate::connection::{Connection, Handshake, Session, SessionEvent};
 use crate::fault::ServerFault;
-use crate::hub::HubServices;
 use crate::log::{LogSource, ServerLog};
 use crate::network::AddressPolicy;
+use crate::services::HubServices;
 use crate::status::{ServerStatus, StatusBoard};
 
 /// The pause after lists changed, in which further changes are gathered.
 const GATHERING: Duration = Duration::from_millis(200);
 
-/// What of a server can change while it runs.
+/// Options of a server that can change while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallRules {
-    /// How long a call may take.
+    /// Time limit of a call.
     pub timeout: Duration,
     /// Tools that are not offered and not called.
     pub disabled_tools: ToolNames,
 }
 
-/// What an actor is told.
+/// Message to an actor.
 pub(crate) enum Command {
     /// Ends the server and starts it again at once. Answered when the old one is gone.
     Restart(oneshot::Sender<()>),
@@ -45,7 +45,7 @@ pub(crate) struct ServerActor {
     pub task: JoinHandle<()>,
 }
 
-/// What an actor is made of.
+/// Parts of an actor.
 pub(crate) struct ServerParts {
     pub server: ResolvedServer,
     pub policy: AddressPolicy,
@@ -58,7 +58,11 @@ pub(crate) struct ServerParts {
 
 impl ServerActor {
     /// Starts the actor. It waits for the `previous` one of its name to be gone.
-    pub fn start(parts: ServerParts, cancel: CancellationToken, previous: Option<JoinHandle<()>>) -> Self {
+    pub(crate) fn start(
+        parts: ServerParts,
+        cancel: CancellationToken,
+        previous: Option<JoinHandle<()>>,
+    ) -> Self {
         let (commands, received) = mpsc::channel(8);
         let (connection_out, connection) = watch::channel(None);
         let (rules, rules_in) = watch::channel(parts.rules.clone());
@@ -88,11 +92,11 @@ struct State {
     connection: watch::Sender<Option<Connection>>,
     rules: watch::Receiver<CallRules>,
     token: CancellationToken,
-    /// How the next session begins.
+    /// First messages of the next session.
     handshake: Handshake,
 }
 
-/// Why a session is over.
+/// Reasons why a session is over.
 enum Over {
     /// It is to end.
     Cancelled,

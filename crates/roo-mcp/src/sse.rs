@@ -14,13 +14,13 @@ use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::StreamableHttpClient as _;
 use url::Url;
 
-use crate::connection::http_fault;
 use crate::events::Signals;
 use crate::fault::ServerFault;
+use crate::http_fault::http_fault;
 use crate::log::{LogSource, ServerLog};
 use crate::stdio::MESSAGE;
 
-/// How many events may be something else than messages.
+/// Maximum number of events that are no messages.
 const STRAY_EVENTS: usize = 200;
 
 /// A connection of two parts: a stream of events, and requests beside it.
@@ -40,7 +40,7 @@ struct Event {
     data: String,
 }
 
-/// Why a message could not be sent.
+/// Reasons why a message could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
     #[error("{0}")]
@@ -51,7 +51,7 @@ pub(crate) enum SendError {
 
 impl SseTransport {
     /// Opens the stream and waits for the address for requests. How long that may take is the caller's to say.
-    pub async fn connect(
+    pub(crate) async fn connect(
         client: Client,
         url: &Url,
         headers: HashMap<HeaderName, HeaderValue>,
@@ -77,9 +77,9 @@ impl SseTransport {
                 None => return Err(ServerFault::Closed),
             }
         };
-        let endpoint = url
-            .join(endpoint.trim())
-            .map_err(|error| ServerFault::Protocol(format!("its address for requests is none: {error}")))?;
+        let endpoint = url.join(endpoint.trim()).map_err(|error| {
+            ServerFault::Protocol(format!("its address for requests is invalid: {error}"))
+        })?;
         // Whoever answers must not send our headers and arguments to somebody else.
         if endpoint.origin() != url.origin() {
             return Err(ServerFault::Redirect(endpoint.origin().ascii_serialization()));

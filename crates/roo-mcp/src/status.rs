@@ -1,4 +1,4 @@
-//! What became of each server.
+//! State of each server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::fault::ServerFault;
 /// The servers of a hub by name.
 pub type Statuses = BTreeMap<String, ServerStatus>;
 
-/// What became of a server.
+/// State of a server.
 #[derive(Clone, Debug)]
 pub enum ServerStatus {
     /// It is switched off.
@@ -25,7 +25,7 @@ pub enum ServerStatus {
     Connected(Arc<ServerCatalog>),
     /// It can't be used.
     Failed {
-        /// Why.
+        /// Reason.
         fault: ServerFault,
         /// The pause before it is started again; none when that is left to the user.
         retry_after: Option<Duration>,
@@ -33,7 +33,7 @@ pub enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// What the server offers; none when it is not connected.
+    /// Returns everything that the server offers; none when it is not connected.
     pub fn catalog(&self) -> Option<&Arc<ServerCatalog>> {
         match self {
             Self::Connected(catalog) => Some(catalog),
@@ -58,25 +58,25 @@ impl ServerStatus {
 #[derive(Debug)]
 pub(crate) struct StatusBoard {
     statuses: watch::Sender<Statuses>,
-    /// Which actor of a name counts.
+    /// Number of the actor that counts, by name.
     current: Mutex<BTreeMap<String, u64>>,
 }
 
 impl StatusBoard {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { statuses: watch::Sender::new(Statuses::new()), current: Mutex::default() }
     }
 
-    pub fn subscribe(&self) -> watch::Receiver<Statuses> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Statuses> {
         self.statuses.subscribe()
     }
 
-    pub fn get(&self, name: &str) -> Option<ServerStatus> {
+    pub(crate) fn get(&self, name: &str) -> Option<ServerStatus> {
         self.statuses.borrow().get(name).cloned()
     }
 
     /// Gives a name to a new actor, with its first status.
-    pub fn assign(&self, name: &str, actor: u64, status: ServerStatus) {
+    pub(crate) fn assign(&self, name: &str, actor: u64, status: ServerStatus) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         current.insert(name.to_owned(), actor);
         self.statuses.send_modify(|statuses| {
@@ -84,7 +84,7 @@ impl StatusBoard {
         });
     }
 
-    pub fn remove(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         current.remove(name);
         self.statuses.send_modify(|statuses| {
@@ -93,7 +93,7 @@ impl StatusBoard {
     }
 
     /// Publishes a status, if the actor still counts.
-    pub fn publish(&self, name: &str, actor: u64, status: ServerStatus) {
+    pub(crate) fn publish(&self, name: &str, actor: u64, status: ServerStatus) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.get(name) == Some(&actor) {
             self.statuses.send_modify(|statuses| {

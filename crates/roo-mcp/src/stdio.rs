@@ -16,11 +16,11 @@ use crate::log::{LogSource, ServerLog};
 
 /// The longest message, in bytes.
 pub(crate) const MESSAGE: usize = 16 << 20;
-/// How much of an oversized message is skipped before the connection is given up.
+/// Number of bytes of an oversized message that are skipped before the connection is given up.
 const SKIPPED: usize = 256 << 20;
-/// How many lines may be something else than messages.
+/// Maximum number of lines that are no messages.
 const STRAY_LINES: usize = 200;
-/// How many characters of a stray line are shown.
+/// Number of characters of a stray line that are shown.
 const SAMPLE: usize = 120;
 
 type Writer = Box<dyn AsyncWrite + Send + Sync + Unpin>;
@@ -31,7 +31,7 @@ pub(crate) struct StdioTransport {
     reader: BufReader<Reader>,
     writer: Arc<Mutex<Option<Writer>>>,
     line: Vec<u8>,
-    /// How much of an oversized message was skipped so far; none outside of one.
+    /// Number of bytes of an oversized message that were skipped so far; none outside of one.
     skipping: Option<usize>,
     stray_lines: usize,
     /// Requests without an answer so far.
@@ -40,7 +40,7 @@ pub(crate) struct StdioTransport {
     log: ServerLog,
 }
 
-/// What became of a line.
+/// Outcome of reading a line.
 enum Line {
     Whole,
     Oversized,
@@ -48,7 +48,7 @@ enum Line {
 }
 
 impl StdioTransport {
-    pub fn new(reader: Reader, writer: Writer, signals: Signals, log: ServerLog) -> Self {
+    pub(crate) fn new(reader: Reader, writer: Writer, signals: Signals, log: ServerLog) -> Self {
         Self {
             reader: BufReader::with_capacity(64 << 10, reader),
             writer: Arc::new(Mutex::new(Some(writer))),
@@ -116,7 +116,7 @@ impl StdioTransport {
         true
     }
 
-    /// Whether a message answers something that was asked.
+    /// Returns whether a message answers a request.
     fn is_expected(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let id = match message {
             ServerJsonRpcMessage::Response(response) => &response.id,

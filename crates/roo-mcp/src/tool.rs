@@ -15,7 +15,7 @@ const NAME: usize = 128;
 const DESCRIPTION: usize = 16 << 10;
 /// The largest schema, in bytes.
 const SCHEMA: usize = 128 << 10;
-/// How deep a schema may nest.
+/// Maximum nesting of a schema.
 const DEPTH: usize = 48;
 /// The most tools of one server.
 pub(crate) const TOOLS: usize = 500;
@@ -27,20 +27,20 @@ pub struct ToolDescription {
     pub name: String,
     /// A name for people.
     pub title: Option<String>,
-    /// What it does, in the server's words.
+    /// Description in the server's words.
     pub description: String,
     /// JSON Schema of its arguments.
     pub input_schema: Arc<Map<String, Value>>,
     /// JSON Schema of its structured results.
     pub output_schema: Option<Arc<Map<String, Value>>>,
-    /// What the server claims of its effects.
+    /// Effects of the tool, as the server claims them.
     pub hints: ToolHints,
     /// Of everything above. An approval of the tool is for this digest: a server that says something else later is to
     /// be approved again.
     pub digest: ToolDigest,
 }
 
-/// What a server claims of a tool's effects. To be shown, never to be relied on.
+/// A server's claims about a tool's effects. To be shown, never to be relied on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolHints {
     /// It changes nothing.
@@ -75,7 +75,7 @@ impl fmt::Debug for ToolDigest {
 pub struct RejectedTool {
     /// Its name, cut where it is long.
     pub name: String,
-    /// Why, and what to do.
+    /// Reason, and what to do.
     pub reason: String,
 }
 

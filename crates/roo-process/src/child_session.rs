@@ -1,25 +1,27 @@
-//! A child process in a session of its own: its start, its end, and the end of everything in its process group. What it
-//! prints and when it has to end is the business of whoever starts it.
+//! A child process in a session of its own: its start, its end, and the end of everything in its process group. Callers
+//! handle its output and decide when it has to end.
 
 use std::future::pending;
 use std::io;
 use std::time::Duration;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Time that a process that is asked to end may take before it is killed.
+use super::open_files;
+
+/// Time between the request to end and the kill.
 pub const GRACE: Duration = Duration::from_millis(500);
-/// Time that processes which a child left behind may go on writing.
+/// Time for which processes that outlive the child may keep writing.
 pub const LINGER: Duration = Duration::from_millis(50);
 /// Time that the kernel may take to end a killed process; one in an unanswered system call takes longer.
 pub const REAP: Duration = Duration::from_secs(2);
 
-/// Ways in which a process ends.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// With this exit code.
@@ -40,14 +42,29 @@ pub struct ChildSession {
 }
 
 impl ChildSession {
-    /// Starts a command. Its standard streams are those that the command says.
+    /// Starts a command with the standard streams that it configures, and the limit on open files that this process was
+    /// started with.
     ///
     /// # Errors
     /// When it can't be started.
-    pub fn spawn(command: Command) -> io::Result<Self> {
-        let child_ended = signal(SignalKind::child())?;
+    pub fn spawn(mut command: Command) -> io::Result<Self> {
+        open_files::inherit_limit(&mut command);
         let mut command = CommandWrap::from(command);
         command.wrap(ProcessSession);
+        Self::start(command)
+    }
+
+    /// Starts a program that first of all makes itself the leader of a session, and takes the limit on open files from
+    /// its arguments. It is started without a copy of this process, however large that is.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn spawn_leader(command: Command) -> io::Result<Self> {
+        Self::start(CommandWrap::from(command))
+    }
+
+    fn start(mut command: CommandWrap) -> io::Result<Self> {
+        let child_ended = signal(SignalKind::child())?;
         let mut child = command.spawn()?;
         let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) else {
             let _ = child.start_kill();
@@ -84,14 +101,14 @@ impl ChildSession {
 
     /// Asks every process of the group to end.
     pub fn terminate(&self) {
-        // A group that is gone already is what is wanted.
-        let _ = self.child.signal(Signal::TERM.as_raw());
+        // The group may have ended already.
+        let _ = kill_process_group(self.pid, Signal::TERM);
     }
 
     /// Kills what is left of the group and reaps the child.
     pub async fn kill(&mut self) {
         if !self.is_over {
-            let _ = self.child.start_kill();
+            self.kill_group();
             self.reap().await;
         }
     }
@@ -101,8 +118,14 @@ impl ChildSession {
         self.is_over = timeout(REAP, self.child.wait()).await.is_ok();
     }
 
-    /// Leaves the end of the group to the child, which sees another way that it is over.
-    pub fn end_itself_when_dropped(&mut self) {
+    fn kill_group(&mut self) {
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        // The child itself, if it has no group yet.
+        let _ = self.child.start_kill();
+    }
+
+    /// Leaves it to the child to end the group, as it learns of the end in another way.
+    pub fn disable_kill_on_drop(&mut self) {
         self.is_over = true;
     }
 }
@@ -110,12 +133,12 @@ impl ChildSession {
 impl Drop for ChildSession {
     fn drop(&mut self) {
         if !self.is_over {
-            let _ = self.child.start_kill();
+            self.kill_group();
         }
     }
 }
 
-/// Waits until a process has had its time; for ever without a limit.
+/// Waits for the time limit of a process; without one, forever.
 pub async fn time_is_over(limit: Option<Duration>) {
     match limit.and_then(|limit| Instant::now().checked_add(limit)) {
         Some(deadline) => sleep_until(deadline).await,
@@ -123,7 +146,7 @@ pub async fn time_is_over(limit: Option<Duration>) {
     }
 }
 
-/// The end of a program that was run for what it prints.
+/// Result of a program that was run for its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOutput {
     /// End of the process.
@@ -141,11 +164,12 @@ impl ProcessOutput {
     }
 }
 
-/// The most bytes that [`run_for_output`] reads of standard error.
+/// The most bytes that [`run_for_output`] returns of standard error.
 const ERROR_OUTPUT: u64 = 4 << 10;
 
-/// Runs a program to its end and returns what it prints: of standard output no more than `limit` bytes, after which the
-/// pipe is closed. Only streams that the command says are piped are read. Everything in its process group is killed when
+/// Runs a program until it exits and returns its output: the first `limit` bytes of standard output, after which the
+/// pipe is closed, and the first 4 KiB of standard error; the rest of that is read and dropped, so that diagnostics
+/// never end a program. Only streams that the command pipes are read. Everything in its process group is killed when
 /// the future is dropped.
 ///
 /// # Errors
@@ -153,16 +177,58 @@ const ERROR_OUTPUT: u64 = 4 << 10;
 pub async fn run_for_output(command: Command, limit: u64) -> io::Result<ProcessOutput> {
     let mut session = ChildSession::spawn(command)?;
     let (_, stdout, stderr) = session.take_pipes();
-    let (stdout, stderr) = tokio::join!(read(stdout, limit), read(stderr, ERROR_OUTPUT));
+    let (stdout, stderr) = tokio::join!(read_beginning(stdout, limit), read_all(stderr, ERROR_OUTPUT));
     let end = session.exited().await?;
     session.kill().await;
     Ok(ProcessOutput { end, stdout: stdout?, stderr: stderr? })
 }
 
-async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
+/// Reads at most `limit` bytes, then closes the pipe.
+async fn read_beginning(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
         pipe.take(limit).read_to_end(&mut bytes).await?;
     }
     Ok(bytes)
+}
+
+/// Reads to the end and returns the first `limit` bytes.
+async fn read_all(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        (&mut pipe).take(limit).read_to_end(&mut bytes).await?;
+        tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    async fn run(script: &str, limit: u64) -> ProcessOutput {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        run_for_output(command, limit).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_program_may_write_more_to_standard_error_than_is_returned() {
+        // More than a pipe holds.
+        let script = "yes diagnostics | head -c 1000000 >&2 && echo done";
+        let output = run(script, 100).await;
+        assert!(output.is_success(), "{:?}", output.end);
+        assert_eq!(output.stdout, b"done\n");
+        assert_eq!(output.stderr.len() as u64, ERROR_OUTPUT);
+        assert!(output.stderr.starts_with(b"diagnostics\n"));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_prints_more_than_the_limit_finds_its_pipe_closed() {
+        let output = run("exec yes", 10).await;
+        assert_eq!(output.end, ProcessEnd::Signal(Signal::PIPE.as_raw()));
+        assert_eq!(output.stdout, b"y\ny\ny\ny\ny\n");
+    }
 }

@@ -1,9 +1,12 @@
-//! Child processes: started in a session of their own, and ended together with everything that they started.
+//! Child processes: each starts in a session of its own and ends together with everything that it started.
 //!
-//! Commands of agents, user hooks, git, signing and key commands all start here. What bounds a process is known to the
-//! sandbox; what it prints, to whoever starts it.
+//! Agents' commands, user hooks, MCP servers, git, signing and key commands all start here. The sandbox confines a
+//! process; its caller handles its output.
+
+#![warn(unreachable_pub)]
 
 mod child_session;
+pub mod open_files;
 
 pub use child_session::{
     ChildSession, GRACE, LINGER, ProcessEnd, ProcessOutput, REAP, run_for_output, time_is_over,

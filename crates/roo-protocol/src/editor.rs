@@ -50,7 +50,7 @@ pub struct EditorDiagnostic {
     /// Severity; an error when left out.
     #[serde(default)]
     pub severity: Severity,
-    /// Which program says so.
+    /// Program that reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Message.

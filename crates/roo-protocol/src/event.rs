@@ -6,9 +6,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint::{CheckpointFile, RestoreWhat};
+use super::context::{ContextMeter, ShorteningMethod};
 use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
+use super::review::ReviewedHunk;
 use super::task::{PendingApproval, PendingQuestion, TaskState, TodoItem, ToolUsage, Usage};
+
+pub use super::approval::{ApprovalOption, OptionKind};
+pub use super::question::{QuestionKind, Suggestion};
+pub use super::task::ToolStatus;
 
 /// The parameters of `roo/event`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -182,10 +189,20 @@ pub enum Event {
     ApprovalResolved {
         /// The approval.
         approval_id: ApprovalId,
-        /// Who answered: a client's name, `cli`, or `server` when it became void.
+        /// Author of the answer: a client's name, `cli`, `server` when it became void, or `rule` with the id of the standing
+        /// rule that decided it, as in `rule r3`.
         by: String,
-        /// The chosen option; none when void.
+        /// The id of that rule, which `roo/rule/list` has, with its sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule_id: Option<String>,
+        /// The chosen option; none when void or decided by a rule.
         option_id: Option<String>,
+        /// The user's words, whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// The decision on each hunk, where the user answered hunk by hunk.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hunks: Vec<ReviewedHunk>,
     },
     /// A task asks its user something.
     #[serde(rename = "question.asked")]
@@ -199,7 +216,7 @@ pub enum Event {
     QuestionAnswered {
         /// The question.
         question_id: QuestionId,
-        /// Who answered.
+        /// Author of the answer.
         by: String,
         /// The answer; none when void.
         text: Option<String>,
@@ -243,19 +260,92 @@ pub enum Event {
         /// The whole queue.
         items: Vec<super::task::QueueItem>,
     },
-    /// Usage of a model request.
+    /// The user restores an earlier state. Files change and the conversation is cut when it has finished.
+    #[serde(rename = "restore.started")]
+    RestoreStarted {
+        /// The number of the event before which the state was.
+        seq: u64,
+        /// What is restored.
+        what: RestoreWhat,
+        /// The changed files.
+        files: Vec<CheckpointFile>,
+        /// Author: a client's name, or `cli`.
+        by: String,
+    },
+    /// A restore has finished.
+    #[serde(rename = "restore.finished")]
+    RestoreFinished {
+        /// The number of the event that started it, by which it can be undone.
+        seq: u64,
+        /// True if all was restored, false if nothing was.
+        done: bool,
+        /// Reason, where nothing was restored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The number of the first event that the model no longer sees; absent where the conversation stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conversation_before: Option<u64>,
+    },
+    /// Usage of a task so far, after each of its model requests.
     #[serde(rename = "usage")]
     Usage {
         /// The totals of the task so far.
         #[serde(flatten)]
         total: Usage,
+        /// The size of the newest model request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<ContextMeter>,
+    },
+    /// The conversation is being shortened to fit the model's window, or as the user wanted it.
+    #[serde(rename = "context.shortening")]
+    ContextShortening {
+        /// Way to shorten it. A summary may take a while.
+        method: ShorteningMethod,
+    },
+    /// The conversation was shortened. The log keeps all of it, and `roo/context/restore` undoes it.
+    #[serde(rename = "context.shortened")]
+    ContextShortened {
+        /// Way in which it was shortened.
+        method: ShorteningMethod,
+        /// Estimated tokens of the next request before.
+        tokens_before: u64,
+        /// Estimated tokens of the next request after.
+        tokens_after: u64,
+        /// Number of results in place of which there are placeholders.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        results: usize,
+        /// Number of calls whose large arguments are placeholders.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        arguments: usize,
+        /// The summary or the outline in place of earlier turns.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// Cost of the summary in US dollars.
+        #[serde(default)]
+        cost_usd: f64,
+    },
+    /// The conversation was not shortened.
+    #[serde(rename = "context.kept")]
+    ContextKept {
+        /// Reason.
+        reason: String,
+    },
+    /// A shortening was undone.
+    #[serde(rename = "context.restored")]
+    ContextRestored {
+        /// The `seq` of the shortening.
+        seq: u64,
+        /// Estimated tokens of the next request before.
+        tokens_before: u64,
+        /// Estimated tokens of the next request after.
+        tokens_after: u64,
     },
     /// A model request will be made again.
     #[serde(rename = "retry.scheduled")]
     RetryScheduled {
         /// Time, in milliseconds since the Unix epoch.
         at: i64,
-        /// Which attempt comes next, from 2.
+        /// Number of the next attempt, from 2.
         attempt: u32,
         /// Reason.
         reason: String,
@@ -271,6 +361,12 @@ pub enum Event {
     Unknown,
 }
 
+/// Returns whether a number is left out of what is sent.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 /// A gate's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -281,90 +377,4 @@ pub enum Verdict {
     Ask,
     /// It may not run; the model is told why.
     Deny,
-}
-
-/// Final status of a tool call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum ToolStatus {
-    /// It did what was asked.
-    Ok,
-    /// It failed; the result says why.
-    Failed,
-    /// Policy or the user said no.
-    Denied,
-    /// It was not run: an earlier call of the answer was refused or failed.
-    Skipped,
-    /// The task was cancelled or the server ended; effects may have happened.
-    Interrupted,
-}
-
-/// One possible answer to an approval.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ApprovalOption {
-    /// Answer with this.
-    pub id: String,
-    /// Label of the button.
-    pub name: String,
-    /// Meaning.
-    pub kind: OptionKind,
-}
-
-/// Meaning of an option. The names are those of the Agent Client Protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OptionKind {
-    /// Allow this one action.
-    AllowOnce,
-    /// Allow it, and make a rule.
-    AllowAlways,
-    /// Refuse this one action.
-    RejectOnce,
-    /// Refuse it, and make a rule.
-    RejectAlways,
-}
-
-impl OptionKind {
-    /// Returns whether choosing it lets the action happen.
-    pub fn allows(self) -> bool {
-        matches!(self, Self::AllowOnce | Self::AllowAlways)
-    }
-}
-
-/// Reasons why a question stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QuestionKind {
-    /// The model asked.
-    Followup,
-    /// The model kept making mistakes.
-    MistakeLimitReached,
-    /// A cap on requests or cost is used up.
-    AutoApprovalMaxReqReached,
-    /// The model can't be reached.
-    ApiReqFailed,
-    /// The changes of a command are not known.
-    ChangesUnknown,
-}
-
-/// A suggested answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Suggestion {
-    /// The answer's text.
-    pub text: String,
-    /// The mode to switch to with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
-}
-
-impl Suggestion {
-    /// Returns the label for people: the text, and the mode that comes with it.
-    pub fn label(&self) -> String {
-        match &self.mode {
-            Some(mode) => format!("{} (goes on in the mode {mode})", self.text),
-            None => self.text.clone(),
-        }
-    }
 }

@@ -50,6 +50,14 @@ string_id! {
     ApprovalId
 }
 string_id! {
+    /// One change of a proposed edit, `h` and a number. Unique within the approval.
+    HunkId
+}
+string_id! {
+    /// One recorded change of a file, `c` with the number of its event and its own. Unique within the request.
+    ChangeId
+}
+string_id! {
     /// One durable question of a task to its user.
     QuestionId
 }
@@ -164,6 +172,14 @@ impl JsonSchema for Digest {
             "pattern": "^sha256:[0-9a-f]{64}$",
             "description": "A SHA-256 digest."
         })
+    }
+}
+
+impl ApprovalId {
+    /// Returns its number among the events of its request, which is the order in which approvals were asked for.
+    pub fn number(&self) -> u64 {
+        let number = self.as_str().rsplit_once(".a").map(|(_, number)| number.parse());
+        number.and_then(Result::ok).unwrap_or(u64::MAX)
     }
 }
 

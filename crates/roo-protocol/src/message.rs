@@ -49,9 +49,11 @@ pub enum Say {
     Error,
     /// The task's result.
     CompletionResult,
+    /// Files are about to be recorded as changed, and can be restored; the text is the digest of what is kept.
+    CheckpointSaved,
 }
 
-/// Which of the two a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MessageKind {

@@ -4,6 +4,12 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::changes::{ChangesListParams, ChangesListResult, ChangesUndoParams, ChangesUndoResult};
+use super::checkpoint::{
+    CheckpointDiffParams, CheckpointDiffResult, CheckpointListParams, CheckpointListResult,
+    CheckpointRestoreParams, CheckpointRestoreResult, TaskEditParams,
+};
+use super::context::{ContextGetResult, ContextRestoreParams};
 use super::customization::{
     CommandListParams, CommandListResult, ModeListParams, ModeListResult, ModeSwitchParams, TrustGrantParams,
     TrustParams, TrustReport,
@@ -15,13 +21,20 @@ use super::intent::{
     IntentSelectParams, IntentUpdateParams,
 };
 use super::model::{ModelListParams, ModelListResult};
-use super::profile::{ProfileListParams, ProfileListResult, ProfileSelectParams};
+use super::profile::{
+    ProfileDeleteParams, ProfileDeleteResult, ProfileListParams, ProfileListResult, ProfileSaveParams,
+    ProfileSaveResult, ProfileSelectParams, ProfileTestParams, ProfileTestResult,
+};
+use super::prompt::{PromptCompleteParams, PromptCompleteResult};
 use super::rule::{RuleListParams, RuleListResult, RuleRevokeParams};
+use super::settings::{
+    AutoApproveGetParams, AutoApproveGetResult, OptionsDidChangeParams, SettingsChangedParams,
+};
 use super::task::*;
 use super::trace::{TraceQueryParams, TraceQueryResult};
 use super::tree::{TreeGetParams, TreeGetResult};
 
-/// Who sends a method.
+/// Direction of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The client asks the server.
@@ -38,7 +51,7 @@ pub enum Direction {
 pub struct Method {
     /// Its name on the wire.
     pub name: &'static str,
-    /// Who sends it.
+    /// Direction in which it is sent.
     pub direction: Direction,
     /// The schema of its parameters.
     params: fn(&mut SchemaGenerator) -> Schema,
@@ -69,6 +82,7 @@ pub const METHODS: &[Method] = &[
     request::<TaskSendParams, Done>("roo/task/send"),
     request::<TaskParams, Done>("roo/task/cancel"),
     request::<TaskParams, Done>("roo/task/resume"),
+    request::<TaskEditParams, CheckpointRestoreResult>("roo/task/edit"),
     request::<TaskAttachParams, TaskAttachResult>("roo/task/attach"),
     request::<TaskParams, Done>("roo/task/detach"),
     request::<TaskListParams, TaskListResult>("roo/task/list"),
@@ -77,15 +91,28 @@ pub const METHODS: &[Method] = &[
     request::<QueueEditParams, Done>("roo/queue/edit"),
     request::<QueueDeleteParams, Done>("roo/queue/delete"),
     request::<ApprovalRespondParams, AnswerResult>("roo/approval/respond"),
+    request::<ApprovalListParams, ApprovalListResult>("roo/approval/list"),
     request::<ApprovalPreviewParams, ApprovalPreviewResult>("roo/approval/preview"),
     request::<QuestionAnswerParams, AnswerResult>("roo/question/answer"),
+    request::<ChangesListParams, ChangesListResult>("roo/changes/list"),
+    request::<ChangesUndoParams, ChangesUndoResult>("roo/changes/undo"),
+    request::<CheckpointListParams, CheckpointListResult>("roo/checkpoint/list"),
+    request::<CheckpointDiffParams, CheckpointDiffResult>("roo/checkpoint/diff"),
+    request::<CheckpointRestoreParams, CheckpointRestoreResult>("roo/checkpoint/restore"),
     request::<TreeGetParams, TreeGetResult>("roo/tree/get"),
     request::<ModeListParams, ModeListResult>("roo/mode/list"),
     request::<ModeSwitchParams, Done>("roo/mode/switch"),
     request::<ProfileListParams, ProfileListResult>("roo/profile/list"),
     request::<ProfileSelectParams, Done>("roo/profile/select"),
+    request::<ProfileTestParams, ProfileTestResult>("roo/profile/test"),
+    request::<ProfileSaveParams, ProfileSaveResult>("roo/profile/save"),
+    request::<ProfileDeleteParams, ProfileDeleteResult>("roo/profile/delete"),
     request::<ModelListParams, ModelListResult>("roo/model/list"),
     request::<CommandListParams, CommandListResult>("roo/command/list"),
+    request::<PromptCompleteParams, PromptCompleteResult>("roo/prompt/complete"),
+    request::<TaskParams, ContextGetResult>("roo/context/get"),
+    request::<TaskParams, Done>("roo/context/condense"),
+    request::<ContextRestoreParams, Done>("roo/context/restore"),
     request::<TaskParams, Done>("roo/command/background"),
     request::<CommandStopParams, Done>("roo/command/stop"),
     request::<TrustParams, TrustReport>("roo/trust/get"),
@@ -99,6 +126,8 @@ pub const METHODS: &[Method] = &[
     request::<RuleListParams, RuleListResult>("roo/rule/list"),
     request::<RuleRevokeParams, Done>("roo/rule/revoke"),
     request::<TraceQueryParams, TraceQueryResult>("roo/trace/query"),
+    request::<AutoApproveGetParams, AutoApproveGetResult>("roo/autoApprove/get"),
+    told_by_client::<OptionsDidChangeParams>("roo/options/didChange"),
     told_by_client::<EditorDidChangeParams>("roo/editor/didChange"),
     told_by_client::<EditorDiagnosticsParams>("roo/editor/diagnostics"),
     Method {
@@ -111,6 +140,12 @@ pub const METHODS: &[Method] = &[
         name: "roo/event",
         direction: Direction::Notification,
         params: schema_of::<EventParams>,
+        result: None,
+    },
+    Method {
+        name: "roo/settings/changed",
+        direction: Direction::Notification,
+        params: schema_of::<SettingsChangedParams>,
         result: None,
     },
 ];

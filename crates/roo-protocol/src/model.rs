@@ -3,8 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::model_price::ModelPrice;
+use super::profile::ProfileDraft;
+
 /// `roo/model/list`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelListParams {
     /// The profile whose endpoint is asked; the default one when absent.
@@ -13,6 +16,9 @@ pub struct ModelListParams {
     /// A provider whose own endpoint is asked instead, as for a profile that is still to be made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// A profile that a form is making: its endpoint is asked, with its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<ProfileDraft>,
 }
 
 /// Result of `roo/model/list`.
@@ -47,18 +53,4 @@ pub struct ModelItem {
     /// True if it calls tools natively.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native_tools: Option<bool>,
-}
-
-/// US dollars for a million tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelPrice {
-    /// Input that the provider's cache does not know.
-    pub input: f64,
-    /// Output.
-    pub output: f64,
-    /// Input read from the provider's cache.
-    pub cache_read: f64,
-    /// Input written to the provider's cache.
-    pub cache_write: f64,
 }

@@ -1,4 +1,4 @@
-//! The types of `roo/rule/*`: what a user has allowed or refused for good.
+//! The types of `roo/rule/*`: what a user has allowed or refused permanently.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -143,7 +143,7 @@ pub enum RuleScope {
     User,
 }
 
-/// Which way a standing rule goes.
+/// Effect of a standing rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleVerdict {
@@ -159,7 +159,7 @@ pub enum RuleVerdict {
 pub struct RuleItem {
     /// Its id.
     pub rule_id: String,
-    /// Which way it goes.
+    /// Effect of the rule.
     pub verdict: RuleVerdict,
     /// Subject.
     pub subject: RuleSubject,
@@ -170,7 +170,7 @@ pub struct RuleItem {
     pub text: String,
     /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: i64,
-    /// Who made it.
+    /// Author of the rule.
     pub by: String,
 }
 
@@ -204,6 +204,17 @@ impl RuleSubject {
         )
     }
 
+    /// Returns whether a rule about this may decide an approval that offers a rule about `asked`. Only the gate knows
+    /// whether it does.
+    pub fn may_decide(&self, asked: &Self) -> bool {
+        match (self, asked) {
+            (Self::Preset { .. }, Self::Commands { .. })
+            | (Self::ConfinedCommands, Self::TrustAndConfinedCommands { .. } | Self::Commands { .. })
+            | (Self::CommandAccess { .. }, Self::SandboxAccess(_)) => true,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(asked),
+        }
+    }
+
     /// The question that an offer asks; none for what is no offer.
     pub fn question(&self) -> Option<String> {
         match self {
@@ -211,7 +222,7 @@ impl RuleSubject {
             Self::TrustAndConfinedCommands { brings } => {
                 let brings = match brings.as_slice() {
                     [] => String::new(),
-                    brings => format!(" (it brings {})", brings.join(", ")),
+                    brings => format!(" ({} will steer agents)", brings.join(", ")),
                 };
                 Some(format!("Trust this folder{brings} and run its commands in the sandbox without asking?"))
             }

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::event::{ApprovalOption, QuestionKind, Suggestion, ToolStatus};
+use super::approval::ApprovalOption;
+use super::context::{ContextMeter, Shortening};
 use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
+use super::question::{QuestionKind, Suggestion};
+use super::review::{Hunk, HunkAnswer};
 use super::rule::RuleSubject;
 
 /// State of a task.
@@ -339,6 +342,12 @@ pub struct TaskSnapshot {
     pub question: Option<PendingQuestion>,
     /// Tries and failures by tool.
     pub tool_usage: ToolUsage,
+    /// The size of the next model request; none before the first one has its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextMeter>,
+    /// How its conversation was shortened, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortenings: Vec<Shortening>,
     /// Outcome of each call, in the order of their ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallOutcome>,
@@ -358,6 +367,9 @@ pub struct CallOutcome {
     pub status: ToolStatus,
     /// One line for people.
     pub summary: String,
+    /// The exit code of the command that it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
 }
 
 /// A message that waits for its task.
@@ -471,6 +483,9 @@ pub struct ApprovalRespondParams {
     /// Text added by the user; the model is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// Decisions on single hunks of an edit. The others follow the option, which must be `allow_once` or `reject_once`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hunks: Vec<HunkAnswer>,
 }
 
 /// `roo/approval/preview`.
@@ -506,6 +521,9 @@ pub struct FilePreview {
     /// The file's new name, if it gets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_to: Option<String>,
+    /// Its changes, each of which can be answered by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hunks: Vec<Hunk>,
 }
 
 /// `roo/question/answer`.
@@ -527,11 +545,63 @@ pub struct QuestionAnswerParams {
 pub struct AnswerResult {
     /// True if this answer counted. The first one does; repeating it is harmless.
     pub accepted: bool,
-    /// Whose answer counted.
+    /// Author of the answer that counted.
     pub by: String,
     /// The request is interrupted: the answer is kept, and nothing goes on before `roo/task/resume`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+    /// What was decided before, where this answer came too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
+}
+
+/// Decision that came before an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Settled {
+    /// Somebody has answered.
+    Answered {
+        /// The option of an approval, or the answer to a question.
+        answer: String,
+    },
+    /// A standing rule that was made meanwhile decided it.
+    Rule {
+        /// Its id, as `roo/rule/list` has it.
+        rule_id: String,
+    },
+    /// It is no longer asked.
+    Void,
+}
+
+/// `roo/approval/list`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalListParams {}
+
+/// Result of `roo/approval/list`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalListResult {
+    /// The approvals that wait, in the one order in which every client shows them: by request, the oldest first, and
+    /// within a request as they were asked.
+    pub approvals: Vec<WaitingApproval>,
+}
+
+/// An approval in the list of all that wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingApproval {
+    /// The request.
+    pub root_id: TaskId,
+    /// The task that asks.
+    pub task_id: TaskId,
+    /// The task's title.
+    pub task_title: String,
+    /// Its place in the list, from 1; the list's length is the `m` of `n of m`.
+    pub number: u32,
+    /// The request is interrupted: an answer is kept until it goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+    /// The approval.
+    pub approval: PendingApproval,
 }
 
 /// `roo/document/save`, from the server.
@@ -546,6 +616,22 @@ pub struct DocumentSaveParams {
 pub struct DocumentSaveResult {
     /// The documents that are saved now.
     pub saved: Vec<String>,
+}
+
+/// Final status of a tool call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ToolStatus {
+    /// It did what was asked.
+    Ok,
+    /// It failed; the result says why.
+    Failed,
+    /// Policy or the user said no.
+    Denied,
+    /// It was not run: an earlier call of the answer was refused or failed.
+    Skipped,
+    /// The task was cancelled or the server ended; effects may have happened.
+    Interrupted,
 }
 
 #[cfg(test)]

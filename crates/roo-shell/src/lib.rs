@@ -9,6 +9,9 @@
 //!
 //! What commands mean, and whether they may run, is for `hooks::command`.
 
+#![warn(unreachable_pub)]
+
+mod construct;
 mod scan;
 mod script;
 mod strict;
@@ -16,8 +19,9 @@ pub mod structure;
 mod tree;
 mod word;
 
+pub use construct::{Document, Join, Way};
 pub use scan::{Seen, scan};
-pub use script::{Command, Document, Join, Problem, Redirect, Script, Way, Word};
+pub use script::{Command, Problem, Redirect, Script, Word};
 pub use tree::read;
 pub use word::{Opaque, Pattern, Value};
 

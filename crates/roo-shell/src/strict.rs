@@ -5,7 +5,7 @@
 //! character by character, and both readings must agree on where each word stands and which command it
 //! belongs to. Whatever isn't known here to mean the same to bash and to a POSIX shell is an error.
 
-use super::script::{Document, Join};
+use super::construct::{Document, Join};
 use super::structure::{Assignment, Body, Item, List, Part, Redirect, Simple, Stage, Structure, Word};
 use super::word::{Opaque, ends_word, is_unclear_blank, is_variable_name};
 use super::{DEPTH, is_assignment};

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::script::{Document, Join, Way};
+use super::construct::{Document, Join, Way};
 
 /// A whole line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

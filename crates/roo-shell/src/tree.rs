@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree, TreeCursor};
 
-use super::script::{Command, Document, Join, Problem, Redirect, Script, Way, Word};
+use super::construct::{Document, Join, Way};
+use super::script::{Command, Problem, Redirect, Script, Word};
 use super::structure::{self, Part, Structure};
 use super::word::{self, Opaque, Pattern, Value};
 use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, strict};

@@ -4,12 +4,16 @@
 //! an answer. Errors are worded for the model that asked for the edit. Which file is meant and whether
 //! it may change is decided elsewhere.
 
+#![warn(unreachable_pub)]
+
 pub mod blocks;
 pub mod diff;
 pub mod durations;
 pub mod edit;
 pub mod entities;
+pub mod hunks;
 pub mod lines;
+pub mod merge;
 pub mod misspelling;
 pub mod name_patterns;
 pub mod names;

@@ -62,13 +62,13 @@ pub fn count(text: &str) -> usize {
 }
 
 /// Returns the most frequent line ending; LF when it is a draw.
-pub fn dominant_eol(text: &str) -> Eol {
+pub(crate) fn dominant_eol(text: &str) -> Eol {
     let (lf, crlf) = count_ends(text);
     if crlf > lf { Eol::CrLf } else { Eol::Lf }
 }
 
 /// Returns the common line ending; none when they differ or when no line has one.
-pub fn uniform_eol(text: &str) -> Option<Eol> {
+pub(crate) fn uniform_eol(text: &str) -> Option<Eol> {
     match count_ends(text) {
         (1.., 0) => Some(Eol::Lf),
         (0, 1..) => Some(Eol::CrLf),
@@ -85,7 +85,7 @@ fn count_ends(text: &str) -> (usize, usize) {
 }
 
 /// Splits off a byte order mark: `(mark or nothing, the rest)`.
-pub fn split_bom(text: &str) -> (&str, &str) {
+pub(crate) fn split_bom(text: &str) -> (&str, &str) {
     text.split_at(if text.starts_with(BOM) { BOM.len_utf8() } else { 0 })
 }
 
@@ -97,7 +97,7 @@ pub fn slice(text: &str, range: LineRange) -> &str {
 }
 
 /// The byte offset where a 1-based line starts; the length of the text for lines past its end.
-pub fn start_of(text: &str, line: usize) -> usize {
+pub(crate) fn start_of(text: &str, line: usize) -> usize {
     text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum()
 }
 
@@ -119,7 +119,7 @@ pub fn number(text: &str, first: usize) -> String {
 }
 
 /// Splits a line as [`number`] makes it into its number and its text.
-pub fn split_number(line: &str) -> Option<(usize, &str)> {
+pub(crate) fn split_number(line: &str) -> Option<(usize, &str)> {
     let line = line.trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = line.split_at(digits);

@@ -1,4 +1,4 @@
-//! Which known word a misspelt one was meant to be. Pure.
+//! Finds the known word that a misspelt one was meant to be. Pure.
 
 use rapidfuzz::distance::osa;
 

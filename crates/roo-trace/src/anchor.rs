@@ -1,8 +1,8 @@
-//! Knowledge about the newest record outside of the records: the head after each append, and the head signed now and
-//! then. A trace that is cut, or replaced by another one, is found by them.
+//! The newest record, stored apart from the records: the head after each append, and anchors, which are signed heads.
+//! They reveal a trace that was truncated or replaced by another one.
 //!
-//! The head is written after the records are durable, so it never tells of records that a loss of power took.
-//! It may lag behind them: then the records beyond it are followed and found right or not.
+//! The head is written after the records are durable, so it never names records that were lost with the power. It may
+//! be older than the newest record: the records after it are then read and verified.
 
 use std::io;
 
@@ -10,13 +10,13 @@ use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-use super::directory::{TraceDirectory, whole_lines};
+use super::directory::{TraceDirectory, complete_lines_length};
 use super::projection::Projected;
 use roo_durable::disk::Access;
 use roo_durable::{keep_torn_tail, replace};
 use roo_protocol::ids::Digest;
 
-/// The head is kept twice, in turns: a write that is cut leaves the other one.
+/// Size of each of the two copies of the head, which are written alternately: a torn write leaves the other one.
 const SLOT: usize = 1024;
 /// The largest list of signed heads that is read: some four hundred million records.
 const MOST_ANCHORS: u64 = 1 << 30;
@@ -24,7 +24,7 @@ const MOST_ANCHORS: u64 = 1 << 30;
 /// The longest key that is read, in bytes.
 const KEY_LENGTH: u64 = 1024;
 
-/// The newest record, and where the next one goes.
+/// The newest record, and the position of the next one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) chain: String,
@@ -46,7 +46,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Reads the newer one of the two that are whole.
+    /// Reads the newer one of the intact copies.
     pub(super) fn read(directory: &TraceDirectory) -> io::Result<Option<Self>> {
         let Some(bytes) = directory.disk().read_beginning(&directory.head(), 2 * SLOT as u64)? else {
             return Ok(None);
@@ -60,14 +60,14 @@ impl Head {
         Ok(slots.max_by_key(|head| head.turn))
     }
 
-    /// Writes the head of a trace that had none, durably: from then on a loss of power leaves one of the two.
+    /// Writes the first head of a trace durably; from then on a loss of power leaves at least one copy.
     pub(super) fn write_durably(&mut self, directory: &TraceDirectory) -> io::Result<()> {
         self.write(directory)?;
         directory.disk().sync(&directory.head())?;
         directory.sync()
     }
 
-    /// Tells it. Not synced; see above.
+    /// Writes the head without a sync; see the module documentation.
     pub(super) fn write(&mut self, directory: &TraceDirectory) -> io::Result<()> {
         self.turn += 1;
         let json = serde_json::to_string(self)?;
@@ -114,19 +114,19 @@ impl Anchor {
         &self.key
     }
 
-    /// All that were signed, oldest first. Lines that are none are left out and counted, but for torn ones at the end: so
-    /// a crash leaves what was about to be signed.
+    /// Reads all anchors, oldest first. Returns the number of invalid lines as well; a torn line at the end, which a
+    /// crash leaves, doesn't count.
     pub(super) fn read_all(directory: &TraceDirectory) -> io::Result<(Vec<Self>, usize)> {
         let bytes = directory.disk().read_beginning(&directory.anchors(), MOST_ANCHORS)?.unwrap_or_default();
         let (mut found, mut bad) = (Vec::new(), 0);
-        let (whole, torn) = bytes.split_at(whole_lines(&bytes));
+        let (whole, torn) = bytes.split_at(complete_lines_length(&bytes));
         for line in whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match serde_json::from_slice(line) {
                 Ok(anchor) => found.push(anchor),
                 Err(_) => bad += 1,
             }
         }
-        // Only its end may be missing.
+        // It may be complete except for its line end.
         found.extend(serde_json::from_slice::<Self>(torn));
         Ok((found, bad))
     }
@@ -136,7 +136,7 @@ impl Anchor {
 pub(super) struct Signer(Ed25519KeyPair);
 
 impl Signer {
-    /// The workspace's key; made if there is none.
+    /// The workspace's key, which is created if it is missing.
     pub(super) fn open(directory: &TraceDirectory) -> io::Result<Self> {
         let path = directory.key();
         let refused = |what: &str| io::Error::other(format!("the key {} {what}", path.display()));
@@ -178,17 +178,17 @@ impl Signer {
             opened => opened?,
         };
         let signed = directory.disk().read_beginning(&path, MOST_ANCHORS)?.unwrap_or_default();
-        let length = whole_lines(&signed) as u64;
+        let length = complete_lines_length(&signed) as u64;
         if length < signed.len() as u64 {
-            // A line that was cut would fuse with this one.
+            // This line would continue a torn one.
             keep_torn_tail(directory.disk(), &path, length)?;
-            file.cut(length)?;
+            file.truncate(length)?;
         }
         let mut line = serde_json::to_vec(&anchor)?;
         line.push(b'\n');
         file.append(&line).inspect_err(|_| {
-            // The error is told; a line that is cut is left out by its readers.
-            let _ = file.cut(length);
+            // The error is returned; readers skip a torn line.
+            let _ = file.truncate(length);
         })
     }
 }

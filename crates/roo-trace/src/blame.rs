@@ -1,11 +1,10 @@
-//! Which record wrote a line.
+//! Finds the record that wrote a line.
 //!
-//! The trace has no texts, so lines are followed by what records say of them. As long as each change of a file
-//! begins with the text that the one before it left, its hunks alone say where every line went, exactly. Where
-//! something unrecorded happened in between, such as a person's edit, the lines are found again by their marks
-//! (16 bits of each line): first in their order, as a diff does it, then where they were moved to; lines that
-//! were written as a whole have to fit their hash besides. A line that is not found has no record: a person
-//! wrote it, or changed it since.
+//! The trace has no texts, so lines are followed through the records. As long as each change of a file begins with the
+//! text that the one before it left, its hunks give the exact new position of every line. After an unrecorded change,
+//! such as a person's edit, lines are found again by their marks (16 bits of each line): first in order, as in a diff,
+//! then at the positions they were moved to; lines that were written as one range also have to match their hash. A line
+//! that isn't found has no record: a person wrote it, or changed it since.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,7 +30,7 @@ const MOST_LAYERS: usize = 8;
 /// for longest are forgotten first.
 const MOST_RUNS: usize = 500_000;
 
-/// Who wrote a line, and what for.
+/// Author and purpose of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attribution {
@@ -59,8 +58,7 @@ pub struct Attribution {
     pub tool: String,
 }
 
-/// The lines that agents wrote, of all files that are left. Kept up as the trace grows, so that a question is
-/// answered without reading it.
+/// The lines of existing files that agents wrote. Updated as the trace grows, so that a lookup doesn't have to read it.
 pub struct Index {
     directory: TraceDirectory,
     at: Position,
@@ -71,7 +69,7 @@ pub struct Index {
 /// History of a file's lines.
 #[derive(Default)]
 struct History {
-    /// Each is what was known when something unrecorded happened; the last one is the present.
+    /// One for the state at each unrecorded change; the last one is the current state.
     layers: Vec<Layer>,
     /// The newest record about it.
     seq: u64,
@@ -91,7 +89,7 @@ struct Run {
     lines: usize,
     /// None for lines that no record wrote.
     piece: Option<Arc<Piece>>,
-    /// Which of the piece's lines is the first.
+    /// Index of the first line in the piece.
     from: usize,
 }
 
@@ -122,14 +120,14 @@ impl Run {
         self.piece.as_ref()?.marks.get(self.from..self.from + self.lines)
     }
 
-    /// The hash that its lines must have, where they are all that was written at once.
+    /// The hash that its lines must have, if they are a complete range of a record.
     fn hash(&self) -> Option<Digest> {
         let piece = self.piece.as_ref().filter(|piece| piece.lines == self.lines)?;
         piece.norm_hash
     }
 }
 
-/// Who wrote a line of a file's current text, read from the trace at once. For many questions keep an
+/// Finds who wrote a line of a file's current text, by reading the trace. For several lookups keep an
 /// [`Index`].
 ///
 /// # Errors
@@ -146,21 +144,21 @@ pub fn line(
 }
 
 impl Index {
-    /// An empty one; [`Index::refresh`] fills it.
+    /// An empty index; [`Index::refresh`] fills it.
     pub fn new(state_directory: &Path) -> Self {
         let directory = TraceDirectory::new(state_directory);
         Self { directory, at: Position::default(), files: HashMap::new(), runs: 0 }
     }
 
-    /// Takes in the records that have come since the last time: all of them the first time, which takes a
-    /// second for some hundred thousand, and next to nothing when there are none.
+    /// Reads the records that were added since the last call. The first call reads all of them, which takes a second
+    /// for some hundred thousand.
     ///
     /// # Errors
     /// When the trace can't be read.
     pub fn refresh(&mut self) -> io::Result<()> {
         let length = self.directory.segment_length(self.at.segment);
         if self.at != Position::default() && length.is_ok_and(|length| length < self.at.offset) {
-            // It is another trace.
+            // The trace was replaced by another one.
             *self = Self {
                 directory: self.directory.clone(),
                 at: Position::default(),
@@ -173,7 +171,7 @@ impl Index {
         Ok(())
     }
 
-    /// Takes in the next record.
+    /// Adds the next record.
     pub fn add(&mut self, record: &Record) {
         let Some(own) = record.own() else { return };
         for file in &record.files {
@@ -223,13 +221,13 @@ impl Index {
         paths
     }
 
-    /// Who wrote a line of a file's current text; lines count from 1. None for a line that no agent wrote as
+    /// Returns the author of a line of a file's current text; lines count from 1. None for a line that no agent wrote as
     /// it is now.
     pub fn line(&self, path: &str, text: &str, line: usize) -> Option<Arc<Attribution>> {
         self.lines(path, text).into_iter().nth(line.checked_sub(1)?).flatten()
     }
 
-    /// Who wrote each line of a file's current text.
+    /// Returns the author of each line of a file's current text.
     pub fn lines(&self, path: &str, text: &str) -> Vec<Option<Arc<Attribution>>> {
         let current = ranges::split(text);
         let mut found = vec![None; current.len()];
@@ -271,7 +269,7 @@ impl History {
     ) {
         let detail = record.own().and_then(|own| own.files.get(&file.path));
         let Some((detail, lines)) = detail.and_then(|detail| Some((detail, detail.lines?))) else {
-            // Whatever it holds now, it is no text that is known.
+            // Its current text is unknown.
             self.push(Layer { after, runs: vec![] });
             return;
         };
@@ -410,7 +408,7 @@ impl<'a> Search<'a> {
     }
 
     fn align(&mut self, layer: &Layer) {
-        // What has no mark is like nothing else: numbers beyond those of marks, other ones on each side.
+        // A line without a mark matches nothing: it gets a number beyond those of marks, different on each side.
         let mut old: Vec<u32> = Vec::new();
         let mut owners: Vec<usize> = Vec::new();
         for (index, run) in layer.runs.iter().enumerate() {
@@ -464,7 +462,7 @@ impl<'a> Search<'a> {
         self.found[place].fill(run.attribution());
     }
 
-    /// Runs of which nothing was found in their order may stand elsewhere as a whole.
+    /// Finds runs that were moved as a whole, among those that were not found in order.
     fn find_moved(&mut self, layer: &Layer, matched: &[usize]) {
         let lost: Vec<&Run> = layer
             .runs
@@ -482,11 +480,11 @@ impl<'a> Search<'a> {
         }
         for run in lost {
             let Some(marks) = run.marks().filter(|marks| !marks.is_empty()) else { continue };
-            // A part of what was written has no hash, so it has to be long enough for its marks to mean it.
+            // Part of a run has no hash, so it has to be long enough for its marks to be significant.
             if run.hash().is_none() && marks.len() < 3 {
                 continue;
             }
-            // From the line that is rarest, or a file of equal lines would be gone through again and again.
+            // Starts at the rarest line, or a file of equal lines would be searched again and again.
             let count = |mark: &u16| places.get(mark).map_or(0, Vec::len);
             let Some((offset, rarest)) = marks.iter().enumerate().min_by_key(|(_, mark)| count(mark)) else {
                 continue;

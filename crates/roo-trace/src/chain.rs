@@ -12,8 +12,8 @@ use serde::Deserialize;
 use super::record::Record;
 use roo_protocol::ids::Digest;
 
-/// The member that holds a record's hash, up to its digits. In a record of ours nothing else looks like it: a
-/// quote within a string is escaped, and every other name that ends so has more before it.
+/// The member that holds a record's hash, up to its digits. It occurs once in a record of this program: a quote within
+/// a string is escaped, and no other member has this name.
 const MEMBER: &str = "\"hash\":\"sha256:";
 /// The member with its digits, its quote and the comma behind it.
 const MEMBER_LENGTH: usize = MEMBER.len() + 64 + 2;
@@ -23,7 +23,7 @@ pub(super) fn genesis(chain: &str) -> Digest {
     Digest::of_parts(&[b"roo-lsp trace\n", chain.as_bytes()])
 }
 
-/// Gives a record its place, and appends its line, with its end, to `out`. Returns its hash.
+/// Numbers a record, and appends its line, with its line end, to `out`. Returns its hash.
 pub(super) fn seal(
     mut record: Record,
     chain: &str,
@@ -47,9 +47,9 @@ pub(super) fn seal(
     Ok(hash)
 }
 
-/// Claim of a line about its place, once its hash is verified.
+/// Position of a record in the chain, from a line with a correct hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fact {
+pub(super) struct VerifiedLink {
     pub(super) seq: u64,
     pub(super) prev: Digest,
     pub(super) hash: Digest,
@@ -75,15 +75,15 @@ struct Link<'a> {
     chain: &'a str,
 }
 
-/// Reads a line without its end. None when it is no record of this chain or its hash is wrong.
-pub(super) fn read(line: &[u8], chain: &str) -> Option<Fact> {
+/// Reads a line without its line end. None when it isn't a record of this chain or its hash is wrong.
+pub(super) fn read(line: &[u8], chain: &str) -> Option<VerifiedLink> {
     let ChainLine { metadata: Metadata { own: link } } = serde_json::from_slice(line).ok()?;
     let (prev, claimed) = (Digest::parse(link.prev)?, Digest::parse(link.hash)?);
     let found = hash(prev, line, &member(line)?);
-    (found == claimed && link.chain == chain).then_some(Fact { seq: link.seq, prev, hash: found })
+    (found == claimed && link.chain == chain).then_some(VerifiedLink { seq: link.seq, prev, hash: found })
 }
 
-/// The chain that a line belongs to, whether it is whole or not.
+/// The chain that a line names, whether or not its hash is correct.
 pub(super) fn chain_of(line: &[u8]) -> Option<String> {
     let line: ChainLine<'_> = serde_json::from_slice(line).ok()?;
     Some(line.metadata.own.chain.to_owned())

@@ -1,20 +1,20 @@
-//! The directory of the trace, on a disk that can be simulated: its files, its lock, and where they are.
+//! The directory of the trace: its files and its lock, on a disk that tests can simulate.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use roo_durable::disk::{Disk, DiskFile, Held, RealDisk};
+use roo_durable::disk::{Disk, DiskFile, HeldLock, RealDisk};
 
 /// The directory in which one workspace's trace is kept, for the user alone.
 ///
 /// ```text
 /// 00000001.jsonl …           the records, in segments; each begins with a header
 /// 00000001.jsonl.torn-<n>    a torn tail, moved away when it was found
-/// head                       the newest record, told after each append
-/// anchors.jsonl              the newest record now and then, signed
-/// key                        what signs them: Ed25519, PKCS#8
-/// lock                       held for the time of an append
+/// head                       the newest record, written after each append
+/// anchors.jsonl              heads that were signed, one every few hundred records
+/// key                        the key that signs them: Ed25519, PKCS#8
+/// lock                       held during an append
 /// ```
 #[derive(Clone, Debug)]
 pub(super) struct TraceDirectory {
@@ -28,7 +28,7 @@ impl TraceDirectory {
         Self::on(Arc::new(RealDisk), state_directory)
     }
 
-    /// As [`TraceDirectory::new`], on this disk.
+    /// The directory below a state directory of this disk.
     pub(super) fn on(disk: Arc<dyn Disk>, state_directory: &Path) -> Self {
         Self { path: state_directory.join("trace"), disk }
     }
@@ -76,25 +76,25 @@ impl TraceDirectory {
         Ok(found)
     }
 
-    /// Waits until no other process appends, in a directory that is made if need be. The system drops the lock with
-    /// its holder.
-    pub(super) fn lock(&self) -> io::Result<Held> {
+    /// Waits until no other process appends. Creates the directory if it is missing. The system releases the lock when
+    /// its process ends.
+    pub(super) fn lock(&self) -> io::Result<HeldLock> {
         loop {
             self.disk.create_directories_durably(&self.path)?;
             match self.disk.lock(&self.path.join("lock")) {
-                // Someone has removed the directory meanwhile.
+                // The directory was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 locked => return locked,
             }
         }
     }
 
-    /// Makes the names in it survive power loss.
+    /// Syncs the directory, so that its names survive power loss.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync(&self.path)
     }
 
-    /// A file that is appended to; one that must not be there yet where it is `new`.
+    /// Opens a file for appending: creates it if `new`, else it has to exist.
     pub(super) fn open(&self, path: PathBuf, new: bool) -> io::Result<Appender> {
         Ok(Appender { file: self.disk.open(&path, new)?, path })
     }
@@ -110,7 +110,7 @@ impl TraceDirectory {
     }
 }
 
-/// A file to whose end lines are added.
+/// A file that lines are appended to.
 #[derive(Debug)]
 pub(super) struct Appender {
     file: Box<dyn DiskFile>,
@@ -122,7 +122,7 @@ impl Appender {
         &self.path
     }
 
-    /// Returns whether it is still the file of its name.
+    /// Returns whether its path still leads to it.
     pub(super) fn is_in_place(&self) -> bool {
         self.file.is_at(&self.path)
     }
@@ -131,26 +131,40 @@ impl Appender {
         self.file.length()?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Adds bytes that survive power loss when this returns.
+    /// Appends bytes, which survive power loss when this returns.
     ///
     /// # Errors
-    /// What the disk says. What was added may stay; see [`Appender::cut`].
+    /// Those of the disk. Part of the bytes may remain; see [`Appender::truncate`].
     pub(super) fn append(&self, bytes: &[u8]) -> io::Result<()> {
         self.file.append_all(bytes)?;
         self.file.sync()
     }
 
-    /// Drops all from an offset on, durably.
-    pub(super) fn cut(&self, length: u64) -> io::Result<()> {
+    /// Truncates the file to a length, durably.
+    pub(super) fn truncate(&self, length: u64) -> io::Result<()> {
         self.file.truncate(length)?;
         self.file.sync()
     }
 }
 
-/// The length of what begins some lines and is not torn: a loss of power may leave a last line without its end, or with
-/// zero bytes, which no line holds, where its beginning should be.
-pub(super) fn whole_lines(bytes: &[u8]) -> usize {
+/// The length of the complete lines at the beginning of `bytes`. A loss of power may leave last lines without a line
+/// end, or with zero bytes, which no valid line contains.
+pub(super) fn complete_lines_length(bytes: &[u8]) -> usize {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').rev();
     let torn = lines.take_while(|line| !line.ends_with(b"\n") || line.contains(&0));
     bytes.len() - torn.map(<[u8]>::len).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dangling_link_in_the_place_of_the_directory_is_an_error() {
+        let state = tempfile::tempdir().unwrap();
+        let directory = TraceDirectory::new(state.path());
+        std::os::unix::fs::symlink("missing", directory.path()).unwrap();
+        let error = directory.lock().map(drop).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
 }

@@ -1,4 +1,4 @@
-//! The trace in other shapes.
+//! Export of the trace to other formats.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,21 +16,21 @@ use super::value;
 use roo_durable::disk::{Disk as _, RealDisk};
 use roo_protocol::ids::Digest;
 
-/// The largest file of the workspace whose lines are told, in bytes.
+/// The largest file of the workspace whose lines are exported, in bytes.
 const LARGEST: u64 = 20 << 20;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The records as they are, a line each.
+    /// The records as they are, one per line.
     Canonical,
-    /// The flat shape, a line each.
+    /// The flat format, one per line.
     Flat,
-    /// One authorship note on the workspace's files as they are.
+    /// An authorship note about the current files of the workspace.
     Note,
 }
 
-/// Writes the trace; `folder` is the workspace's, for the note.
+/// Writes the trace; `folder` is the workspace folder, for the note.
 ///
 /// # Errors
 /// When the trace can't be read or the output can't be written.
@@ -40,7 +40,7 @@ pub fn export(state_directory: &Path, folder: &Path, shape: Shape, out: &mut imp
         index.refresh()?;
         let mut note = AuthorshipNote::default();
         for path in index.paths() {
-            // A file that can't be read has no lines to tell.
+            // A file that can't be read is left out.
             let text =
                 RealDisk.read_beginning(&folder.join(path), LARGEST).ok().flatten().map(String::from_utf8);
             if let Some(Ok(text)) = text {
@@ -53,7 +53,7 @@ pub fn export(state_directory: &Path, folder: &Path, shape: Shape, out: &mut imp
     history::lines(&TraceDirectory::new(state_directory), Position::default(), |_, line| {
         written = match shape {
             Shape::Canonical | Shape::Note => out.write_all(line).and_then(|()| out.write_all(b"\n")),
-            // A line that is no record has no other shape; `verify` tells it.
+            // A line that isn't a record is left out; `verify` reports it.
             Shape::Flat => match Record::read(line) {
                 Ok(record) => writeln!(out, "{}", flat(&record)),
                 Err(_) => Ok(()),
@@ -64,10 +64,10 @@ pub fn export(state_directory: &Path, folder: &Path, shape: Shape, out: &mut imp
     written
 }
 
-/// The flat shape, as several programs for `.orchestration/agent_trace.jsonl` read it.
+/// A record in the flat format that several programs for `.orchestration/agent_trace.jsonl` read.
 pub fn flat(record: &Record) -> Value {
     let own = record.own();
-    let name = value::of_urn;
+    let name = value::name_in_urn;
     let conversation = |conversation: &super::record::Conversation| {
         let entity = match conversation.contributor.as_ref().map(|contributor| contributor.kind) {
             Some(Author::Human) => "Human",

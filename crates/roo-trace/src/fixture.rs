@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::directory::TraceDirectory;
 use super::ledger::{Ledger, Limits, Setup};
-use super::normal_form_cache::Forms;
+use super::normal_form_cache::ComparableForms;
 use super::record::{
     Author, Decision, Draft, Entry, FileChange, IntentRef, Outcome, PromptRef, Record, Side,
 };
@@ -125,7 +125,7 @@ pub(super) fn change(path: &str, before: &str, after: &str) -> FileChange {
 }
 
 pub(super) fn draft(entry: &Entry) -> Draft {
-    Draft::new(entry, &Forms::default(), ids())
+    Draft::new(entry, &ComparableForms::default(), ids())
 }
 
 /// One record that changes no file.

@@ -1,4 +1,4 @@
-//! Reading the trace: its lines in order, from any place on, without its lock.
+//! Reading the trace without its lock: its lines in order, from any position.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::ops::ControlFlow;
@@ -6,18 +6,18 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::directory::TraceDirectory;
-use super::projection::Newest;
+use super::projection::NewestLines;
 use super::record::Record;
 use roo_protocol::ids::Digest;
 
-/// A place between two records. The default is before the first one.
+/// A position between two records. The default is before the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) segment: u64,
     pub(super) offset: u64,
 }
 
-/// The first line of a segment: what its records follow.
+/// The first line of a segment, with the record that its records follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
@@ -47,8 +47,8 @@ impl Header {
     }
 }
 
-/// Visits the lines from a place on, without their ends and without the headers. A line that is still being
-/// written is left for later. Returns the place after the last line that was visited.
+/// Visits the lines after a position, without line ends and without headers. A line that is still being written is
+/// skipped. Returns the position after the last visited line.
 pub(super) fn lines(
     directory: &TraceDirectory,
     from: Position,
@@ -81,14 +81,14 @@ pub(super) fn lines(
     Ok(at)
 }
 
-/// Visits the records of changed files from a place on. Lines that are no records are left out.
+/// Visits the records of changed files after a position. Lines that are not records are skipped.
 pub(super) fn changes(
     directory: &TraceDirectory,
     from: Position,
     mut visit: impl FnMut(&Record),
 ) -> io::Result<Position> {
     lines(directory, from, |_, line| {
-        // Most records are about no file, and in canonical JSON that is what they begin with.
+        // Most records have no files, which is how their canonical JSON begins.
         if !line.starts_with(b"{\"files\":[],")
             && let Ok(record) = Record::read(line)
         {
@@ -99,7 +99,7 @@ pub(super) fn changes(
 }
 
 /// The newest lines, at most `limit` bytes of them.
-pub(super) fn newest(directory: &TraceDirectory, limit: u64) -> io::Result<Newest> {
+pub(super) fn newest(directory: &TraceDirectory, limit: u64) -> io::Result<NewestLines> {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut left = limit;
     for number in directory.segments()?.into_iter().rev() {
@@ -119,5 +119,5 @@ pub(super) fn newest(directory: &TraceDirectory, limit: u64) -> io::Result<Newes
     let lines: Vec<u8> = pieces.into_iter().rev().flatten().collect();
     let first = lines.split(|byte| *byte == b'\n').next().and_then(|line| Record::read(line).ok());
     let first = first.as_ref().and_then(Record::own).map_or(1, |own| own.seq);
-    Ok(Newest { first, lines })
+    Ok(NewestLines { first, lines })
 }

@@ -1,11 +1,11 @@
 //! The original of the trace: appended to, chained, durable, and never rewritten.
 //!
 //! A [`Ledger`] is shared by all tasks of a process, and several processes may share a workspace. Its
-//! functions block; call them where that is allowed. What callers bring while an append is under way goes out
-//! as one group with one sync, so no time is spent waiting for others.
+//! functions block; call them where that is allowed. Appends that arrive while another one is running are written as
+//! one group with one sync.
 //!
-//! For the time of an append a lock is held over all processes. Whoever has it and finds records that it does
-//! not know follows them first; so bytes are never interleaved and the chain has one order.
+//! During an append a lock excludes all other processes. A process that takes it reads the records of the others first,
+//! so bytes are never interleaved and the chain has one order.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _};
@@ -15,18 +15,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::anchor::{Anchor, Head, Signer};
-use super::chain::{self, Fact};
-use super::directory::{Appender, TraceDirectory, whole_lines};
+use super::chain::{self, VerifiedLink};
+use super::directory::{Appender, TraceDirectory, complete_lines_length};
 use super::history::{self, FORMAT, Header, Position};
 use super::map::IntentMap;
-use super::projection::{Lines, Projection, ProjectionError};
+use super::projection::{AppendedLines, Projection, ProjectionError};
 use super::record::Draft;
 use super::revision;
-use roo_durable::disk::Held;
+use roo_durable::disk::HeldLock;
 use roo_durable::keep_torn_tail;
 use roo_protocol::ids::Digest;
 
-/// After this many records the head is signed.
+/// The head is signed each time that this many records were added.
 const SIGN_EVERY: u64 = 256;
 
 /// Size limits of files.
@@ -34,7 +34,7 @@ const SIGN_EVERY: u64 = 256;
 pub struct Limits {
     /// A segment of the original, in bytes.
     pub segment: u64,
-    /// The copy in the workspace, in bytes. When it is full it begins anew with the newest half.
+    /// The copy in the workspace, in bytes. A full copy is replaced by its newest half.
     pub copy: u64,
 }
 
@@ -44,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-/// Parts that a ledger is made of.
+/// Settings of a ledger.
 pub struct Setup {
     /// The workspace's part of the user's state directory.
     pub state_directory: PathBuf,
@@ -52,21 +52,21 @@ pub struct Setup {
     pub folder: Option<PathBuf>,
     /// Size limits of files.
     pub limits: Limits,
-    /// Draws random ids: a chain's.
+    /// Generates the random id of a new chain.
     pub new_id: Box<dyn Fn() -> Uuid + Send + Sync>,
 }
 
 impl Setup {
-    /// With usual limits and random ids.
+    /// Settings with the default limits and random ids.
     pub fn new(state_directory: PathBuf, folder: Option<PathBuf>) -> Self {
         Self { state_directory, folder, limits: Limits::default(), new_id: Box::new(Uuid::new_v4) }
     }
 }
 
-/// Reasons why records are not in the trace.
+/// Records could not be added to the trace.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// A file operation failed. The trace is as it was, and the same records can be tried again.
+    /// A file operation failed. The trace is unchanged, and the same records can be appended again.
     #[error("can't {doing} {}: {source}; what agents do is not recorded: check the disk", path.display())]
     Io {
         /// Attempted operation.
@@ -81,20 +81,19 @@ pub enum LedgerError {
     Encode(String),
 }
 
-/// Something was wrong with the trace. It goes on all the same, and the damage stays to be seen by
-/// [`super::verify`].
+/// Damage of the trace. New records are appended nevertheless, and [`super::verify`] still finds the damage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// The last line was cut, as by a loss of power.
+    /// The last line is incomplete, as after a loss of power.
     #[error("the last line was cut off; it was moved to {}", moved_to.display())]
     TornTail {
         /// The bytes.
         moved_to: PathBuf,
     },
-    /// A line that is no record.
+    /// A line is not a record.
     #[error("line at byte {offset} of segment {segment} is damaged")]
     BadLine {
-        /// Which file.
+        /// Number of the file.
         segment: u64,
         /// Offset.
         offset: u64,
@@ -102,19 +101,19 @@ pub enum Damage {
     /// Records are missing at the end.
     #[error("the records up to {to} existed, and those after {from} are missing")]
     Truncated {
-        /// The newest one that is left, as far as it is known.
+        /// The newest remaining one, as far as it is known.
         from: u64,
-        /// The newest one that was there.
+        /// The newest one that existed.
         to: u64,
     },
-    /// The knowledge about the newest record is lost.
+    /// The head is missing or damaged.
     #[error("the head of the trace was lost; it was rebuilt from the records")]
     HeadLost,
 }
 
-/// Location of a record.
+/// Position of a record in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct RecordPosition {
     /// Its number.
     pub seq: u64,
     /// Its hash.
@@ -125,14 +124,14 @@ pub struct Placed {
 #[derive(Clone, Debug)]
 pub struct Appended {
     /// One for each record, in order. All are durable.
-    pub records: Vec<Placed>,
-    /// Reason why the workspace has no copy of them.
+    pub records: Vec<RecordPosition>,
+    /// Reason why they are missing from the workspace's copy.
     pub copy_problem: Option<ProjectionError>,
-    /// Damage found in the trace on the way.
+    /// Damage of the trace that was found.
     pub damage: Vec<Damage>,
 }
 
-/// Which files of the copy in a workspace are exactly what a roo-lsp process wrote there last.
+/// Files of the copy in a workspace that are exactly what a roo-lsp process wrote there last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CurrentCopies {
     /// The records.
@@ -159,8 +158,8 @@ struct Queue {
     waiting: Vec<(u64, Vec<Draft>)>,
     done: HashMap<u64, Result<Appended, LedgerError>>,
     next_ticket: u64,
-    /// Someone appends for all.
-    led: bool,
+    /// True while a thread appends for all others.
+    has_leader: bool,
 }
 
 /// State of this process.
@@ -168,15 +167,15 @@ struct Queue {
 struct LedgerState {
     head: Option<Head>,
     segment: Option<Appender>,
-    /// A failed append could not be taken back: where the segment has to end.
+    /// Position where the segment has to end, if a failed append could not be undone.
     to_undo: Option<Position>,
     map: Option<(Position, IntentMap)>,
     damage: Vec<Damage>,
 }
 
 impl Ledger {
-    /// Opens the trace of a workspace. Without one nothing is made before the first append; a trace that was
-    /// left in the middle of an append is settled, and what was wrong with it is returned.
+    /// Opens the trace of a workspace. A missing one is created by the first append. The remains of an append that a
+    /// crash interrupted are read or moved away, and damage is returned.
     ///
     /// # Errors
     /// [`LedgerError::Io`].
@@ -204,7 +203,7 @@ impl Ledger {
             let mut state = locked(&ledger.state);
             let _lock = ledger.lock()?;
             if !ledger.directory.segments().map_err(io_error("list", path))?.is_empty() {
-                ledger.settle(&mut state)?;
+                ledger.update_head(&mut state)?;
             }
             if let Some(projection) = &ledger.projection {
                 projection.sweep();
@@ -218,11 +217,10 @@ impl Ledger {
 
     /// Appends records, all or none. When this returns they survive power loss.
     ///
-    /// It waits for the disk and for other processes that append; an append that nobody waits for any more
-    /// is done all the same.
+    /// Waits for the disk and for other processes that append.
     ///
     /// # Errors
-    /// [`LedgerError`]; the same drafts can be tried again.
+    /// [`LedgerError`]; the same drafts can be appended again.
     pub fn append(&self, drafts: &[Draft]) -> Result<Appended, LedgerError> {
         let mut queue = locked(&self.queue);
         let ticket = queue.next_ticket;
@@ -232,14 +230,14 @@ impl Ledger {
             if let Some(outcome) = queue.done.remove(&ticket) {
                 return outcome;
             }
-            if queue.led {
+            if queue.has_leader {
                 queue = self.ended.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            queue.led = true;
+            queue.has_leader = true;
             let group = std::mem::take(&mut queue.waiting);
             drop(queue);
-            let leading = Leading(self);
+            let leading = LeaderGuard(self);
             let outcomes = self.commit(&group);
             queue = locked(&self.queue);
             queue.done.extend(outcomes);
@@ -249,19 +247,19 @@ impl Ledger {
         }
     }
 
-    /// Signs the newest record's hash, as when an intent is completed. Every 256 records that is done anyway.
+    /// Signs the newest record's hash, for instance when an intent is completed. This also happens every 256 records.
     ///
     /// # Errors
     /// [`LedgerError::Io`].
     pub fn sign(&self) -> Result<(), LedgerError> {
         let mut state = locked(&self.state);
         let _lock = self.lock()?;
-        self.settle(&mut state)?;
+        self.update_head(&mut state)?;
         self.sign_head(&mut state)
     }
 
-    /// Which files of the copy in the workspace are as some process wrote them last. Those that killed processes left
-    /// there are removed.
+    /// Returns which files of the copy in the workspace are unchanged since they were written. Temporary files of
+    /// killed processes are removed.
     ///
     /// # Errors
     /// [`LedgerError::Io`].
@@ -272,20 +270,20 @@ impl Ledger {
             return Ok(CurrentCopies::default());
         }
         let mut state = locked(&self.state);
-        // While it is held nobody is about to replace anything.
+        // Under the lock no process replaces the files.
         let _lock = self.lock()?;
         projection.sweep();
         if self.directory.segments().map_err(io_error("list", path))?.is_empty() {
             return Ok(CurrentCopies::default());
         }
-        let head = self.settle(&mut state)?;
+        let head = self.update_head(&mut state)?;
         Ok(CurrentCopies {
             trace: projection.is_current(head.projection),
             map: head.map.is_some_and(|map| projection.has_map(map)),
         })
     }
 
-    fn lock(&self) -> Result<Held, LedgerError> {
+    fn lock(&self) -> Result<HeldLock, LedgerError> {
         self.directory.lock().map_err(io_error("lock", self.directory.path()))
     }
 
@@ -309,8 +307,8 @@ impl Ledger {
 
     fn write(&self, state: &mut LedgerState, group: &[(u64, Vec<Draft>)]) -> Result<Appended, LedgerError> {
         let _lock = self.lock()?;
-        let mut head = self.settle(state)?;
-        let vcs = self.folder.as_deref().and_then(revision::of);
+        let mut head = self.update_head(state)?;
+        let vcs = self.folder.as_deref().and_then(revision::head_commit);
         let mut bytes = Vec::new();
         let mut records = Vec::new();
         let (mut seq, mut hash) = (head.seq, head.hash);
@@ -325,14 +323,14 @@ impl Ledger {
                 seq += 1;
                 hash = chain::seal(record, &head.chain, seq, hash, &mut bytes)
                     .map_err(|error| LedgerError::Encode(error.to_string()))?;
-                records.push(Placed { seq, hash });
+                records.push(RecordPosition { seq, hash });
             }
         }
         if bytes.is_empty() {
             return Ok(Appended { records, copy_problem: None, damage: vec![] });
         }
         if head.offset + bytes.len() as u64 > self.limits.segment {
-            // A segment without records takes what there is.
+            // A segment without records takes records of any size.
             let empty = self.header(head.segment)?.is_some_and(|(_, length)| length == head.offset);
             if !empty {
                 let next = head.segment + 1;
@@ -341,7 +339,7 @@ impl Ledger {
         }
         self.add_lines(state, &head, &bytes)?;
         head.offset += bytes.len() as u64;
-        let lines = Lines { bytes: &bytes, after: head.seq, last: seq };
+        let lines = AppendedLines { bytes: &bytes, after: head.seq, last: seq };
         (head.seq, head.hash) = (seq, hash);
         let copied = self.projection.as_ref().map(|projection| {
             projection
@@ -360,7 +358,7 @@ impl Ledger {
             }
         }
         if let Err(error) = head.write(&self.directory) {
-            // The records are durable; the next one to append follows them.
+            // The records are durable, and the next append reads them.
             tracing::warn!(%error, "the head of the trace can't be written");
         }
         let due = head.seq / SIGN_EVERY > head.signed / SIGN_EVERY;
@@ -371,18 +369,18 @@ impl Ledger {
         Ok(Appended { records, copy_problem, damage: vec![] })
     }
 
-    /// Writes and syncs, or takes back what was written.
+    /// Appends and syncs, or undoes the append.
     fn add_lines(&self, state: &mut LedgerState, head: &Head, bytes: &[u8]) -> Result<(), LedgerError> {
         let segment = self.segment(state, head)?;
         let path = segment.path().to_owned();
         let durable = segment.append(bytes).map_err(io_error("append to", &path));
         if durable.is_err() {
-            // Half a line must not stay: the next append would fuse with it. Nor may whole ones, which would
-            // be there twice when they are tried again.
-            let undone = segment.cut(head.offset);
+            // A torn line has to go, as the next append would continue it; and so do complete ones, which would
+            // be duplicated by another attempt.
+            let undone = segment.truncate(head.offset);
             state.to_undo =
                 undone.is_err().then_some(Position { segment: head.segment, offset: head.offset });
-            // After a failed sync the system may have forgotten what is not on the disk.
+            // After a failed sync the system may have dropped unsynced data.
             state.segment = None;
         }
         durable
@@ -422,7 +420,7 @@ impl Ledger {
             let segment = self.directory.open(path.clone(), true)?;
             let written = segment.append(&line).and_then(|()| self.directory.sync());
             if written.is_err() {
-                // So that the next try finds its place free.
+                // Or the next attempt would find the file there.
                 let _ = self.directory.disk().remove(&path);
             }
             written.map(|()| (segment, line.len() as u64))
@@ -433,12 +431,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// The newest record, with all that any process has appended; under the lock.
-    fn settle(&self, state: &mut LedgerState) -> Result<Head, LedgerError> {
+    /// Brings the head up to the newest record of any process; under the lock.
+    fn update_head(&self, state: &mut LedgerState) -> Result<Head, LedgerError> {
         let path = self.directory.head();
         let stored = Head::read(&self.directory).map_err(io_error("read", &path))?;
         let known = state.head.take();
-        // The newer one: a head that was put back to an older state is no reason to follow it.
+        // The newer one, in case the stored head was replaced by an older one.
         let base = match (stored, known) {
             (Some(stored), Some(known)) => {
                 Some(if stored.chain == known.chain && stored.seq < known.seq { known } else { stored })
@@ -458,13 +456,13 @@ impl Ledger {
         followed.map(|()| head)
     }
 
-    /// The head of a trace that tells none: from its records, or the beginning of a new chain.
+    /// The head of a trace without a stored one: from its records, or of a new chain.
     fn find_head(&self, state: &mut LedgerState) -> Result<Head, LedgerError> {
         let path = self.directory.path();
         let mut segments = self.directory.segments().map_err(io_error("list", path))?;
         let (anchors, _) = Anchor::read_all(&self.directory).map_err(io_error("read", path))?;
         let newest = anchors.into_iter().rfind(Anchor::is_genuine);
-        let told = state.damage.len();
+        let known_damage = state.damage.len();
         // The newest segment with a header that can be read.
         for number in segments.iter().rev() {
             let Some((header, length)) = self.header(*number)? else { continue };
@@ -482,7 +480,7 @@ impl Ledger {
             self.follow(state, &mut head)?;
             // Without a record nothing is lost: its process may have ended before it wrote the first head.
             if newest.is_some() || head.seq > 0 {
-                state.damage.insert(told, Damage::HeadLost);
+                state.damage.insert(known_damage, Damage::HeadLost);
             }
             if let Some(anchor) = newest.filter(|anchor| anchor.chain == head.chain) {
                 head.signed = anchor.seq;
@@ -495,7 +493,7 @@ impl Ledger {
         }
         // The process ended before the header of the first segment was complete.
         if let (None, [1]) = (&newest, segments.as_slice())
-            && !self.has_whole_line(1)?
+            && !self.has_complete_line(1)?
         {
             self.move_away(state, 1)?;
             segments.clear();
@@ -548,13 +546,13 @@ impl Ledger {
         Ok(Header::read(&bytes[..end]).map(|header| (header, end as u64 + 1)))
     }
 
-    fn has_whole_line(&self, number: u64) -> Result<bool, LedgerError> {
+    fn has_complete_line(&self, number: u64) -> Result<bool, LedgerError> {
         let path = self.directory.segment(number);
         let found = self.directory.disk().read_beginning(&path, u64::MAX).map_err(io_error("read", &path))?;
         Ok(found.unwrap_or_default().contains(&b'\n'))
     }
 
-    /// Moves a segment out of the way whose header was never completed.
+    /// Moves away a segment whose header was never completed.
     fn move_away(&self, state: &mut LedgerState, number: u64) -> Result<(), LedgerError> {
         let (disk, path) = (self.directory.disk(), self.directory.segment(number));
         let moved_to = keep_torn_tail(disk, &path, 0).map_err(io_error("move", &path))?;
@@ -563,7 +561,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Follows what was appended after the head, and takes care of what a crash has left.
+    /// Reads the records after the head, and repairs what a crash has left.
     fn follow(&self, state: &mut LedgerState, head: &mut Head) -> Result<(), LedgerError> {
         loop {
             let path = self.directory.segment(head.segment);
@@ -581,7 +579,7 @@ impl Ledger {
             let next = head.segment + 1;
             let beyond = self.directory.segment(next);
             if !self.directory.disk().exists(&beyond).map_err(io_error("look at", &beyond))? {
-                // Of this one not even the header is left.
+                // Not even the header of this segment remains.
                 return if head.offset == 0 { self.start_segment(state, head, next) } else { Ok(()) };
             }
             match self.header(next)?.filter(|(header, _)| header.chain == head.chain) {
@@ -594,7 +592,7 @@ impl Ledger {
                     }
                     (head.segment, head.offset) = (next, length);
                 }
-                // It was being begun when its process ended.
+                // Its process ended while it created the segment.
                 None => return self.move_away(state, next),
             }
         }
@@ -602,10 +600,10 @@ impl Ledger {
 
     fn follow_segment(&self, state: &mut LedgerState, head: &mut Head) -> io::Result<()> {
         let Some(segment) = &state.segment else { return Ok(()) };
-        // Whoever has appended since then has followed what should be gone; then it stays.
+        // If another process has appended since, it has read those records, so they stay.
         if state.to_undo == Some(Position { segment: head.segment, offset: head.offset }) {
             if segment.length()? > head.offset {
-                segment.cut(head.offset)?;
+                segment.truncate(head.offset)?;
             }
             state.to_undo = None;
         }
@@ -616,17 +614,17 @@ impl Ledger {
         let from = if length < head.offset { 0 } else { head.offset };
         let mut bytes = Vec::new();
         self.directory.read_segment(head.segment, from)?.take(length - from).read_to_end(&mut bytes)?;
-        let whole = whole_lines(&bytes);
+        let whole = complete_lines_length(&bytes);
         if length < head.offset {
             let left = bytes[..whole].split(|byte| *byte == b'\n').rev();
             let newest = left.filter_map(|line| chain::read(line, &head.chain)).map(|fact| fact.seq).next();
-            // The next record follows the one that was the newest, so that the gap stays to be seen.
+            // The next record follows the newest lost one, so that the gap remains visible.
             state.damage.push(Damage::Truncated { from: newest.unwrap_or(0), to: head.seq });
         }
         if whole < bytes.len() {
             let end = from + whole as u64;
             let moved_to = keep_torn_tail(self.directory.disk(), segment.path(), end)?;
-            segment.cut(end)?;
+            segment.truncate(end)?;
             state.damage.push(Damage::TornTail { moved_to });
         }
         if length >= head.offset {
@@ -634,7 +632,7 @@ impl Ledger {
             for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
                 let fact = chain::read(line.strip_suffix(b"\n").unwrap_or(line), &head.chain);
                 match fact.filter(|fact| fact.seq > head.seq) {
-                    Some(Fact { seq, hash, .. }) => (head.seq, head.hash) = (seq, hash),
+                    Some(VerifiedLink { seq, hash, .. }) => (head.seq, head.hash) = (seq, hash),
                     None => state.damage.push(Damage::BadLine { segment: head.segment, offset }),
                 }
                 offset += line.len() as u64;
@@ -651,11 +649,11 @@ impl Ledger {
             .and_then(|signer| signer.sign(&self.directory, head))
             .map_err(io_error("sign", &path))?;
         head.signed = head.seq;
-        // If it fails the head is signed once more.
+        // If this fails, the head is signed again later.
         head.write(&self.directory).map_err(io_error("write", &self.directory.head()))
     }
 
-    /// Brings the map of intents up to the newest record. Returns the digest of its text.
+    /// Updates the map of intents to the newest record. Returns the digest of its text.
     fn write_map(&self, state: &mut LedgerState) -> Result<Option<Digest>, ProjectionError> {
         let Some(projection) = &self.projection else { return Ok(None) };
         let (position, map) = state.map.get_or_insert_default();
@@ -672,12 +670,12 @@ impl Ledger {
     }
 }
 
-/// Lets the next one lead, however the append ended.
-struct Leading<'a>(&'a Ledger);
+/// Lets another thread append when it is dropped.
+struct LeaderGuard<'a>(&'a Ledger);
 
-impl Drop for Leading<'_> {
+impl Drop for LeaderGuard<'_> {
     fn drop(&mut self) {
-        locked(&self.0.queue).led = false;
+        locked(&self.0.queue).has_leader = false;
         self.0.ended.notify_all();
     }
 }

@@ -1,12 +1,14 @@
 //! The trace: which agent changed what, why, and for which intent, so that it can be checked later.
 //!
-//! A record is an Agent Trace record ([`record`]) with the class of its change ([`mutation`]). Records are
-//! chained by their hashes and kept outside of the workspace ([`ledger`]); the workspace gets a copy
-//! ([`projection`]). [`verify`] finds whether someone changed either, [`query`] finds records, [`blame`] says
-//! which record wrote a line, [`map`] draws what intents came to, [`export`] writes other shapes.
+//! A record is an Agent Trace record ([`record`]) with the class of its change ([`mutation`]). Records are chained by
+//! their hashes and kept outside of the workspace ([`ledger`]); the workspace gets a copy ([`projection`]). [`verify`]
+//! detects changes to either, [`query`] finds records, [`blame`] finds the record that wrote a line, [`map`] lists the
+//! code of each intent, [`export`] writes other formats.
 //!
-//! What an action is, and whether it may be, is decided elsewhere. Nothing here writes what stands in a file
-//! or a command: only digests and line numbers.
+//! Which actions are allowed is decided elsewhere. Records never contain the content of files or commands, only digests
+//! and line numbers.
+
+#![warn(unreachable_pub)]
 
 pub mod blame;
 pub mod export;
@@ -33,5 +35,5 @@ mod source;
 mod syntax;
 mod value;
 
-pub use ledger::{Appended, CurrentCopies, Damage, Ledger, LedgerError, Placed, Setup};
-pub use normal_form_cache::Forms;
+pub use ledger::{Appended, CurrentCopies, Damage, Ledger, LedgerError, RecordPosition, Setup};
+pub use normal_form_cache::ComparableForms;

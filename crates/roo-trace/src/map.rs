@@ -1,5 +1,5 @@
-//! `intent_map.md`: which intent came to which places in the code. Drawn from the trace alone, so that the
-//! same trace has the same map.
+//! `intent_map.md`: which code was written for which intent. Derived from the trace alone, so that the same trace has
+//! the same map.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ pub fn render<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
 }
 
 impl IntentMap {
-    /// Takes in the next record.
+    /// Adds the next record.
     pub fn add(&mut self, record: &Record) {
         let Some(own) = record.own().filter(|own| own.outcome == Outcome::Ok) else { return };
         for file in &record.files {
@@ -69,7 +69,7 @@ impl IntentMap {
                 place.symbols.extend(detail.symbols.iter().take(room).cloned());
             }
         }
-        // An intent of which nothing is left has no section.
+        // An intent without remaining code has no section.
         self.intents.retain(|_, intent| !intent.places.is_empty());
     }
 
@@ -100,7 +100,7 @@ impl IntentMap {
     }
 }
 
-/// On one line, and never more than text.
+/// Text on one line, with Markdown escaped.
 fn markdown(text: &str) -> String {
     let mut shown = String::new();
     for c in render::exact_line(text).chars() {

@@ -1,5 +1,5 @@
-//! Classification of changes: the same behaviour in another form, or new behaviour. The server finds it by comparing
-//! syntax; what a model says of its own change is never asked.
+//! Classification of changes: refactoring with the same behaviour, or new behaviour. The server compares syntax; a
+//! model's claim about its own change doesn't count.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tree_sitter::Node;
 
 use super::normal_form::{self, TooDeep};
-use super::normal_form_cache::{ComparableForm, Forms, on_deep_stack};
+use super::normal_form_cache::{ComparableForm, ComparableForms, on_deep_stack};
 use super::source::Source;
 use super::syntax::Language;
 use super::value;
@@ -26,7 +26,7 @@ pub enum MutationClass {
 }
 
 impl MutationClass {
-    /// As it stands in records.
+    /// Its name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AstRefactor => "AST_REFACTOR",
@@ -35,7 +35,7 @@ impl MutationClass {
     }
 }
 
-/// By what a class was found.
+/// Method by which a class was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
@@ -43,7 +43,7 @@ pub enum Basis {
     Ast,
     /// By comparing text: there is no grammar, or the text is too long or can't be parsed.
     Text,
-    /// By its author's word. Never written, for a word can be wrong.
+    /// By its author's claim. Never written by this program, as a claim can be wrong.
     Declared,
 }
 
@@ -71,16 +71,16 @@ pub(super) struct Analysis {
     pub(super) ast: Option<Digest>,
 }
 
-/// The class of a change of text, and by what it was found.
+/// The class of a change of text, and the method by which it was found.
 pub fn class_of(path: &str, before: &str, after: &str) -> (MutationClass, Basis) {
     let (before, after) = (Some(before), Some(after));
     let change = FileMutation { path, old_path: None, before, after, same: before == after, written: &[] };
-    let analysis = analyse(&change, &Forms::default());
+    let analysis = analyse(&change, &ComparableForms::default());
     (analysis.class, analysis.basis)
 }
 
-/// Looks at a change, by what is known of its texts or becomes known now.
-pub(super) fn analyse(change: &FileMutation<'_>, forms: &Forms) -> Analysis {
+/// Analyses a change; comparable forms of its texts are cached in `forms`.
+pub(super) fn analyse(change: &FileMutation<'_>, forms: &ComparableForms) -> Analysis {
     by_syntax(change, forms).unwrap_or_else(|| Analysis {
         class: by_text(change),
         basis: Basis::Text,
@@ -89,12 +89,9 @@ pub(super) fn analyse(change: &FileMutation<'_>, forms: &Forms) -> Analysis {
     })
 }
 
-fn by_syntax(change: &FileMutation<'_>, forms: &Forms) -> Option<Analysis> {
+fn by_syntax(change: &FileMutation<'_>, forms: &ComparableForms) -> Option<Analysis> {
     let (language, after) = (Language::from_path(change.path)?, change.after?);
-    let texts: Vec<(Language, &str)> =
-        [Some(after), change.before].into_iter().flatten().map(|text| (language, text)).collect();
-    let mut found = forms.of(&texts).into_iter();
-    let new = found.next().flatten()?;
+    let new = forms.form(language, after)?;
     let analysis = |class| Analysis {
         class,
         basis: Basis::Ast,
@@ -109,7 +106,7 @@ fn by_syntax(change: &FileMutation<'_>, forms: &Forms) -> Option<Analysis> {
     if moved_to_other_language && !change.same {
         return Some(analysis(MutationClass::IntentEvolution));
     }
-    let old = found.next().flatten()?;
+    let old = forms.form(language, before)?;
     let same = old.digest == new.digest
         || (may_be_renamed(&old, &new)
             && on_deep_stack(|| is_renamed(language, before, after, new.digest))??);
@@ -121,13 +118,13 @@ fn gone<'f>(old: &'f ComparableForm, new: &'f ComparableForm) -> impl Iterator<I
     old.private.iter().filter(|name| !new.private.contains(name))
 }
 
-/// Returns whether as many private definitions came as are gone.
+/// Returns whether as many private definitions were added as removed.
 fn may_be_renamed(old: &ComparableForm, new: &ComparableForm) -> bool {
     let count = gone(old, new).count();
     count > 0 && count == gone(new, old).count()
 }
 
-/// Returns whether the two are one program but for the names of private definitions. `form` is of the new one.
+/// Returns whether two texts differ only in the names of private definitions. `form` is of the new one.
 fn is_renamed(language: Language, before: &str, after: &str, form: Digest) -> Option<bool> {
     let (old, new) = (Source::parse(language, before)?, Source::parse(language, after)?);
     find_renames(&old, &new, form).ok()
@@ -139,14 +136,14 @@ fn find_renames(old: &Source<'_>, new: &Source<'_>, form: Digest) -> Result<bool
     let gone: Vec<_> = all_old.iter().filter(|(name, _)| !has(&all_new, name)).collect();
     let mut come: Vec<_> = all_new.iter().filter(|(name, _)| !has(&all_old, name)).collect();
     let names = old.normal_form(&HashMap::new())?.names;
-    // A guess which became which, by their bodies without the names in question; the whole is compared below.
+    // Guesses which one became which, by their bodies without the names in question; the full texts are compared below.
     let hidden: HashMap<&str, &str> = gone.iter().chain(&come).map(|(name, _)| (*name, "\0")).collect();
     let mut renames: HashMap<&str, &str> = HashMap::new();
     for (name, node) in gone {
-        let body = normal_form::of_definition(old.language, *node, old.text, &hidden)?;
+        let body = normal_form::normalize_definition(old.language, *node, old.text, &hidden)?;
         let mut found = None;
         for (index, (_, candidate)) in come.iter().enumerate() {
-            if normal_form::of_definition(new.language, *candidate, new.text, &hidden)? == body {
+            if normal_form::normalize_definition(new.language, *candidate, new.text, &hidden)? == body {
                 found = Some(index);
                 break;
             }
@@ -162,12 +159,12 @@ fn find_renames(old: &Source<'_>, new: &Source<'_>, form: Digest) -> Result<bool
     Ok(Digest::of(&old.normal_form(&renames)?.bytes) == form)
 }
 
-/// White space alone is a change of form.
+/// Compares texts without white space.
 fn by_text(change: &FileMutation<'_>) -> MutationClass {
     let same = change.same
         || match (change.before, change.after) {
             (Some(before), Some(after)) if Language::from_path(change.path) == Some(Language::Python) => {
-                // What is indented how far is what is done.
+                // Indentation is syntax here.
                 fn lines(text: &str) -> impl Iterator<Item = &str> {
                     text.lines().map(str::trim_end).filter(|line| !line.is_empty())
                 }

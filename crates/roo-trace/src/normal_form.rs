@@ -1,8 +1,8 @@
 //! A file's syntax as bytes that stay the same when only comments, white space, the names of locals and the
 //! order of definitions change.
 //!
-//! Two texts of one normal form do the same. The other way round nothing is promised: where a language's
-//! rules for names are hard, names stay as they are, and a change counts as one.
+//! Two texts with the same normal form behave the same. The reverse doesn't hold: where a language's scoping rules are
+//! complex, names are kept, and a rename counts as a change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use tree_sitter::{Node, Tree};
 
 use super::syntax::{Language, is_comment};
 
-/// Maximum depth of a tree. The stack of [`super::mutation`] is made for it.
+/// Maximum depth of a tree, which the stack of [`super::normal_form_cache`] is large enough for.
 const DEEPEST: usize = 1000;
 
 /// The tree is too deep to be walked.
@@ -20,12 +20,12 @@ pub(super) struct TooDeep;
 /// Normal form of a file.
 pub(super) struct NormalForm<'t> {
     pub(super) bytes: Vec<u8>,
-    /// Every name that stands anywhere, whatever it means.
+    /// Every name that occurs, whatever it means.
     pub(super) names: BTreeSet<&'t str>,
 }
 
-/// The normal form of a file, with free names renamed as told.
-pub(super) fn of<'t>(
+/// The normal form of a file, with free names replaced by `renames`.
+pub(super) fn normalize<'t>(
     language: Language,
     tree: &'t Tree,
     source: &'t str,
@@ -48,7 +48,7 @@ pub(super) fn of<'t>(
 }
 
 /// The normal form of one definition, with the names in `hidden` left out.
-pub(super) fn of_definition(
+pub(super) fn normalize_definition(
     language: Language,
     node: Node<'_>,
     source: &str,
@@ -153,7 +153,7 @@ impl<'t> SyntaxWalk<'t, '_> {
         }
     }
 
-    /// All children in order, and what stands between them where that means something.
+    /// All children in order, with the text between them where it is significant.
     fn children(&mut self, node: Node<'t>, verbatim: bool, out: &mut Vec<u8>) -> Walked {
         let within = verbatim_within(node.kind(), verbatim);
         let mut at = node.start_byte();
@@ -181,7 +181,7 @@ impl<'t> SyntaxWalk<'t, '_> {
         }
     }
 
-    /// A comment that is no comment: it steers how the file is built or run.
+    /// Returns whether a comment is a directive that affects how the file is built or run.
     fn directive(&self, node: Node<'_>) -> Option<&'t str> {
         let text = self.text(node);
         let steers = match self.language {
@@ -232,7 +232,7 @@ impl<'t> SyntaxWalk<'t, '_> {
         }
     }
 
-    /// A name that means no local, such as a field's.
+    /// A name that doesn't refer to a local, such as a field's.
     fn plain(&mut self, node: Node<'t>, out: &mut Vec<u8>) {
         let text = self.text(node);
         self.names.insert(text);

@@ -1,9 +1,9 @@
-//! Normal forms of texts, computed once for each text: what an agent writes is what its next edit begins with, and what
-//! it is about to write can be looked at while that is on its way to the disk.
+//! Cache of the normal forms of texts: the text after an edit is the text before the next one.
 //!
-//! No text and no tree is kept.
+//! Neither texts nor trees are kept.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::source::Source;
@@ -18,12 +18,10 @@ const MOST: usize = 32;
 /// The most definitions that are remembered of all of them.
 const MOST_DEFINITIONS: usize = 20_000;
 
-/// Does what walks a tree. None without a thread to do it on, or when it fails.
-pub(super) fn on_deep_stack<T: Send>(walk: impl FnOnce() -> T + Send) -> Option<T> {
-    std::thread::scope(|scope| {
-        let walked = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, walk);
-        walked.ok()?.join().ok()
-    })
+/// Runs a walk over a tree on a large stack. None if it panics.
+pub(super) fn on_deep_stack<T>(walk: impl FnOnce() -> T) -> Option<T> {
+    // Nothing that it has changed is used after a panic.
+    std::panic::catch_unwind(AssertUnwindSafe(|| stacker::grow(STACK, walk))).ok()
 }
 
 /// Comparable form of one text.
@@ -31,7 +29,7 @@ pub(super) fn on_deep_stack<T: Send>(walk: impl FnOnce() -> T + Send) -> Option<
 pub(super) struct ComparableForm {
     /// Of its normal form.
     pub(super) digest: Digest,
-    /// The names that nothing outside of the file can name.
+    /// The names of definitions that are only visible within the file.
     pub(super) private: Vec<String>,
     definitions: Vec<Definition>,
 }
@@ -55,7 +53,7 @@ impl ComparableForm {
             let next = written.partition_point(|span| span.1 < lines.0);
             if written.get(next).is_some_and(|span| span.0 <= lines.1) {
                 found.insert(name.as_str());
-                // The most exact name is enough.
+                // The most specific name is enough.
                 found.remove(outer.as_str());
             }
         }
@@ -65,36 +63,20 @@ impl ComparableForm {
 
 type Slot = Arc<OnceLock<Option<Arc<ComparableForm>>>>;
 
-/// The forms of the texts that were of use last.
+/// The forms of the most recently used texts.
 #[derive(Default)]
-pub struct Forms {
+pub struct ComparableForms {
     /// The newest last.
     known: Mutex<VecDeque<(Language, Digest, Slot)>>,
 }
 
-impl Forms {
-    /// Finds the forms of texts, each with the path of its file, before they are asked for. Takes some
-    /// milliseconds for a thousand lines.
-    pub fn look_ahead<'t>(&self, texts: impl IntoIterator<Item = (&'t str, &'t str)>) {
-        let texts: Vec<_> =
-            texts.into_iter().filter_map(|(path, text)| Some((Language::from_path(path)?, text))).collect();
-        self.of(&texts);
-    }
-
-    /// The forms of texts, side by side. Waits for those that are being found. None for a text that has none.
-    pub(super) fn of(&self, texts: &[(Language, &str)]) -> Vec<Option<Arc<ComparableForm>>> {
-        let slots: Vec<Slot> = texts.iter().map(|(language, text)| self.slot(*language, text)).collect();
-        std::thread::scope(|scope| {
-            for ((language, text), slot) in texts.iter().zip(&slots) {
-                if slot.get().is_none() {
-                    let find =
-                        || _ = slot.get_or_init(|| ComparableForm::from_text(*language, text).map(Arc::new));
-                    // A text whose form can't be found is compared as a text.
-                    let _ = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, find);
-                }
-            }
-        });
-        slots.iter().map(|slot| slot.get().cloned().flatten()).collect()
+impl ComparableForms {
+    /// Form of a text. Waits if another thread is computing it. None for a text without one.
+    pub(super) fn form(&self, language: Language, text: &str) -> Option<Arc<ComparableForm>> {
+        let slot = self.slot(language, text);
+        // A text without a form is compared as text.
+        let compute = || on_deep_stack(|| ComparableForm::from_text(language, text)).flatten().map(Arc::new);
+        slot.get_or_init(compute).clone()
     }
 
     fn slot(&self, language: Language, text: &str) -> Slot {
@@ -119,29 +101,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_looked_at_once() {
-        let forms = Forms::default();
+    fn the_form_of_a_text_is_computed_once() {
+        let forms = ComparableForms::default();
         let text = "fn f() {}\n";
-        forms.look_ahead([("a.rs", text), ("a.md", text), ("b.rs", text)]);
-        let [first, again] = forms.of(&[(Language::Rust, text), (Language::Rust, text)]).try_into().unwrap();
-        assert!(Arc::ptr_eq(&first.unwrap(), &again.unwrap()));
+        let [first, again] = [(); 2].map(|()| forms.form(Language::Rust, text).unwrap());
+        assert!(Arc::ptr_eq(&first, &again));
         assert_eq!(forms.known.lock().unwrap().len(), 1);
-        let other = forms.of(&[(Language::Go, text)]);
-        assert!(other[0].is_none(), "it is not Go");
+        assert!(forms.form(Language::Go, text).is_none(), "it is not Go");
     }
 
     #[test]
     fn only_so_many_are_remembered() {
-        let forms = Forms::default();
+        let forms = ComparableForms::default();
         for number in 0..MOST + 5 {
-            forms.look_ahead([("a.rs", format!("fn f{number}() {{}}\n").as_str())]);
+            forms.form(Language::Rust, &format!("fn f{number}() {{}}\n"));
         }
         assert_eq!(forms.known.lock().unwrap().len(), MOST);
         let many = |name: &str| format!("fn {name}() {{}}\n").repeat(MOST_DEFINITIONS / 2 + 1);
-        forms.look_ahead([("a.rs", many("f").as_str())]);
-        forms.look_ahead([("a.rs", many("g").as_str())]);
-        forms.look_ahead([("a.rs", "fn f() {}\n")]);
+        forms.form(Language::Rust, &many("f"));
+        forms.form(Language::Rust, &many("g"));
+        forms.form(Language::Rust, "fn f() {}\n");
         let known = forms.known.lock().unwrap();
-        assert_eq!(known.len(), 2, "the new one, and of the long ones that which was of use last");
+        assert_eq!(known.len(), 2, "the new one, and the most recently used long one");
     }
 }

@@ -1,7 +1,7 @@
-//! Copy of the trace in a workspace: copies in `.orchestration/`, made from the original and never read back. A
-//! checkout of another commit may take them away or bring old ones; the original does not notice.
+//! The workspace's copy of the trace in `.orchestration/`, written from the original and never read back. A checkout of
+//! another commit may remove it or bring an old one; the original is not affected.
 //!
-//! Nothing is written by way of a link: a workspace can't lead the server's pen elsewhere.
+//! Nothing is written through a link, so a workspace can't redirect the server's writes.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _};
@@ -23,15 +23,15 @@ pub const DIRECTORY: &str = ".orchestration";
 pub const TRACE_FILE: &str = "agent_trace.jsonl";
 /// File name of the map of intents.
 pub const MAP_FILE: &str = "intent_map.md";
-/// Number of files of one chain set aside.
+/// The most files of one chain that are set aside.
 const MOST_ASIDE: usize = 100;
-/// Lines longer than this are no records.
+/// The longest line of a record, in bytes.
 const LONGEST_LINE: u64 = 8 << 20;
 
-/// Reasons why a workspace has no copy. The original is complete all the same.
+/// A workspace's copy could not be written. The original is complete nevertheless.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ProjectionError {
-    /// Something that is no directory or no file is in its place, such as a link.
+    /// Something else, such as a link, is in the place of the directory or file.
     #[error("{} is not a regular {expected} (it may be a symlink), so the trace is not copied there: remove it", path.display())]
     Foreign {
         /// Path of the unexpected file.
@@ -51,7 +51,7 @@ pub enum ProjectionError {
     },
 }
 
-/// Which file the copy was when it was last written, by what a file system can't be talked out of.
+/// Identity of the copy when it was last written, by metadata that programs can't forge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Projected {
     /// The number of its first record.
@@ -81,15 +81,15 @@ impl Projected {
     }
 }
 
-/// The directory in a workspace where copies go.
+/// The directory of a workspace's copies.
 pub(super) struct Projection {
     root: PathBuf,
     /// The longest copy, in bytes.
     limit: u64,
 }
 
-/// Records that are to be in the copy.
-pub(super) struct Lines<'a> {
+/// Records to be appended to the copy.
+pub(super) struct AppendedLines<'a> {
     /// Their lines.
     pub(super) bytes: &'a [u8],
     /// The number of the record before them.
@@ -98,8 +98,8 @@ pub(super) struct Lines<'a> {
     pub(super) last: u64,
 }
 
-/// The newest records, for a copy that begins anew.
-pub(super) struct Newest {
+/// The newest records, for a copy that is written anew.
+pub(super) struct NewestLines {
     /// The number of the first one.
     pub(super) first: u64,
     /// Their lines.
@@ -119,7 +119,7 @@ impl Projection {
         move |source| ProjectionError::Io { doing, path: self.path(name), source: Arc::new(source) }
     }
 
-    /// The directory itself, made if it is missing.
+    /// Opens the directory, which is created if it is missing.
     fn directory(&self) -> Result<File, ProjectionError> {
         let failed = self.io("open", "");
         let root = rustix::fs::openat(CWD, &self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -138,7 +138,7 @@ impl Projection {
         }
     }
 
-    /// A file of the directory. None when it is not there.
+    /// Opens a file of the directory. None when it doesn't exist.
     fn open(&self, directory: &File, name: &str, flags: OFlags) -> Result<Option<File>, ProjectionError> {
         let foreign = || ProjectionError::Foreign { path: self.path(name), expected: "file" };
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -152,39 +152,39 @@ impl Projection {
         if found.is_file() && found.nlink() == 1 { Ok(Some(file)) } else { Err(foreign()) }
     }
 
-    /// Replaces a file at once: readers see the old one or the new one.
+    /// Replaces a file atomically.
     fn replace(&self, directory: &File, name: &str, bytes: &[u8]) -> Result<File, ProjectionError> {
         let failed = self.io("write", name);
         let temporary = format!(".{name}.{}.new", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // What a process of the same number has left behind.
+        // A process with the same id may have left it behind.
         let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
         let mode = Mode::from_bits_truncate(0o644);
         let file =
             rustix::fs::openat(directory, &temporary, flags, mode).map_err(|error| failed(error.into()))?;
         let mut file = File::from(file);
         let written = file.write_all(bytes);
-        // A directory in the place of the file is no file of ours.
+        // A directory in the place of the file was not created by this program.
         let in_place =
             written.and_then(|()| Ok(rustix::fs::renameat(directory, &temporary, directory, name)?));
         match in_place {
             Ok(()) => Ok(file),
             Err(error) => {
-                // What failed is told; the leftover is not worth a second message.
+                // The first error is returned; one about the temporary file is not needed.
                 let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
                 Err(failed(error))
             }
         }
     }
 
-    /// Adds lines to the copy. Where it is not what was written last, lacks records, as after a crash or a full
-    /// disk, or is too long, it begins anew with the newest records, as many as half of its limit holds.
+    /// Appends lines to the copy. If it was changed, lacks records, as after a crash or on a full disk, or is too long,
+    /// it is written anew with the newest records, up to half of its limit.
     pub(super) fn append(
         &self,
         known: Option<Projected>,
-        lines: &Lines<'_>,
+        lines: &AppendedLines<'_>,
         chain: &str,
-        newest: impl FnOnce(u64) -> io::Result<Newest>,
+        newest: impl FnOnce(u64) -> io::Result<NewestLines>,
     ) -> Result<Projected, ProjectionError> {
         let directory = self.directory()?;
         let found = self.open(&directory, TRACE_FILE, OFlags::RDWR | OFlags::APPEND)?;
@@ -194,7 +194,7 @@ impl Projection {
             if same && known.length + lines.bytes.len() as u64 <= self.limit {
                 let mut file = file;
                 if let Err(error) = file.write_all(lines.bytes) {
-                    // Half a line must not stay; if it does, the copy begins anew the next time.
+                    // A torn line has to go; if it stays, the next append writes the copy anew.
                     let _ = file.set_len(known.length);
                     return Err(failed(error));
                 }
@@ -209,7 +209,7 @@ impl Projection {
         Projected::from_file(&file, newest.first, lines.last).map_err(&failed)
     }
 
-    /// Returns whether the copy is the one that was written last, and nobody has changed it since.
+    /// Returns whether the copy is unchanged since it was written last.
     pub(super) fn is_current(&self, known: Option<Projected>) -> bool {
         let found = known.zip(self.open_present(TRACE_FILE));
         found.is_some_and(|(known, file)| {
@@ -219,7 +219,7 @@ impl Projection {
         })
     }
 
-    /// Returns whether the map of intents holds a text of this digest.
+    /// Returns whether the map of intents has a text with this digest.
     pub(super) fn has_map(&self, digest: Digest) -> bool {
         self.open_present(MAP_FILE).is_some_and(|mut file| {
             let mut text = Vec::new();
@@ -227,17 +227,16 @@ impl Projection {
         })
     }
 
-    /// A file of the directory, to be read; none where it isn't there as it should be. Makes nothing.
+    /// Opens a file of the directory for reading; none if it is missing or not a regular file. Creates nothing.
     fn open_present(&self, name: &str) -> Option<File> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, self.root.join(DIRECTORY), flags, Mode::empty()).ok()?;
         self.open(&File::from(directory), name, OFlags::RDONLY).ok().flatten()
     }
 
-    /// Removes what replacements of killed processes left behind. Under the lock of the trace nobody else replaces
-    /// anything.
+    /// Removes temporary files of killed processes. Under the lock of the trace no other process has any.
     pub(super) fn sweep(&self) {
-        // Nothing depends on it, and a workspace may have no such directory.
+        // Nothing depends on this, and a workspace may have no such directory.
         let Ok(entries) = std::fs::read_dir(self.path("")) else { return };
         for entry in entries.flatten() {
             if entry.file_name().to_str().is_some_and(is_temporary) {
@@ -246,8 +245,8 @@ impl Projection {
         }
     }
 
-    /// Moves a file away in which other programs or other people's servers have written: their records are
-    /// not ours to replace.
+    /// Moves away a file to which other programs or other users' servers have written, as their records must not be
+    /// replaced.
     fn set_aside(&self, directory: &File, file: &File, chain: &str) -> Result<(), ProjectionError> {
         let failed = self.io("read", TRACE_FILE);
         let mut reader = BufReader::new(file);
@@ -262,11 +261,11 @@ impl Projection {
             let found = chain::chain_of(line);
             let others = match &found {
                 Some(found) => found != chain,
-                // A record of another program, and no damaged one of ours.
+                // A record of another program, and not a damaged one of this program.
                 None => super::record::Record::read(line).is_ok_and(|record| record.own().is_none()),
             };
             if others {
-                // Whoever wrote the file chose the name of its chain.
+                // The name of its chain is untrusted.
                 let short = found.as_deref().and_then(|chain| chain.get(..8));
                 let short = short.filter(|short| short.bytes().all(|byte| byte.is_ascii_hexdigit()));
                 let short = short.map_or_else(|| Digest::of(line).hex()[..8].to_owned(), str::to_owned);
@@ -275,8 +274,8 @@ impl Projection {
         }
     }
 
-    /// Gives a file of others a name of its own, which no other file has. Where what has it is the beginning of
-    /// this file, as one that was set aside before, nothing is lost by taking its place.
+    /// Renames a file of others to an unused name. A file that was set aside before and is the beginning of this one
+    /// may be replaced.
     fn move_aside(&self, directory: &File, file: &File, short: &str) -> Result<(), ProjectionError> {
         let failed = |error: Errno| self.io("set aside", TRACE_FILE)(error.into());
         let names = (1..=MOST_ASIDE).map(|number| match number {
@@ -339,15 +338,15 @@ fn begins(file: &File, with: &File) -> io::Result<bool> {
     }
 }
 
-/// Makes the directory for the copies in a workspace folder, if there is none.
+/// Creates the directory for the copies in a workspace folder if it is missing.
 ///
 /// # Errors
-/// Why there is none.
+/// When it can't be created.
 pub fn make_directory(folder: &Path) -> Result<(), ProjectionError> {
     Projection::new(folder.to_owned(), 0).directory().map(drop)
 }
 
-/// Returns whether a name is that of a file which is about to replace another one of the directory.
+/// Returns whether a name is that of a temporary file.
 pub fn is_temporary(name: &str) -> bool {
     [TRACE_FILE, MAP_FILE].iter().any(|file| {
         let rest = name.strip_prefix('.').and_then(|name| name.strip_prefix(file));
@@ -356,7 +355,7 @@ pub fn is_temporary(name: &str) -> bool {
     })
 }
 
-/// Returns whether a name is one that a copy gets which holds records of others.
+/// Returns whether a name is that of a file that was set aside.
 pub fn is_set_aside(name: &str) -> bool {
     let middle = name.strip_prefix("agent_trace.").and_then(|rest| rest.strip_suffix(".jsonl"));
     middle.is_some_and(|middle| {
@@ -366,7 +365,7 @@ pub fn is_set_aside(name: &str) -> bool {
     })
 }
 
-/// The copy of a workspace, to be read.
+/// Opens the copy of a workspace for reading.
 pub(super) fn path_of(root: &Path) -> PathBuf {
     root.join(DIRECTORY).join(TRACE_FILE)
 }

@@ -9,7 +9,7 @@ use super::directory::TraceDirectory;
 use super::history::{self, Position};
 use super::record::{Outcome, Record};
 
-/// Which records are wanted. The default is all of them.
+/// Filter for records. The default matches all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this intent.
@@ -20,11 +20,11 @@ pub struct Filter {
     pub urid: Option<String>,
     /// In this mode.
     pub mode: Option<String>,
-    /// By this model: its whole name, or what stands after the provider.
+    /// By this model: its full name, or the part after the provider.
     pub model: Option<String>,
     /// About this file, or files below this directory.
     pub path: Option<String>,
-    /// That ended so.
+    /// With this outcome.
     pub outcome: Option<Outcome>,
     /// Not before this, in milliseconds since the Unix epoch.
     pub since: Option<i64>,
@@ -35,7 +35,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns whether a record is wanted.
+    /// Returns whether a record matches.
     pub fn matches(&self, record: &Record) -> bool {
         let Some(own) = record.own() else { return false };
         let is = |wanted: &Option<String>, found: Option<&str>| {
@@ -69,7 +69,7 @@ impl Filter {
             && self.until.is_none_or(|until| record.at().is_some_and(|at| at < until))
     }
 
-    /// Texts that stand in the line of every record that is wanted: most lines need not be read further.
+    /// Texts that the line of every matching record contains, so that most lines need not be parsed.
     fn needles(&self) -> Vec<String> {
         let words = [&self.intent, &self.task, &self.urid, &self.mode, &self.model];
         let plain = |text: &&String| {
@@ -79,8 +79,7 @@ impl Filter {
     }
 }
 
-/// The records that are wanted, oldest first. Lines that are no records are left out; [`super::verify`] tells
-/// them.
+/// Finds the matching records, oldest first. Lines that are not records are skipped; [`super::verify`] reports them.
 ///
 /// # Errors
 /// When the trace can't be read.

@@ -1,33 +1,32 @@
-//! Which lines a change wrote, and the hashes by which they are found again wherever they go.
+//! The lines that a change wrote, and the hashes by which they are found again after they have moved.
 //!
-//! Lines are compared without their ends, so that another line end is no change.
+//! Lines are compared without their line ends, so another kind of line end is not a change.
 
 use similar::DiffTag;
 
 use roo_protocol::ids::Digest;
 use roo_text::{diff, lines};
 
-/// A change with more hunks than this is told more coarsely: the hunks that are nearest to each other
-/// become one.
+/// The most hunks of a change. Of more, those that are nearest to each other are joined.
 const MOST_HUNKS: usize = 512;
 
-/// Lines that took the place of others. Both sides count from 0; either may be empty, not both.
+/// Lines that replaced others. Both sides count from 0; either may be empty, not both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hunk {
-    /// The first line that went.
+    /// The first old line.
     pub old_start: usize,
-    /// Number of lines went.
+    /// Number of old lines.
     pub old_len: usize,
-    /// First of the new lines.
+    /// The first new line.
     pub new_start: usize,
-    /// Number of those that came.
+    /// Number of new lines.
     pub new_len: usize,
 }
 
 /// Changes that turned one text into another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// In order, with lines that stayed between them.
+    /// In order, with unchanged lines between them.
     pub hunks: Vec<Hunk>,
     /// The lines of the new text that were written, or where lines were deleted if nothing else was done.
     pub ranges: Vec<Span>,
@@ -116,25 +115,25 @@ fn coarsen(hunks: &mut Vec<Hunk>) {
     *hunks = joined;
 }
 
-/// The hash of these lines, the same wherever they stand and however they end.
-pub fn content_hash(lines: &[&str]) -> Digest {
+/// The hash of lines, independent of their position and line ends.
+pub(crate) fn content_hash(lines: &[&str]) -> Digest {
     Digest::of(lines.join("\n"))
 }
 
 /// The same without indentation, so that lines that moved into another block are still found.
-pub fn norm_hash(lines: &[&str]) -> Digest {
+pub(crate) fn norm_hash(lines: &[&str]) -> Digest {
     let lines: Vec<&str> = lines.iter().map(|line| without_indentation(line)).collect();
     content_hash(&lines)
 }
 
-/// 16 bits of a line, without its indentation. Few enough that they tell nothing of what stands there, and
-/// enough for several lines in a row to be known again.
+/// 16 bits of a line's hash, without its indentation: too few to reveal its text, and enough to recognise several lines
+/// in a row.
 pub fn mark(line: &str) -> u16 {
     // Half of a checksum is what is wanted.
     (crc32fast::hash(without_indentation(line).as_bytes()) & 0xffff) as u16
 }
 
-/// Returns whether a line says something, so that finding it again means something.
+/// Returns whether a line is distinctive enough for a match to be significant.
 pub(super) fn says_something(line: &str) -> bool {
     line.chars().filter(|c| c.is_alphanumeric()).nth(2).is_some()
 }
@@ -174,7 +173,7 @@ mod tests {
     const BLOCK: [&str; 3] = ["if token.is_expired() {", "    return Err(Expired);", "}"];
 
     #[test]
-    fn a_hash_is_independent_of_where_lines_stand() {
+    fn a_hash_is_independent_of_the_position_of_lines() {
         let hash = content_hash(&BLOCK);
         let above: String = (0..100).map(|n| format!("line {n}\n")).collect();
         let moved = above.clone() + &BLOCK.join("\n") + "\n";
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_hunks_are_told_more_coarsely() {
+    fn very_many_hunks_are_joined() {
         let old: Vec<String> = (0..4000).map(|n| format!("{n}\n")).collect();
         let new: Vec<String> =
             (0..4000).map(|n| if n % 3 == 0 { format!("x{n}\n") } else { format!("{n}\n") }).collect();

@@ -1,8 +1,8 @@
-//! One record of the trace: an Agent Trace 0.1.0 record with all that is ours under
+//! One record of the trace: an Agent Trace 0.1.0 record with this program's fields under
 //! `metadata["dev.roo-lsp"]`, so that any reader of the format can use it.
 //!
-//! A record holds digests and line numbers, never what stands in a file or a command. [`Entry`] is what
-//! happened as the caller knows it; [`Draft`] is its records, all but their place in the chain.
+//! A record holds digests and line numbers, never the content of a file or a command. [`Entry`] is an action as the
+//! caller describes it; [`Draft`] is its records without their position in the chain.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::mutation::{self, Basis, MutationClass};
-use super::normal_form_cache::Forms;
+use super::normal_form_cache::ComparableForms;
 use super::ranges::{self, Changes};
 use super::value::{self, bounded, urn};
 use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId, ToolCallId, Urid};
@@ -26,7 +26,7 @@ const MOST_VIOLATIONS: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It did what it was called for.
+    /// It succeeded.
     Ok,
     /// The gate or the user refused it.
     Denied,
@@ -34,7 +34,7 @@ pub enum Outcome {
     Failed,
     /// A command changed what was out of its scope.
     ScopeViolation,
-    /// It was cut off; what it did is not known.
+    /// It was interrupted; its effects are unknown.
     Interrupted,
 }
 
@@ -43,7 +43,7 @@ impl Outcome {
     pub const ALL: [Self; 5] =
         [Self::Ok, Self::Denied, Self::Failed, Self::ScopeViolation, Self::Interrupted];
 
-    /// As it stands in records.
+    /// Its name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -55,7 +55,7 @@ impl Outcome {
     }
 }
 
-/// Who wrote lines.
+/// Author of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Author {
@@ -66,7 +66,7 @@ pub enum Author {
     Ai,
     /// A model, and its user changed it before it was accepted.
     Mixed,
-    /// Nobody knows.
+    /// Unknown.
     #[serde(other)]
     Unknown,
 }
@@ -149,7 +149,7 @@ pub struct Violation {
     pub action: String,
 }
 
-/// Claim of a model about its own action where the server found otherwise. The server's word counts.
+/// Claim of a model about its own action that differs from what the server found. The server's finding counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimed {
     /// The intent it named.
@@ -163,9 +163,9 @@ pub struct Claimed {
 /// A file as a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// It was not there.
+    /// The file didn't exist.
     Absent,
-    /// It held this.
+    /// The file had this digest.
     Present(Digest),
 }
 
@@ -192,7 +192,7 @@ impl<'de> Deserialize<'de> for FileState {
 /// Content of a file, as far as the caller knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It was not there.
+    /// The file didn't exist.
     Absent,
     /// Text, with the digest of the file or the buffer.
     Text {
@@ -201,7 +201,7 @@ pub enum Side {
         /// By which the file is known elsewhere; of its bytes where it is on disk.
         digest: Digest,
     },
-    /// Something that is no text or too large to look into.
+    /// Something other than text, or too large to be analysed.
     Opaque(Digest),
 }
 
@@ -240,11 +240,28 @@ pub struct FileChange {
     pub before: Side,
     /// Content after.
     pub after: Side,
-    /// Who wrote the difference: [`Author::Ai`], or [`Author::Mixed`] when the user changed it on the way.
+    /// Author of the difference: [`Author::Ai`], [`Author::Human`] for what its user made of it, or [`Author::Mixed`] where
+    /// the two can't be told apart.
     pub author: Author,
 }
 
-/// One thing that an agent did or was refused.
+impl FileChange {
+    /// Takes it apart into what a model wrote and what its user made of that before it was accepted.
+    #[must_use]
+    pub fn edited_by_user(self, by_model: &str) -> [Self; 2] {
+        let by_model = Side::text(by_model);
+        let second = Self {
+            path: self.path.clone(),
+            old_path: None,
+            before: by_model.clone(),
+            after: self.after,
+            author: Author::Human,
+        };
+        [Self { after: by_model, author: Author::Ai, ..self }, second]
+    }
+}
+
+/// One action of an agent, done or refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Time, in milliseconds since the Unix epoch.
@@ -255,9 +272,9 @@ pub struct Entry {
     pub tool_call: String,
     /// The call.
     pub tool_call_id: ToolCallId,
-    /// Whose call it was.
+    /// The task of the call.
     pub task: TaskId,
-    /// The task above it.
+    /// The parent task.
     pub parent_task: Option<TaskId>,
     /// The request.
     pub urid: Urid,
@@ -287,15 +304,15 @@ pub struct Entry {
     pub claimed: Option<Claimed>,
 }
 
-/// The records of one entry, all but their place in the chain. Cheap to clone, so that an append can be
-/// tried again.
+/// The records of one entry, without their position in the chain. Cheap to clone, so that an append can be
+/// repeated.
 #[derive(Clone, Debug)]
 pub struct Draft(pub(super) Arc<Vec<Record>>);
 
 impl Draft {
     /// Compares the texts and finds the class of each change: work for a thread that may block, some
     /// milliseconds for a file of a thousand lines whose `forms` are not known. `new_id` draws random ids.
-    pub fn new(entry: &Entry, forms: &Forms, mut new_id: impl FnMut() -> Uuid) -> Self {
+    pub fn new(entry: &Entry, forms: &ComparableForms, mut new_id: impl FnMut() -> Uuid) -> Self {
         let head = |id: Uuid| record_of(entry, id);
         if entry.files.is_empty() {
             return Self(Arc::new(vec![head(new_id())]));
@@ -308,7 +325,7 @@ impl Draft {
         Self(Arc::new(records.collect()))
     }
 
-    /// Says of each file that was written by what name it runs later, if it does.
+    /// Adds to each written file the name or pattern by which it is run later, if it is.
     #[must_use]
     pub fn labelled(mut self, label: impl Fn(&str) -> Option<&'static str>) -> Self {
         for record in Arc::make_mut(&mut self.0) {
@@ -417,7 +434,7 @@ fn timestamp(at: i64) -> String {
 }
 
 /// Adds what a change did to a file.
-fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &Forms) {
+fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &ComparableForms) {
     let path = bounded(&change.path, value::PATH).into_owned();
     let texts = change.before.as_text().zip(change.after.as_text());
     let mut detail = FileDetail::default();
@@ -479,7 +496,9 @@ fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &For
             url: Some(task),
             contributor: Some(Contributor {
                 kind: change.author,
-                model_id: entry.model.as_deref().map(|model| bounded(model, value::NAME).into_owned()),
+                model_id: (change.author != Author::Human)
+                    .then(|| Some(bounded(entry.model.as_deref()?, value::NAME).into_owned()))
+                    .flatten(),
             }),
             ranges: found,
             related: intent.chain(specifications).chain([request]).collect(),
@@ -496,7 +515,7 @@ fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &For
     *record = std::mem::take(record).claimed(entry.claimed.as_ref());
 }
 
-/// A record, as it is written and as any of the known shapes is read.
+/// A record, as it is written and as any of the known formats is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Of the format. The flat shape has none.
@@ -557,17 +576,17 @@ pub struct Conversation {
     /// The task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Who wrote.
+    /// Author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contributor: Option<Contributor>,
-    /// Which lines, in the file as it was then.
+    /// Lines, in the file as it was then.
     pub ranges: Vec<RangeRecord>,
     /// The intent, the requirements, the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<Related>,
 }
 
-/// Who wrote lines.
+/// Author of lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contributor {
     /// Kind of author.
@@ -585,7 +604,7 @@ pub struct RangeRecord {
     pub start_line: u64,
     /// The last.
     pub end_line: u64,
-    /// Of the lines, as [`ranges::content_hash`] makes it; other programs may cut it.
+    /// Of the lines, as `ranges::content_hash` makes it; other programs may cut it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_hash: Option<String>,
 }
@@ -620,7 +639,7 @@ type Details = std::collections::BTreeMap<String, FileDetail>;
 /// Fields of this program's records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Own {
-    /// Gapless from 1.
+    /// Number, from 1 without gaps.
     pub seq: u64,
     /// The hash of the record before it; the rule is in `chain.rs`.
     pub prev: Digest,
@@ -652,7 +671,7 @@ pub struct Own {
     /// The task.
     #[serde(default)]
     pub task: String,
-    /// The task above it.
+    /// The parent task.
     #[serde(default)]
     pub parent_task: Option<String>,
     /// The mode's slug.
@@ -743,7 +762,7 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// A line is no record.
+/// A line is not a record.
 #[derive(Debug, thiserror::Error)]
 #[error("it is not a trace record: {0}")]
 pub struct NotARecord(#[from] serde_json::Error);
@@ -771,7 +790,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Puts what the flat shape says where ours says it.
+    /// Converts the fields of the flat format.
     fn adopt(&mut self, flat: Flat) {
         let Some(conversation) = self.files.first_mut().and_then(|file| file.conversations.first_mut())
         else {
@@ -799,7 +818,7 @@ impl Record {
         self.timestamp.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
     }
 
-    /// Keeps what the model claimed where it is not what the server says.
+    /// Keeps the claims of the model that differ from the server's findings.
     fn claimed(mut self, claimed: Option<&Claimed>) -> Self {
         if let (Some(own), Some(claimed)) = (&mut self.metadata.own, claimed) {
             let other = |claim: &Option<String>, found: Option<&str>| {

@@ -12,7 +12,7 @@ const PACKED: u64 = 16 << 20;
 const MOST_HOPS: usize = 5;
 
 /// The commit at HEAD. None without a repository, and in one without a commit.
-pub(super) fn of(folder: &Path) -> Option<Vcs> {
+pub(super) fn head_commit(folder: &Path) -> Option<Vcs> {
     let git = git_directory(folder)?;
     // The references of a linked work tree are those of its repository.
     let common = text(&git.join("commondir"), SHORT).map(|path| git.join(path.trim()));
@@ -76,7 +76,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        of(folder.path()).map(|vcs| vcs.revision)
+        head_commit(folder.path()).map(|vcs| vcs.revision)
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Looking at every line of a large file of records: the hashing on all processors, the looking in order.
+//! Scan of a large file of records: hashes are computed on all processors, lines are visited in order.
 
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
 
-use super::chain::{self, Fact};
+use super::chain::{self, VerifiedLink};
 
 /// Number of bytes read for one thread at a time.
 const CHUNK: usize = 2 << 20;
-/// A line that is longer is no record, in bytes.
+/// The longest line of a record, in bytes.
 const LONGEST_LINE: usize = 64 << 20;
 /// The most threads.
 const MOST_THREADS: usize = 8;
@@ -16,14 +16,14 @@ const MOST_THREADS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScannedLine {
     /// A record whose hash is right.
-    Record(Fact),
+    Record(VerifiedLink),
     /// Anything else.
     Bad,
-    /// A last line that nothing ends.
+    /// A last line without a line end.
     Cut,
 }
 
-/// Visits all lines. Memory is bounded by the chunks that are at work, whatever the file's size.
+/// Visits all lines. Memory is bounded by the chunks in progress, whatever the file's size.
 pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(ScannedLine)) -> io::Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_THREADS);
     let mut rest = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(Scan
             found
         });
         for (facts, chunk) in found.into_iter().zip(&chunks) {
-            // Where no thread could be had there is still this one.
+            // If no thread could be started, this one does the work.
             facts.unwrap_or_else(|| self::facts(chunk, chain)).into_iter().for_each(&mut visit);
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(Scan
     Ok(())
 }
 
-/// The next lines, and whether there is more. What follows the last line end stays in `rest`.
+/// Reads the next complete lines. Returns whether there is more; `rest` keeps what follows the last line end.
 fn whole_lines(file: &mut impl Read, rest: &mut Vec<u8>) -> io::Result<(Vec<u8>, bool)> {
     let mut chunk = std::mem::take(rest);
     loop {
@@ -70,7 +70,7 @@ fn whole_lines(file: &mut impl Read, rest: &mut Vec<u8>) -> io::Result<(Vec<u8>,
                 *rest = chunk;
                 return Ok((Vec::new(), false));
             }
-            // So long a line can't be a record; a part of it tells as much.
+            // Such a long line can't be a record, so part of it is enough.
             None if chunk.len() > LONGEST_LINE => chunk.truncate(1),
             None => {}
         }

@@ -1,5 +1,5 @@
-//! A text with its tree, as far as changes are judged by it: its normal form, and which of its definitions
-//! are its own affair.
+//! A text with its syntax tree, for classifying changes: its normal form, and which of its definitions are private to
+//! the file.
 
 use std::collections::HashMap;
 
@@ -22,10 +22,10 @@ impl<'t> Source<'t> {
     }
 
     pub(super) fn normal_form(&self, renames: &HashMap<&str, &str>) -> Result<NormalForm<'_>, TooDeep> {
-        normal_form::of(self.language, &self.tree, self.text, renames)
+        normal_form::normalize(self.language, &self.tree, self.text, renames)
     }
 
-    /// The definitions at the top of the file that nothing outside of it can name.
+    /// The definitions at the top level that are only visible within the file.
     pub(super) fn private_definitions(&self) -> Vec<(&str, Node<'_>)> {
         let root = self.tree.root_node();
         let mut cursor = root.walk();
@@ -53,7 +53,7 @@ impl<'t> Source<'t> {
                     let seen = |texts: &Vec<&str>| texts.iter().any(|text| mentions(text, name));
                     node.kind() != "export_statement" && exported.as_ref().is_some_and(|texts| !seen(texts))
                 }
-                // A function of the shell is seen by all that is sourced with it.
+                // A shell function is visible to all files that are sourced with it.
                 Language::Bash => false,
             };
             if private {
@@ -63,7 +63,7 @@ impl<'t> Source<'t> {
         found
     }
 
-    /// The texts by which a script exports. None for one that is no module: all of it is seen by others.
+    /// The texts of a script's exports. None if it isn't a module, as all of it is then visible to others.
     fn exported_by_name(&self, top: &[Node<'_>]) -> Option<Vec<&str>> {
         if !self.language.is_script() {
             return None;
@@ -82,7 +82,7 @@ impl<'t> Source<'t> {
         })
     }
 
-    /// Returns whether attributes before a definition leave its name without meaning to others.
+    /// Returns whether no attribute of a definition gives its name a meaning outside of the file.
     fn has_harmless_attributes(&self, node: Node<'_>) -> bool {
         let mut before = node.prev_sibling();
         while let Some(sibling) = before {
@@ -103,7 +103,7 @@ impl<'t> Source<'t> {
     }
 }
 
-/// Returns whether a name stands in a text as a word.
+/// Returns whether a name occurs in a text as a word.
 fn mentions(text: &str, name: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     text.match_indices(name)

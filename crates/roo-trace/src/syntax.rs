@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-/// Texts that are longer have no tree, in bytes.
+/// The longest text that is parsed, in bytes.
 const LONGEST: usize = 1 << 20;
 
 /// A language with a grammar.
@@ -20,7 +20,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// By the name's ending.
+    /// The language of a file, by its extension.
     pub(super) fn from_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or_default();
         match name.rsplit_once('.')?.1 {
@@ -57,7 +57,7 @@ impl Language {
         if text.len() > LONGEST {
             return None;
         }
-        // Its scanner has been seen to crash on several here-documents.
+        // Its scanner crashes on several here-documents.
         if matches!(self, Self::Bash) && text.matches("<<").count() > 1 {
             return None;
         }
@@ -77,7 +77,7 @@ impl Language {
         (!tree.root_node().has_error()).then_some(tree)
     }
 
-    /// Returns whether a node is a definition that means the same wherever it stands among its siblings.
+    /// Returns whether a node is a definition whose position among its siblings doesn't matter.
     pub(super) fn is_definition(self, node: Node<'_>) -> bool {
         let kind = node.kind();
         match self {
@@ -134,7 +134,7 @@ impl Language {
         }
     }
 
-    /// Returns whether a node's children are what a file or a type is made of, rather than steps.
+    /// Returns whether a node's children are declarations of a file or a type, rather than statements.
     pub(super) fn is_list_of_definitions(self, node: Node<'_>) -> bool {
         node.parent().is_none()
             || match self {
@@ -176,12 +176,12 @@ impl Language {
     }
 }
 
-/// Returns whether a node is a comment, or a mark that a line goes on.
+/// Returns whether a node is a comment or a line continuation.
 pub(super) fn is_comment(node: Node<'_>) -> bool {
     matches!(node.kind(), "comment" | "line_comment" | "block_comment" | "html_comment" | "line_continuation")
 }
 
-/// A definition and where it stands.
+/// A definition and its position.
 #[derive(Debug)]
 pub(super) struct Definition {
     /// Its first line and its last one, from 1.
@@ -192,7 +192,7 @@ pub(super) struct Definition {
     pub(super) name: String,
 }
 
-/// The definitions of a file, each after what it stands in.
+/// The definitions of a file, each after the one that encloses it.
 pub(super) fn definitions(language: Language, tree: &Tree, source: &str) -> Vec<Definition> {
     let mut found = Vec::new();
     let mut todo = vec![(tree.root_node(), String::new())];

@@ -1,4 +1,4 @@
-//! Values allowed in a record: values of bounded length that never break a line.
+//! Values of records: bounded in length and without line breaks.
 
 use std::borrow::Cow;
 
@@ -60,7 +60,7 @@ pub(super) fn urn(kind: &str, text: &str) -> String {
 }
 
 /// The last part of a URN, as it was before [`urn`]; all of a text that is none.
-pub(super) fn of_urn(urn: &str) -> String {
+pub(super) fn name_in_urn(urn: &str) -> String {
     let mut bytes = urn.rsplit(':').next().unwrap_or_default().bytes();
     let mut name = Vec::new();
     while let Some(byte) = bytes.next() {
@@ -102,8 +102,8 @@ mod tests {
     fn a_urn_has_plain_characters_only() {
         assert_eq!(urn("intent", "INT-001"), "urn:roo-lsp:intent:INT-001");
         assert_eq!(urn("task", "a b\"\n/é"), "urn:roo-lsp:task:a%20b%22%0A%2F%C3%A9");
-        assert_eq!(of_urn("urn:roo-lsp:task:a%20b%22%0A%2F%C3%A9"), "a b\"\n/é");
-        assert_eq!(of_urn("50%"), "50%");
+        assert_eq!(name_in_urn("urn:roo-lsp:task:a%20b%22%0A%2F%C3%A9"), "a b\"\n/é");
+        assert_eq!(name_in_urn("50%"), "50%");
     }
 
     proptest! {

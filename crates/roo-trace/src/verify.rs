@@ -1,9 +1,9 @@
 //! Verification of the trace: every record against its hash, its neighbours, the head and the signed heads; and a copy
 //! against the original.
 //!
-//! Of the original, which no one but the user can write, what is found is an accident or was done with the
-//! user's rights. Not found is what someone does who also has the key that signs. The first wrong record is
-//! told, and what became of it; what follows it is not looked into.
+//! Only the user can write the original, so a finding there is an accident or was done with the user's permissions.
+//! Changes by somebody who also has the signing key are not found. The first wrong record is reported with the kind of
+//! its damage; later ones are not examined.
 //!
 //! The original takes memory for a few chunks of it, whatever its size; a copy takes 32 bytes for each record.
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::anchor::{Anchor, Head, Signer};
-use super::chain::{self, Fact};
+use super::chain::{self, VerifiedLink};
 use super::directory::TraceDirectory;
 use super::history::{self, Header};
 use super::projection::{self, Projected};
@@ -24,11 +24,11 @@ use super::scan::{self, ScannedLine};
 use roo_durable::open_regular;
 use roo_protocol::ids::Digest;
 
-/// Number of lines read ahead to tell a forged record from the one after it.
+/// Number of lines read ahead to distinguish a forged record from the one after it.
 const AHEAD: usize = 16;
-/// The longest record whose beginning is told from a line that was never written, in bytes.
+/// The longest torn line that is compared with the beginning of a record, in bytes.
 const LONGEST_BEGUN: u64 = 16 << 20;
-/// The most gaps that are followed; more of them are one.
+/// The most gaps that are tracked; further ones are joined.
 const MOST_GAPS: usize = 1000;
 
 /// Kind of damage to a record.
@@ -37,26 +37,26 @@ const MOST_GAPS: usize = 1000;
 pub enum Tamper {
     /// It was changed.
     Edit,
-    /// It is gone, and later ones are there.
+    /// It is missing, and later ones exist.
     Delete,
-    /// Something stands before it that was never written.
+    /// A line before it was never written by this program.
     Insert,
-    /// It stands elsewhere.
+    /// It is at another position.
     Reorder,
-    /// It stands there twice.
+    /// It occurs twice.
     Duplicate,
-    /// It and all after it are gone.
+    /// It and all later ones are missing.
     Truncation,
-    /// It is one of another history.
+    /// It belongs to another chain.
     Replacement,
     /// The segment that begins with it does not follow the one before.
     BrokenSegmentLink,
-    /// The knowledge about the newest record is itself lost or changed.
+    /// The head or the anchors are missing or changed.
     Anchor,
 }
 
 impl Tamper {
-    /// As it is named in reports.
+    /// Its name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Edit => "edit",
@@ -72,7 +72,7 @@ impl Tamper {
     }
 }
 
-/// The first thing that is wrong.
+/// The first problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -90,17 +90,17 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checked files, and the result.
+/// Checked file, and the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Checked {
+pub struct CheckedFile {
     /// The directory of the original, or the file of a copy.
     pub path: PathBuf,
     /// Number of valid records.
     pub records: u64,
     /// Number of signed heads the records were compared with.
     pub anchors: usize,
-    /// The first thing that is wrong; none when all is well.
+    /// The first problem, if any.
     pub finding: Option<Finding>,
 }
 
@@ -108,20 +108,20 @@ pub struct Checked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The chain's id. None where there is no trace.
+    /// The chain's id. None if there is no trace.
     pub chain: Option<String>,
     /// The public key that signs heads, in hex digits.
     pub key: Option<String>,
-    /// The newest record there ever was.
+    /// The newest record that ever existed.
     pub newest: u64,
     /// The original.
-    pub original: Checked,
+    pub original: CheckedFile,
     /// The copy, where one is or should be.
-    pub copy: Option<Checked>,
+    pub copy: Option<CheckedFile>,
 }
 
 impl Report {
-    /// Returns whether nothing is wrong.
+    /// Returns whether there is no problem.
     pub fn is_whole(&self) -> bool {
         self.original.finding.is_none() && self.copy.as_ref().is_none_or(|copy| copy.finding.is_none())
     }
@@ -146,13 +146,13 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
 
 pub(super) fn verify_in(directory: TraceDirectory, copy: Option<Copy<'_>>) -> io::Result<Report> {
     let path = directory.path().to_owned();
-    // An append that is under way is waited for, so that head and records are of one moment.
+    // Waits for a running append, so that head and records belong together.
     let (head, lengths, opened) = {
-        // A directory that can't be written has nobody who appends.
+        // No process can append in a directory that can't be written.
         let _lock = directory.exists()?.then(|| directory.lock().ok());
         let lengths =
             directory.segments()?.into_iter().map(|number| Ok((number, directory.segment_length(number)?)));
-        // So is the copy: what is appended later is another matter, and an opened file stays as it is.
+        // The copy belongs to the same moment; an opened file isn't affected by its replacement.
         let opened = copy.map(OpenedCopy::open);
         (Head::read(&directory)?, lengths.collect::<io::Result<Vec<_>>>()?, opened)
     };
@@ -208,11 +208,11 @@ pub(super) fn verify_in(directory: TraceDirectory, copy: Option<Copy<'_>>) -> io
         }
     }
     let hashes = walk.end();
-    let original = Checked { path, records: walk.right, anchors: compared, finding: walk.finding };
+    let original = CheckedFile { path, records: walk.right, anchors: compared, finding: walk.finding };
     let copy = match opened {
         None => None,
         Some(opened) => {
-            let known = Known {
+            let known = KnownRecords {
                 directory: &directory,
                 chain: chain.as_deref().unwrap_or_default(),
                 newest,
@@ -261,17 +261,17 @@ impl OpenedCopy {
 }
 
 /// Known records that a copy is compared with.
-struct Known<'a> {
+struct KnownRecords<'a> {
     directory: &'a TraceDirectory,
     chain: &'a str,
-    /// The newest record there ever was.
+    /// The newest record that ever existed.
     newest: u64,
     /// The workspace's copy as it was written last.
     projected: Option<Projected>,
     hashes: Hashes,
 }
 
-fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>> {
+fn check_copy(copy: OpenedCopy, known: KnownRecords<'_>) -> io::Result<Option<CheckedFile>> {
     let OpenedCopy { path, file, is_kept } = copy;
     let first = known.projected.map(|projected| projected.first);
     let Some((mut file, length)) = file? else {
@@ -281,13 +281,13 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
             detail: "the workspace's copy is missing; the next record restores it".to_owned(),
         });
         let missing = finding.is_some();
-        let checked = Checked { path, records: 0, anchors: 0, finding };
+        let checked = CheckedFile { path, records: 0, anchors: 0, finding };
         return Ok(missing.then_some(checked));
     };
     let mut walk = VerifyWalk::new(None, false);
     walk.starts = [Some(1), first].into_iter().flatten().collect();
-    // What never got to the workspace's copy, as after a crash or on a full disk, is not gone from it: the next
-    // record brings it.
+    // Records that were never copied, as after a crash or on a full disk, are not missing: the next append copies
+    // them.
     let copied = known.projected.and_then(|projected| projected.last).filter(|_| is_kept);
     walk.newest = known.newest;
     walk.copied = copied;
@@ -298,7 +298,7 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
         let begun = begun.filter(|line| !line.is_empty());
         begun.map_or(Ok(false), |line| begins_record(known.directory, known.chain, expected, &line))
     })?;
-    Ok(Some(Checked { path, records: walk.right, anchors: 0, finding: walk.finding }))
+    Ok(Some(CheckedFile { path, records: walk.right, anchors: 0, finding: walk.finding }))
 }
 
 /// Reads the text after the last line end of a file of this length, up to the maximum length of a record.
@@ -309,7 +309,7 @@ fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
     file.by_ref().take(length - from).read_to_end(&mut bytes)?;
     Ok(match bytes.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => bytes.split_off(end + 1),
-        // So long a line is nothing that was begun.
+        // Such a long line is not a torn record.
         None => Vec::new(),
     })
 }
@@ -330,9 +330,9 @@ enum VerifyItem {
     Line(ScannedLine),
 }
 
-/// Goes over the lines of a file and finds the first thing that is wrong.
+/// Walks over the lines of a file and finds the first problem.
 struct VerifyWalk {
-    /// The number that comes next. None before the first record of a copy.
+    /// The next number. None before the first record of a copy.
     expected: Option<u64>,
     /// Possible starts of a copy.
     starts: Vec<u64>,
@@ -340,13 +340,13 @@ struct VerifyWalk {
     last: Option<Digest>,
     /// Number of lines since then that are not records.
     bad: u64,
-    /// True if the last line was cut.
+    /// True if the last line is torn.
     cut: bool,
-    /// Numbers that were passed over: the first and the last of each run, and whether one of it came later.
+    /// Skipped numbers: the first and the last of each run, and whether one of them came later.
     gaps: Vec<(u64, u64, bool)>,
     /// Known records from elsewhere.
     anchors: BTreeMap<u64, Digest>,
-    /// The newest record there ever was.
+    /// The newest record that ever existed.
     newest: u64,
     /// For the workspace's copy: the newest record that was written to it, where that is known.
     copied: Option<u64>,
@@ -379,7 +379,7 @@ impl VerifyWalk {
         }
     }
 
-    /// Keeps what is wrong with the first record.
+    /// Keeps the first problem.
     fn found(&mut self, seq: u64, kind: Tamper, detail: impl Into<String>) {
         if self.finding.as_ref().is_none_or(|finding| seq < finding.seq) {
             self.finding = Some(Finding { seq, kind, detail: detail.into() });
@@ -405,7 +405,7 @@ impl VerifyWalk {
     }
 
     fn segment(&mut self, header: Option<Header>) {
-        // Only the last line of a segment can be cut, and then it is as good as gone.
+        // Only the last line of a segment can be torn, and then it counts as missing.
         self.bad += u64::from(std::mem::take(&mut self.cut));
         let expected = self.expected.unwrap_or(1);
         match header {
@@ -416,7 +416,7 @@ impl VerifyWalk {
                     "the header of its segment is damaged or of another chain",
                 );
             }
-            // Records before it are gone or changed; that is told by the next record.
+            // Records before it are missing or changed; the next record reveals which.
             Some(header) if header.first > expected => {}
             Some(header) => {
                 let follows = header.first == expected && self.last.is_none_or(|last| last == header.prev);
@@ -431,14 +431,14 @@ impl VerifyWalk {
         }
     }
 
-    /// Returns whether a record whose own hash is right is one of this history: by the original, or by the records that
+    /// Returns whether a record with a correct hash belongs to this chain: by the original, or by the records that
     /// follow it.
-    fn is_genuine(&self, fact: Fact) -> bool {
+    fn is_genuine(&self, fact: VerifiedLink) -> bool {
         if let Some(truth) = &self.truth {
             let known = usize::try_from(fact.seq).ok().and_then(|index| truth.get(index).copied().flatten());
             return match known {
                 Some(hash) => hash == fact.hash,
-                // The original has lost it, or never had it.
+                // The original has lost it, or it was never written.
                 None => fact.seq <= self.newest && self.last.is_none_or(|last| last == fact.prev),
             };
         }
@@ -452,8 +452,8 @@ impl VerifyWalk {
                 _ => None,
             })
         };
-        let after = |fact: Fact| ahead().filter(move |next| next.seq == fact.seq + 1);
-        let is_followed = |fact: Fact| after(fact).any(|next| next.prev == fact.hash);
+        let after = |fact: VerifiedLink| ahead().filter(move |next| next.seq == fact.seq + 1);
+        let is_followed = |fact: VerifiedLink| after(fact).any(|next| next.prev == fact.hash);
         // Known to be another one: a single line that does not belong, or, with those that follow it, a
         // history that was written anew.
         if known.is_some_and(|known| !is_followed(fact) || ahead().any(|next| next.hash == *known)) {
@@ -462,11 +462,11 @@ impl VerifyWalk {
         if is_followed(fact) {
             return true;
         }
-        // Something comes next that does not follow this one, and is itself followed or known.
+        // The next record does not follow this one, and is itself followed or known.
         !after(fact).any(|next| is_followed(next) || self.anchors.get(&next.seq) == Some(&next.hash))
     }
 
-    fn record(&mut self, fact: Fact) {
+    fn record(&mut self, fact: VerifiedLink) {
         let first = self.expected.is_none();
         let expected = self.expected.unwrap_or_else(|| {
             let start = self.starts.iter().copied().filter(|start| *start <= fact.seq).max();
@@ -525,7 +525,7 @@ impl VerifyWalk {
         self.expected = Some(fact.seq + 1);
     }
 
-    /// The end of a copy. `begins` says whether a last line that was cut is the beginning of this record.
+    /// Checks the end of a copy. `begins` returns whether a torn last line is the beginning of this record.
     fn end_of_copy(&mut self, begins: impl FnOnce(u64) -> io::Result<bool>) -> io::Result<()> {
         while !self.ahead.is_empty() {
             self.next();
@@ -538,7 +538,7 @@ impl VerifyWalk {
         Ok(())
     }
 
-    /// The end of the file. Returns the hashes that were kept.
+    /// Checks the end of the file. Returns the collected hashes.
     fn end(&mut self) -> Hashes {
         while !self.ahead.is_empty() {
             self.next();

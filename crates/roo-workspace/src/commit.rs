@@ -1,24 +1,26 @@
-//! Writing a closed file: the whole new content or nothing, and no byte of anybody else is lost.
+//! Atomic writes of closed files, without losing what another program writes at the same time.
 //!
-//! The new content is written beside the file and exchanged with it in one step. Only then is what
-//! was displaced compared with what was expected: between a check and a rename somebody could write,
-//! between an exchange and a check nothing can get lost. On a mismatch the two are exchanged back.
+//! The new content is written beside the file and exchanged with it atomically. Only then is the displaced content
+//! compared with the expected one: another program could write between a check and a rename, but after an exchange
+//! its content is still there. On a mismatch the two are exchanged back.
 
 use std::io;
+use std::sync::Arc;
 
 use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
-use super::folder::{Folder, is_unsupported};
-use super::lock::{LockError, Pending, WorkspaceLock};
-use super::resolver::{Purpose, Resolved, Roots};
+use super::folder::{Folder, Folders, WorkspaceFolders, is_unsupported};
+use super::lock::{LockError, PendingCommit, WorkspaceLock};
+use super::resolver::{Resolved, Roots};
+use super::unsynced_names::UnsyncedNames;
 use roo_protocol::ids::Digest;
 
 /// Maximum number of attempts to restore a file that others write all the time.
 const ROUNDS: usize = 64;
 
-/// Reasons why a write did not happen. The texts are for the model; nothing was written unless they say so.
+/// A write failed. The texts are for the model; nothing was written unless they say so.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// Somebody changed or deleted the file.
+    /// Another program changed or deleted the file.
     #[error("{path} {} since it was read, so nothing was written. Read it again and redo the change on its current text.",
         if actual.is_some() { "has been changed" } else { "has been deleted" })]
     Stale {
@@ -29,7 +31,7 @@ pub enum WriteError {
         /// Current digest; none when the file is missing or unreadable.
         actual: Option<Digest>,
     },
-    /// A new file was to be created.
+    /// A file to be created exists already.
     #[error("{path} exists already, so nothing was written. Read it first, then change it.")]
     Exists {
         /// The file.
@@ -43,7 +45,7 @@ pub enum WriteError {
         /// In the editor's words.
         reason: String,
     },
-    /// The editor took the edit, but never showed the text that should have come of it.
+    /// The editor accepted the edit, but its document never had the expected text.
     #[error(
         "{path} is open in an editor, and its text is not the result of the edit. Read it again before you continue: part of the change may have been made."
     )]
@@ -53,7 +55,7 @@ pub enum WriteError {
         /// Current digest; none when it is closed.
         actual: Option<Digest>,
     },
-    /// Unsaved text, and nobody to edit it.
+    /// The file has unsaved text in an editor that accepts no edits.
     #[error(
         "{path} has unsaved changes in an editor that takes no edits from here. Ask the user to save it, then read it again."
     )]
@@ -61,7 +63,7 @@ pub enum WriteError {
         /// The file.
         path: String,
     },
-    /// The new text is larger than what can be edited.
+    /// The new text is larger than [`EDIT_LIMIT`].
     #[error("The new text of {path} has {size} bytes; at most {EDIT_LIMIT} are written.")]
     TooLarge {
         /// The file.
@@ -72,19 +74,19 @@ pub enum WriteError {
     /// The old content can't be read as text.
     #[error("{0} Nothing was written.")]
     Unreadable(#[from] ReadError),
-    /// The workspace lock can't be had.
+    /// The workspace lock could not be taken.
     #[error("Nothing was written: {0}.")]
     Lock(#[from] LockError),
-    /// Files of one change, some of which could not be brought back.
+    /// A multi-file edit failed, and some files could not be restored.
     #[error(
         "Several files were to be changed together. One was changed by another program in the meantime, and {} could not be restored. Tell the user; read the files before you continue.",
         files.join(", ")
     )]
     Unsettled {
-        /// Those that hold the new text, or neither.
+        /// Files that don't hold their old text.
         files: Vec<String>,
     },
-    /// The system refused.
+    /// The system returned an error.
     #[error("{path} can't be written: {source}")]
     Io {
         /// The file.
@@ -95,7 +97,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Returns the reason, in a few words for people who know which file is meant.
+    /// Returns the reason in a few words, without the path.
     pub fn reason(&self) -> String {
         match self {
             Self::Stale { actual: Some(_), .. } => "it has been changed since it was read".to_owned(),
@@ -113,21 +115,23 @@ impl WriteError {
     }
 }
 
-/// A content beside its file, ready to take its place. Dropping it removes the content.
+/// New content beside its file, ready to replace it. Dropping this removes it.
 struct Staged<'a> {
     target: &'a Resolved,
-    directory: Box<dyn Folder>,
+    directory: Arc<dyn Folder>,
     name: &'a str,
-    pending: Pending,
+    pending: PendingCommit,
     /// The exact digest of the file that is replaced; none for a new file.
     before: Option<Digest>,
-    /// True if the temporary file holds somebody else's bytes and must stay.
+    /// True if the temporary file holds another program's content and must stay.
     keep: bool,
 }
 
-/// Writes a file. Returns the exact digests before and after.
+/// Writes a file. Returns the exact digests before and after. A loss of power leaves the old text or the new one; the new
+/// one for sure once `unsynced` was synced.
 pub(super) fn commit(
     lock: &mut WorkspaceLock,
+    unsynced: &UnsyncedNames,
     target: &Resolved,
     expected: Option<Digest>,
     after: &str,
@@ -162,50 +166,44 @@ pub(super) fn commit(
     if before == Some(digest) {
         return Ok((before, digest));
     }
-    let committed = Staged::new(lock, target, before, content.as_bytes(), digest)
+    let committed = Staged::new(&WorkspaceFolders, lock, target, before, content.as_bytes())
         .map_err(|source| WriteError::Io { path: path(), source })
-        .and_then(|staged| staged.commit(lock));
-    // Whatever happened, nothing is under way now; a record that stays is settled by the next holder.
+        .and_then(|staged| staged.commit(lock))
+        .map(|directory| unsynced.add(directory));
+    // The commit has ended either way; if its record stays, the next holder of the lock resolves it.
     let _ = lock.record(None);
     committed.map(|()| (before, digest))
 }
 
-/// The digest may be of the exact bytes, or of the text that a byte order mark was taken from.
+/// The digest may be of the exact bytes, or of the text without its byte order mark.
 pub(super) fn is_expected(old: &FileText, expected: Digest) -> bool {
     old.digest == expected || (old.byte_order_mark && Digest::of(&old.text) == expected)
 }
 
 impl<'a> Staged<'a> {
     fn new(
+        folders: &dyn Folders,
         lock: &mut WorkspaceLock,
         target: &'a Resolved,
         before: Option<Digest>,
         content: &[u8],
-        after: Digest,
     ) -> io::Result<Self> {
-        let (directory, name) = if before.is_some() { target.parent()? } else { target.parent_created()? };
-        Self::within(Box::new(directory), name, lock, target, before, content, after)
-    }
-
-    fn within(
-        directory: Box<dyn Folder>,
-        name: &'a str,
-        lock: &mut WorkspaceLock,
-        target: &'a Resolved,
-        before: Option<Digest>,
-        content: &[u8],
-        after: Digest,
-    ) -> io::Result<Self> {
+        let directory =
+            if before.is_some() { folders.parent(target)? } else { folders.parent_created(target)? };
+        let after = Digest::of(content);
         let temporary = format!(".roo-lsp-{}.tmp", uuid::Uuid::new_v4().simple());
-        let pending = Pending { target: target.absolute().to_path_buf(), temporary, after, exchanging: None };
+        let pending =
+            PendingCommit { target: target.absolute().to_path_buf(), temporary, after, exchanging: None };
         lock.record(Some(&pending))?;
 
-        let staged = Self { target, directory, name, pending, before, keep: false };
+        let (_, name) = target.names_below();
+        let staged = Self { target, directory: directory.into(), name, pending, before, keep: false };
         staged.directory.create(&staged.pending.temporary, content, before.map(|_| target))?;
         Ok(staged)
     }
 
-    fn commit(mut self, lock: &mut WorkspaceLock) -> Result<(), WriteError> {
+    /// Gives the file its name. Returns the directory, which is to be synced.
+    fn commit(mut self, lock: &mut WorkspaceLock) -> Result<Arc<dyn Folder>, WriteError> {
         let path = self.target.display();
         match self.before {
             Some(before) => {
@@ -223,9 +221,8 @@ impl<'a> Staged<'a> {
                 )?
             }
         }
-        // The content is safe; at worst a power loss brings the old name back.
-        let _ = self.directory.sync();
-        Ok(())
+        // The content is durable, which `create` saw to before the file got its name.
+        Ok(Arc::clone(&self.directory))
     }
 
     fn replace(&mut self, before: Digest) -> Result<(), WriteError> {
@@ -238,7 +235,7 @@ impl<'a> Staged<'a> {
         match self.directory.exchange(&temporary, self.name) {
             Ok(()) => {}
             Err(error) if is_unsupported(&error) => {
-                // The next best: the time between check and rename is as short as it can be.
+                // Without an exchange, a check right before the rename is the best there is.
                 let actual = digest_of(self.directory.as_ref(), self.name);
                 if actual != Some(before) {
                     return Err(stale(actual));
@@ -260,43 +257,42 @@ impl<'a> Staged<'a> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if !self.keep {
-            // It is gone already when it took its place.
+            // After a commit there is none any more.
             let _ = self.directory.remove(&self.pending.temporary);
         }
     }
 }
 
-/// Gives a displaced file its name back, unless somebody has saved yet another version over ours: the
-/// newest stays, as it would have without us. Returns whether the temporary name may be removed.
+/// Gives a displaced file its name back, unless another program has saved yet another version over ours: the
+/// newest one wins. Returns whether the temporary file may be removed.
 pub(super) fn put_back(directory: &dyn Folder, temporary: &str, name: &str, ours: Digest) -> bool {
     let mut spent = Some(ours);
-    // Each round but the first needs somebody who writes at that very moment.
+    // Only a concurrent write causes another round.
     for _ in 0..ROUNDS {
         let displaced = digest_of(directory, temporary);
         match directory.exchange(temporary, name) {
             Ok(()) if digest_of(directory, temporary) == spent => return true,
-            // What came out is newer than what went in, and goes in again.
+            // The file that came out is newer than the one that went in, and goes back in.
             Ok(()) => spent = displaced,
             // Deleted; the displaced file takes the free name.
             Err(_) if directory.rename_new(temporary, name).is_ok() => return true,
             Err(_) => {}
         }
     }
-    tracing::warn!(file = name, kept = temporary, "another version of a file was saved beside it");
+    tracing::warn!(file = name, kept = temporary, "another version of a file was kept beside it");
     false
 }
 
-/// The digest of a regular file that is not too large.
-fn digest_of(directory: &dyn Folder, name: &str) -> Option<Digest> {
+/// The digest of a regular file; none where it is missing, too large or can't be read.
+pub(super) fn digest_of(directory: &dyn Folder, name: &str) -> Option<Digest> {
     directory.digest(name).ok().flatten()
 }
 
-/// Ends a commit whose writer died, so that it either happened or did not.
+/// Completes or undoes a commit whose process ended.
 pub(super) fn settle(roots: &Roots, lock: &mut WorkspaceLock) -> io::Result<()> {
     let Some(pending) = lock.pending()? else { return Ok(()) };
-    let text = pending.target.to_string_lossy();
-    // A place that is no more has nothing to settle.
-    if let Ok(target) = roots.resolve(&text, Purpose::Write)
+    // A place that no longer exists has nothing to settle.
+    if let Some(target) = roots.resolve_kept(&pending.target)?
         && let Ok((directory, name)) = target.parent()
     {
         let temporary = pending.temporary.as_str();
@@ -304,7 +300,7 @@ pub(super) fn settle(roots: &Roots, lock: &mut WorkspaceLock) -> io::Result<()> 
         let spent = match pending.exchanging {
             None => true,
             Some(before) if found == Some(before) || found == Some(pending.after) => true,
-            // Exchanged, and somebody had written just before.
+            // Exchanged, and another program had written just before.
             Some(_) => !directory.has(temporary) || put_back(&directory, temporary, name, pending.after),
         };
         if spent {

@@ -1,8 +1,7 @@
-//! The text of open editors: the truth where a file is open.
+//! Documents that are open in an editor. Their text takes precedence over the file on disk.
 //!
-//! Everything here is synchronous and quick, so that text sync can be applied in the order in which it
-//! arrives. The disk is looked at when a document opens only: for its real place, and for whether an
-//! editor brings back text that was never saved.
+//! Everything here is synchronous and fast, so that text sync is applied in order of arrival. The disk is only read
+//! when a document opens: for its real path, and to find out whether the editor restored unsaved text.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -11,15 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{oneshot, watch};
 
 use super::editor_state::EditorState;
-use super::file::differs;
+use super::file::{FileText, differs};
 use super::recent_writes::WrittenFiles;
 use super::resolver::real_path;
 use super::uri::path_of;
+use roo_protocol::editor::{ActiveEditor, EditorDiagnosticsParams};
 use roo_protocol::ids::Digest;
 use roo_protocol::task::Range;
 use roo_text::position::{Encoding, apply_change};
 
-/// Number of changes, and amount of text, kept so that one which comes late finds its place.
+/// Number of changes, and amount of text, that are kept to apply a late change in order.
 const LATE: usize = 16;
 const LATE_BYTES: usize = 4 << 20;
 
@@ -84,7 +84,7 @@ struct OpenDocument {
     path: Option<PathBuf>,
     /// Revision at which it was last opened or changed.
     touched: u64,
-    /// The newest changes, by version: one that comes late still takes its place among them.
+    /// The newest changes, by version, so that a late one can be applied in order.
     newest: VecDeque<Applied>,
     /// The version before those.
     base: i32,
@@ -99,15 +99,14 @@ struct Applied {
     before: Arc<str>,
 }
 
-/// Somebody waits for a document to have a text.
+/// A waiter for a document to have a certain text.
 struct Expectation {
     fits: Box<dyn Fn(&str) -> bool + Send>,
     reached: oneshot::Sender<Document>,
 }
 
 impl OpenDocument {
-    /// Applies what an editor has changed, in the order of its versions. Some editors send what is typed
-    /// fast in another order than it was typed in.
+    /// Applies changes in the order of their versions. Some editors send fast typing out of order.
     fn apply(&mut self, version: i32, changes: &[Change], encoding: Encoding) -> bool {
         let behind = self.newest.partition_point(|applied| applied.version < version);
         if version <= self.base || self.newest.get(behind).is_some_and(|next| next.version == version) {
@@ -148,6 +147,17 @@ impl OpenDocument {
     }
 }
 
+impl From<&Document> for FileText {
+    fn from(document: &Document) -> Self {
+        Self {
+            text: String::from(&*document.text),
+            digest: Digest::of(&*document.text),
+            byte_order_mark: false,
+            lossy: false,
+        }
+    }
+}
+
 impl Default for Documents {
     fn default() -> Self {
         Self {
@@ -160,7 +170,7 @@ impl Default for Documents {
 }
 
 impl Documents {
-    /// A document was opened. One that is open already starts anew.
+    /// Adds an opened document, replacing one that is open already.
     pub fn open(&self, uri: &str, version: i32, text: impl Into<Arc<str>>) {
         let path = path_of(uri).map(|path| real_path(&path));
         let text = text.into();
@@ -198,12 +208,12 @@ impl Documents {
                 });
             }
             entry.touched = touched;
-            // Looked at with every version: when the user types on, the text that somebody waits for
-            // is there for one version only.
+            // Checked at every version: when the user keeps typing, only one version has the awaited
+            // text.
             let document = entry.document(uri);
             for expectation in entry.expected.extract_if(.., |expectation| (expectation.fits)(&document.text))
             {
-                // Whoever waited may be gone.
+                // The waiter may have given up.
                 let _ = expectation.reached.send(document.clone());
             }
         }
@@ -280,6 +290,19 @@ impl Documents {
             entry.expected.push(Expectation { fits: Box::new(fits), reached });
         }
         receiver
+    }
+
+    /// The file that has the user's attention is another one, or none.
+    pub fn set_active(&self, active: Option<ActiveEditor>) {
+        self.editor_state.set_active(active);
+    }
+
+    /// Replaces the diagnostics of a file. Positions count in the units of `encoding`, in the text as it is now; where
+    /// the file isn't open, a unit counts as a character.
+    pub fn set_diagnostics(&self, params: EditorDiagnosticsParams, encoding: Encoding) {
+        let Some(path) = path_of(&params.uri).map(|path| real_path(&path)) else { return };
+        let text = self.at(&path).map(|document| document.text);
+        self.editor_state.set_diagnostics(path, params.diagnostics, text.as_deref(), encoding);
     }
 
     pub(super) fn editor_state(&self) -> &EditorState {
@@ -437,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_closed_document_is_told() {
+    fn waiting_for_a_document_ends_when_it_is_closed() {
         let documents = Documents::default();
         documents.open(URI, 1, "old");
         let mut reached = documents.expect(URI, |_| true);

@@ -23,7 +23,7 @@ pub trait Editor: Send + Sync {
         changes: Vec<DocumentChange>,
     ) -> BoxFuture<'a, Result<(), EditRefused>>;
 
-    /// Which files it deletes and renames itself when that is part of an edit.
+    /// Returns the operations on files that it does itself when that is part of an edit.
     fn file_operations(&self) -> FileOperations;
 
     /// Returns whether it can have its user choose among the changes of an edit.
@@ -49,14 +49,14 @@ pub trait Editor: Send + Sync {
 /// One change of an edit of several documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentChange {
-    /// A file comes, with this text.
+    /// Creates a file with this text.
     Create {
         /// Its name, which is free.
         uri: String,
         /// The whole text.
         text: String,
     },
-    /// The text of a document.
+    /// Changes the text of a document.
     Text {
         /// As the editor names it.
         uri: String,
@@ -65,7 +65,7 @@ pub enum DocumentChange {
         /// Ranges of the text before, which don't overlap.
         edits: Vec<(Range, String)>,
     },
-    /// A file gets another name, and then another text.
+    /// Renames a file, and then changes its text.
     Rename {
         /// As the editor names it.
         from: String,
@@ -74,7 +74,7 @@ pub enum DocumentChange {
         /// Ranges of the text before.
         edits: Vec<(Range, String)>,
     },
-    /// A file goes.
+    /// Deletes a file.
     Delete {
         /// As the editor names it.
         uri: String,
@@ -84,9 +84,9 @@ pub enum DocumentChange {
 /// File operations that an editor supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileOperations {
-    /// Gives them other names.
+    /// Renames files.
     pub rename: bool,
-    /// Deletes them.
+    /// Deletes files.
     pub delete: bool,
 }
 

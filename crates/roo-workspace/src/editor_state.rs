@@ -1,8 +1,8 @@
-//! Unsolicited reports of an editor: where its user looks, and what is wrong in files. And, from the open documents,
-//! what its user has changed.
+//! Reports that an editor sends unasked: the active file and diagnostics; and, from the open documents, which files its
+//! user has changed.
 //!
-//! The newest word of each kind is kept, within bounds; nothing is asked of the editor. What the workspace
-//! hides from agents is left out when it is looked at, as its rules may change in between.
+//! The newest report of each kind is kept, within bounds. Files that are hidden from agents are left out when reports
+//! are read, as the rules may change in between.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::resolver::{Purpose, Resolved, real_path};
 use super::uri::path_of;
-use super::{Documents, ReadAccess, Workspace};
-use roo_protocol::editor::{ActiveEditor, EditorDiagnostic, EditorDiagnosticsParams, Severity};
+use super::{ReadAccess, Workspace};
+use roo_protocol::editor::{ActiveEditor, EditorDiagnostic, Severity};
 use roo_protocol::ids::Digest;
 use roo_protocol::task::{Position, Range};
 use roo_text::lines::LineRange;
@@ -30,7 +30,7 @@ const SOURCE: usize = 60;
 /// The most changed files.
 const CHANGED: usize = 20;
 
-/// The file that has the user's attention.
+/// The active file of the editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveFile {
     /// As [`Resolved::display`].
@@ -41,7 +41,7 @@ pub struct ActiveFile {
     pub visible: Option<LineRange>,
 }
 
-/// Something wrong in a file.
+/// A diagnostic of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The file, as [`Resolved::display`].
@@ -52,7 +52,7 @@ pub struct Diagnostic {
     pub column: usize,
     /// Severity.
     pub severity: Severity,
-    /// Which program says so.
+    /// Program that reported it.
     pub source: Option<String>,
     /// Message.
     pub message: String,
@@ -72,20 +72,20 @@ pub struct FileProblems {
 /// Last report of an editor.
 #[derive(Default)]
 pub(super) struct EditorState {
-    said: Mutex<ToldProblems>,
+    said: Mutex<EditorReports>,
 }
 
 #[derive(Default)]
-struct ToldProblems {
-    active: Option<Active>,
+struct EditorReports {
+    active: Option<ActiveLocation>,
     /// By real path.
     reports: HashMap<PathBuf, DiagnosticsReport>,
-    /// Counts the reports; none means that nobody reports.
+    /// Number of reports; 0 before the first one.
     reported: u64,
 }
 
 #[derive(Clone)]
-struct Active {
+struct ActiveLocation {
     path: PathBuf,
     cursor: Option<usize>,
     visible: Option<LineRange>,
@@ -93,7 +93,7 @@ struct Active {
 
 #[derive(Clone)]
 struct DiagnosticsReport {
-    /// Which one it is, of all reports.
+    /// Number of the report.
     number: u64,
     errors: usize,
     warnings: usize,
@@ -111,12 +111,12 @@ struct FoundDiagnostic {
 }
 
 impl EditorState {
-    fn lock(&self) -> MutexGuard<'_, ToldProblems> {
+    fn lock(&self) -> MutexGuard<'_, EditorReports> {
         // Every change under the lock is complete or not begun.
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn active(&self) -> Option<Active> {
+    fn active(&self) -> Option<ActiveLocation> {
         self.lock().active.clone()
     }
 
@@ -137,34 +137,36 @@ impl EditorState {
     }
 }
 
-impl Documents {
-    /// The file that has the user's attention is another one, or none.
-    pub fn set_active(&self, active: Option<ActiveEditor>) {
+impl EditorState {
+    /// See [`super::Documents::set_active`].
+    pub(super) fn set_active(&self, active: Option<ActiveEditor>) {
         let active = active.and_then(|active| {
-            Some(Active {
+            Some(ActiveLocation {
                 path: real_path(&path_of(&active.uri)?),
                 cursor: active.cursor.map(|cursor| from_one(cursor.line)),
                 visible: active.visible.map(lines),
             })
         });
-        self.editor_state().lock().active = active;
+        self.lock().active = active;
     }
 
-    /// Replaces the diagnostics of a file. Positions count in the units of `encoding`, in the text as it is now; where
-    /// the file isn't open, a unit counts as a character.
-    pub fn set_diagnostics(&self, params: EditorDiagnosticsParams, encoding: Encoding) {
-        let EditorDiagnosticsParams { uri, mut diagnostics } = params;
-        let Some(path) = path_of(&uri).map(|path| real_path(&path)) else { return };
+    /// Replaces the diagnostics of the file at a real path. Positions are those in `text`, the file's if it is open.
+    pub(super) fn set_diagnostics(
+        &self,
+        path: PathBuf,
+        mut diagnostics: Vec<EditorDiagnostic>,
+        text: Option<&str>,
+        encoding: Encoding,
+    ) {
         let count = |severity| diagnostics.iter().filter(|found| found.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         diagnostics.sort_by_key(|found| (found.severity, found.range.start));
         diagnostics.truncate(PER_FILE);
-        let text = self.at(&path).map(|document| document.text);
-        let positions = text.as_deref().map(|text| (text, Positions::new(text, encoding)));
+        let positions = text.map(|text| (text, Positions::new(text, encoding)));
         let found: Vec<FoundDiagnostic> =
             diagnostics.into_iter().map(|diagnostic| found(diagnostic, positions.as_ref())).collect();
 
-        let mut said = self.editor_state().lock();
+        let mut said = self.lock();
         said.reported += 1;
         if found.is_empty() {
             said.reports.remove(&path);
@@ -209,7 +211,7 @@ fn lines(range: Range) -> LineRange {
 impl Workspace {
     /// The file that has the user's attention, unless `.rooignore` hides it. Looks at the disk.
     pub fn active_file(&self) -> Option<ActiveFile> {
-        let Active { path, cursor, visible } = self.documents.editor_state().active()?;
+        let ActiveLocation { path, cursor, visible } = self.documents.editor_state().active()?;
         let place = self.place(&path).filter(|place| self.read_access(place) != ReadAccess::Ignored)?;
         Some(ActiveFile { path: place.display(), cursor, visible })
     }
@@ -272,6 +274,8 @@ impl Workspace {
 mod tests {
     use std::fs;
     use std::sync::Arc;
+
+    use roo_protocol::editor::EditorDiagnosticsParams;
 
     use super::super::{Change, Setup, file_uri};
     use super::*;

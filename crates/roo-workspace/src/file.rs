@@ -6,7 +6,6 @@ use std::path::Path;
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 
-use super::documents::Document;
 use super::resolver::Resolved;
 use roo_protocol::ids::Digest;
 
@@ -25,7 +24,7 @@ pub(super) const BOM: &str = "\u{feff}";
 /// Reasons why a file can't be read. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Nothing there.
+    /// It doesn't exist.
     #[error("{path} does not exist.")]
     NotFound {
         /// The file.
@@ -54,7 +53,7 @@ pub enum ReadError {
     Ignored {
         /// The file.
         path: String,
-        /// Which rule, and what to do.
+        /// The rule, and what to do.
         reason: String,
     },
     /// No text; only when it is to be edited.
@@ -63,7 +62,7 @@ pub enum ReadError {
         /// The file.
         path: String,
     },
-    /// The system refused.
+    /// The system returned an error.
     #[error("{path} can't be read: {source}")]
     Io {
         /// The file.
@@ -128,17 +127,6 @@ impl Contents {
         match self {
             Self::Text(text) => text.digest,
             Self::Binary { digest, .. } => *digest,
-        }
-    }
-}
-
-impl From<&Document> for FileText {
-    fn from(document: &Document) -> Self {
-        Self {
-            text: String::from(&*document.text),
-            digest: Digest::of(&*document.text),
-            byte_order_mark: false,
-            lossy: false,
         }
     }
 }
@@ -230,7 +218,7 @@ pub(super) fn read_opened(file: impl Read, size: u64, limit: u64) -> Result<Vec<
     if size > limit {
         return Err(EntryError::TooLarge { size });
     }
-    // Room for one more byte, lest the end is looked for with a larger buffer.
+    // Capacity for one more byte, so that finding the end needs no larger buffer.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default().saturating_add(1));
     // One byte more, to notice a file that grows.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -242,7 +230,7 @@ pub(super) fn read_opened(file: impl Read, size: u64, limit: u64) -> Result<Vec<
 
 /// Opens a regular file of a directory, no link followed, and says its size in bytes.
 pub(super) fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
-    // Opening alone does things to some devices, so it is looked at before and after.
+    // Opening has an effect on some devices, so the type is checked before as well as after.
     if !directory.symlink_metadata(name)?.is_file() {
         return Err(EntryError::NotAFile);
     }
@@ -283,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told_apart() {
+    fn binary_content_is_recognised() {
         assert!(text(b"caf\xe9").lossy);
         assert!(!text("café".as_bytes()).lossy);
         assert!(matches!(Contents::from_bytes(b"\x89PNG\0".to_vec()), Contents::Binary { .. }));

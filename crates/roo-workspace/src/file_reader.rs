@@ -1,5 +1,5 @@
-//! Reading many files below one directory, as a search does: the directories that lead to a file stay open for the next
-//! one, and the rules of the beginning count for all.
+//! Reading many files below one directory, as a search does: the parent directories of a file stay open for the next
+//! one, and all files are read under the rules at the beginning.
 //!
 //! As everywhere, no link is followed on the way, and a file is hidden by any of its names.
 
@@ -11,8 +11,9 @@ use cap_std::fs::Dir;
 
 use super::Workspace;
 use super::file::{EntryError, ReadError, open_entry, read_opened};
-use super::ignore::{ReadAccess, Rules};
+use super::ignore::Rules;
 use super::links::several_names;
+use super::read_access::ReadAccess;
 use super::resolver::Resolved;
 
 /// Reads files one after another; fastest in the order of a walk.
@@ -20,7 +21,7 @@ pub struct FileReader<'a> {
     workspace: &'a Workspace,
     /// None outside of the workspace, where no rules hide anything.
     rules: Option<Arc<Rules>>,
-    /// The directories below the last file's base that lead to it.
+    /// The open directories from the last file's base to the file.
     open: Vec<(String, Dir)>,
 }
 
@@ -30,11 +31,11 @@ impl<'a> FileReader<'a> {
         Self { workspace, rules, open: Vec::new() }
     }
 
-    /// Reads a whole file from disk. All files must lie in the same workspace folder, or outside of any. None where one of
-    /// its names is hidden or likely to hold a secret.
+    /// Reads a whole file from disk. All files must lie in the same workspace folder, or outside of any. None where one
+    /// of its names is hidden or likely to hold a secret.
     ///
     /// # Errors
-    /// When it is no regular file, larger than `limit` bytes, or can't be read.
+    /// When it isn't a regular file, is larger than `limit` bytes, or can't be read.
     pub fn read(&mut self, file: &Resolved, limit: u64) -> Result<Option<Vec<u8>>, ReadError> {
         self.read_entry(file, limit).map_err(|error| error.on(file, limit))
     }

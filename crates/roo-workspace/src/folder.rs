@@ -1,32 +1,33 @@
-//! A directory of the workspace as commits change it: names are exchanged, never paths, and nothing is followed. The real
-//! one is an opened directory; tests put one on a disk in its place that loses power.
+//! Directories of the workspace as commits change them: by names within an open directory, never by paths, and without
+//! following links. Tests use directories on a simulated disk.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 
 use super::file::{EDIT_LIMIT, EntryError, read_entry};
-use super::resolver::Resolved;
+use super::resolver::{Resolved, Roots};
 use roo_protocol::ids::Digest;
 
-/// A directory whose files change as a whole.
-pub(super) trait Folder {
-    /// The digest of a regular file that is not too large; none where nothing has this name.
+/// A directory whose files are replaced atomically.
+pub(super) trait Folder: Send + Sync {
+    /// The digest of a regular file of at most [`EDIT_LIMIT`] bytes; none where nothing has this name.
     fn digest(&self, name: &str) -> Result<Option<Digest>, EntryError>;
 
-    /// Returns whether something has this name, whatever it is.
+    /// Returns whether anything has this name.
     fn has(&self, name: &str) -> bool;
 
-    /// Writes a new file whose bytes survive a loss of power, with owner and mode of another one if there is one.
+    /// Creates a file whose bytes survive a loss of power, with the owner and mode of `like` if given.
     fn create(&self, name: &str, content: &[u8], like: Option<&Resolved>) -> io::Result<()>;
 
-    /// Exchanges two files in one step.
+    /// Exchanges two files atomically.
     fn exchange(&self, one: &str, other: &str) -> io::Result<()>;
 
-    /// Renames a file; what had the new name is gone.
+    /// Renames a file, replacing one that has the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Renames a file to a name that must be free.
+    /// Renames a file to a name that must not exist.
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()>;
 
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -37,9 +38,12 @@ pub(super) trait Folder {
 
 /// Finds the directory of a file that is to change.
 pub(super) trait Folders: std::fmt::Debug + Send + Sync {
+    /// Finds the place of a file of which the path was kept, as [`Roots::resolve_kept`] does.
+    fn place(&self, roots: &Roots, path: &Path) -> io::Result<Option<Resolved>>;
+
     fn parent(&self, place: &Resolved) -> io::Result<Box<dyn Folder>>;
 
-    /// As [`Folders::parent`], with missing directories made so that they survive a loss of power.
+    /// Finds the directory as [`Folders::parent`] does, and creates missing ones so that they survive a loss of power.
     fn parent_created(&self, place: &Resolved) -> io::Result<Box<dyn Folder>>;
 }
 
@@ -48,6 +52,10 @@ pub(super) trait Folders: std::fmt::Debug + Send + Sync {
 pub(super) struct WorkspaceFolders;
 
 impl Folders for WorkspaceFolders {
+    fn place(&self, roots: &Roots, path: &Path) -> io::Result<Option<Resolved>> {
+        roots.resolve_kept(path)
+    }
+
     fn parent(&self, place: &Resolved) -> io::Result<Box<dyn Folder>> {
         Ok(Box::new(place.parent()?.0))
     }
@@ -77,7 +85,7 @@ impl Folder for Dir {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         if like.is_some() {
-            // Nobody may read it before it has the old file's mode.
+            // It must not be readable before it has the old file's mode.
             options.mode(0o600);
         }
         let mut file = self.open_with(name, &options)?;
@@ -86,6 +94,7 @@ impl Folder for Dir {
             take_owner_and_mode(&directory, name, &file)?;
         }
         file.write_all(content)?;
+        // Before it gets its name: what survives a loss of power under that name is then the whole content.
         file.sync_all()
     }
 
@@ -112,7 +121,7 @@ impl Folder for Dir {
         match self.hard_link(from, self, to) {
             Ok(()) => self.remove_file(from),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            // A file system without hard links.
+            // The file system has no hard links.
             Err(_) if self.has(to) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => Folder::rename(self, from, to),
         }
@@ -137,7 +146,7 @@ pub(super) fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
-/// The owner and extended attributes only as far as the system allows it, the mode in any case.
+/// Copies the mode, and as far as the system allows it the owner and extended attributes.
 fn take_owner_and_mode(directory: &Dir, name: &str, file: &File) -> io::Result<()> {
     use cap_std::fs::{MetadataExt as _, PermissionsExt as _};
     let (old, new) = (directory.symlink_metadata(name)?, file.metadata()?);
@@ -147,13 +156,13 @@ fn take_owner_and_mode(directory: &Dir, name: &str, file: &File) -> io::Result<(
         let _ = rustix::fs::fchown(file, Some(owner), Some(group));
     }
     file.set_permissions(cap_std::fs::Permissions::from_mode(old.mode() & 0o777))?;
-    // After the mode, for an access control list has a part of it.
+    // After the mode, as an access control list includes part of it.
     let _ = take_attributes(directory, name, file);
     Ok(())
 }
 
-/// The user's attributes and the access control list. What the system keeps of a file, such as its
-/// capabilities, is of the old content.
+/// Copies the user's attributes and the access control list. Attributes of the system, such as capabilities, belong
+/// to the old content.
 fn take_attributes(directory: &Dir, name: &str, file: &File) -> rustix::io::Result<()> {
     use rustix::fs::{
         Mode, OFlags, XattrFlags, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fsetxattr, openat,
@@ -168,7 +177,7 @@ fn take_attributes(directory: &Dir, name: &str, file: &File) -> rustix::io::Resu
         }
         let mut value = vec![0; fgetxattr_query(&old, attribute)?];
         let length = fgetxattr(&old, attribute, &mut value)?;
-        // One that is refused leaves the others.
+        // If one is refused, the others are still copied.
         let _ = fsetxattr(file, attribute, value.get(..length).unwrap_or_default(), XattrFlags::empty());
     }
     Ok(())
@@ -195,6 +204,12 @@ pub(super) mod simulated {
     }
 
     impl Folders for SimulatedFolders {
+        fn place(&self, roots: &Roots, path: &Path) -> io::Result<Option<Resolved>> {
+            // Paths are resolved in a real directory, and fail with the simulated disk.
+            self.0.exists(path)?;
+            roots.resolve_kept(path)
+        }
+
         fn parent(&self, place: &Resolved) -> io::Result<Box<dyn Folder>> {
             let path = place.absolute().parent().unwrap().to_owned();
             if !self.0.exists(&path)? {

@@ -1,7 +1,7 @@
 //! Git's ignore files, for walks: `.ignore`, `.gitignore` and `.git/info/exclude` of every directory above a
-//! name. Whoever can write to the workspace can put anything under these names: only regular files are read.
+//! name. Any program that writes to the workspace can put other things there, so only regular files are read.
 //!
-//! What a user's own git ignores everywhere doesn't count: it is not part of the workspace. `.rooignore`,
+//! The user's global git ignore file doesn't count, as it isn't part of the workspace. `.rooignore`,
 //! which protects, is in [`super::ignore`].
 
 use std::collections::HashMap;
@@ -15,10 +15,10 @@ use roo_durable::read_regular;
 
 /// The largest ignore file that counts, in bytes.
 const LARGEST: u64 = 1 << 20;
-/// The longest text of what leads to a repository elsewhere, in bytes.
+/// The longest text of a file that points to a repository elsewhere, in bytes.
 const POINTER: u64 = 4 << 10;
 
-/// The ignore files that were met on a walk, each as it was then.
+/// The ignore files of a walk, each read once.
 #[derive(Default)]
 pub(super) struct GitIgnores {
     /// By directory; none where neither it nor one above it has any.
@@ -75,7 +75,7 @@ impl Level {
     }
 }
 
-/// The patterns of a file. Lines that are no patterns count for nothing, and neither does what is no file.
+/// The patterns of a file. Invalid lines are ignored, and so is anything but a regular file.
 fn rules(directory: &Path, file: &Path) -> Option<Gitignore> {
     let text = read_regular(file, LARGEST).ok()?;
     let mut builder = GitignoreBuilder::new(directory);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_makes_nobody_wait() {
+    fn anything_but_a_file_is_skipped_without_blocking() {
         let fixture = Fixture::new(&[("sub/x", ""), (".git/info/x", ""), ("tree/x", "")]);
         for name in [".gitignore", ".ignore", ".git/info/exclude", "sub/.gitignore", "tree/.git"] {
             mknodat(CWD, fixture.0.path().join(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

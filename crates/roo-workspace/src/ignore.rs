@@ -1,7 +1,7 @@
-//! `.rooignore` and secrets: what may be read, by one function for every reader.
+//! `.rooignore` and secrets: one function decides for all readers what may be read.
 //!
-//! A root's `.rooignore` (syntax of `.gitignore`) is read from disk again whenever it has changed. One
-//! that can't be read or understood hides the whole root: failing open would show what it protects.
+//! A root's `.rooignore` (syntax of `.gitignore`) is read again whenever it has changed. One that can't be read or
+//! parsed hides the whole root: failing open would expose what it protects.
 
 use std::fs;
 use std::path::Path;
@@ -10,25 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::links::{self, Hidden, Linked};
+use super::links::{self, HiddenLinks, LinkedFile};
+use super::read_access::ReadAccess;
 use super::resolver::{Location, Resolved};
 use super::rules_file::{self, Stamp};
 use roo_text::names::fold;
 
 const NAME: &str = ".rooignore";
-
-/// Permission to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadAccess {
-    /// Without asking.
-    Free,
-    /// Never: `.rooignore` says so.
-    Ignored,
-    /// Only when asked for by name and allowed: it is likely to hold a secret.
-    Secret,
-    /// Only when allowed: it is outside the workspace.
-    Outside,
-}
 
 /// The ignore rules of every root.
 pub struct Ignores {
@@ -39,7 +27,7 @@ pub struct Ignores {
 struct Cached {
     stamp: Option<Stamp>,
     rules: Arc<Rules>,
-    hidden: Option<Arc<Hidden>>,
+    hidden: Option<Arc<HiddenLinks>>,
 }
 
 /// The rules of one root at one moment.
@@ -67,7 +55,7 @@ impl Rules {
     }
 
     fn is_ignored(&self, relative: &str, is_directory: bool) -> bool {
-        // Absolute paths would panic in the matcher; none comes here, and none would be free.
+        // The matcher panics on absolute paths. None is expected here, and none would be free.
         if self.problem.is_some() || fold(relative) == NAME || Path::new(relative).has_root() {
             return true;
         }
@@ -109,7 +97,7 @@ impl Ignores {
         Some(Arc::clone(&cached.rules))
     }
 
-    /// The one answer for every reader, by where a place really is.
+    /// The access to a file by its real path, for every reader.
     pub fn access(&self, place: &Resolved) -> ReadAccess {
         let Some(rules) = self.rules(place) else { return ReadAccess::Outside };
         match rules.access(place.relative(), place.is_directory()) {
@@ -122,8 +110,8 @@ impl Ignores {
         }
     }
 
-    /// The access to a file whose own name is free, by the other names that it has below its root.
-    pub(super) fn by_other_names(&self, place: &Resolved, rules: &Rules, file: &Linked) -> ReadAccess {
+    /// The access to a file whose own name is free, by its other names below its root.
+    pub(super) fn by_other_names(&self, place: &Resolved, rules: &Rules, file: &LinkedFile) -> ReadAccess {
         let Location::Inside { root } = place.location() else { return ReadAccess::Outside };
         let Some(cached) = self.roots.get(root) else { return ReadAccess::Outside };
         let known = cached.lock().unwrap_or_else(PoisonError::into_inner).hidden.clone();
@@ -132,7 +120,7 @@ impl Ignores {
         }
         let depth = place.relative().split('/').count();
         let Some(top) = place.absolute().ancestors().nth(depth) else { return ReadAccess::Free };
-        let hidden = Arc::new(Hidden::below(top, rules));
+        let hidden = Arc::new(HiddenLinks::below(top, |name| rules.access(name, false)));
         let access = hidden.access_now(file);
         cached.lock().unwrap_or_else(PoisonError::into_inner).hidden = Some(hidden);
         access
@@ -154,7 +142,7 @@ impl Ignores {
 fn compile(text: &str) -> Result<Gitignore, String> {
     let mut builder = GitignoreBuilder::new("");
     let failed = |error: ignore::Error| format!("it can't be parsed: {error}");
-    // Where names are one whatever their case, rules must be too.
+    // On case-insensitive file systems, rules ignore case too.
     builder.case_insensitive(cfg!(any(target_os = "macos", windows))).map_err(failed)?;
     if let Some((line, error)) = add_lines(&mut builder, text).into_iter().next() {
         return Err(format!("line {line} can't be parsed: {error}"));
@@ -162,13 +150,13 @@ fn compile(text: &str) -> Result<Gitignore, String> {
     builder.build().map_err(failed)
 }
 
-/// Adds what can be understood; the rest with its line, from 1.
+/// Adds the valid patterns. Returns the invalid ones with their lines, from 1.
 fn add_lines(builder: &mut GitignoreBuilder, text: &str) -> Vec<(usize, ignore::Error)> {
     let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
     lines.filter_map(|(index, line)| Some((index + 1, builder.add_line(None, line).err()?))).collect()
 }
 
-/// The patterns in the text of a `.rooignore` that can't be understood, each with its line, from 1.
+/// The invalid patterns in the text of a `.rooignore`, each with its line, from 1.
 pub fn ignore_problems(text: &str) -> Vec<(usize, String)> {
     let problems = add_lines(&mut GitignoreBuilder::new(""), text).into_iter();
     problems.map(|(line, error)| (line, error.to_string())).collect()

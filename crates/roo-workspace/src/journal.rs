@@ -1,12 +1,11 @@
-//! Several files on disk, all of them changed or none: the journal, the steps of a commit, and what follows
-//! when its process dies.
+//! Journal of multi-file edits on disk: all files change or none, also when the process or the machine stops.
 //!
 //! A change goes through phases, and each is durable before the next begins: [`Phase::Prepare`], while the
 //! new contents are written beside their files; [`Phase::Commit`], while each takes the place of its file and
-//! the old content takes its own; [`Phase::Done`], while the old contents are removed. Until the end both
-//! contents are there, so that whoever finds the journal can go on to either side. [`Phase::Undo`] leads
-//! back. A file that holds neither its old nor its new content stops this: its bytes are somebody's, and so
-//! the user decides.
+//! the old content is moved beside it; [`Phase::Done`], while the old contents are removed. Until the end both
+//! contents exist, so that the next process that finds the journal can complete the change or undo it;
+//! [`Phase::Undo`] is the way back. A file that holds neither its old nor its new content was written by another
+//! program; the change is then left as it is, and the user decides.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,9 +14,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::commit::{WriteError, put_back};
-use super::folder::{Folder, Folders, WorkspaceFolders};
-use super::resolver::{Purpose, Resolved, Roots};
+use super::commit::{WriteError, digest_of, put_back};
+use super::file::EntryError;
+use super::folder::{Folder, Folders, WorkspaceFolders, is_unsupported};
+use super::resolver::{Resolved, Roots};
 use roo_durable::PrivateFile;
 use roo_durable::disk::{Disk, RealDisk};
 use roo_protocol::ids::Digest;
@@ -25,18 +25,18 @@ use roo_protocol::ids::Digest;
 /// The largest journal that is read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// The digest of a text that an editor has open, or of the file where none is open; none where nothing is.
+/// Looks up the digest of a file's text: of the open document, else of the file on disk; none for a missing file.
 pub(super) type BufferText<'a> = &'a dyn Fn(&Path) -> Option<Digest>;
 
 /// One file of a change, with its exact bytes.
 #[derive(Clone, Debug)]
 pub(super) struct FileStep {
     pub(super) target: Resolved,
-    /// The digest of the bytes that are there; none for a file that is created.
+    /// The digest of the current bytes; none for a file that is created.
     pub(super) before: Option<Digest>,
-    /// The bytes that come; none for a file that is deleted.
+    /// The new bytes; none for a file that is deleted.
     pub(super) after: Option<Vec<u8>>,
-    /// File from which a created file takes owner and mode, if it is a moved one.
+    /// For the destination of a move: the file whose owner and mode it gets.
     pub(super) like: Option<Resolved>,
 }
 
@@ -46,96 +46,94 @@ pub(super) struct FileStep {
 pub(super) enum Phase {
     /// New contents are written beside their files. No file has changed.
     Prepare,
-    /// All are there. No file has changed on disk; an editor may have changed what it has open.
+    /// All new contents are written. No file has changed on disk; an editor may have changed its open documents.
     Edit,
-    /// Files change.
+    /// Files get their new content.
     Commit,
-    /// Files change back.
+    /// Files get their old content back.
     Undo,
-    /// All have changed; what is beside them is removed.
+    /// All files have changed; the old contents beside them are removed.
     Done,
 }
 
-/// A change that is under way, as it is on disk.
+/// A change in progress, as the journal stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct JournalRecord {
     pub(super) phase: Phase,
     pub(super) files: Vec<FileRecord>,
-    /// The files of it that an editor changes, with the digests of their new texts; none of one that it
-    /// deletes.
+    /// Files that the editor changes, with the digests of their new texts; no digest for a file that it deletes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) buffers: Vec<(PathBuf, Option<Digest>)>,
 }
 
-/// One file of a change, as it is on disk.
+/// One file of a change, as the journal stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileRecord {
     target: PathBuf,
-    /// The name beside it that its new content has, and then its old one.
+    /// Name in the same directory under which its new content is kept, and later its old one.
     temporary: String,
     before: Option<Digest>,
     after: Option<Digest>,
 }
 
-/// The place of the journal of a root. It is used under the root's lock alone.
+/// The journal of a root. Only the holder of the root's lock uses it.
 #[derive(Clone, Debug)]
 pub(super) struct Journal {
     file: PrivateFile,
-    disk: Arc<dyn Disk>,
     folders: Arc<dyn Folders>,
 }
 
-/// A change that could be brought to neither side.
+/// A change that could be neither completed nor undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// The files that hold neither what they held before nor what they were to hold.
+pub struct UnresolvedChange {
+    /// The files that hold neither their old nor their new content.
     pub files: Vec<PathBuf>,
     /// Path of its journal.
     pub journal: PathBuf,
 }
 
-/// A change whose new contents are all beside their files.
+/// A change whose new contents are all written beside their files.
 #[derive(Debug)]
 pub(super) struct Prepared {
     journal: Journal,
-    record: Record,
+    record: JournalRecord,
     steps: Vec<FileStep>,
-    kills: Kills,
+    crash: CrashPoint,
 }
 
-/// State of a file of a change.
+/// Content that a file of a change holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stand {
-    /// As before; whether its new content is at hand.
+enum FileSide {
+    /// The old one; `ready` if the new one is beside it.
     Before { ready: bool },
-    /// As after; whether its old content is at hand.
+    /// The new one; `kept` if the old one is beside it.
     After { kept: bool },
-    /// Neither.
+    /// Another one.
     Neither,
 }
 
-/// Files that may remain beside a file at the end.
+/// Content beside a file that may be removed at the end.
 #[derive(Clone, Copy, Debug)]
-enum Left {
-    /// Its new content, finished or not.
-    Anything,
-    /// Its new content.
+enum LeftoverContent {
+    /// Any: it is the new content, complete or not.
+    Any,
+    /// The new content.
     New,
-    /// Its old content.
+    /// The old content.
     Old,
 }
 
 /// Reasons why a step failed.
 #[derive(Debug)]
 enum StepFailure {
-    /// The file holds this instead of what it should; none when it is missing.
-    Other(Option<Digest>),
-    /// Something is where nothing should be.
-    Taken,
+    /// The file holds this content instead of the expected one; none when it is missing.
+    OtherContent(Option<Digest>),
+    /// A file exists where one was to be created.
+    Exists,
     Io(io::Error),
-    /// The process has died here; told within tests only.
-    #[cfg_attr(not(test), expect(dead_code, reason = "elsewhere nothing lives to tell it"))]
-    Killed,
+    /// Simulated end of the process, in tests only.
+    #[cfg_attr(not(test), expect(dead_code, reason = "outside tests the process ends"))]
+    Crashed,
 }
 
 impl From<io::Error> for StepFailure {
@@ -145,31 +143,32 @@ impl From<io::Error> for StepFailure {
 }
 
 impl Journal {
-    /// The journal whose lock has this path.
+    /// The journal that belongs to the lock file at a path.
     pub(super) fn beside(lock: &Path) -> Self {
         Self::on(Arc::new(RealDisk), Arc::new(WorkspaceFolders), lock)
     }
 
-    /// As [`Journal::beside`], on this disk, with these directories of the workspace.
+    /// The journal that belongs to a lock file, on this disk and with these workspace directories.
     fn on(disk: Arc<dyn Disk>, folders: Arc<dyn Folders>, lock: &Path) -> Self {
-        let file = PrivateFile::on(Arc::clone(&disk), lock.with_extension("changes"));
-        Self { file, disk, folders }
+        Self { file: PrivateFile::on(disk, lock.with_extension("changes")), folders }
     }
 
-    /// Returns whether a change is under way, or was when its writer died.
+    /// Returns whether there is a journal: of a change in progress, or of one whose process ended.
     pub(super) fn is_there(&self) -> bool {
-        // Where that can't be known, the lock is taken to find out.
-        self.disk.exists(self.file.path()).unwrap_or(true)
+        // If that is unknown, the caller finds out under the lock.
+        self.file.exists().unwrap_or(true)
     }
 
-    /// The change that a writer left behind when it died.
-    fn read(&self) -> io::Result<Option<Record>> {
-        let bytes = self.file.read(LARGEST)?;
-        bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other)).transpose()
+    /// Reads the change of a process that ended. A file that is not a journal of this version is
+    /// [`io::ErrorKind::InvalidData`].
+    fn read(&self) -> io::Result<Option<JournalRecord>> {
+        let Some(bytes) = self.file.read(LARGEST)? else { return Ok(None) };
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        serde_json::from_slice(&bytes).map(Some).map_err(invalid)
     }
 
-    /// Durable when it returns.
-    fn write(&self, record: &Record) -> io::Result<()> {
+    /// Writes the journal durably.
+    fn write(&self, record: &JournalRecord) -> io::Result<()> {
         self.file.replace(&serde_json::to_vec(record)?)
     }
 
@@ -177,42 +176,45 @@ impl Journal {
         self.file.remove().map(drop)
     }
 
-    /// Makes the names of some files survive a loss of power.
+    /// Syncs the directories of files, so that their names survive a loss of power.
     fn sync<'a>(&self, places: impl Iterator<Item = &'a Resolved>) -> io::Result<()> {
         let directories: BTreeMap<&Path, &Resolved> =
             places.filter_map(|place| Some((place.absolute().parent()?, place))).collect();
         directories.into_values().try_for_each(|place| match self.folders.parent(place) {
-            // What is not there has no names.
+            // A missing directory has no names to sync.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             folder => folder?.sync(),
         })
     }
 
-    /// Brings a change whose writer died to one side. `buffer` tells the digest of the text of an open file,
-    /// or of the file where none is open; a change that waits for an editor is left alone without it.
+    /// Completes or undoes a change whose process ended. Without `buffer`, a change that waited for an editor is left
+    /// alone.
     pub(super) fn recover(
         &self,
         roots: &Roots,
         buffer: Option<BufferText<'_>>,
-    ) -> io::Result<Option<Stopped>> {
-        self.recover_with(roots, buffer, &mut Kills::from_environment())
+    ) -> io::Result<Option<UnresolvedChange>> {
+        self.recover_with(roots, buffer, &mut CrashPoint::from_environment())
     }
 
     fn recover_with(
         &self,
         roots: &Roots,
         buffer: Option<BufferText<'_>>,
-        kills: &mut Kills,
-    ) -> io::Result<Option<Stopped>> {
+        crash: &mut CrashPoint,
+    ) -> io::Result<Option<UnresolvedChange>> {
         let mut record = match self.read() {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(None),
-            // It is put in place whole, so one that can't be read was written by another version.
-            Err(_) => return self.stop(vec![]).map(Some),
+            // A journal is replaced atomically, so an invalid one was written by another version.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return self.set_aside(vec![]).map(Some);
+            }
+            Err(error) => return Err(error),
         };
         let phase = match (record.phase, buffer) {
             (Phase::Edit, None) => return Ok(None),
-            // What the editor has shows whether it took the edit.
+            // The open documents show whether the editor applied the edit.
             (Phase::Edit, Some(buffer)) => {
                 let taken = record.buffers.iter().all(|(path, after)| buffer(path) == *after);
                 if taken { Phase::Commit } else { Phase::Prepare }
@@ -221,51 +223,54 @@ impl Journal {
         };
         let mut files = Vec::new();
         for file in &record.files {
-            // The place of a file that is to be created may have lost its directory.
-            let place = roots.resolve(&file.target.to_string_lossy(), Purpose::Write);
-            files.push((file.clone(), place.ok().filter(|place| place.absolute() == file.target)));
+            // The directory of a file that was to be created may be missing.
+            let place = self.folders.place(roots, &file.target)?;
+            files.push((file.clone(), place.filter(|place| place.absolute() == file.target)));
         }
         let left = match phase {
-            // Nothing was touched, and what is beside the files may be unfinished.
-            Phase::Prepare | Phase::Edit => Left::Anything,
-            Phase::Done => Left::Old,
+            // No file has changed, and the new contents beside them may be incomplete.
+            Phase::Prepare | Phase::Edit => LeftoverContent::Any,
+            Phase::Done => LeftoverContent::Old,
             Phase::Commit | Phase::Undo => {
-                let side = self.bring_to_one_side(&mut record, phase, &files, kills)?;
+                let side = self.bring_to_one_side(&mut record, phase, &files, crash)?;
                 match side {
                     Ok(left) => left,
-                    Err(lost) => return self.stop(lost).map(Some),
+                    Err(lost) => return self.set_aside(lost).map(Some),
                 }
             }
         };
         let cleaned = files.iter().filter_map(|(file, place)| Some((file, place.as_ref()?)));
-        self.clean(cleaned, left, kills).map_err(|_| killed())?;
+        self.clean(cleaned, left, crash).map_err(|_| crashed())?;
         self.remove()?;
         Ok(None)
     }
 
-    /// Brings all files forward if that is possible, else all back; the files that stand in the way of both.
+    /// Completes the change if that is possible, else undoes it. The inner error is the files that prevent both.
+    ///
+    /// # Errors
+    /// Those of the system. The journal is as far as the change then, and the next attempt goes on from there.
     fn bring_to_one_side(
         &self,
-        record: &mut Record,
+        record: &mut JournalRecord,
         phase: Phase,
         files: &[(FileRecord, Option<Resolved>)],
-        kills: &mut Kills,
-    ) -> io::Result<Result<Left, Vec<PathBuf>>> {
-        let stood = |(file, place): &(FileRecord, Option<Resolved>)| match place {
-            Some(place) => file.stand(self.folders.as_ref(), place),
-            None => Stand::Neither,
+        crash: &mut CrashPoint,
+    ) -> io::Result<Result<LeftoverContent, Vec<PathBuf>>> {
+        let side_of = |(file, place): &(FileRecord, Option<Resolved>)| match place {
+            Some(place) => file.side(self.folders.as_ref(), place),
+            None => Ok(FileSide::Neither),
         };
-        let stands: Vec<Stand> = files.iter().map(stood).collect();
-        let forward = phase == Phase::Commit && !stands.contains(&Stand::Before { ready: false });
-        let impossible = |stand: &Stand| match stand {
-            Stand::Neither => true,
-            Stand::After { kept } => !forward && !kept,
-            Stand::Before { ready } => forward && !ready,
+        let sides = files.iter().map(side_of).collect::<io::Result<Vec<FileSide>>>()?;
+        let forward = phase == Phase::Commit && !sides.contains(&FileSide::Before { ready: false });
+        let impossible = |side: &FileSide| match side {
+            FileSide::Neither => true,
+            FileSide::After { kept } => !forward && !kept,
+            FileSide::Before { ready } => forward && !ready,
         };
         let mut lost: Vec<PathBuf> = files
             .iter()
-            .zip(&stands)
-            .filter(|(_, stand)| impossible(stand))
+            .zip(&sides)
+            .filter(|(_, side)| impossible(side))
             .map(|((file, _), _)| file.target.clone())
             .collect();
         if lost.is_empty() {
@@ -274,16 +279,18 @@ impl Journal {
                 record.phase = side;
                 self.write(record)?;
             }
-            for ((file, place), stand) in files.iter().zip(&stands) {
+            for ((file, place), side) in files.iter().zip(&sides) {
                 let Some(place) = place else { continue };
-                let moved = match (forward, stand) {
-                    (true, Stand::Before { .. }) => file.forward(self.folders.as_ref(), place, kills),
-                    (false, Stand::After { .. }) => file.back(self.folders.as_ref(), place, kills),
+                let moved = match (forward, side) {
+                    (true, FileSide::Before { .. }) => file.forward(self.folders.as_ref(), place, crash),
+                    (false, FileSide::After { .. }) => file.back(self.folders.as_ref(), place, crash),
                     _ => Ok(()),
                 };
                 match moved {
                     Ok(()) => {}
-                    Err(StepFailure::Killed) => return Err(killed()),
+                    Err(StepFailure::Crashed) => return Err(crashed()),
+                    // What the file system can't do fails each time.
+                    Err(StepFailure::Io(error)) if !is_unsupported(&error) => return Err(error),
                     Err(_) => lost.push(file.target.clone()),
                 }
             }
@@ -293,26 +300,30 @@ impl Journal {
             if forward && lost.is_empty() {
                 record.phase = Phase::Done;
                 self.write(record)?;
-                kills.pass().map_err(|_| killed())?;
+                crash.pass().map_err(|_| crashed())?;
             }
         }
-        Ok(if lost.is_empty() { Ok(if forward { Left::Old } else { Left::New }) } else { Err(lost) })
+        Ok(if lost.is_empty() {
+            Ok(if forward { LeftoverContent::Old } else { LeftoverContent::New })
+        } else {
+            Err(lost)
+        })
     }
 
-    /// Puts the journal where it holds up nothing and nothing is lost.
-    fn stop(&self, files: Vec<PathBuf>) -> io::Result<Stopped> {
+    /// Renames the journal, so that it is kept for the user and blocks no later change.
+    fn set_aside(&self, files: Vec<PathBuf>) -> io::Result<UnresolvedChange> {
         let name = format!("stopped-{}", uuid::Uuid::new_v4().simple());
         let journal = self.file.path().with_extension(name);
-        self.disk.rename(self.file.path(), &journal)?;
-        Ok(Stopped { files, journal })
+        self.file.rename(&journal)?;
+        Ok(UnresolvedChange { files, journal })
     }
 
-    /// Removes what is beside the files.
+    /// Removes the contents beside the files.
     fn clean<'a>(
         &self,
         files: impl Iterator<Item = (&'a FileRecord, &'a Resolved)>,
-        left: Left,
-        kills: &mut Kills,
+        left: LeftoverContent,
+        crash: &mut CrashPoint,
     ) -> Result<(), StepFailure> {
         let mut replaced = Vec::new();
         for (file, place) in files {
@@ -320,49 +331,65 @@ impl Journal {
             if file.before.is_some() && file.after.is_some() {
                 replaced.push(place);
             }
-            kills.pass()?;
+            crash.pass()?;
         }
-        // A loss of power may only bring back what is of no use.
+        // A loss of power only brings back contents that nobody needs.
         let _ = self.sync(replaced.into_iter());
         Ok(())
     }
 }
 
-fn killed() -> io::Error {
-    io::Error::other("ended here")
+fn crashed() -> io::Error {
+    io::Error::other("simulated crash")
 }
 
 impl FileRecord {
-    fn stand(&self, folders: &dyn Folders, place: &Resolved) -> Stand {
-        let Ok(folder) = folders.parent(place) else {
-            // A directory that is missing holds nothing.
-            return match self.before {
-                None => Stand::Before { ready: false },
-                Some(_) => Stand::Neither,
-            };
+    fn side(&self, folders: &dyn Folders, place: &Resolved) -> io::Result<FileSide> {
+        let folder = match folders.parent(place) {
+            Ok(folder) => folder,
+            // A missing directory has no files.
+            Err(error) if is_no_directory(&error) => {
+                return Ok(match self.before {
+                    None => FileSide::Before { ready: false },
+                    Some(_) => FileSide::Neither,
+                });
+            }
+            Err(error) => return Err(error),
         };
         let (folder, name) = (folder.as_ref(), name_of(place));
-        let (Ok(target), Ok(beside)) = (folder.digest(name), folder.digest(&self.temporary)) else {
-            return Stand::Neither;
-        };
+        match (folder.digest(name), folder.digest(&self.temporary)) {
+            (Ok(target), Ok(beside)) => Ok(self.side_with(folder, name, target, beside)),
+            (Err(EntryError::Io(error)), _) | (_, Err(EntryError::Io(error))) => Err(error),
+            _ => Ok(FileSide::Neither),
+        }
+    }
+
+    /// The side of a file with this content, and this one beside it.
+    fn side_with(
+        &self,
+        folder: &dyn Folder,
+        name: &str,
+        target: Option<Digest>,
+        beside: Option<Digest>,
+    ) -> FileSide {
         if target == self.after && target != self.before {
-            // Of a created or a moved file nothing is beside it, and of a deleted one its old content.
+            // Beside a created or moved file is nothing, beside a deleted one its old content.
             return match beside {
-                beside if beside == self.before || self.before.is_none() => Stand::After { kept: true },
-                // Somebody has written just this.
-                beside if beside.is_none() || beside == self.after => Stand::After { kept: false },
+                beside if beside == self.before || self.before.is_none() => FileSide::After { kept: true },
+                // Another program has written the same content.
+                beside if beside.is_none() || beside == self.after => FileSide::After { kept: false },
                 _ => self.displaced(folder, name),
             };
         }
         if target == self.before {
             let ready = self.after.is_none() || beside == self.after;
-            return Stand::Before { ready };
+            return FileSide::Before { ready };
         }
-        Stand::Neither
+        FileSide::Neither
     }
 
-    /// Handles a displaced file that was not the expected one: it gets its name back.
-    fn displaced(&self, folder: &dyn Folder, name: &str) -> Stand {
+    /// Gives a displaced file with unexpected content its name back.
+    fn displaced(&self, folder: &dyn Folder, name: &str) -> FileSide {
         match self.after {
             Some(after) => {
                 put_back(folder, &self.temporary, name, after);
@@ -371,87 +398,106 @@ impl FileRecord {
                 let _ = folder.rename_new(&self.temporary, name);
             }
         }
-        Stand::Neither
+        FileSide::Neither
     }
 
     /// Gives the file its new content, and keeps the old one beside it.
-    fn forward(&self, folders: &dyn Folders, place: &Resolved, kills: &mut Kills) -> Result<(), StepFailure> {
+    fn forward(
+        &self,
+        folders: &dyn Folders,
+        place: &Resolved,
+        crash: &mut CrashPoint,
+    ) -> Result<(), StepFailure> {
         let (folder, name) = (folders.parent(place)?, name_of(place));
         let folder = folder.as_ref();
-        kills.pass()?;
+        crash.pass()?;
         match (self.before, self.after) {
-            (Some(before), Some(after)) => self.exchange(folder, name, [before, after], kills)?,
+            (Some(before), Some(after)) => self.exchange(folder, name, [before, after], crash)?,
             (None, _) => folder.rename_new(&self.temporary, name).map_err(taken)?,
-            (Some(before), None) => self.take_away(folder, name, Some(before), kills)?,
+            (Some(before), None) => self.take_away(folder, name, Some(before), crash)?,
         }
-        kills.pass()
+        crash.pass()
     }
 
     /// Gives the file its old content back.
-    fn back(&self, folders: &dyn Folders, place: &Resolved, kills: &mut Kills) -> Result<(), StepFailure> {
+    fn back(
+        &self,
+        folders: &dyn Folders,
+        place: &Resolved,
+        crash: &mut CrashPoint,
+    ) -> Result<(), StepFailure> {
         let (folder, name) = (folders.parent(place)?, name_of(place));
         let folder = folder.as_ref();
-        kills.pass()?;
+        crash.pass()?;
         match (self.before, self.after) {
-            (Some(before), Some(after)) => self.exchange(folder, name, [after, before], kills)?,
-            (None, after) => self.take_away(folder, name, after, kills)?,
+            (Some(before), Some(after)) => self.exchange(folder, name, [after, before], crash)?,
+            (None, after) => self.take_away(folder, name, after, crash)?,
             (Some(_), None) => folder.rename_new(&self.temporary, name).map_err(taken)?,
         }
-        kills.pass()
+        crash.pass()
     }
 
-    /// Exchanges a file with what lies beside it, if it holds the first of these contents; it gets the second.
+    /// Exchanges a file with the one beside it, if it holds the first of these contents; it then holds the second.
     fn exchange(
         &self,
         folder: &dyn Folder,
         name: &str,
         [from, to]: [Digest; 2],
-        kills: &mut Kills,
+        crash: &mut CrashPoint,
     ) -> Result<(), StepFailure> {
         folder.exchange(&self.temporary, name).map_err(missing)?;
-        kills.pass()?;
-        let displaced = digest(folder, &self.temporary);
-        if displaced == Some(from) {
-            return Ok(());
-        }
-        put_back(folder, &self.temporary, name, to);
-        Err(StepFailure::Other(displaced))
+        crash.pass()?;
+        self.check_displaced(folder, Some(from)).inspect_err(|_| {
+            put_back(folder, &self.temporary, name, to);
+        })
     }
 
-    /// Puts a file beside its place, if it holds this.
+    /// Moves a file beside its place, if it holds this content.
     fn take_away(
         &self,
         folder: &dyn Folder,
         name: &str,
         from: Option<Digest>,
-        kills: &mut Kills,
+        crash: &mut CrashPoint,
     ) -> Result<(), StepFailure> {
         folder.rename_new(name, &self.temporary).map_err(missing)?;
-        kills.pass()?;
-        let displaced = digest(folder, &self.temporary);
-        if displaced == from {
-            return Ok(());
-        }
-        let _ = folder.rename_new(&self.temporary, name);
-        Err(StepFailure::Other(displaced))
+        crash.pass()?;
+        self.check_displaced(folder, from).inspect_err(|_| {
+            let _ = folder.rename_new(&self.temporary, name);
+        })
     }
 
-    /// Removes what is beside the file, unless it is somebody else's.
-    fn clean(&self, folders: &dyn Folders, place: &Resolved, left: Left) {
+    /// Checks that what a step has moved beside the file is the expected content.
+    fn check_displaced(&self, folder: &dyn Folder, expected: Option<Digest>) -> Result<(), StepFailure> {
+        match folder.digest(&self.temporary) {
+            Ok(displaced) if displaced == expected => Ok(()),
+            Ok(displaced) => Err(StepFailure::OtherContent(displaced)),
+            Err(EntryError::Io(error)) => Err(StepFailure::Io(error)),
+            Err(EntryError::NotAFile | EntryError::TooLarge { .. }) => Err(StepFailure::OtherContent(None)),
+        }
+    }
+
+    /// Removes the file beside this one, unless it holds other content than `left` allows.
+    fn clean(&self, folders: &dyn Folders, place: &Resolved, left: LeftoverContent) {
         let Ok(folder) = folders.parent(place) else { return };
         let ours = match left {
-            Left::Anything => None,
-            Left::New => Some(self.after),
-            Left::Old => Some(self.before),
+            LeftoverContent::Any => None,
+            LeftoverContent::New => Some(self.after),
+            LeftoverContent::Old => Some(self.before),
         };
-        if ours.is_some_and(|ours| digest(folder.as_ref(), &self.temporary) != ours) {
+        if ours.is_some_and(|ours| digest_of(folder.as_ref(), &self.temporary) != ours) {
             if folder.has(&self.temporary) {
-                tracing::warn!(file = self.temporary, "another version of a file was saved beside it");
+                tracing::warn!(file = self.temporary, "another version of a file was kept beside it");
             }
             return;
         }
         let _ = folder.remove(&self.temporary);
     }
+}
+
+/// Returns whether there is no such directory, as against one that can't be used.
+fn is_no_directory(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The name of a file in its directory.
@@ -461,37 +507,33 @@ fn name_of(place: &Resolved) -> &str {
 
 fn missing(error: io::Error) -> StepFailure {
     match error.kind() {
-        io::ErrorKind::NotFound => StepFailure::Other(None),
+        io::ErrorKind::NotFound => StepFailure::OtherContent(None),
         _ => StepFailure::Io(error),
     }
 }
 
 fn taken(error: io::Error) -> StepFailure {
     match error.kind() {
-        io::ErrorKind::AlreadyExists => StepFailure::Taken,
+        io::ErrorKind::AlreadyExists => StepFailure::Exists,
         _ => StepFailure::Io(error),
     }
 }
 
-fn digest(folder: &dyn Folder, name: &str) -> Option<Digest> {
-    folder.digest(name).ok().flatten()
-}
-
 impl Prepared {
-    /// Writes the new contents beside their files. No file changes. When this fails nothing is left.
+    /// Writes the new contents beside their files. No file changes, and nothing remains if this fails.
     pub(super) fn new(
         journal: Journal,
         steps: Vec<FileStep>,
         buffers: Vec<(PathBuf, Option<Digest>)>,
     ) -> Result<Self, WriteError> {
-        Self::new_with(journal, steps, buffers, Kills::from_environment())
+        Self::new_with(journal, steps, buffers, CrashPoint::from_environment())
     }
 
     fn new_with(
         journal: Journal,
         steps: Vec<FileStep>,
         buffers: Vec<(PathBuf, Option<Digest>)>,
-        kills: Kills,
+        crash: CrashPoint,
     ) -> Result<Self, WriteError> {
         let files = steps.iter().map(|step| FileRecord {
             target: step.target.absolute().to_path_buf(),
@@ -500,13 +542,13 @@ impl Prepared {
             after: step.after.as_ref().map(Digest::of),
         });
         let files = files.collect();
-        let record = Record { phase: Phase::Prepare, files, buffers };
-        let mut prepared = Self { journal, record, steps, kills };
+        let record = JournalRecord { phase: Phase::Prepare, files, buffers };
+        let mut prepared = Self { journal, record, steps, crash };
         let place = prepared.steps.first().map(|step| step.target.display()).unwrap_or_default();
         prepared.reach(Phase::Prepare).map_err(|failure| failed(&place, None, failure))?;
         for index in 0..prepared.steps.len() {
             if let Err(failure) = prepared.stage(index) {
-                let is_alive = !matches!(failure, StepFailure::Killed);
+                let is_alive = !matches!(failure, StepFailure::Crashed);
                 let step = &prepared.steps[index];
                 let error = failed(&step.target.display(), step.before, failure);
                 if is_alive {
@@ -527,18 +569,18 @@ impl Prepared {
             None => folders.parent_created(&step.target)?,
         };
         let like = step.like.as_ref().or(step.before.map(|_| &step.target));
-        self.kills.pass()?;
+        self.crash.pass()?;
         folder.create(&file.temporary, content, like)?;
-        self.kills.pass()
+        self.crash.pass()
     }
 
     fn reach(&mut self, phase: Phase) -> Result<(), StepFailure> {
         self.record.phase = phase;
         self.journal.write(&self.record)?;
-        self.kills.pass()
+        self.crash.pass()
     }
 
-    /// Says that an editor is about to change what it has open.
+    /// Records that an editor is about to change its open documents.
     pub(super) fn edits(&mut self) -> Result<(), WriteError> {
         let place = self.steps.first().map(|step| step.target.display()).unwrap_or_default();
         self.reach(Phase::Edit).map_err(|failure| failed(&place, None, failure))
@@ -548,7 +590,7 @@ impl Prepared {
     pub(super) fn commit(mut self) -> Result<(), WriteError> {
         let place = self.steps.first().map(|step| step.target.display()).unwrap_or_default();
         if let Err(failure) = self.reach(Phase::Commit) {
-            let is_alive = !matches!(failure, StepFailure::Killed);
+            let is_alive = !matches!(failure, StepFailure::Crashed);
             let error = failed(&place, None, failure);
             if is_alive {
                 self.abandon();
@@ -557,22 +599,22 @@ impl Prepared {
         }
         for index in 0..self.steps.len() {
             let (step, file) = (&self.steps[index], &self.record.files[index]);
-            if let Err(failure) = file.forward(self.journal.folders.as_ref(), &step.target, &mut self.kills) {
-                if matches!(failure, StepFailure::Killed) {
+            if let Err(failure) = file.forward(self.journal.folders.as_ref(), &step.target, &mut self.crash) {
+                if matches!(failure, StepFailure::Crashed) {
                     return Err(failed(&place, None, failure));
                 }
                 let error = failed(&step.target.display(), step.before, failure);
                 return Err(self.undo(index).unwrap_or(error));
             }
         }
-        // They are all there. What fails from now on is for the next holder of the lock.
+        // All files have changed. The next holder of the lock completes what fails from now on.
         if self.sync().is_ok() && self.reach(Phase::Done).is_ok() {
-            let _ = self.clean(Left::Old);
+            let _ = self.clean(LeftoverContent::Old);
         }
         Ok(())
     }
 
-    /// Brings back the files before this one; why not, if it can't.
+    /// Restores the first `count` files. Returns an error if that fails.
     fn undo(&mut self, count: usize) -> Option<WriteError> {
         let unsettled = |files: Vec<String>| Some(WriteError::Unsettled { files });
         let names = |steps: &[FileStep]| steps.iter().map(|step| step.target.display()).collect();
@@ -581,31 +623,31 @@ impl Prepared {
         }
         let mut left = Vec::new();
         for (file, step) in self.record.files.iter().zip(&self.steps).take(count).rev() {
-            if file.back(self.journal.folders.as_ref(), &step.target, &mut self.kills).is_err() {
+            if file.back(self.journal.folders.as_ref(), &step.target, &mut self.crash).is_err() {
                 left.push(step.target.display());
             }
         }
         if left.is_empty() {
             // Where the old names could not be synced, the journal stays as well.
-            let _ = self.sync().map_err(StepFailure::from).and_then(|()| self.clean(Left::New));
+            let _ = self.sync().map_err(StepFailure::from).and_then(|()| self.clean(LeftoverContent::New));
             return None;
         }
-        // The journal stays, and with it what is needed to go either way.
+        // The journal stays, and with it both contents of every file.
         unsettled(left)
     }
 
-    /// Removes what was prepared. No file has changed.
+    /// Removes the prepared contents. No file has changed.
     pub(super) fn abandon(mut self) {
-        let _ = self.clean(Left::Anything);
+        let _ = self.clean(LeftoverContent::Any);
     }
 
     fn sync(&self) -> io::Result<()> {
         self.journal.sync(self.steps.iter().map(|step| &step.target))
     }
 
-    fn clean(&mut self, left: Left) -> Result<(), StepFailure> {
+    fn clean(&mut self, left: LeftoverContent) -> Result<(), StepFailure> {
         let files = self.record.files.iter().zip(self.steps.iter().map(|step| &step.target));
-        self.journal.clean(files, left, &mut self.kills)?;
+        self.journal.clean(files, left, &mut self.crash)?;
         self.journal.remove()?;
         Ok(())
     }
@@ -614,32 +656,32 @@ impl Prepared {
 fn failed(path: &str, expected: Option<Digest>, failure: StepFailure) -> WriteError {
     let path = path.to_owned();
     match (failure, expected) {
-        (StepFailure::Other(actual), Some(expected)) => WriteError::Stale { path, expected, actual },
-        (StepFailure::Other(_) | StepFailure::Taken, _) => WriteError::Exists { path },
+        (StepFailure::OtherContent(actual), Some(expected)) => WriteError::Stale { path, expected, actual },
+        (StepFailure::OtherContent(_) | StepFailure::Exists, _) => WriteError::Exists { path },
         (StepFailure::Io(source), _) => WriteError::Io { path, source },
-        (StepFailure::Killed, _) => WriteError::Io { path, source: killed() },
+        (StepFailure::Crashed, _) => WriteError::Io { path, source: crashed() },
     }
 }
 
-/// In test builds: ends the process at an exact step, as `kill -9` would.
+/// In debug builds: aborts the process after a number of steps, as `kill -9` would.
 #[derive(Debug, Default)]
-struct Kills {
-    /// Number of steps left; none never ends.
+struct CrashPoint {
+    /// Number of steps left; none for no limit.
     #[cfg(debug_assertions)]
     left: Option<u64>,
-    /// Within a test, which goes on without the process.
+    /// Returns an error instead of aborting, in unit tests.
     #[cfg(test)]
-    only_told: bool,
+    returns_error: bool,
 }
 
-impl Kills {
+impl CrashPoint {
     #[cfg(debug_assertions)]
     fn from_environment() -> Self {
         let left = std::env::var("ROO_LSP_CRASH_AFTER_STEPS").ok().and_then(|count| count.parse().ok());
         Self {
             left,
             #[cfg(test)]
-            only_told: false,
+            returns_error: false,
         }
     }
 
@@ -648,7 +690,7 @@ impl Kills {
         Self::default()
     }
 
-    /// A step is done.
+    /// Counts a step.
     #[cfg_attr(not(debug_assertions), expect(clippy::unused_self, reason = "nothing is counted"))]
     fn pass(&mut self) -> Result<(), StepFailure> {
         #[cfg(debug_assertions)]
@@ -656,10 +698,10 @@ impl Kills {
             *left = left.saturating_sub(1);
             if *left == 0 {
                 #[cfg(test)]
-                if self.only_told {
-                    // Whatever is tried from now on has not happened either.
+                if self.returns_error {
+                    // Every later step fails too.
                     *left = 1;
-                    return Err(StepFailure::Killed);
+                    return Err(StepFailure::Crashed);
                 }
                 std::process::abort();
             }

@@ -1,8 +1,10 @@
-//! The files that tasks work on: open buffers over disk, one path resolver, what may be read, and
-//! writes that lose nobody's bytes.
+//! The files that tasks work on: open documents over files on disk, one path resolver, rules for reading, and
+//! writes that never overwrite another program's changes.
 //!
-//! What a tool call may do is decided by `roo_engine::policy`; how an editor is talked to is the server's.
-//! Here is only what is true of files, and [`Editor`], the little that is asked of an editor.
+//! What a tool call may do is decided by `roo_engine::policy`; the protocol of editors is the server's. [`Editor`] is
+//! the interface to an editor that this crate needs.
+
+#![warn(unreachable_pub)]
 
 mod commit;
 mod documents;
@@ -19,30 +21,34 @@ mod lock;
 mod multi_file_edit;
 mod numbered;
 mod protected;
+mod read_access;
 mod recent_texts;
 mod recent_writes;
 mod resolver;
 mod review;
 mod rules_file;
+mod unsynced_names;
 mod uri;
 mod walk;
 
+pub use self::ignore::ignore_problems;
 #[cfg(feature = "fuzzing")]
 pub use self::ignore::is_ignored;
-pub use self::ignore::{ReadAccess, ignore_problems};
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{DocumentChange, EditRefused, Editor, FileOperations};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use file_reader::FileReader;
-pub use journal::Stopped;
+pub use journal::UnresolvedChange;
 pub use lock::LockError;
-pub use multi_file_edit::{Changed, FileEdit};
+pub use multi_file_edit::{ChangedFile, FileEdit};
 pub use protected::{ProtectedBy, ProtectedNames, Protection, protected_names, protection};
-pub use recent_writes::{Mark, WrittenSince};
+pub use read_access::ReadAccess;
+pub use recent_writes::{WriteMark, WrittenSince};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use review::Reviewed;
+pub use unsynced_names::UnsyncedNames;
 pub use uri::{file_uri, path_of};
 
 pub use self::ignore::{Ignores, Rules};
@@ -50,7 +56,7 @@ pub use self::links::{FileId, several_names};
 pub use file::{read_beginning, read_disk};
 pub use numbered::{IMAGES_BYTES, Reading};
 pub use protected::is_git;
-pub use walk::{Found, FoundKind, Walk};
+pub use walk::{FoundKind, Walk, WalkEntry};
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -79,7 +85,7 @@ const CHANGE_DEADLINE: Duration = Duration::from_secs(5);
 /// Time limit for saving.
 const SAVE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Parts that a workspace is made of.
+/// Settings of a workspace.
 pub struct Setup {
     /// The workspace folders; `.roo/` lives in the first.
     pub folders: Vec<PathBuf>,
@@ -106,14 +112,16 @@ pub struct Workspace {
     writers: Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>,
     /// One commit to disk at a time within this process.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// Directories whose names are not durable yet.
+    unsynced_names: Arc<UnsyncedNames>,
     recent: RecentTexts,
-    /// Changes of several files that could be brought to neither side, until they are told.
-    stopped: Mutex<Vec<Stopped>>,
+    /// Multi-file edits that could be neither completed nor undone, until they are reported.
+    stopped: Mutex<Vec<UnresolvedChange>>,
 }
 
-/// A write that happened.
+/// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFile {
     /// The document.
     pub uri: String,
     /// The digest before; none for a new file.
@@ -122,10 +130,10 @@ pub struct Written {
     pub after: Digest,
 }
 
-/// A directory can't be made.
+/// A directory can't be created.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// It is no place for files.
+    /// The path is invalid.
     #[error(transparent)]
     Path(#[from] PathError),
     /// A link on the way leads elsewhere.
@@ -138,7 +146,7 @@ pub enum DirectoryError {
         /// Real path.
         to: String,
     },
-    /// The disk refuses it.
+    /// The disk returned an error.
     #[error("the directory {path} can't be created: {source}")]
     Io {
         /// As it was named.
@@ -150,7 +158,7 @@ pub enum DirectoryError {
 
 /// An open document whose text is not on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsaved {
+pub struct UnsavedDocument {
     /// As the editor names it.
     pub uri: String,
     /// Its real path, for people.
@@ -170,6 +178,7 @@ impl Workspace {
             state_directory: setup.state_directory,
             writers: Mutex::default(),
             turn: Arc::default(),
+            unsynced_names: Arc::default(),
             recent: RecentTexts::default(),
             stopped: Mutex::default(),
         })
@@ -178,6 +187,11 @@ impl Workspace {
     /// The workspace folders.
     pub fn roots(&self) -> &Roots {
         &self.roots
+    }
+
+    /// Returns the directories to be synced before it is recorded for good that a file in them was written.
+    pub fn unsynced_names(&self) -> &Arc<UnsyncedNames> {
+        &self.unsynced_names
     }
 
     /// Returns the documents open in the editor.
@@ -248,11 +262,11 @@ impl Workspace {
         Ok(contents)
     }
 
-    /// Makes a directory of the first root and those above it; whether it is new. Reads and writes the disk.
-    /// `path` is relative, with plain names. Nobody is asked about it, so no link may lead it elsewhere.
+    /// Creates a directory of the first root and its ancestors. Returns whether it is new. Blocks on the disk.
+    /// `path` is relative, with plain names. The user isn't asked, so links that lead elsewhere are refused.
     ///
     /// # Errors
-    /// [`PathError`] when the place is no place for files, [`DirectoryError::Elsewhere`] where a link leads away,
+    /// [`PathError`] when the path is invalid, [`DirectoryError::Elsewhere`] where a link leads away,
     /// and what the disk says.
     pub fn create_directory(&self, path: &str) -> Result<bool, DirectoryError> {
         // Directories are made for a file in them.
@@ -297,7 +311,7 @@ impl Workspace {
         expected: Option<Digest>,
         after: &str,
         label: &str,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<WrittenFile, WriteError> {
         let _writer = self.only_writer(target.absolute()).await;
         self.check_ignored(target)?;
         let size = after.len() as u64;
@@ -321,7 +335,7 @@ impl Workspace {
         expected: Option<Digest>,
         after: &str,
         label: &str,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<WrittenFile, WriteError> {
         let path = || target.display();
         let uri = document.uri.as_str();
         let current = Digest::of(&*document.text);
@@ -334,7 +348,7 @@ impl Workspace {
             None if document.text.is_empty() && !is_on_disk(target) => {}
             None => return Err(WriteError::Exists { path: path() }),
         }
-        let written = |after| Written { uri: uri.to_owned(), before: expected, after };
+        let written = |after| WrittenFile { uri: uri.to_owned(), before: expected, after };
         let edits = minimal_edits(&document.text, after, self.encoding);
         if edits.is_empty() {
             return Ok(written(current));
@@ -371,12 +385,13 @@ impl Workspace {
         target: &Resolved,
         expected: Option<Digest>,
         after: &str,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<WrittenFile, WriteError> {
         let mut lock = self.lock(target).await?;
         let (place, text, written) = (target.clone(), after.to_owned(), Arc::clone(self.documents.written()));
-        // Once begun it runs to its end, even if nobody waits any more.
+        let unsynced = Arc::clone(&self.unsynced_names);
+        // Runs to its end even if the caller is cancelled.
         let committed = blocking(move || {
-            let committed = commit::commit(&mut lock, &place, expected, &text);
+            let committed = commit::commit(&mut lock, &unsynced, &place, expected, &text);
             if let Ok((_, after)) = &committed {
                 written.add(place.absolute(), Some(*after));
             }
@@ -385,7 +400,7 @@ impl Workspace {
         let (before, after) = committed
             .await
             .unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))?;
-        Ok(Written { uri: target.uri(), before, after })
+        Ok(WrittenFile { uri: target.uri(), before, after })
     }
 
     /// Takes the lock of the root that a place is in, against other servers on this machine.
@@ -426,16 +441,16 @@ impl Workspace {
     }
 
     /// Now, among what is written to disk through this workspace and by its editor.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> WriteMark {
         self.documents.written().mark()
     }
 
     /// Returns the files written to disk since then through this workspace and by its editor.
-    pub fn written_since(&self, mark: &Mark) -> WrittenSince {
+    pub fn written_since(&self, mark: &WriteMark) -> WrittenSince {
         self.documents.written().since(mark)
     }
 
-    /// Keeps every server on this machine from writing to the workspace folders while the answer lives.
+    /// Keeps every server on this machine from writing to the workspace folders until the result is dropped.
     ///
     /// # Errors
     /// When another one writes for too long, or a lock file can't be used.
@@ -446,21 +461,21 @@ impl Workspace {
         for file in files {
             held.push(match held.is_empty() {
                 true => self.lock_at(file, PendingChange::Settled).await?,
-                // The turn of this process is taken already.
+                // This process holds the root's turn already.
                 false => WorkspaceLock::acquire(Arc::default(), file).await?,
             });
         }
         Ok(held)
     }
 
-    /// Brings changes of several files that a server left behind when it died to one side; those that can be
-    /// brought to neither, which are somebody's to look at. What an editor was about to do waits for it.
-    pub async fn recover(&self) -> Vec<Stopped> {
+    /// Completes or undoes multi-file edits of servers that ended. Returns those for which neither is possible, which
+    /// the user has to look at. Edits that waited for an editor are left alone.
+    pub async fn recover(&self) -> Vec<UnresolvedChange> {
         self.settle_all(PendingChange::LeftAlone).await;
         std::mem::take(&mut *self.stopped.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As [`Self::recover`], and an editor has shown by now what it has open.
+    /// Recovers as [`Self::recover`] does, once the editor has reported its open documents.
     pub async fn settle(&self) {
         self.settle_all(PendingChange::Settled).await;
     }
@@ -504,7 +519,7 @@ impl Workspace {
 
     /// The open documents of the workspace whose text is not on disk, sorted by path: what a command
     /// would not see.
-    pub async fn dirty_documents(&self) -> Vec<Unsaved> {
+    pub async fn dirty_documents(&self) -> Vec<UnsavedDocument> {
         let changed: Vec<(PathBuf, Document)> = self
             .documents
             .with_files()
@@ -513,12 +528,12 @@ impl Workspace {
                 document.dirty && self.roots.paths().any(|root| path.starts_with(root))
             })
             .collect();
-        // Not every editor tells when it has saved, and a change may be undone.
+        // Not every editor sends didSave, and a change may be undone.
         let differ = move || {
-            let mut unsaved: Vec<Unsaved> = changed
+            let mut unsaved: Vec<UnsavedDocument> = changed
                 .into_iter()
                 .filter(|(path, document)| file::differs(path, &document.text) != Some(false))
-                .map(|(path, document)| Unsaved {
+                .map(|(path, document)| UnsavedDocument {
                     uri: document.uri,
                     path: exact_line(&path.to_string_lossy()),
                 })
@@ -526,23 +541,23 @@ impl Workspace {
             unsaved.sort_by(|one, other| one.path.cmp(&other.path));
             unsaved
         };
-        // Only a runtime that is ending runs nothing more, and then no command either.
+        // This fails only during shutdown, when no command runs either.
         blocking(differ).await.unwrap_or_default()
     }
 
-    /// Has the editor save a document that it has open; waits for its answer, and takes no for one.
+    /// Asks the editor to save an open document and waits for its answer. A refusal is ignored.
     pub async fn save(&self, place: &Resolved) {
         let (Some(document), Some(editor)) = (self.documents.at(place.absolute()), &self.editor) else {
             return;
         };
         let uris = [document.uri];
-        // One that can't be asked leaves it to its user.
+        // If it can't be asked, the user has to save.
         let _ = timeout(SAVE_DEADLINE, editor.save(&uris)).await;
     }
 
     /// Has the editor save what is unsaved, or waits until the user does, for at most 5 seconds.
     /// Returns what remains unsaved.
-    pub async fn save_dirty(&self) -> Vec<Unsaved> {
+    pub async fn save_dirty(&self) -> Vec<UnsavedDocument> {
         let deadline = Instant::now() + SAVE_DEADLINE;
         let mut happenings = self.documents.subscribe();
         let mut unsaved = self.dirty_documents().await;
@@ -551,7 +566,7 @@ impl Workspace {
         }
         if let Some(editor) = &self.editor {
             let uris: Vec<String> = unsaved.iter().map(|document| document.uri.clone()).collect();
-            // What was saved shows on disk; the answer itself is not needed.
+            // The disk shows what was saved, so the answer isn't needed.
             let _ = timeout_at(deadline, editor.save(&uris)).await;
             unsaved = self.dirty_documents().await;
         }
@@ -562,7 +577,7 @@ impl Workspace {
     }
 }
 
-/// State of a change that an editor was about to apply when its server died.
+/// Recovery of a change that an editor was about to apply when its server ended.
 #[derive(Clone, Copy)]
 enum PendingChange {
     /// The editor's documents show whether it was applied.
@@ -579,7 +594,7 @@ fn is_on_disk(file: &Resolved) -> bool {
     file.parent().is_ok_and(|(directory, name)| directory.symlink_metadata(name).is_ok())
 }
 
-/// Runs file work where it may block. Fails only when the runtime is ending.
+/// Runs blocking file operations. Fails only when the runtime is shutting down.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }

@@ -1,7 +1,7 @@
 //! The workspace lock: one writer at a time on a root, over all servers of this machine.
 //!
-//! The lock file also holds the commit that is under way. Whoever takes the lock and finds one knows
-//! that its writer has died, and settles it (see [`super::commit`]).
+//! The lock file also records the commit in progress. A process that takes the lock and finds such a record knows that
+//! its writer ended, and resolves it (see [`super::commit`]).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use roo_durable::disk::{Access, Disk, Held, RealDisk};
+use roo_durable::disk::{Access, Disk, HeldLock, RealDisk};
 use roo_protocol::ids::Digest;
 
 /// The longest record of a commit, in bytes.
@@ -20,10 +20,10 @@ const LONGEST: u64 = 64 * 1024;
 /// Time for which another server may hold the lock. A commit takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reasons why the workspace lock can't be had.
+/// The workspace lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process holds it for too long.
+    /// Another process held it for too long.
     #[error("another process has been writing to this workspace for {} seconds: try again", PATIENCE.as_secs())]
     Busy,
     /// The lock file can't be used.
@@ -36,21 +36,21 @@ pub enum LockError {
     },
 }
 
-/// The right to write to a root. Dropping it gives it up.
+/// The right to write to a root. Dropping it releases the lock.
 pub(super) struct WorkspaceLock {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    _held: Held,
-    /// Within this process, so that waiting takes no thread.
+    _held: HeldLock,
+    /// Lock within this process, so that waiting takes no thread.
     _turn: OwnedMutexGuard<()>,
 }
 
-/// A commit that is under way.
+/// A commit in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Pending {
+pub(super) struct PendingCommit {
     /// The file to be written.
     pub target: PathBuf,
-    /// The name beside it that its new content has, or its old one once they are exchanged.
+    /// Name in the same directory of its new content, or of its old one after the exchange.
     pub temporary: String,
     /// The digest of the new content.
     pub after: Digest,
@@ -64,7 +64,7 @@ impl WorkspaceLock {
         Self::acquire_on(Arc::new(RealDisk), turn, path).await
     }
 
-    /// As [`WorkspaceLock::acquire`], on this disk.
+    /// Waits for the lock on this disk.
     pub(super) async fn acquire_on(
         disk: Arc<dyn Disk>,
         turn: Arc<Mutex<()>>,
@@ -73,7 +73,7 @@ impl WorkspaceLock {
         let turn = turn.lock_owned().await;
         let shown = path.display().to_string();
         let io = |source| LockError::Io { path: shown.clone(), source };
-        // Out of patience, the thread waits on and gives the lock back as soon as it has it.
+        // After the timeout the thread keeps waiting, and releases the lock as soon as it has it.
         let (own, place) = (Arc::clone(&disk), path.clone());
         let waiting = tokio::task::spawn_blocking(move || lock_file(disk.as_ref(), &path));
         match tokio::time::timeout(PATIENCE, waiting).await {
@@ -83,21 +83,21 @@ impl WorkspaceLock {
         }
     }
 
-    /// The commit that a writer left behind when it died.
-    pub(super) fn pending(&mut self) -> io::Result<Option<Pending>> {
+    /// The commit of a process that ended.
+    pub(super) fn pending(&mut self) -> io::Result<Option<PendingCommit>> {
         let text = self.disk.read_beginning(&self.path, LONGEST)?.unwrap_or_default();
-        // A record that is cut was not followed by anything.
+        // Nothing was done after a record that is incomplete.
         Ok(serde_json::from_slice(&text).ok())
     }
 
-    /// Says which commit is under way. Not synced: it is there for a process that dies.
-    pub(super) fn record(&mut self, pending: Option<&Pending>) -> io::Result<()> {
+    /// Records the commit in progress. Not synced: it only has to survive the end of the process.
+    pub(super) fn record(&mut self, pending: Option<&PendingCommit>) -> io::Result<()> {
         let text = pending.map(serde_json::to_vec).transpose()?.unwrap_or_default();
         self.disk.write(&self.path, &mut text.as_slice(), Access::Private)
     }
 }
 
-fn lock_file(disk: &dyn Disk, path: &Path) -> io::Result<Held> {
+fn lock_file(disk: &dyn Disk, path: &Path) -> io::Result<HeldLock> {
     if let Some(directory) = path.parent() {
         disk.create_directories_durably(directory)?;
     }
@@ -109,14 +109,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_holds_the_lock_too_long_makes_others_give_up() {
+    async fn waiting_for_a_lock_that_is_held_too_long_fails() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state/w.lock");
         // Two servers are two files opened for one lock.
         let held = lock_file(&RealDisk, &path).unwrap();
         let waiting = tokio::spawn(WorkspaceLock::acquire(Arc::default(), path.clone()));
         tokio::task::yield_now().await;
-        // By hand, for the clock stands still while a thread is blocked.
+        // By hand, because the paused clock doesn't advance while a thread is blocked.
         tokio::time::advance(PATIENCE).await;
         assert!(matches!(waiting.await.unwrap(), Err(LockError::Busy)));
         drop(held);
@@ -127,7 +127,7 @@ mod tests {
     async fn a_record_is_found_by_the_next_holder() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("w.lock");
-        let pending = Pending {
+        let pending = PendingCommit {
             target: "/w/a".into(),
             temporary: "t".to_owned(),
             after: Digest::of("a"),

@@ -1,8 +1,7 @@
 //! Several files that change together or not at all, in editors and on disk.
 //!
-//! What is on disk is prepared first, then the editor is asked, in one request, to change what it has open,
-//! and only when it has done so do the files on disk change. Everything that is likely to fail fails before
-//! anything has changed.
+//! The changes on disk are prepared first, then the editor is asked to change its open documents in one request, and
+//! only then do the files on disk change. What is likely to fail thus fails before anything has changed.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,41 +19,41 @@ use super::{ANSWER_DEADLINE, CHANGE_DEADLINE, Document, Workspace, blocking, is_
 use roo_protocol::ids::Digest;
 use roo_text::position::minimal_edits;
 
-/// One file of a change of several.
+/// One file of a multi-file edit.
 #[derive(Clone, Debug)]
 pub enum FileEdit {
-    /// It is created.
+    /// Creates a file.
     Create {
-        /// The file, which is not there.
+        /// The file, which must not exist.
         file: Resolved,
-        /// Its whole text.
+        /// Its text.
         text: String,
     },
-    /// Its text changes.
+    /// Changes a file's text.
     Update {
         /// The file.
         file: Resolved,
-        /// The whole text that it has.
+        /// Its current text.
         before: String,
-        /// The whole text that it gets.
+        /// Its new text.
         after: String,
     },
-    /// It is deleted.
+    /// Deletes a file.
     Delete {
         /// The file.
         file: Resolved,
-        /// The whole text that it has.
+        /// Its current text.
         before: String,
     },
-    /// It gets another name, and perhaps another text.
+    /// Renames a file, and perhaps changes its text.
     Move {
         /// The file.
         from: Resolved,
         /// Destination, where nothing exists yet.
         to: Resolved,
-        /// The whole text that it has.
+        /// Its current text.
         before: String,
-        /// The whole text that it gets.
+        /// Its new text.
         after: String,
     },
 }
@@ -106,15 +105,28 @@ impl FileEdit {
         }
     }
 
-    /// Every place that it changes.
+    /// The edit that takes this one back.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        match self {
+            Self::Create { file, text } => Self::Delete { file, before: text },
+            Self::Update { file, before, after } => Self::Update { file, before: after, after: before },
+            Self::Delete { file, before } => Self::Create { file, text: before },
+            Self::Move { from, to, before, after } => {
+                Self::Move { from: to, to: from, before: after, after: before }
+            }
+        }
+    }
+
+    /// Every path that it changes.
     pub fn places(&self) -> impl Iterator<Item = &Resolved> {
         [self.file()].into_iter().chain(self.moved_to())
     }
 }
 
-/// A file of a change that happened.
+/// A file that a multi-file edit changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedFile {
     /// The document, by its name after.
     pub uri: String,
     /// The digest before; none for a file that was created.
@@ -123,21 +135,21 @@ pub struct Changed {
     pub after: Option<Digest>,
 }
 
-/// Task of an editor for one of the edits.
-struct Open<'a> {
+/// An edit of a document that is open in the editor.
+struct OpenFileEdit<'a> {
     edit: &'a FileEdit,
     document: Document,
     change: DocumentChange,
 }
 
 impl Workspace {
-    /// Changes several files, if each still is what its edit was made from; else none of them. Open files are
+    /// Changes several files if each still has the text that its edit was made from, else none of them. Open files are
     /// changed in their editor and not saved, closed ones on disk. `label` is for the editor's history. The
     /// files are of one workspace folder and none is named twice.
     ///
     /// # Errors
     /// [`WriteError`]; nothing has changed then, unless it says so.
-    pub async fn write_all(&self, edits: &[FileEdit], label: &str) -> Result<Vec<Changed>, WriteError> {
+    pub async fn write_all(&self, edits: &[FileEdit], label: &str) -> Result<Vec<ChangedFile>, WriteError> {
         let places = || edits.iter().flat_map(FileEdit::places);
         // In one order for all, so that two changes never wait for each other.
         let paths: BTreeSet<PathBuf> = places().map(|place| place.absolute().to_path_buf()).collect();
@@ -177,7 +189,7 @@ impl Workspace {
             }
         }
         if let Some((prepared, lock)) = prepared {
-            // Once begun it runs to its end, even if nobody waits any more.
+            // Runs to its end even if the caller is cancelled.
             let (places, written) =
                 (places().cloned().collect::<Vec<_>>(), std::sync::Arc::clone(self.documents.written()));
             let committed = blocking(move || {
@@ -206,14 +218,14 @@ impl Workspace {
         Ok(edits.iter().map(|edit| self.changed(edit)).collect())
     }
 
-    fn changed(&self, edit: &FileEdit) -> Changed {
+    fn changed(&self, edit: &FileEdit) -> ChangedFile {
         let place = edit.moved_to().unwrap_or(edit.file());
         let document = self.documents.at(place.absolute());
         let after = edit.after().map(|after| match &document {
             Some(document) => Digest::of(&*document.text),
             None => digest_on_disk(place).unwrap_or_else(|| Digest::of(after)),
         });
-        Changed {
+        ChangedFile {
             uri: document.map_or_else(|| place.uri(), |document| document.uri),
             before: edit.before().map(Digest::of),
             after,
@@ -221,7 +233,7 @@ impl Workspace {
     }
 
     /// Returns the editor's task for an edit; none for a file that it doesn't have open.
-    fn in_editor<'a>(&self, edit: &'a FileEdit) -> Result<Option<Open<'a>>, WriteError> {
+    fn in_editor<'a>(&self, edit: &'a FileEdit) -> Result<Option<OpenFileEdit<'a>>, WriteError> {
         let path = || edit.file().display();
         if let Some(to) = edit.moved_to()
             && (self.documents.at(to.absolute()).is_some() || is_on_disk(to))
@@ -253,14 +265,14 @@ impl Workspace {
             _ if document.dirty => return Err(WriteError::Unsaved { path: path() }),
             _ => return Ok(None),
         };
-        Ok(Some(Open { edit, document, change }))
+        Ok(Some(OpenFileEdit { edit, document, change }))
     }
 
     /// Prepares what changes on disk.
     async fn prepare(
         &self,
         closed: Vec<FileEdit>,
-        open: &[Open<'_>],
+        open: &[OpenFileEdit<'_>],
     ) -> Result<Option<(Prepared, WorkspaceLock)>, WriteError> {
         let Some(first) = closed.first().map(|edit| edit.file().clone()) else { return Ok(None) };
         let lock = self.lock(&first).await?;
@@ -285,8 +297,13 @@ impl Workspace {
         prepared.await.unwrap_or_else(|source| Err(WriteError::Io { path, source })).map(Some)
     }
 
-    /// Has the editor change all that it has open, in one request.
-    async fn edit_all(&self, editor: &dyn Editor, open: &[Open<'_>], label: &str) -> Result<(), WriteError> {
+    /// Has the editor change its open documents in one request.
+    async fn edit_all(
+        &self,
+        editor: &dyn Editor,
+        open: &[OpenFileEdit<'_>],
+        label: &str,
+    ) -> Result<(), WriteError> {
         let changes: Vec<DocumentChange> = open.iter().map(|open| open.change.clone()).collect();
         let expected: Vec<Option<oneshot::Receiver<Document>>> = open
             .iter()
@@ -339,7 +356,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Returns whether a place comes to hold a text.
+    /// Waits until a document has a text. Returns whether it does.
     pub(super) async fn holds(&self, place: &Resolved, text: &str, deadline: Instant) -> bool {
         let mut happenings = self.documents.subscribe();
         loop {
@@ -356,8 +373,8 @@ impl Workspace {
         }
     }
 
-    /// The editor said that it did what it can't be seen to have done.
-    async fn not_shown(&self, open: &[Open<'_>], label: &str) -> WriteError {
+    /// Handles an editor that reported success although its documents don't have the new texts.
+    async fn not_shown(&self, open: &[OpenFileEdit<'_>], label: &str) -> WriteError {
         let left = self.take_back(open, label).await;
         if !left.is_empty() {
             return WriteError::Unsettled { files: left };
@@ -366,15 +383,15 @@ impl Workspace {
         WriteError::Refused { path, reason: "it did not show the new text of every file".to_owned() }
     }
 
-    /// Has the editor take back what it has done; the files that are not as they were after that.
-    async fn take_back(&self, open: &[Open<'_>], label: &str) -> Vec<String> {
+    /// Has the editor undo its changes. Returns the files that don't have their old text afterwards.
+    async fn take_back(&self, open: &[OpenFileEdit<'_>], label: &str) -> Vec<String> {
         let Some(editor) = &self.editor else { return vec![] };
         let mut changes = Vec::new();
         for one in open {
             let (DocumentChange::Text { uri, .. }, Some(after)) = (&one.change, one.edit.after()) else {
                 continue;
             };
-            // What somebody has typed since is theirs.
+            // Text that the user has typed since is kept.
             if let Some(now) = self.documents.get(uri).filter(|now| now.text.lines().eq(after.lines())) {
                 let edits = minimal_edits(&now.text, &one.document.text, self.encoding);
                 if !edits.is_empty() {

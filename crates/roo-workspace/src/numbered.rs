@@ -27,8 +27,8 @@ const IMAGE_BYTES: usize = 5 << 20;
 /// The most of all images of one result, in bytes.
 pub const IMAGES_BYTES: usize = 20 << 20;
 
-/// Makes a text without the secrets in it, each line where it was; none where there is no secret.
-pub type MaskText<'a> = dyn Fn(&str) -> Option<String> + Send + Sync + 'a;
+/// Masks the secrets of a text, with unchanged line numbers; none if there are none.
+pub(crate) type MaskText<'a> = dyn Fn(&str) -> Option<String> + Send + Sync + 'a;
 
 /// Text read for a model so far.
 pub struct Reading<'a> {
@@ -74,7 +74,7 @@ impl<'a> Reading<'a> {
         let shown = match contents {
             Contents::Binary { bytes, .. } => {
                 self.binary(place, &bytes);
-                // All that can be told of it was told.
+                // Nothing else is known of it.
                 true
             }
             Contents::Text(file) => self.lines(&file, ranges),
@@ -103,7 +103,7 @@ impl<'a> Reading<'a> {
             shown |= self.range(&lines, *range);
         }
         if masked.is_some() {
-            // Where it is shown or not: what follows it may be edited, too.
+            // Even if the part with the secret isn't shown: lines after it may be edited.
             self.notice(MASKED);
         }
         shown

@@ -1,5 +1,5 @@
-//! Names that steer agents, git and editors, or that run later. Whether a protected name may be
-//! written is decided by the gate; here is only what protects it.
+//! Names of files that configure agents, git and editors, or that are run later. This module says which names are
+//! protected and why; the gate decides whether one may be written.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,20 +9,20 @@ use super::rules_file::{self, Stamp};
 use roo_text::name_patterns::NamePatterns;
 use roo_text::names::fold;
 
-/// The file at the top of a workspace folder that protects more names.
+/// The file at the top of a workspace folder that lists further protected names.
 const PROTECTED_FILE: &str = ".rooprotected";
 
 /// Kind of protection of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Not at all.
+    /// Not protected.
     None,
     /// It steers agents, git or editors, or the user protects it: writing asks, always.
     Tier1 {
         /// Source of the protection.
         by: ProtectedBy,
     },
-    /// It runs later, in a build or a shell: writing is allowed in scope, and labelled.
+    /// It is run later, in a build or a shell: writing is allowed in scope, and labelled.
     Tier2 {
         /// The name or pattern that matched.
         rule: &'static str,
@@ -38,7 +38,7 @@ pub enum Protection {
 pub enum ProtectedBy {
     /// A built-in name or pattern.
     Name(&'static str),
-    /// A pattern of the settings or of `.rooprotected`, and where it stands.
+    /// A pattern of the settings or of `.rooprotected`, and its source.
     Pattern(String),
 }
 
@@ -55,11 +55,11 @@ pub struct ProtectedNames {
 /// Content of a `.rooprotected`.
 #[derive(Debug, Default)]
 enum FolderPatterns {
-    /// Nothing; there is no such file.
+    /// None; the file doesn't exist.
     #[default]
     None,
     Patterns(NamePatterns),
-    /// It can't be read or understood, and so protects everything: failing open would free what it protects.
+    /// It can't be read or parsed, and so protects everything: failing open would unprotect its files.
     Broken(String),
 }
 
@@ -94,7 +94,7 @@ impl ProtectedNames {
         }
     }
 
-    /// Which pattern of the settings or of `.rooprotected` covers a path.
+    /// Returns the pattern of the settings or of `.rooprotected` that covers a path.
     pub fn added(&self, relative: &str) -> Option<String> {
         if let Some(pattern) = self.settings.as_ref().and_then(|patterns| patterns.covering(relative)) {
             return Some(format!("`{pattern}` in your settings"));
@@ -189,7 +189,7 @@ pub fn protection(relative: &str, own_urid: Option<&str>) -> Protection {
 /// For people: the names and patterns that only the server writes, those of [`Protection::Tier1`] and those of
 /// [`Protection::Tier2`].
 pub fn protected_names() -> [Vec<&'static str>; 3] {
-    let of = |names: &[&'static str], below: &[Below]| {
+    let of = |names: &[&'static str], below: &[NamesWithin]| {
         let mut all = names.to_vec();
         all.extend(below.iter().map(|below| below.rule));
         all
@@ -236,14 +236,14 @@ fn find(patterns: &'static [&'static str], name: &str) -> Option<&'static str> {
 }
 
 /// Names that are protected only in a directory of a certain name.
-struct Below {
+struct NamesWithin {
     directories: &'static [&'static str],
     names: &'static [&'static str],
     /// For people.
     rule: &'static str,
 }
 
-fn find_below(places: &'static [Below], names: &[String]) -> Option<&'static str> {
+fn find_below(places: &'static [NamesWithin], names: &[String]) -> Option<&'static str> {
     let is_one = |list: &[&str], name: &String| list.contains(&name.as_str());
     names.windows(2).find_map(|pair| match pair {
         [directory, name] => places
@@ -254,24 +254,24 @@ fn find_below(places: &'static [Below], names: &[String]) -> Option<&'static str
     })
 }
 
-const TIER_1_BELOW: &[Below] = &[Below {
+const TIER_1_BELOW: &[NamesWithin] = &[NamesWithin {
     directories: &[".github"],
     names: &["copilot-instructions.md", "instructions", "prompts", "chatmodes", "agents", "skills", "hooks"],
     rule: ".github/{copilot-instructions.md,instructions,prompts,chatmodes,agents,skills,hooks}",
 }];
 
-const TIER_2_BELOW: &[Below] = &[
-    Below {
+const TIER_2_BELOW: &[NamesWithin] = &[
+    NamesWithin {
         directories: &[".github", ".gitea", ".forgejo"],
         names: &["workflows", "actions"],
         rule: ".github/{workflows,actions}/**",
     },
-    Below {
+    NamesWithin {
         directories: &["venv", ".venv", "env", ".env", "virtualenv"],
         names: &["bin", "scripts"],
         rule: "virtual environment bin/**",
     },
-    Below { directories: &[".config"], names: &["fish"], rule: ".config/fish/**" },
+    NamesWithin { directories: &[".config"], names: &["fish"], rule: ".config/fish/**" },
 ];
 
 const TIER_1: &[&str] = &[
@@ -338,7 +338,7 @@ const TIER_1: &[&str] = &[
     ".factory",
 ];
 
-/// Directories of installed packages, which bring the configuration of their own development: there it steers nobody.
+/// Directories of installed packages, which contain configuration of their own development that no program uses.
 const INSTALLED: &[&str] = &["node_modules", "bower_components", "site-packages"];
 
 /// Names protected even in installed packages: git and roo-lsp look for it at any depth.

@@ -1,5 +1,4 @@
-//! The texts that were read last, by digest: so that somebody who knows an old text can be told what
-//! has changed in it. Memory only; what is not there any more can't be told.
+//! The most recently read texts, by digest, to compute what has changed since one was read. In memory and bounded.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,17 +12,17 @@ const TOTAL: usize = 4 << 20;
 
 /// The texts, the oldest first.
 #[derive(Default)]
-pub(super) struct RecentTexts(Mutex<Kept>);
+pub(super) struct RecentTexts(Mutex<TextQueue>);
 
 #[derive(Default)]
-struct Kept {
+struct TextQueue {
     texts: VecDeque<(Digest, Arc<str>)>,
     bytes: usize,
 }
 
 impl RecentTexts {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // No code panics while it holds the lock, and the texts would still be whole.
+    fn kept(&self) -> MutexGuard<'_, TextQueue> {
+        // No code panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -33,7 +32,7 @@ impl RecentTexts {
         }
         let mut kept = self.kept();
         if let Some(at) = kept.texts.iter().position(|(known, _)| *known == digest) {
-            // It is of use again.
+            // It was used again.
             if let Some(known) = kept.texts.remove(at) {
                 kept.texts.push_back(known);
             }
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_texts_that_were_of_use_last_are_kept() {
+    fn the_most_recently_used_texts_are_kept() {
         let recent = RecentTexts::default();
         let text = |n: usize| format!("{n:04}{}", " ".repeat(TEXT - 4));
         let all: Vec<String> = (0..TOTAL / TEXT + 1).map(text).collect();

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use roo_protocol::ids::Digest;
 
-/// The most writes of one file that are remembered. Older ones say nothing of how it is now.
+/// The most writes of one file that are remembered. Older ones don't matter for its current state.
 const MOST_OF_A_FILE: usize = 8;
 
-/// The writes since the oldest [`Mark`] that is still held. A command may run for days, so they are bounded by the files
-/// that are written meanwhile, and not by their number.
+/// The writes since the oldest [`WriteMark`] that is still held. A command may run for days, so they are bounded by the
+/// files that are written meanwhile, and not by their number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WrittenFiles {
     state: Arc<Mutex<WriteState>>,
@@ -22,13 +22,13 @@ struct WriteState {
     next: u64,
     /// Number of marks held of each time.
     marks: BTreeMap<u64, usize>,
-    /// With the digest of the bytes; none for a file that went.
+    /// With the digest of the bytes; none for a deleted file.
     written: HashMap<PathBuf, VecDeque<(u64, Option<Digest>)>>,
 }
 
-/// A point in time among the writes. While it is held, those after it are remembered.
+/// A point in the sequence of writes. Later writes are remembered until it is dropped.
 #[derive(Debug)]
-pub struct Mark {
+pub struct WriteMark {
     number: u64,
     files: WrittenFiles,
 }
@@ -38,7 +38,7 @@ pub struct Mark {
 pub struct WrittenSince(HashMap<PathBuf, Vec<Option<Digest>>>);
 
 impl WrittenFiles {
-    /// A file holds this now, by its exact bytes, or is gone.
+    /// Records that a file has these exact bytes, or was deleted.
     pub(super) fn add(&self, path: &Path, digest: Option<Digest>) {
         let mut state = self.state();
         let number = state.next;
@@ -53,14 +53,14 @@ impl WrittenFiles {
         }
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> WriteMark {
         let mut state = self.state();
         let number = state.next;
         *state.marks.entry(number).or_default() += 1;
-        Mark { number, files: self.clone() }
+        WriteMark { number, files: self.clone() }
     }
 
-    pub(super) fn since(&self, mark: &Mark) -> WrittenSince {
+    pub(super) fn since(&self, mark: &WriteMark) -> WrittenSince {
         let since = |writes: &VecDeque<(u64, Option<Digest>)>| -> Vec<Option<Digest>> {
             writes.iter().filter(|(number, _)| *number >= mark.number).map(|(_, digest)| *digest).collect()
         };
@@ -74,7 +74,7 @@ impl WrittenFiles {
     }
 }
 
-impl Drop for Mark {
+impl Drop for WriteMark {
     fn drop(&mut self) {
         let mut state = self.files.state();
         if let Some(held) = state.marks.get_mut(&self.number) {
@@ -95,7 +95,7 @@ impl Drop for Mark {
 }
 
 impl WrittenSince {
-    /// Returns whether a file was left in this state: with these bytes, or gone.
+    /// Returns whether a write left a file with these bytes, or deleted it.
     pub fn left(&self, path: &Path, digest: Option<Digest>) -> bool {
         self.0.get(path).is_some_and(|digests| digests.contains(&digest))
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_since_a_mark_is_known_by_its_bytes() {
+    fn writes_since_a_mark_are_identified_by_their_bytes() {
         let written = WrittenFiles::default();
         let (one, two) = (Digest::of("one"), Digest::of("two"));
         written.add(Path::new("/w/early"), Some(one));

@@ -1,7 +1,7 @@
-//! The one path resolver: from what a model wrote to a place on disk.
+//! The path resolver: from a path that a model wrote to a location on disk.
 //!
-//! Where a path leads is decided by its real location, after links and `..`, never by its text. What
-//! comes out is a [`Resolved`]: a directory handle and plain names below it. All later I/O walks from
+//! The real location counts, after links and `..`, never the text of the path. The result
+//! is a [`Resolved`]: a directory handle and plain names below it. All later I/O walks from
 //! that handle without following a link, so that a directory which is swapped for a link after the
 //! decision makes the operation fail instead of leading it elsewhere.
 
@@ -18,7 +18,7 @@ use super::uri::file_uri;
 use roo_text::names::fold;
 use roo_text::render::{exact_line, is_invisible};
 
-/// The longest path text that is looked at, in bytes.
+/// The longest path that is resolved, in bytes.
 const LONGEST_PATH: usize = 4096;
 
 /// Purpose of a path.
@@ -34,7 +34,7 @@ pub enum Purpose {
     Directory,
 }
 
-/// On which side of the workspace's border a place is.
+/// Position of a path: inside the workspace or outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// Below a root.
@@ -49,7 +49,7 @@ pub enum Location {
 /// Reasons why a path can't be used. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// No text.
+    /// The path is empty.
     #[error("The path is empty: name a file or directory relative to the workspace.")]
     Empty,
     /// Longer than any real path.
@@ -134,7 +134,7 @@ pub enum PathError {
         /// As written.
         path: String,
     },
-    /// Nothing there.
+    /// It doesn't exist.
     #[error("{path} does not exist.")]
     NotFound {
         /// As written.
@@ -146,7 +146,7 @@ pub enum PathError {
         /// As written.
         path: String,
     },
-    /// The system refused.
+    /// The system returned an error.
     #[error("{path} can't be resolved: {source}")]
     Io {
         /// As written.
@@ -219,6 +219,21 @@ impl Roots {
         around.max_by_key(|(_, root)| root.real.components().count())
     }
 
+    /// Finds out where a path leads that was kept on disk, to change the file there; none where it can lead nowhere any
+    /// more.
+    ///
+    /// # Errors
+    /// Those of the system: they don't say what is there.
+    pub(super) fn resolve_kept(&self, path: &Path) -> io::Result<Option<Resolved>> {
+        match self.resolve(&path.to_string_lossy(), Purpose::Write) {
+            Ok(place) => Ok(Some(place)),
+            Err(PathError::Io { path, source }) => {
+                Err(io::Error::new(source.kind(), PathError::Io { path, source }))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
     /// Finds out where a path leads. Nothing in it is expanded: `~`, `$` and `%` are plain characters.
     ///
     /// Relative text that climbs out of the workspace by `..` is an error. Absolute text and symbolic
@@ -233,7 +248,7 @@ impl Roots {
             (false, None) => return Err(PathError::NoRoot { path: named() }),
         };
 
-        let real = Real::find(&start).map_err(|error| error.on(named()))?;
+        let real = RealPath::find(&start).map_err(|error| error.on(named()))?;
         let root = self.owner(&real.path);
         if root.is_none() && climbs(given) {
             return Err(PathError::Escapes { path: named() });
@@ -285,7 +300,7 @@ impl Roots {
     }
 }
 
-/// A place that the resolver let through, with real names all the way.
+/// A resolved path, without links.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The root's handle, or the top of the file system for a place outside.
@@ -438,7 +453,7 @@ impl FileKind {
 }
 
 /// A path without links, `.` and `..`.
-struct Real {
+struct RealPath {
     path: PathBuf,
     exists: bool,
 }
@@ -466,7 +481,7 @@ impl RealError {
     }
 }
 
-impl Real {
+impl RealPath {
     /// Resolves the deepest part that exists; what is missing must be plain names.
     fn find(start: &Path) -> Result<Self, RealError> {
         // Without `.` and trailing slashes, after which a link is followed before it is looked at.
@@ -505,7 +520,7 @@ impl Real {
 
 /// The real path as far as it can be known; the path itself where it can't.
 pub(super) fn real_path(path: &Path) -> PathBuf {
-    Real::find(path).map_or_else(|_| path.to_path_buf(), |real| real.path)
+    RealPath::find(path).map_or_else(|_| path.to_path_buf(), |real| real.path)
 }
 
 /// Returns whether a path that exists goes through a link such as `/proc/self/root` or `/dev/stdin`.

@@ -1,14 +1,14 @@
 //! A change of several files that its user chooses from, in the preview of their editor.
 //!
-//! The change is permitted as a whole before; a review can only leave parts of it out. What came of it is read
-//! from the texts, for editors answer `applied` for a part as well.
+//! The whole change is permitted before; a review can only leave parts of it out. The result is read from the texts, as
+//! editors also answer `applied` for a part.
 
 use tokio::time::Instant;
 
 use super::commit::WriteError;
 use super::editor::{DocumentChange, EditRefused};
 use super::file::{Contents, EDIT_LIMIT, read_disk};
-use super::multi_file_edit::{Changed, FileEdit};
+use super::multi_file_edit::{ChangedFile, FileEdit};
 use super::resolver::Resolved;
 use super::{CHANGE_DEADLINE, Workspace, blocking, is_on_disk};
 use roo_protocol::ids::Digest;
@@ -17,16 +17,16 @@ use roo_text::position::minimal_edits;
 /// Result of a user's review of one file of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reviewed {
-    /// It is as it was to be.
-    Taken(Changed),
-    /// It is as it was.
+    /// The file has its new text.
+    Taken(ChangedFile),
+    /// The file is unchanged.
     Left,
-    /// It is something else.
+    /// The file has another text.
     Other {
         /// The text that it has; none when nothing readable is there.
         text: Option<String>,
         /// Outcome.
-        changed: Changed,
+        changed: ChangedFile,
     },
 }
 
@@ -37,8 +37,8 @@ impl Workspace {
     }
 
     /// Has the user choose among changes in their editor, which then makes those that they chose. Waits for
-    /// the user. Nothing else is written, so that nobody is held up meanwhile: the editor refuses what is of
-    /// another text by then, and what came of it is read from the files.
+    /// the user, without a lock: the editor refuses changes of documents whose text has changed meanwhile, and the
+    /// result is read from the files.
     ///
     /// # Errors
     /// [`WriteError`], when nothing was shown to the user.
@@ -55,7 +55,7 @@ impl Workspace {
             }
             changes.push(self.to_review(edit).await?);
         }
-        // Whatever it answers: what counts is in the files.
+        // The files count, not the editor's answer.
         if let Err(EditRefused { reason }) = editor.review(label, changes).await {
             tracing::debug!(reason, "a review ended without all changes");
             return Ok(self.reviewed(edits).await);
@@ -108,7 +108,7 @@ impl Workspace {
             let place = edit.moved_to().unwrap_or(edit.file());
             let now = self.text_of(place).await;
             let is_gone = edit.moved_to().is_none() || self.text_of(edit.file()).await.is_none();
-            let changed = Changed {
+            let changed = ChangedFile {
                 uri: self.documents.at(place.absolute()).map_or_else(|| place.uri(), |document| document.uri),
                 before: edit.before().map(Digest::of),
                 after: now.as_deref().map(Digest::of),

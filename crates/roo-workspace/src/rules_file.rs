@@ -1,4 +1,4 @@
-//! A file of patterns at the top of a workspace folder: when it has changed, and its text.
+//! A file of patterns at the top of a workspace folder: its text, and whether it has changed.
 
 use std::io::{self, Read as _};
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ const LARGEST: u64 = 1 << 20;
 /// Modification time, size and identity of the file; none when missing.
 pub(super) type Stamp = Option<(Option<SystemTime>, u64, Identity)>;
 
-/// The file's number and when anything of it changed, which nobody can set: seconds and nanoseconds.
+/// The file's inode number and the time of its last status change, which programs can't set: seconds and nanoseconds.
 type Identity = (u64, i64, i64);
 
 /// Returns the current stamp of a file.
@@ -19,7 +19,7 @@ pub(super) fn stamp(root: &Dir, name: &str) -> Stamp {
     match root.metadata(name) {
         Ok(found) => Some((found.modified().ok().map(|time| time.into_std()), found.len(), identity(&found))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        // Whatever is wrong is found out, and said, when it is opened.
+        // Opening it reports the error.
         Err(_) => Some((None, u64::MAX, (0, 0, 0))),
     }
 }
@@ -38,7 +38,7 @@ fn identity(_: &cap_std::fs::Metadata) -> Identity {
 /// A file's text; none where it is missing.
 pub(super) fn read(root: &Dir, name: &str) -> io::Result<Option<String>> {
     let found = match root.metadata(name) {
-        // A link to nothing is no missing file: somebody wanted rules.
+        // A dangling link is not a missing file: rules were intended.
         Err(error) if error.kind() == io::ErrorKind::NotFound && root.symlink_metadata(name).is_err() => {
             return Ok(None);
         }

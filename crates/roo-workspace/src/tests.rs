@@ -18,7 +18,7 @@ enum Behaviour {
     TypesAndApplies,
     /// Its user types first, and the editor minds the version.
     TypesAndRefuses,
-    /// Says that it did, and does nothing.
+    /// Reports success and does nothing.
     Lies,
     /// Applies with the line ends and the last line end it likes.
     AppliesItsOwnWay,
@@ -168,7 +168,12 @@ impl Fixture {
         self.workspace.resolve(name, Purpose::Write).unwrap()
     }
 
-    async fn write(&self, name: &str, expected: Option<&str>, after: &str) -> Result<Written, WriteError> {
+    async fn write(
+        &self,
+        name: &str,
+        expected: Option<&str>,
+        after: &str,
+    ) -> Result<WrittenFile, WriteError> {
         self.workspace.write(&self.target(name), expected.map(Digest::of), after, "test").await
     }
 
@@ -193,7 +198,7 @@ async fn an_open_file_is_read_and_edited_in_its_buffer() {
     let written = fixture.write("a.rs", Some("ünsaved\n"), "ünsaved, edited\n").await.unwrap();
     assert_eq!(
         written,
-        Written { uri: uri.clone(), before: Some(read.digest), after: Digest::of("ünsaved, edited\n") }
+        WrittenFile { uri: uri.clone(), before: Some(read.digest), after: Digest::of("ünsaved, edited\n") }
     );
     assert_eq!(fixture.buffer(&uri), "ünsaved, edited\n");
     assert_eq!(fixture.disk("a.rs"), "one\n");
@@ -219,7 +224,7 @@ async fn text_that_was_typed_since_the_read_is_stale() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_with_its_reason_or_as_stale() {
+async fn a_refusal_is_reported_with_its_reason_or_as_stale() {
     let fixture = Fixture::new(Behaviour::Refuses);
     fixture.open("a.rs", "old");
     let error = fixture.write("a.rs", Some("old"), "new").await.unwrap_err();
@@ -368,7 +373,7 @@ async fn a_save_by_the_user_is_waited_for_but_not_for_ever() {
 }
 
 #[test]
-fn a_directory_is_made_through_no_link() {
+fn no_directory_is_created_through_a_link() {
     let fixture = Fixture::with(None);
     let make = || fixture.workspace.create_directory(".roo/tasks/one");
     for (link, target) in [(".roo", "../out"), (".roo", "inside"), (".roo/tasks", "../../out")] {

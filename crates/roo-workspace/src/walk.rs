@@ -1,7 +1,7 @@
 //! Walk over a directory, in a fixed order and without what is ignored.
 //!
-//! Names come from a walk by path; whoever reads what a name stands for opens it by handle, so that a
-//! directory which is swapped for a link meanwhile shows names at most.
+//! The walk itself goes by paths, and readers open the files by handle, so that a directory that is replaced by a link
+//! meanwhile exposes names at most.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -11,12 +11,13 @@ use std::sync::Arc;
 use ::ignore::WalkBuilder;
 
 use super::git_ignore::GitIgnores;
-use super::ignore::{ReadAccess, Rules};
+use super::ignore::Rules;
+use super::read_access::ReadAccess;
 use super::resolver::{Location, Resolved};
 
-/// Something below a directory.
+/// An entry below a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct WalkEntry {
     /// Below the directory, `/` between names.
     pub path: String,
     /// Kind.
@@ -38,7 +39,7 @@ pub enum FoundKind {
 
 /// Limits of a walk.
 pub struct Walk {
-    /// True if it goes into directories.
+    /// True to include subdirectories.
     pub recursive: bool,
     /// Names of directories that are left out with all below.
     pub leave_out: fn(&str) -> bool,
@@ -48,7 +49,7 @@ impl Walk {
     /// Walks a directory: siblings in natural order, a directory before what it holds. `.gitignore`
     /// (of directories above as well) and `.rooignore` are honoured; what can't be read, or has a name
     /// that isn't UTF-8, is left out.
-    pub fn below(self, directory: &Resolved, rules: Option<Arc<Rules>>) -> impl Iterator<Item = Found> {
+    pub fn below(self, directory: &Resolved, rules: Option<Arc<Rules>>) -> impl Iterator<Item = WalkEntry> {
         let rules = rules.unwrap_or_default();
         let prefix = match directory.location() {
             Location::Inside { .. } => directory.relative().to_owned(),
@@ -71,7 +72,7 @@ impl Walk {
             };
             let relative = if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };
             let access = rules.access(&relative, kind == FoundKind::Directory);
-            Some(Found { path, kind, access })
+            Some(WalkEntry { path, kind, access })
         };
         let allowed = {
             let found = found.clone();
@@ -88,7 +89,7 @@ impl Walk {
             }
         };
         WalkBuilder::new(directory.absolute())
-            // It would wait for ever for a pipe under the name of an ignore file.
+            // A pipe in the place of an ignore file would block it.
             .standard_filters(false)
             .follow_links(false)
             .max_depth((!self.recursive).then_some(1))

@@ -1,7 +1,8 @@
 //! Code actions in the user's own files: a request begins from selected lines, from a comment that is meant
-//! for an agent, or from what the editor finds wrong.
+//! for an agent, or from what the editor finds wrong. In configuration files a misspelt key or value can be changed.
 
 mod comment;
+mod review;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Request;
 
 use self::comment::{Comment, Wish};
+use super::config_files;
 use super::customization::ask;
 use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::session::Session;
@@ -34,28 +36,45 @@ const AUTOMATIC: u64 = 2;
 pub(super) struct Action {
     pub(super) title: String,
     pub(super) kind: &'static str,
-    pub(super) command: &'static str,
-    pub(super) argument: Value,
+    pub(super) effect: Effect,
     /// The finding that it is about, as the editor sent it.
     pub(super) fixes: Option<Value>,
+}
+
+/// Effect of a code action.
+pub(super) enum Effect {
+    /// A command of the server.
+    Command { name: &'static str, argument: Value },
+    /// A `WorkspaceEdit`, which the client applies.
+    Edit(Value),
 }
 
 /// As the client knows them: whole, or as bare commands.
 pub(super) fn wire(session: &Session, actions: Vec<Action>) -> Value {
     let whole = session.negotiated().is_some_and(|negotiated| negotiated.action_literals);
     let wire = |action: Action| {
-        let Action { title, kind, command, argument, fixes } = action;
-        let command = json!({ "title": title, "command": command, "arguments": [argument] });
-        if !whole {
-            return command;
+        let Action { title, kind, effect, fixes } = action;
+        let mut literal = json!({ "title": title, "kind": kind });
+        match effect {
+            Effect::Command { name, argument } => {
+                let command = json!({ "title": title, "command": name, "arguments": [argument] });
+                if !whole {
+                    return Some(command);
+                }
+                literal["command"] = command;
+            }
+            Effect::Edit(_) if !whole => return None,
+            Effect::Edit(edit) => {
+                literal["edit"] = edit;
+                literal["isPreferred"] = true.into();
+            }
         }
-        let mut literal = json!({ "title": title, "kind": kind, "command": command });
         if let Some(finding) = fixes {
             literal["diagnostics"] = json!([finding]);
         }
-        literal
+        Some(literal)
     };
-    actions.into_iter().map(wire).collect()
+    actions.into_iter().filter_map(wire).collect()
 }
 
 #[derive(Deserialize)]
@@ -95,14 +114,20 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
         Err(answer) => return answer,
     };
     let uri = &request.params.text_document.uri;
-    let text = session.documents.get(uri).map(|document| document.text);
-    let Some(text) = text.filter(|_| path_of(uri).is_some()) else { return request.answer(json!([])) };
+    let document = session.documents.get(uri).filter(|_| path_of(uri).is_some());
+    let Some(document) = document else { return request.answer(json!([])) };
     let session = Arc::clone(session);
     request.answer_with(|_, asked| async move {
+        let reviews = review::offered(&session, &asked, &document.text).await?;
+        if let Some(diff) = reviews.diff {
+            return Ok(wire(&session, diff));
+        }
         let can_ask = ask(session.services().await?, |customization| {
             customization.modes().iter().any(|mode| mode.slug == "ask")
         });
-        let mut actions = offered(&asked, &text, can_ask.await?);
+        let mut actions = reviews.actions;
+        actions.extend(config_files::corrections(&session, &document, asked.range).await?);
+        actions.extend(offered(&asked, &document.text, can_ask.await?));
         actions.retain(|action| asked.context.wants(action.kind));
         Ok(wire(&session, actions))
     })
@@ -122,7 +147,7 @@ fn offered(asked: &CodeActionParams, text: &str, can_ask: bool) -> Vec<Action> {
         if let Some(mode) = mode {
             argument["mode"] = mode.into();
         }
-        argument
+        Effect::Command { name: "roo.newTask", argument }
     };
     let mut actions = Vec::new();
     for finding in asked.context.diagnostics.iter().take(FINDINGS) {
@@ -132,8 +157,7 @@ fn offered(asked: &CodeActionParams, text: &str, can_ask: bool) -> Vec<Action> {
         actions.push(Action {
             title: format!("Roo: fix this: {}", one_line(&found.message, TITLE)),
             kind: QUICK_FIX,
-            command: "roo.newTask",
-            argument: new_task(prompt, None, found.range),
+            effect: new_task(prompt, None, found.range),
             fixes: Some(finding.clone()),
         });
     }
@@ -145,8 +169,8 @@ fn offered(asked: &CodeActionParams, text: &str, can_ask: bool) -> Vec<Action> {
             Wish::Do => (format!("Roo: do this: {shown}"), None),
             Wish::Answer => (format!("Roo: answer this: {shown}"), ask_mode),
         };
-        let argument = new_task(text, mode, range);
-        actions.push(Action { title, kind: QUICK_FIX, command: "roo.newTask", argument, fixes: None });
+        let effect = new_task(text, mode, range);
+        actions.push(Action { title, kind: QUICK_FIX, effect, fixes: None });
     }
     let is_empty = asked.range.start == asked.range.end;
     if is_empty && asked.context.trigger_kind == Some(AUTOMATIC) {
@@ -156,15 +180,13 @@ fn offered(asked: &CodeActionParams, text: &str, can_ask: bool) -> Vec<Action> {
     actions.push(Action {
         title: format!("Roo: write a request about {which}"),
         kind: REFACTOR,
-        command: "roo.newTask",
-        argument: about,
+        effect: Effect::Command { name: "roo.newTask", argument: about },
         fixes: None,
     });
     actions.push(Action {
         title: format!("Roo: explain {which}"),
         kind: REFACTOR,
-        command: "roo.newTask",
-        argument: new_task(format!("Explain {which} of {name}."), ask_mode, asked.range),
+        effect: new_task(format!("Explain {which} of {name}."), ask_mode, asked.range),
         fixes: None,
     });
     if !is_empty {
@@ -172,8 +194,7 @@ fn offered(asked: &CodeActionParams, text: &str, can_ask: bool) -> Vec<Action> {
         actions.push(Action {
             title: format!("Roo: do what {which} {say}"),
             kind: REFACTOR,
-            command: "roo.newTask",
-            argument: new_task(format!("Do what {which} of {name} {say}."), None, asked.range),
+            effect: new_task(format!("Do what {which} of {name} {say}."), None, asked.range),
             fixes: None,
         });
     }

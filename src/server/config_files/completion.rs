@@ -6,7 +6,7 @@ use super::cursor::{self, Cursor, Slot};
 use super::grammar::{self, Expected};
 use super::kind::ConfigFileKind;
 use roo_engine::hooks::Compared;
-use roo_formats::declaration::{Holds, Key};
+use roo_formats::declaration::{Holds, Key, Word};
 use roo_formats::modes::Modes;
 use roo_text::render::one_line;
 
@@ -30,18 +30,12 @@ pub(super) struct CompletionEntry {
 
 /// Returns the completions at a byte offset; none where anything may stand.
 pub(super) fn complete(kind: ConfigFileKind, text: &str, offset: usize, modes: &Modes) -> Option<Completion> {
-    let region = kind.yaml(text)?;
-    if !(region.start..=region.end).contains(&offset) {
-        return None;
-    }
-    let yaml = text.get(region.clone())?;
-    let mut cursor = cursor::find(yaml, offset - region.start)?;
-    cursor.token = cursor.token.start + region.start..cursor.token.end + region.start;
+    let (cursor, is_json) = kind.cursor_at(text, offset)?;
     let token = text.get(cursor.token.clone())?;
     if token.contains('\n') {
         return None;
     }
-    let form = EntrySyntax::new(text, &cursor, yaml.trim_start().starts_with(['{', '[']));
+    let form = EntrySyntax::new(text, &cursor, is_json);
     let range = match form.quoted {
         // What stands between the quotes.
         true => {
@@ -53,6 +47,10 @@ pub(super) fn complete(kind: ConfigFileKind, text: &str, offset: usize, modes: &
     let mut items = form.items(kind, &cursor, modes);
     items.retain(|item| !cursor.siblings.contains(&item.label));
     (!items.is_empty()).then_some(Completion { range, items })
+}
+
+fn text_word(word: &str, about: String) -> Word {
+    Word { word: word.to_owned(), about, is_flag: false }
 }
 
 fn suggested<'a>(keys: &'a [Key<'_>]) -> impl Iterator<Item = &'a Key<'a>> {
@@ -89,13 +87,13 @@ impl EntrySyntax {
                 suggested(&keys).map(|key| self.key(key, false)).collect()
             }
             (Slot::Value { alone }, Expected::Groups { list, names }) => {
-                let names = names.iter().map(|name| self.value(&name.word, &name.about, list, alone));
+                let names = names.iter().map(|name| self.value(name, list, alone));
                 names.chain((!self.quoted && !list).then(|| self.limited_edit())).collect()
             }
             (Slot::Value { alone }, Expected::Slugs { list }) => {
                 let about = |text: &Option<String>| one_line(text.as_deref().unwrap_or_default(), 200);
-                let slugs = modes.iter();
-                slugs.map(|mode| self.value(&mode.slug, &about(&mode.description), list, alone)).collect()
+                let words = modes.iter().map(|mode| text_word(&mode.slug, about(&mode.description)));
+                words.map(|word| self.value(&word, list, alone)).collect()
             }
             (Slot::Value { alone }, Expected::Matcher(event)) => {
                 let slugs = modes.iter().map(|mode| (mode.slug.clone(), String::new()));
@@ -107,10 +105,11 @@ impl EntrySyntax {
                     "" => String::new(),
                     also => format!("The same as {also}."),
                 };
-                names.iter().map(|(name, also)| self.value(name, &about(also), false, alone)).collect()
+                let words = names.iter().map(|(name, also)| text_word(name, about(also)));
+                words.map(|word| self.value(&word, false, alone)).collect()
             }
             (Slot::Value { alone }, Expected::Words(words)) => {
-                words.iter().map(|word| self.value(&word.word, &word.about, false, alone)).collect()
+                words.iter().map(|word| self.value(word, false, alone)).collect()
             }
             _ => vec![],
         }
@@ -124,9 +123,9 @@ impl EntrySyntax {
         } else {
             let filled = match (key.holds, self.json) {
                 (Holds::List, _) => Some("[$0]"),
-                (Holds::Scalar, true) => Some("\"$0\""),
+                (Holds::Text, true) => Some("\"$0\""),
                 (Holds::Mapping, true) => Some("{ $0 }"),
-                (Holds::Scalar | Holds::Mapping, false) => None,
+                (Holds::Scalar, _) | (Holds::Text | Holds::Mapping, false) => None,
             };
             // What a mapping holds stands in lines below.
             let gap = if matches!((key.holds, self.json), (Holds::Mapping, false)) { "" } else { " " };
@@ -136,8 +135,9 @@ impl EntrySyntax {
     }
 
     /// A word, as the whole value or as an item of a list that isn't there yet.
-    fn value(&self, word: &str, about: &str, list: bool, alone: bool) -> CompletionEntry {
-        let quoted = if self.json && !self.quoted { format!("\"{word}\"") } else { word.to_owned() };
+    fn value(&self, Word { word, about, is_flag }: &Word, list: bool, alone: bool) -> CompletionEntry {
+        let needs_quotes = self.json && !self.quoted && !is_flag;
+        let quoted = if needs_quotes { format!("\"{word}\"") } else { word.clone() };
         let text = match (list && !self.quoted, alone && !self.json) {
             (true, true) => format!("- {quoted}"),
             (true, false) => format!("[{quoted}]"),
@@ -145,8 +145,8 @@ impl EntrySyntax {
         };
         let space = if self.needs_space { " " } else { "" };
         CompletionEntry {
-            label: word.to_owned(),
-            about: about.to_owned(),
+            label: word.clone(),
+            about: about.clone(),
             is_key: false,
             text: format!("{space}{text}"),
             snippet: None,
@@ -187,20 +187,20 @@ mod tests {
 
     const MODES: ConfigFileKind = ConfigFileKind::Modes(Scope::Project);
 
-    fn at(kind: ConfigFileKind, marked: &str) -> Option<(String, Completion)> {
+    fn complete_marked(kind: ConfigFileKind, marked: &str) -> Option<(String, Completion)> {
         let offset = marked.find('|').unwrap();
         let text = marked.replacen('|', "", 1);
         complete(kind, &text, offset, &Modes::built_in()).map(|completion| (text, completion))
     }
 
     fn labels(kind: ConfigFileKind, marked: &str) -> Vec<String> {
-        let found = at(kind, marked).map(|(_, completion)| completion.items).unwrap_or_default();
+        let found = complete_marked(kind, marked).map(|(_, completion)| completion.items).unwrap_or_default();
         found.into_iter().map(|item| item.label).collect()
     }
 
     /// The text after an item is chosen.
     fn chosen(kind: ConfigFileKind, marked: &str, label: &str) -> String {
-        let (mut text, completion) = at(kind, marked).unwrap();
+        let (mut text, completion) = complete_marked(kind, marked).unwrap();
         let item = completion.items.into_iter().find(|item| item.label == label).unwrap();
         text.replace_range(completion.range, &item.text);
         text
@@ -257,9 +257,9 @@ mod tests {
             ["argument-hint", "mode"]
         );
         assert_eq!(labels(ConfigFileKind::Skill, "---\n|"), ["name", "description", "modeSlugs"]);
-        assert_eq!(at(ConfigFileKind::Command, "---\nmode: code\n---\nmo|"), None);
-        assert_eq!(at(ConfigFileKind::Command, "mo|"), None);
-        assert_eq!(at(ConfigFileKind::Rules, "---\nmo|"), None);
+        assert_eq!(complete_marked(ConfigFileKind::Command, "---\nmode: code\n---\nmo|"), None);
+        assert_eq!(complete_marked(ConfigFileKind::Command, "mo|"), None);
+        assert_eq!(complete_marked(ConfigFileKind::Rules, "---\nmo|"), None);
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(chosen(MODES, open, "edit"), open.replace('|', "edit"));
         let open = "{\"customModes\": [{\"groups\": [|]}]}";
         assert_eq!(chosen(MODES, open, "edit"), open.replace('|', "\"edit\""));
-        let (_, completion) = at(MODES, open).unwrap();
+        let (_, completion) = complete_marked(MODES, open).unwrap();
         let long = completion.items.last().unwrap();
         assert!(serde_json::from_str::<serde_json::Value>(&long.text).is_ok(), "{}", long.text);
     }
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_snippet_is_the_text_with_places_to_fill_in() {
         for open in ["customModes:\n  - groups: [|]", "{\"customModes\": [{\"groups\": [|]}]}"] {
-            let (_, completion) = at(MODES, open).unwrap();
+            let (_, completion) = complete_marked(MODES, open).unwrap();
             let long = completion.items.last().unwrap();
             assert_eq!(filled(long.snippet.as_deref().unwrap()), long.text);
         }
@@ -305,6 +305,24 @@ mod tests {
     }
 
     #[test]
+    fn servers_are_completed_among_comments() {
+        let labels = |marked: &str| labels(ConfigFileKind::McpServers, marked);
+        assert_eq!(labels("{ | }"), ["mcpServers"]);
+        let open = "// ours\n{ \"mcpServers\": { /* { */ \"a\": { \"command\": \"x\", // \"b\n |\n }, } }";
+        assert!(
+            labels(open).contains(&"watchPaths".to_owned()) && !labels(open).contains(&"command".to_owned())
+        );
+        for silent in ["{ \"mcpServers\": { \"a\": { // |\n } } }", "{ /* | */ }", "|", "// |"] {
+            assert_eq!(complete_marked(ConfigFileKind::McpServers, silent), None, "{silent}");
+        }
+        let open = "{ \"mcpServers\": { \"a\": { \"type\": | } } }";
+        assert_eq!(labels(open), ["stdio", "streamable-http", "sse"]);
+        assert_eq!(chosen(ConfigFileKind::McpServers, open, "sse"), open.replace('|', "\"sse\""));
+        let open = "{ \"mcpServers\": { \"a\": { \"disabled\": | } } }";
+        assert_eq!(chosen(ConfigFileKind::McpServers, open, "true"), open.replace('|', "true"));
+    }
+
+    #[test]
     fn settings_are_completed() {
         assert!(labels(ConfigFileKind::Settings, "limits:\n  d|").contains(&"depth".to_owned()));
         assert_eq!(labels(ConfigFileKind::Settings, "autoApprove:\n  write: |"), ["true", "false"]);
@@ -312,8 +330,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_is_too_strange(text in r#"(---\n)?[a-b:\-\[\]{}"'|> \nä]{0,40}"#, cursor in 0usize..48) {
-            for kind in [MODES, ConfigFileKind::Command, ConfigFileKind::Settings] {
+        fn no_text_is_too_strange(text in r#"(---\n)?[a-b:\-\[\]{}"'|>/* \nä]{0,40}"#, cursor in 0usize..48) {
+            for kind in [MODES, ConfigFileKind::Command, ConfigFileKind::Settings, ConfigFileKind::McpServers] {
                 if let Some(completion) = complete(kind, &text, cursor, &Modes::built_in()) {
                     proptest::prop_assert!(text.get(completion.range).is_some_and(|old| !old.contains('\n')));
                 }

@@ -473,7 +473,7 @@ mod tests {
     use roo_formats::config::yaml;
 
     /// The cursor at `|`, in words: path, what belongs there, the token, the siblings.
-    fn at(marked: &str) -> String {
+    fn cursor_at(marked: &str) -> String {
         let offset = marked.find('|').unwrap();
         let text = marked.replacen('|', "", 1);
         let Some(cursor) = find(&text, offset) else { return "nothing".to_owned() };
@@ -495,54 +495,54 @@ mod tests {
     #[test]
     fn keys_of_an_entry_are_found_by_their_column() {
         assert_eq!(
-            at("customModes:\n  - slug: a\n    na|\n    groups: []\n"),
+            cursor_at("customModes:\n  - slug: a\n    na|\n    groups: []\n"),
             "customModes.0 key 'na' [slug groups]"
         );
         assert_eq!(
-            at("customModes:\n  - slug: a\n    |\n    groups: []\n"),
+            cursor_at("customModes:\n  - slug: a\n    |\n    groups: []\n"),
             "customModes.0 key '' [slug groups]"
         );
-        assert_eq!(at("customModes:\n  - slug: a\n  - sl|ug: b\n"), "customModes.1 key: 'slug' []");
-        assert_eq!(at("customModes:\n- slug: a\n  |"), "customModes.0 key '' [slug]");
-        assert_eq!(at("a: 1\n|"), " key '' [a]");
-        assert_eq!(at("cus|"), " value 'cus' []");
-        assert_eq!(at("|"), " line '' []");
+        assert_eq!(cursor_at("customModes:\n  - slug: a\n  - sl|ug: b\n"), "customModes.1 key: 'slug' []");
+        assert_eq!(cursor_at("customModes:\n- slug: a\n  |"), "customModes.0 key '' [slug]");
+        assert_eq!(cursor_at("a: 1\n|"), " key '' [a]");
+        assert_eq!(cursor_at("cus|"), " value 'cus' []");
+        assert_eq!(cursor_at("|"), " line '' []");
     }
 
     #[test]
     fn values_are_found_with_what_else_is_in_their_list() {
-        assert_eq!(at("g:\n  - read\n  - ed|\n"), "g.1 value 'ed' [read]");
-        assert_eq!(at("g:\n  - read\n  - |\n"), "g.1 value '' [read]");
-        assert_eq!(at("g:\n  - read\n  |\n"), "g line '' [read]");
-        assert_eq!(at("g:\n  |\n"), "g line '' []");
-        assert_eq!(at("g: [read, |]\n"), "g.1 value '' [read]");
-        assert_eq!(at("g: [read, ed|it, mcp]\n"), "g.1 value 'edit' [read mcp]");
-        assert_eq!(at("g: [|\nh: 1\n"), "g.0 value '' []");
-        assert_eq!(at("g:\n  - - edit\n    - file|: x\n"), "g.0.1 key: 'file' []");
-        assert_eq!(at("g:\n  - [edit, { fileRegex: '|' }]\n"), "g.0.1.fileRegex value '''' []");
-        assert_eq!(at("g:\n  - [edit, { a: 1, | }]\n"), "g.0.1 key '' [a]");
-        assert_eq!(at("mode: |\n"), "mode value '' []");
-        assert_eq!(at("mode: co|de # comment\n"), "mode value 'code' []");
+        assert_eq!(cursor_at("g:\n  - read\n  - ed|\n"), "g.1 value 'ed' [read]");
+        assert_eq!(cursor_at("g:\n  - read\n  - |\n"), "g.1 value '' [read]");
+        assert_eq!(cursor_at("g:\n  - read\n  |\n"), "g line '' [read]");
+        assert_eq!(cursor_at("g:\n  |\n"), "g line '' []");
+        assert_eq!(cursor_at("g: [read, |]\n"), "g.1 value '' [read]");
+        assert_eq!(cursor_at("g: [read, ed|it, mcp]\n"), "g.1 value 'edit' [read mcp]");
+        assert_eq!(cursor_at("g: [|\nh: 1\n"), "g.0 value '' []");
+        assert_eq!(cursor_at("g:\n  - - edit\n    - file|: x\n"), "g.0.1 key: 'file' []");
+        assert_eq!(cursor_at("g:\n  - [edit, { fileRegex: '|' }]\n"), "g.0.1.fileRegex value '''' []");
+        assert_eq!(cursor_at("g:\n  - [edit, { a: 1, | }]\n"), "g.0.1 key '' [a]");
+        assert_eq!(cursor_at("mode: |\n"), "mode value '' []");
+        assert_eq!(cursor_at("mode: co|de # comment\n"), "mode value 'code' []");
     }
 
     #[test]
     fn json_is_yaml() {
-        assert_eq!(at("{\"m\": [\n\t{\"a\": 1, |\"b\": 2}]}"), "m.0 key: '\"b\"' [a]");
-        assert_eq!(at("{\"m\": [\n\t{\"a\": 1, \"|"), "m.0 key '\"' [a]");
-        assert_eq!(at("{\"g\": [\"read\", \"|\"]}"), "g.1 value '\"\"' [read]");
+        assert_eq!(cursor_at("{\"m\": [\n\t{\"a\": 1, |\"b\": 2}]}"), "m.0 key: '\"b\"' [a]");
+        assert_eq!(cursor_at("{\"m\": [\n\t{\"a\": 1, \"|"), "m.0 key '\"' [a]");
+        assert_eq!(cursor_at("{\"g\": [\"read\", \"|\"]}"), "g.1 value '\"\"' [read]");
     }
 
     #[test]
     fn texts_and_comments_hold_nothing() {
-        assert_eq!(at("a: >-\n  role: |x\nb: 1\n"), "nothing");
-        assert_eq!(at("a: >-\n  text\n\n  |\n  more\nb: 1\n"), "nothing");
-        assert_eq!(at("# mode: |\n"), "nothing");
-        assert_eq!(at("a: >-\n  role: x\nb: |\n"), "b value '' []");
+        assert_eq!(cursor_at("a: >-\n  role: |x\nb: 1\n"), "nothing");
+        assert_eq!(cursor_at("a: >-\n  text\n\n  |\n  more\nb: 1\n"), "nothing");
+        assert_eq!(cursor_at("# mode: |\n"), "nothing");
+        assert_eq!(cursor_at("a: >-\n  role: x\nb: |\n"), "b value '' []");
     }
 
     #[test]
     fn an_open_bracket_ends_where_the_next_key_begins() {
-        assert_eq!(at("m:\n  - g: [read,\n    h: |\n"), "m.0.h value '' []");
+        assert_eq!(cursor_at("m:\n  - g: [read,\n    h: |\n"), "m.0.h value '' []");
     }
 
     #[test]

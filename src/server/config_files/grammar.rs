@@ -1,4 +1,4 @@
-//! What is allowed at a position of a configuration file, by the declaration of its format.
+//! Finds what is allowed at a position of a configuration file, by the declaration of its format.
 
 use super::kind::ConfigFileKind;
 use roo_engine::hooks::all_tool_names;
@@ -7,6 +7,7 @@ use roo_formats::declaration::{Key, Part, Word};
 use roo_formats::front_matter;
 use roo_formats::hooks::{self, Compared, EventName, MatcherText};
 use roo_formats::intents::{self, ScopePattern};
+use roo_formats::mcp;
 use roo_formats::modes::{self, FilePattern, GroupName, ModeSlug, NewModeSlug};
 
 /// Values allowed at a position.
@@ -35,16 +36,14 @@ pub(super) enum Expected {
 /// Returns what is allowed at the end of a path.
 pub(super) fn expected(kind: ConfigFileKind, path: &[Step]) -> Expected {
     match kind {
-        ConfigFileKind::Modes(_) => of_part(modes::DECLARATION.at(path)),
-        ConfigFileKind::Command => of_part(front_matter::COMMAND.at(path)),
-        ConfigFileKind::Skill => of_part(front_matter::SKILL.at(path)),
+        ConfigFileKind::Modes(_) => expected_by_declaration(modes::DECLARATION.at(path)),
+        ConfigFileKind::Command => expected_by_declaration(front_matter::COMMAND.at(path)),
+        ConfigFileKind::Skill => expected_by_declaration(front_matter::SKILL.at(path)),
         ConfigFileKind::Hooks(_) => in_hooks(path),
-        ConfigFileKind::Settings => of_part(in_settings(path)),
-        ConfigFileKind::Intents => of_part(intents::DECLARATION.at(path)),
-        ConfigFileKind::Rules
-        | ConfigFileKind::Ignore
-        | ConfigFileKind::Protected
-        | ConfigFileKind::McpServers => Expected::Anything,
+        ConfigFileKind::Settings => expected_by_declaration(in_settings(path)),
+        ConfigFileKind::Intents => expected_by_declaration(intents::DECLARATION.at(path)),
+        ConfigFileKind::McpServers => expected_by_declaration(mcp::DECLARATION.at(path)),
+        ConfigFileKind::Rules | ConfigFileKind::Ignore | ConfigFileKind::Protected => Expected::Anything,
     }
 }
 
@@ -54,7 +53,7 @@ fn in_hooks(path: &[Step]) -> Expected {
         [_, Step::Key(event), ..] if part.as_ref().is_some_and(Part::is::<MatcherText>) => {
             EventName::parse(event).map_or(Expected::Anything, Expected::Matcher)
         }
-        _ => of_part(part),
+        _ => expected_by_declaration(part),
     }
 }
 
@@ -76,7 +75,7 @@ fn in_settings(path: &[Step]) -> Option<Part<'static>> {
 }
 
 /// Returns what a part of a declaration allows.
-fn of_part(part: Option<Part<'static>>) -> Expected {
+fn expected_by_declaration(part: Option<Part<'static>>) -> Expected {
     let Some(part) = part else { return Expected::Anything };
     if let Some(items) = part.items() {
         if items.is::<ModeSlug>() {
@@ -152,6 +151,7 @@ mod tests {
             (hooks, &["", "hooks", "hooks Stop 0", "hooks Stop 0 hooks 0", "hooks Stop 0 hooks 0 roo"]),
             (ConfigFileKind::Command, &[""]),
             (ConfigFileKind::Skill, &[""]),
+            (ConfigFileKind::McpServers, &["", "mcpServers x"]),
         ];
         for (kind, places) in places {
             for place in places {

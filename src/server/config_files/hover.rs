@@ -45,10 +45,8 @@ pub(super) fn hover(
     modes: &Modes,
     files: impl FnOnce() -> FileNames,
 ) -> Option<Hover> {
-    let region = kind.yaml(text)?;
-    let yaml = text.get(region.clone())?;
-    let cursor = cursor::find(yaml, offset.checked_sub(region.start)?)?;
-    let token = yaml.get(cursor.token.clone()).filter(|token| !token.is_empty())?;
+    let (cursor, _) = kind.cursor_at(text, offset)?;
+    let token = text.get(cursor.token.clone()).filter(|token| !token.is_empty())?;
     let word = cursor::unquoted(token);
     let text = match (cursor.slot, grammar::expected(kind, &cursor.path)) {
         (Slot::Key { .. }, Expected::Keys(keys)) => {
@@ -76,7 +74,7 @@ pub(super) fn hover(
         }
         _ => return None,
     };
-    Some(Hover { range: cursor.token.start + region.start..cursor.token.end + region.start, text })
+    Some(Hover { range: cursor.token, text })
 }
 
 /// For what the hooks of a matcher run.
@@ -218,13 +216,13 @@ mod tests {
         hover.map(|hover| hover.text).unwrap_or_default()
     }
 
-    fn at(marked: &str) -> String {
+    fn hover_at(marked: &str) -> String {
         at_kind(KIND, marked)
     }
 
     #[test]
     fn keys_say_what_they_mean() {
-        assert!(at("customModes:\n  - sl|ug: a\n").starts_with("**slug**: Names the mode everywhere"));
+        assert!(hover_at("customModes:\n  - sl|ug: a\n").starts_with("**slug**: Names the mode everywhere"));
         assert!(
             at_kind(ConfigFileKind::Settings, "limits:\n  dep|th: 3\n")
                 .starts_with("**depth**: Maximum depth")
@@ -232,24 +230,24 @@ mod tests {
         assert!(
             at_kind(ConfigFileKind::Skill, "---\nmodeSl|ugs: [code]\n---\n").starts_with("**modeSlugs**: ")
         );
-        assert_eq!(at("customModes:\n  - sluug|: a\n"), "");
+        assert_eq!(hover_at("customModes:\n  - sluug|: a\n"), "");
     }
 
     #[test]
     fn a_group_shows_its_tools() {
-        insta::assert_snapshot!(at("customModes:\n  - groups: [co|mmand]\n"), @r"
+        insta::assert_snapshot!(hover_at("customModes:\n  - groups: [co|mmand]\n"), @r"
         **command**: Runs shell commands.
 
         Tools: `execute_command`, `read_command_output`, `stop_command`
         ");
-        assert!(at("customModes:\n  - groups: [[\"ed|it\", {}]]\n").contains("`write_to_file`"));
+        assert!(hover_at("customModes:\n  - groups: [[\"ed|it\", {}]]\n").contains("`write_to_file`"));
     }
 
     #[test]
     fn a_mode_shows_what_it_may_do_and_what_it_gives_to_a_built_in_one() {
         let text = "customModes:\n  - slug: as|k\n    name: Ask\n    roleDefinition: x\n    groups: [read, command]\n    \
                     canDelegateTo: [code]\n";
-        insta::assert_snapshot!(at(text), @r"
+        insta::assert_snapshot!(hover_at(text), @r"
         ❓ **Ask** (`ask`, project)
 
         Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `execute_command`, `read_command_output`, `stop_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `fetch_instructions`, `new_task`, `attempt_completion`, `complete_with_failure`
@@ -264,7 +262,9 @@ mod tests {
             at_kind(ConfigFileKind::Command, "---\nmode: archi|tect\n---\n")
                 .contains("Changes: Markdown files (`\\.md$`)")
         );
-        assert!(at("customModes:\n  - canDelegateTo: [nob|ody]\n").starts_with("There is no mode 'nobody'"));
+        assert!(
+            hover_at("customModes:\n  - canDelegateTo: [nob|ody]\n").starts_with("There is no mode 'nobody'")
+        );
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_pattern_is_tried_on_files() {
         let with = |pattern: &str| {
-            at(&format!("customModes:\n  - groups:\n      - [edit, {{ fileRegex: {pattern} }}]\n"))
+            hover_at(&format!("customModes:\n  - groups:\n      - [edit, {{ fileRegex: {pattern} }}]\n"))
         };
         insta::assert_snapshot!(with(r"'\.|md$'"), @r"
         Matches 2 of 3 files of this workspace:

@@ -1,11 +1,12 @@
-//! Which documents are files of ours. By their paths alone: to ask costs nothing, whatever is open.
+//! Recognises configuration files. By their paths alone: to ask costs nothing, whatever is open.
 
-use std::ops::Range;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use super::cursor::{self, Cursor};
 use roo_engine::customization::{GLOBAL_HOOKS, GLOBAL_MCP, Scope};
 use roo_formats::config::Directories;
-use roo_formats::front_matter;
+use roo_formats::{front_matter, mcp};
 use roo_text::lines::BOM;
 
 const IGNORE: &str = ".rooignore";
@@ -37,15 +38,28 @@ pub(super) enum ConfigFileKind {
 }
 
 impl ConfigFileKind {
-    /// Returns the range of the YAML (or JSON) in a text of this kind, if any.
-    pub(super) fn yaml(self, text: &str) -> Option<Range<usize>> {
-        match self {
-            Self::Modes(_) | Self::Hooks(_) | Self::Settings | Self::Intents => {
-                Some(text.len() - text.strip_prefix(BOM).unwrap_or(text).len()..text.len())
+    /// Returns what a cursor at a byte offset touches, and whether that is JSON; none where nothing is declared.
+    pub(super) fn cursor_at(self, text: &str, offset: usize) -> Option<(Cursor, bool)> {
+        let region = match self {
+            Self::Modes(_) | Self::Hooks(_) | Self::McpServers | Self::Settings | Self::Intents => {
+                text.len() - text.strip_prefix(BOM).unwrap_or(text).len()..text.len()
             }
-            Self::Command | Self::Skill => front_matter::region(text),
-            Self::Rules | Self::Ignore | Self::Protected | Self::McpServers => None,
+            Self::Command | Self::Skill => front_matter::region(text)?,
+            Self::Rules | Self::Ignore | Self::Protected => return None,
+        };
+        let mut yaml = Cow::Borrowed(text.get(region.clone())?);
+        let within = offset.checked_sub(region.start).filter(|within| *within <= yaml.len())?;
+        if self == Self::McpServers {
+            if mcp::comments(&yaml).iter().any(|comment| comment.start < within && within <= comment.end) {
+                return None;
+            }
+            yaml = Cow::Owned(mcp::without_comments(&yaml).into_owned());
         }
+        let mut cursor = cursor::find(&yaml, within)?;
+        cursor.token = cursor.token.start + region.start..cursor.token.end + region.start;
+        let is_json =
+            matches!(self, Self::Hooks(_) | Self::McpServers) || yaml.trim_start().starts_with(['{', '[']);
+        Some((cursor, is_json))
     }
 }
 

@@ -21,24 +21,27 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower_lsp::jsonrpc::{Error, Request};
-use tower_lsp::ls_types;
 use tower_lsp::ls_types::notification::Notification;
+use tower_lsp::ls_types::{self, DiagnosticSeverity};
 
 use self::completion::{Completion, complete};
-use self::diagnostics::{FileDiagnostic, check, ranges};
+use self::diagnostics::{check, ranges, replacement};
 use self::hover::{FileNames, hover};
 use self::kind::{ConfigFile, ConfigFileKind, Places};
-use super::capabilities::Negotiated;
+use super::capabilities::{Edits, Negotiated};
+use super::code_actions::{Action, Effect, QUICK_FIX};
 use super::configuration::Configured;
 use super::customization::ask;
 use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::documents::TextSync;
+use super::editor::workspace_edit;
 use super::provenance;
 use super::session::{Session, WorkspaceServices};
 use roo_engine::customization::Customization;
 use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
+use roo_formats::{Problem, Severity};
 use roo_text::position::{Encoding, Position, Positions, Range};
-use roo_workspace::{Document, FoundKind, Purpose, Walk, Workspace, file_uri, path_of};
+use roo_workspace::{Document, DocumentChange, FoundKind, Purpose, Walk, Workspace, file_uri, path_of};
 
 /// Time without typing after which a document is checked.
 const PAUSE: Duration = Duration::from_millis(150);
@@ -126,6 +129,10 @@ pub(super) fn follow(session: &Arc<Session>, concerned: Concerned) {
             return;
         }
         let Ok(services) = this.services().await else { return };
+        if matches!(what, What::Disk) && matches!(file.kind, ConfigFileKind::Settings) {
+            // Whoever saves them wants to see that they count.
+            services.settings.configured();
+        }
         match what {
             What::Opened | What::Changed => show_open(&this, services, file, &uri).await,
             What::Disk => refresh_with(&this, services, vec![file]).await,
@@ -216,7 +223,7 @@ async fn refresh_with(session: &Session, services: &WorkspaceServices, mut chang
         let on_disk: Vec<_> = on_disk
             .into_iter()
             .map(|(path, findings)| {
-                let places = findings.iter().any(|finding| finding.position.is_some());
+                let places = findings.iter().any(|finding| finding.range.is_some());
                 let text = places.then(|| customization.text_of(&path)).flatten().unwrap_or_default();
                 (path, with_ranges(&text, findings, encoding))
             })
@@ -242,13 +249,12 @@ fn on_disk(
     settings: PathBuf,
     before: BTreeSet<PathBuf>,
     mut changed: Vec<ConfigFile>,
-) -> BTreeMap<PathBuf, Vec<FileDiagnostic>> {
-    let mut files: BTreeMap<PathBuf, Vec<FileDiagnostic>> =
-        before.into_iter().map(|path| (path, vec![])).collect();
+) -> BTreeMap<PathBuf, Vec<Problem>> {
+    let mut files: BTreeMap<PathBuf, Vec<Problem>> = before.into_iter().map(|path| (path, vec![])).collect();
     for problem in customization.problems() {
-        files.entry(problem.file.clone()).or_default().push(problem.into());
+        files.entry(problem.file.clone()).or_default().push(problem.problem);
     }
-    files.insert(settings.clone(), diagnostics::of_settings(&Configured::load(&settings, &Value::Null)));
+    files.insert(settings.clone(), diagnostics::settings_problems(&Configured::load(&settings)));
     // What customization knows is there already.
     changed.retain(|file| {
         matches!(file.kind, ConfigFileKind::Rules | ConfigFileKind::Ignore | ConfigFileKind::Protected)
@@ -265,17 +271,65 @@ fn encoding(session: &Session) -> Encoding {
     session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default()
 }
 
-fn with_ranges(text: &str, findings: Vec<FileDiagnostic>, encoding: Encoding) -> Vec<Value> {
+fn with_ranges(text: &str, findings: Vec<Problem>, encoding: Encoding) -> Vec<Value> {
     let ranges = ranges(text, &findings, encoding);
-    let diagnostic = |(range, finding): (Range, FileDiagnostic)| {
-        json!({
-            "range": range,
-            "severity": finding.severity,
-            "source": "roo-lsp",
-            "message": finding.message,
-        })
+    ranges.into_iter().zip(&findings).map(|(range, finding)| diagnostic(range, finding)).collect()
+}
+
+fn diagnostic(range: Range, finding: &Problem) -> Value {
+    json!({
+        "range": range,
+        "severity": match finding.severity {
+            Severity::Error => DiagnosticSeverity::ERROR,
+            Severity::Warning => DiagnosticSeverity::WARNING,
+            Severity::Information => DiagnosticSeverity::INFORMATION,
+        },
+        "source": "roo-lsp",
+        "message": finding.message,
+    })
+}
+
+/// Returns the edits that replace misspelt keys and values of a configuration file, for those that overlap with a range.
+/// None for other documents.
+pub(super) async fn corrections(
+    session: &Arc<Session>,
+    document: &Document,
+    selection: Range,
+) -> Result<Vec<Action>, Error> {
+    let file = session.config_files.find(&document.uri);
+    let Some(file) = file.filter(|_| document.text.len() <= FILE_LIMIT) else { return Ok(vec![]) };
+    let (encoding, text) = (encoding(session), Arc::clone(&document.text));
+    let found = ask(session.services().await?, move |customization| {
+        let mut findings = check(&file, &text, customization);
+        findings.retain(|finding| finding.suggestion.is_some());
+        let ranges = ranges(&text, &findings, encoding);
+        let found = ranges.into_iter().zip(findings).filter_map(|(range, finding)| {
+            let replacement = replacement(&text, &finding)?;
+            Some((range, diagnostic(range, &finding), finding.suggestion?, replacement))
+        });
+        found.filter(|(range, ..)| overlaps(*range, selection)).collect::<Vec<_>>()
+    });
+    let edits = session.negotiated().and_then(|negotiated| negotiated.edits).unwrap_or(Edits::Plain);
+    let action = |(range, diagnostic, suggestion, replacement)| {
+        let change = DocumentChange::Text {
+            uri: document.uri.clone(),
+            version: Some(document.version),
+            edits: vec![(range, replacement)],
+        };
+        Action {
+            title: format!("Change to `{suggestion}`"),
+            kind: QUICK_FIX,
+            effect: Effect::Edit(workspace_edit(edits, &[change])),
+            fixes: Some(diagnostic),
+        }
     };
-    ranges.into_iter().zip(findings).map(diagnostic).collect()
+    Ok(found.await?.into_iter().map(action).collect())
+}
+
+/// Returns whether two ranges have a character in common or touch.
+fn overlaps(one: Range, other: Range) -> bool {
+    let order = |position: Position| (position.line, position.character);
+    order(one.start) <= order(other.end) && order(other.start) <= order(one.end)
 }
 
 /// `textDocument/publishDiagnostics`, with a document's URI as its editor spells it.

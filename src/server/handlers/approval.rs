@@ -4,7 +4,10 @@ use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
 use crate::server::{customization, engine_failure};
-use roo_protocol::task::{AnswerResult, ApprovalPreviewParams, ApprovalPreviewResult, ApprovalRespondParams};
+use roo_protocol::task::{
+    AnswerResult, ApprovalListParams, ApprovalListResult, ApprovalPreviewParams, ApprovalPreviewResult,
+    ApprovalRespondParams,
+};
 
 pub(super) async fn respond(
     server: &Server,
@@ -14,6 +17,15 @@ pub(super) async fn respond(
     customization::respond(&server.session, services, params)
         .await
         .map_err(|error| engine_failure(&error, None))
+}
+
+pub(super) async fn list(
+    server: &Server,
+    Params(ApprovalListParams {}): Params<ApprovalListParams>,
+) -> Result<ApprovalListResult> {
+    let services = server.session.typed().await?;
+    let approvals = services.engine.waiting_approvals().await;
+    approvals.map(|approvals| ApprovalListResult { approvals }).map_err(|error| engine_failure(&error, None))
 }
 
 pub(super) async fn preview(

@@ -6,6 +6,8 @@ use super::task::done;
 use super::{Params, Server};
 use crate::server::customization;
 use roo_engine::customization::SlashCommand;
+use roo_engine::engine::CONDENSE;
+use roo_formats::modes::Source;
 use roo_protocol::customization::{CommandItem, CommandListParams, CommandListResult};
 use roo_protocol::task::{CommandStopParams, Done, TaskParams};
 
@@ -15,7 +17,12 @@ pub(super) async fn list(
 ) -> Result<CommandListResult> {
     let services = server.session.typed().await?;
     let commands = customization::ask(services, |customization| customization.commands()).await?;
-    Ok(CommandListResult { commands: commands.into_iter().map(item).collect() })
+    let mut commands: Vec<CommandItem> = commands.into_iter().map(item).collect();
+    let place = commands.partition_point(|command| command.name.as_str() < CONDENSE);
+    if commands.get(place).is_none_or(|command| command.name != CONDENSE) {
+        commands.insert(place, condense());
+    }
+    Ok(CommandListResult { commands })
 }
 
 pub(super) async fn background(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
@@ -27,6 +34,17 @@ pub(super) async fn stop(server: &Server, Params(params): Params<CommandStopPara
     let services = server.session.typed().await?;
     let CommandStopParams { task_id, command_id } = params;
     done(services.engine.stop_command(&task_id, command_id).await, &task_id)
+}
+
+/// The command that the engine carries out itself.
+fn condense() -> CommandItem {
+    CommandItem {
+        name: CONDENSE.to_owned(),
+        description: Some("Summarises earlier turns of the conversation to make room".to_owned()),
+        argument_hint: None,
+        mode: None,
+        source: Source::BuiltIn.as_str().to_owned(),
+    }
 }
 
 fn item(command: SlashCommand) -> CommandItem {

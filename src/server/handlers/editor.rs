@@ -25,13 +25,13 @@ pub(super) async fn diagnostics(server: &Server, params: Value) {
 }
 
 /// Returns the capabilities of a client that is listened to: one that opted in, before `shutdown`.
-fn listening(server: &Server) -> Option<&Negotiated> {
+pub(super) fn listening(server: &Server) -> Option<&Negotiated> {
     let session = &server.session;
     session.negotiated().filter(|negotiated| negotiated.typed && !session.was_shut_down())
 }
 
 /// Reads parameters. Nobody can be answered, so what is wrong is only logged.
-fn read<T: DeserializeOwned>(method: &str, params: Value) -> Option<T> {
+pub(super) fn read<T: DeserializeOwned>(method: &str, params: Value) -> Option<T> {
     let read = serde_path_to_error::deserialize(params);
     read.inspect_err(|error| tracing::warn!("{method}: {}", in_words(error))).ok()
 }

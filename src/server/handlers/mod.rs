@@ -2,15 +2,20 @@
 //! translation; what is done is done by the engine.
 
 mod approval;
+mod changes;
+mod checkpoint;
 mod command;
+mod context;
 mod editor;
 mod intent;
 mod mode;
 mod model;
 mod profile;
+mod prompt;
 mod question;
 mod queue;
 mod rule;
+mod settings;
 mod task;
 mod trace;
 mod tree;
@@ -78,6 +83,7 @@ methods! {
     "roo/task/send" => task::send,
     "roo/task/cancel" => task::cancel,
     "roo/task/resume" => task::resume,
+    "roo/task/edit" => task::edit,
     "roo/task/attach" => task::attach,
     "roo/task/detach" => task::detach,
     "roo/task/list" => task::list,
@@ -86,15 +92,28 @@ methods! {
     "roo/queue/edit" => queue::edit,
     "roo/queue/delete" => queue::delete,
     "roo/approval/respond" => approval::respond,
+    "roo/approval/list" => approval::list,
     "roo/approval/preview" => approval::preview,
     "roo/question/answer" => question::answer,
+    "roo/changes/list" => changes::list,
+    "roo/changes/undo" => changes::undo,
+    "roo/checkpoint/list" => checkpoint::list,
+    "roo/checkpoint/diff" => checkpoint::diff,
+    "roo/checkpoint/restore" => checkpoint::restore,
     "roo/tree/get" => tree::get,
     "roo/mode/list" => mode::list,
     "roo/mode/switch" => mode::switch,
     "roo/profile/list" => profile::list,
     "roo/profile/select" => profile::select,
+    "roo/profile/test" => profile::test,
+    "roo/profile/save" => profile::save,
+    "roo/profile/delete" => profile::delete,
     "roo/model/list" => model::list,
     "roo/command/list" => command::list,
+    "roo/prompt/complete" => prompt::complete,
+    "roo/context/get" => context::get,
+    "roo/context/condense" => context::condense,
+    "roo/context/restore" => context::restore,
     "roo/command/background" => command::background,
     "roo/command/stop" => command::stop,
     "roo/trust/get" => trust::get,
@@ -108,6 +127,8 @@ methods! {
     "roo/rule/list" => rule::list,
     "roo/rule/revoke" => rule::revoke,
     "roo/trace/query" => trace::query,
+    "roo/autoApprove/get" => settings::auto_approve,
+    "roo/options/didChange" => settings::options_did_change,
     "roo/editor/didChange" => editor::did_change,
     "roo/editor/diagnostics" => editor::diagnostics,
 }
@@ -262,8 +283,10 @@ impl LanguageServer for Server {
         Ok(())
     }
 
-    /// Settings count from the start of the server; clients send this whether or not it is asked for.
-    async fn did_change_configuration(&self, _: DidChangeConfigurationParams) {}
+    /// Clients send this whether or not it is asked for, some with nothing in it.
+    async fn did_change_configuration(&self, params: DidChangeConfigurationParams) {
+        self.session.configuration_changed(params.settings).await;
+    }
 
     async fn execute_command(&self, params: ExecuteCommandParams) -> Result<Option<LSPAny>> {
         commands::execute(&self.session, params).await.map(Some)

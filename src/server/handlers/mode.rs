@@ -1,7 +1,5 @@
 //! `roo/mode/*`.
 
-use std::sync::Arc;
-
 use tower_lsp::jsonrpc::Result;
 
 use super::task::done;
@@ -15,7 +13,7 @@ pub(super) async fn list(
     Params(ModeListParams {}): Params<ModeListParams>,
 ) -> Result<ModeListResult> {
     let services = server.session.typed().await?;
-    let settings = Arc::clone(services.engine.settings());
+    let settings = services.engine.settings();
     customization::ask(services, move |customization| customization.mode_list(&settings)).await
 }
 

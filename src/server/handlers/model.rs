@@ -1,13 +1,15 @@
 //! `roo/model/*`.
 
-use tower_lsp::jsonrpc::Result;
+use tower_lsp::jsonrpc::{Error, Result};
 
 use super::{Params, Server};
+use crate::model_setup::{Draft, environment};
 use crate::server::failure;
-use roo_formats::config::{Profile, Provider};
+use roo_formats::config::{Price, Profile, Provider};
 use roo_model::providers::{ModelError, ModelErrorKind, offered_models};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::model::{ModelListParams, ModelListResult};
+use roo_protocol::model_price::ModelPrice;
 
 /// Asks the endpoint, which answers soon or not at all.
 pub(super) async fn list(
@@ -15,6 +17,12 @@ pub(super) async fn list(
     Params(params): Params<ModelListParams>,
 ) -> Result<ModelListResult> {
     let settings = server.session.typed().await?.engine.settings();
+    if let Some(draft) = &params.draft {
+        let before = params.profile.as_ref().and_then(|name| settings.profiles.get(name));
+        let draft = Draft::new(draft, before).map_err(|error| Error::invalid_params(error.to_string()))?;
+        let models = draft.candidate.offered_models().await.map_err(told)?;
+        return Ok(ModelListResult { models });
+    }
     let profile = match &params.provider {
         Some(name) => Provider::find(name).map(Profile::new),
         None => settings.profiles.get(params.profile.as_ref().unwrap_or(&settings.profile)).cloned(),
@@ -23,11 +31,17 @@ pub(super) async fn list(
         let message = "there is no such profile or provider".to_owned();
         failure(ErrorKind::NotFound, message, None, "Name one of roo/profile/list, or a provider.")
     })?;
-    let models = offered_models(&profile, &|name| std::env::var(name).ok()).await.map_err(told)?;
+    let models = offered_models(&profile, &environment).await.map_err(told)?;
     Ok(ModelListResult { models })
 }
 
-fn told(error: ModelError) -> tower_lsp::jsonrpc::Error {
+/// Prices as clients get them.
+pub(super) fn price(price: Price) -> ModelPrice {
+    let Price { input, output, cache_read, cache_write } = price;
+    ModelPrice { input, output, cache_read, cache_write }
+}
+
+fn told(error: ModelError) -> Error {
     let kind = match error.kind {
         ModelErrorKind::Configuration | ModelErrorKind::Unauthorized | ModelErrorKind::Invalid => {
             ErrorKind::Configuration

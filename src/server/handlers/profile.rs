@@ -1,10 +1,19 @@
 //! `roo/profile/*`.
 
-use tower_lsp::jsonrpc::Result;
+use tower_lsp::jsonrpc::{Error, Result};
 
+use super::model::price;
 use super::task::done;
 use super::{Params, Server};
-use roo_protocol::profile::{ProfileItem, ProfileListParams, ProfileListResult, ProfileSelectParams};
+use crate::model_setup::check_name;
+use crate::server::failure;
+use crate::server::profiles;
+use roo_formats::config::Profile;
+use roo_protocol::error::ErrorKind;
+use roo_protocol::profile::{
+    ProfileDeleteParams, ProfileDeleteResult, ProfileItem, ProfileListParams, ProfileListResult,
+    ProfileSaveParams, ProfileSaveResult, ProfileSelectParams, ProfileTestParams, ProfileTestResult,
+};
 use roo_protocol::task::Done;
 
 pub(super) async fn list(
@@ -12,16 +21,63 @@ pub(super) async fn list(
     Params(ProfileListParams {}): Params<ProfileListParams>,
 ) -> Result<ProfileListResult> {
     let settings = server.session.typed().await?.engine.settings();
-    let profiles = settings.profiles.iter().map(|(name, profile)| ProfileItem {
-        name: name.clone(),
-        is_default: *name == settings.profile,
+    let profiles =
+        settings.profiles.iter().map(|(name, profile)| item(name, profile, *name == settings.profile));
+    Ok(ProfileListResult { profiles: profiles.collect() })
+}
+
+fn item(name: &str, profile: &Profile, is_default: bool) -> ProfileItem {
+    ProfileItem {
+        name: name.to_owned(),
+        is_default,
         provider: profile.provider.as_str().to_owned(),
         model: profile.model.clone(),
-    });
-    Ok(ProfileListResult { profiles: profiles.collect() })
+        context_window: profile.context_window(),
+        max_tokens: profile.max_tokens.or_else(|| Some(profile.known()?.output)),
+        price_per_million: profile.prices().map(price),
+    }
 }
 
 pub(super) async fn select(server: &Server, Params(params): Params<ProfileSelectParams>) -> Result<Done> {
     let services = server.session.typed().await?;
     done(services.engine.select_profile(&params.task_id, &params.profile).await, &params.task_id)
+}
+
+/// Asks the model, which answers soon or not at all.
+pub(super) async fn test(
+    server: &Server,
+    Params(params): Params<ProfileTestParams>,
+) -> Result<ProfileTestResult> {
+    let services = server.session.typed().await?;
+    profiles::test(services, params).await.map_err(|error| refused(&error))
+}
+
+pub(super) async fn save(
+    server: &Server,
+    Params(params): Params<ProfileSaveParams>,
+) -> Result<ProfileSaveResult> {
+    check_name(&params.profile).map_err(|error| Error::invalid_params(error.to_string()))?;
+    let services = server.session.typed().await?;
+    profiles::save(&server.session.process, services, params).await.map_err(|error| refused(&error))
+}
+
+pub(super) async fn delete(
+    server: &Server,
+    Params(params): Params<ProfileDeleteParams>,
+) -> Result<ProfileDeleteResult> {
+    let services = server.session.typed().await?;
+    profiles::delete(&server.session.process, services, &params.profile).map_err(|error| refused(&error))
+}
+
+fn refused(error: &profiles::ProfileError) -> Error {
+    use profiles::ProfileError;
+    let (kind, hint) = match error {
+        ProfileError::NotFound(_) => (ErrorKind::NotFound, "Name one of roo/profile/list."),
+        ProfileError::Draft(_) => (ErrorKind::Configuration, "Correct the profile."),
+        ProfileError::Broken(_) => (ErrorKind::Configuration, "Correct the settings file first."),
+        ProfileError::Write(_) => {
+            (ErrorKind::Storage, "Edit the settings file by hand, or check that it can be written.")
+        }
+    };
+    failure(kind, error.to_string(), None, hint)
 }

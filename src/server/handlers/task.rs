@@ -5,6 +5,7 @@ use tower_lsp::jsonrpc::Result;
 use super::{Params, Server};
 use crate::server::subscription::EVERYTHING;
 use crate::server::{commands, engine_failure, intake};
+use roo_protocol::checkpoint::{CheckpointRestoreResult, TaskEditParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
     Done, TaskAttachParams, TaskAttachResult, TaskListParams, TaskListResult, TaskParams, TaskSendParams,
@@ -33,6 +34,16 @@ pub(super) async fn cancel(server: &Server, Params(params): Params<TaskParams>) 
 pub(super) async fn resume(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
     let services = server.session.typed().await?;
     done(services.engine.resume(&params.task_id).await, &params.task_id)
+}
+
+pub(super) async fn edit(
+    server: &Server,
+    Params(params): Params<TaskEditParams>,
+) -> Result<CheckpointRestoreResult> {
+    let services = server.session.typed().await?;
+    let task = params.task_id.clone();
+    let edited = services.engine.edit_message(params, server.session.client_name()).await;
+    edited.map_err(|error| engine_failure(&error, Some(&task)))
 }
 
 pub(super) async fn attach(

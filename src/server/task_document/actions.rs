@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Result;
 
 use super::{DocumentPosition, steerable, symbols};
-use crate::server::code_actions::{Action, QUICK_FIX, wire};
+use crate::server::code_actions::{Action, Effect, QUICK_FIX, wire};
 use crate::server::customization::ask;
 use crate::server::session::Session;
 use crate::view::{BackgroundCommand, Prompt};
@@ -33,8 +33,8 @@ pub(super) async fn actions(session: &Arc<Session>, place: &DocumentPosition) ->
         customization.modes().iter().map(|mode| (mode.slug.clone(), mode.name.clone())).collect::<Vec<_>>()
     });
     let modes = modes.await?;
-    let story = document.story();
-    let view = story.view();
+    let transcript = document.transcript();
+    let view = transcript.view();
     let mut prompts: Vec<(usize, &Prompt)> = view
         .prompts()
         .map(|(_, prompt)| {
@@ -44,6 +44,16 @@ pub(super) async fn actions(session: &Arc<Session>, place: &DocumentPosition) ->
         .collect();
     // The nearest one first.
     prompts.sort_by_key(|(distance, _)| *distance);
+    if has_prompt {
+        for (_, prompt) in &prompts {
+            if let Prompt::Approval(approval) = prompt {
+                let (id, digest) = (&approval.approval_id, approval.digest);
+                let title = format!("Roo: refuse with these words: {}", one_line(&approval.title, TITLE));
+                let argument = json!({ "uri": place.uri, "approvalId": id, "digest": digest });
+                actions.push(action(title, "roo.sendPrompt", argument));
+            }
+        }
+    }
     for (_, prompt) in prompts {
         answers(session, prompt, &mut actions);
     }
@@ -114,5 +124,6 @@ fn answers(session: &Session, prompt: &Prompt, actions: &mut Vec<Action>) {
 }
 
 fn action(title: String, command: &'static str, argument: Value) -> Action {
-    Action { title, kind: QUICK_FIX, command, argument, fixes: None }
+    let effect = Effect::Command { name: command, argument };
+    Action { title, kind: QUICK_FIX, effect, fixes: None }
 }

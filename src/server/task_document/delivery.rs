@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower_lsp::ls_types::notification::Notification;
 
-use super::story::{MarkKind, Rendering};
+use super::transcript::{MarkKind, Rendering};
 use super::{TaskDocument, prompt};
 use crate::server::editor::ClientEditor;
 use crate::server::session::{Session, WorkspaceServices};
@@ -87,7 +87,7 @@ impl Delivery {
         loop {
             let is_behind = self.follower.position() < self.follower.published();
             // Before its first event there is nothing to write.
-            let is_known = self.document.story().view().root().is_some();
+            let is_known = self.document.transcript().view().root().is_some();
             tokio::select! {
                 batch = self.follower.next(|| session.process.clock.now()) => match batch {
                     Ok(batch) => {
@@ -123,7 +123,7 @@ impl Delivery {
     }
 
     fn is_over(&self) -> bool {
-        self.document.story().view().root().is_some_and(|root| root.state.is_final())
+        self.document.transcript().view().root().is_some_and(|root| root.state.is_final())
     }
 
     /// Takes in events. What commands have printed is not in them.
@@ -132,7 +132,7 @@ impl Delivery {
         for params in batch {
             let mut output = None;
             if let Event::ToolFinished { tool_call_id, .. } = &params.event
-                && self.document.story().view().is_command(&params.task_id, tool_call_id)
+                && self.document.transcript().view().is_command(&params.task_id, tool_call_id)
             {
                 let task = &params.task_id;
                 if !snapshots.contains_key(task) {
@@ -145,13 +145,13 @@ impl Delivery {
                 });
                 output = printed.map(|message| message.text.clone());
             }
-            self.document.story().tell(&params, output.as_deref());
+            self.document.transcript().apply(&params, output.as_deref());
         }
     }
 
     /// Brings the document up to date; false when it is to be tried again.
     async fn deliver(&mut self) -> bool {
-        let rendering = Arc::new(self.document.story().render());
+        let rendering = Arc::new(self.document.transcript().render());
         let open = self.session.documents.get(&self.uri);
         if open.is_none() {
             self.refusals = 0;
@@ -304,7 +304,7 @@ impl Delivery {
         let rendering = Arc::clone(self.document.texts().shown(&now.text));
         let encoding = self.session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default();
         let positions = Positions::new(&now.text, encoding);
-        let story = self.document.story();
+        let transcript = self.document.transcript();
         let diagnostic = |range: &std::ops::Range<usize>, severity: u32, message: String| {
             let range = Range { start: positions.position(range.start), end: positions.position(range.end) };
             json!({ "range": range, "severity": severity, "source": "roo-lsp", "message": message })
@@ -312,7 +312,7 @@ impl Delivery {
         let mut found = Vec::new();
         for mark in &rendering.marks {
             if let MarkKind::Asked(id) = &mark.kind
-                && let Some((_, prompt)) = story.view().prompts().find(|(_, prompt)| prompt.id() == id)
+                && let Some((_, prompt)) = transcript.view().prompts().find(|(_, prompt)| prompt.id() == id)
             {
                 if let Prompt::Approval(approval) = prompt {
                     self.session.shown_approvals.note(approval);
@@ -322,7 +322,7 @@ impl Delivery {
             }
         }
         let section = |kind: &MarkKind| matches!(kind, MarkKind::Section(_));
-        if let Some(root) = story.view().root()
+        if let Some(root) = transcript.view().root()
             && root.state == TaskState::Interrupted
             && let Some(mark) = rendering.marks.iter().rev().find(|mark| section(&mark.kind))
         {

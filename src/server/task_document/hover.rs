@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Result;
 
-use super::story::MarkKind;
+use super::transcript::MarkKind;
 use super::{DocumentPosition, markdown, symbols};
 use crate::server::session::Session;
 use crate::view::TaskView;
@@ -38,8 +38,8 @@ pub(super) async fn hover(session: &Arc<Session>, place: &DocumentPosition) -> R
             return Ok(told(&markdown::fenced("", &output.text)));
         }
     }
-    let story = document.story();
-    let task = symbols::task_at(&rendering, offset).and_then(|task| story.view().task(task));
+    let transcript = document.transcript();
+    let task = symbols::task_at(&rendering, offset).and_then(|task| transcript.view().task(task));
     Ok(task.map_or(Value::Null, |task| told(&details(task))))
 }
 

@@ -1,7 +1,7 @@
 //! The task document: a request as a Markdown file that any editor can show, below the user's state
 //! directory. It grows while the request runs, and what is written below `## Prompt` is its user's.
 //!
-//! `story` and `markdown` make the text and `prompt` keeps the user's part of it: all pure. `delivery` brings
+//! `transcript` and `markdown` make the text and `prompt` keeps the user's part of it: all pure. `delivery` brings
 //! the text to the editor, or to the disk where no editor has it open. `new_request` is the document in which
 //! a request is written that has not begun. What an editor shows in both: `symbols`, `hover`, `completion`,
 //! `actions`.
@@ -13,8 +13,8 @@ mod hover;
 mod markdown;
 mod new_request;
 mod prompt;
-mod story;
 mod symbols;
+mod transcript;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use tower_lsp::ls_types::MessageType;
 
 use self::new_request::NewRequest;
 pub(super) use self::new_request::{add_context, empty as empty_new_request};
-use self::story::{Rendering, Story};
+use self::transcript::{MarkdownTranscript, Rendering};
 use super::delivery::RESUME;
 use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
@@ -81,7 +81,7 @@ fn request_of(path: &Path) -> Option<TaskId> {
 struct TaskDocument {
     root: TaskId,
     path: PathBuf,
-    story: Mutex<Story>,
+    transcript: Mutex<MarkdownTranscript>,
     texts: Mutex<Texts>,
     /// True if the first text is written.
     begun: watch::Sender<bool>,
@@ -114,9 +114,9 @@ impl Texts {
 }
 
 impl TaskDocument {
-    fn story(&self) -> MutexGuard<'_, Story> {
+    fn transcript(&self) -> MutexGuard<'_, MarkdownTranscript> {
         // An event is folded in whole or not at all, as far as rendering can tell.
-        self.story.lock().unwrap_or_else(PoisonError::into_inner)
+        self.transcript.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn texts(&self) -> MutexGuard<'_, Texts> {
@@ -141,7 +141,7 @@ async fn begin(
             let document = Arc::new(TaskDocument {
                 path: services.directory.request(&root).path().join(FILE),
                 root: root.clone(),
-                story: Mutex::new(Story::new(roots)),
+                transcript: Mutex::new(MarkdownTranscript::new(roots)),
                 texts: Mutex::default(),
                 begun: watch::Sender::new(false),
                 wake: Notify::new(),
@@ -225,23 +225,38 @@ pub(super) async fn send_prompt(
         };
         return Ok(Sent::Started(params));
     }
-    let Some(document) = session.task_documents.find(uri) else {
-        let message = format!("{uri} is not a task document; open one with roo.openTask");
-        return Err(failure(ErrorKind::NotFound, message, None, "Run roo.openTask."));
-    };
-    let written = match session.documents.get(uri) {
+    let whole = written(session, uri).await?;
+    let Some(document) = session.task_documents.find(uri) else { return Err(not_a_document(uri)) };
+    let (mode, text) = prompt::mode_of(&whole, is_mode);
+    let task = tell(session, services, &document, mode, text).await?;
+    take(session, uri, whole);
+    Ok(Sent::Told(task))
+}
+
+/// What is written below `## Prompt` in the document of a request.
+pub(super) async fn written(session: &Session, uri: &str) -> Result<String> {
+    let Some(document) = session.task_documents.find(uri) else { return Err(not_a_document(uri)) };
+    let text = match session.documents.get(uri) {
         Some(open) => open.text.to_string(),
         None => tokio::fs::read_to_string(&document.path).await.unwrap_or_default(),
     };
-    let whole = prompt::of(&written, &document.texts().known());
-    let (mode, text) = prompt::mode_of(&whole, is_mode);
-    if whole.is_empty() {
-        return Err(empty());
+    match prompt::user_text(&text, &document.texts().known()) {
+        text if text.is_empty() => Err(Error::invalid_params("write a message below `## Prompt` first")),
+        text => Ok(text),
     }
-    let task = tell(session, services, &document, mode, text).await?;
-    document.texts().taken = Some(whole);
-    document.wake.notify_one();
-    Ok(Sent::Told(task))
+}
+
+/// Takes a text that was sent out of the document in which it was written.
+pub(super) fn take(session: &Session, uri: &str, text: String) {
+    if let Some(document) = session.task_documents.find(uri) {
+        document.texts().taken = Some(text);
+        document.wake.notify_one();
+    }
+}
+
+fn not_a_document(uri: &str) -> Error {
+    let message = format!("{uri} is not a task document; open one with roo.openTask");
+    failure(ErrorKind::NotFound, message, None, "Run roo.openTask.")
 }
 
 /// Tells a request something: an answer where one of its tasks asks, else a message.
@@ -260,13 +275,13 @@ async fn tell(
         }
     }
     let (question, waiting) = {
-        let story = document.story();
-        let mut prompts = story.view().prompts();
+        let transcript = document.transcript();
+        let mut prompts = transcript.view().prompts();
         let question = prompts.find_map(|(task, prompt)| match prompt {
             Prompt::Question(question) => Some((task.clone(), question.question_id.clone())),
             Prompt::Approval(_) => None,
         });
-        let waiting = story.view().prompts().next().map(|(task, _)| task.clone());
+        let waiting = transcript.view().prompts().next().map(|(task, _)| task.clone());
         (question, waiting)
     };
     if let Some((task, question_id)) = question {

@@ -76,7 +76,7 @@ impl NewRequest {
     }
 
     pub(super) fn prompt(&self) -> String {
-        prompt::of(&self.text, &[])
+        prompt::user_text(&self.text, &[])
     }
 
     /// Returns the context of the request.

@@ -22,7 +22,7 @@ pub(super) fn start(text: &str, written: &[&str]) -> usize {
 }
 
 /// Returns the user's text.
-pub(super) fn of(text: &str, written: &[&str]) -> String {
+pub(super) fn user_text(text: &str, written: &[&str]) -> String {
     text.get(start(text, written)..).unwrap_or_default().trim().to_owned()
 }
 
@@ -72,19 +72,19 @@ mod tests {
 
     #[test]
     fn what_stands_behind_the_servers_text_is_the_users() {
-        assert_eq!(of(&format!("{WRITTEN}\ndo it\n"), &[WRITTEN]), "do it");
+        assert_eq!(user_text(&format!("{WRITTEN}\ndo it\n"), &[WRITTEN]), "do it");
         // Even a heading like the server's.
-        assert_eq!(of(&format!("{WRITTEN}a\n\n## Prompt\nb"), &[WRITTEN]), "a\n\n## Prompt\nb");
+        assert_eq!(user_text(&format!("{WRITTEN}a\n\n## Prompt\nb"), &[WRITTEN]), "a\n\n## Prompt\nb");
         // The newest text may be on its way.
-        assert_eq!(of(&format!("{WRITTEN}x"), &["", "# other"]), "x");
-        assert_eq!(of("# A\n\n## Prompt\nx", &[WRITTEN, "# A\n\n## Prompt\n"]), "x");
+        assert_eq!(user_text(&format!("{WRITTEN}x"), &["", "# other"]), "x");
+        assert_eq!(user_text("# A\n\n## Prompt\nx", &[WRITTEN, "# A\n\n## Prompt\n"]), "x");
     }
 
     #[test]
     fn who_changed_the_servers_text_loses_nothing_behind_it() {
-        assert_eq!(of("# B\nmine\n\n## Prompt\ndo it", &[WRITTEN]), "do it");
-        assert_eq!(of("## Prompt\ndo it", &[WRITTEN]), "do it");
-        assert_eq!(of("# A\n\ntextdo it", &[WRITTEN]), "do it");
+        assert_eq!(user_text("# B\nmine\n\n## Prompt\ndo it", &[WRITTEN]), "do it");
+        assert_eq!(user_text("## Prompt\ndo it", &[WRITTEN]), "do it");
+        assert_eq!(user_text("# A\n\ntextdo it", &[WRITTEN]), "do it");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use super::DocumentPosition;
-use super::story::{MarkKind, Rendering, TextMark};
+use super::transcript::{MarkKind, Rendering, TextMark};
 use crate::server::session::Session;
 use crate::view::{RequestView, TaskView};
 use roo_protocol::ids::TaskId;
@@ -19,9 +19,10 @@ const WAITS: u32 = 24;
 pub(super) fn symbols(session: &Session, place: &DocumentPosition) -> Value {
     let (Some(document), Some(rendering)) = (&place.document, place.rendering()) else { return json!([]) };
     let hierarchical = session.negotiated().is_some_and(|negotiated| negotiated.symbol_trees);
-    let story = document.story();
-    let tree = SymbolTree { place, view: story.view(), rendering: &rendering, positions: place.positions() };
-    let Some(root) = story.view().root() else { return json!([]) };
+    let transcript = document.transcript();
+    let tree =
+        SymbolTree { place, view: transcript.view(), rendering: &rendering, positions: place.positions() };
+    let Some(root) = transcript.view().root() else { return json!([]) };
     if hierarchical {
         return json!([tree.symbol(root)]);
     }

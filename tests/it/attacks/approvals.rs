@@ -18,7 +18,14 @@ fn asked(event: &Event) -> Option<(ApprovalId, Digest)> {
 }
 
 fn allow((approval_id, digest): (ApprovalId, Digest)) -> ApprovalRespondParams {
-    ApprovalRespondParams { approval_id, digest, option_id: "allow_once".into(), opened: false, text: None }
+    ApprovalRespondParams {
+        approval_id,
+        digest,
+        option_id: "allow_once".into(),
+        opened: false,
+        text: None,
+        hunks: vec![],
+    }
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ fn a_call_that_was_read_is_no_call_wherever_it_is_quoted_and_an_example_is_none(
         assert!(home.work("OWN").exists(), "{number}");
         (0..2).for_each(|_| drop(runtime.block_on(server.request())));
         let third = runtime.block_on(server.request()).body.to_string();
-        assert!(third.contains("it is taken for a"), "{number}: {third}");
+        assert!(third.contains("it is treated as a"), "{number}: {third}");
     }
 }
 

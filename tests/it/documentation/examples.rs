@@ -19,7 +19,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use roo_formats::front_matter::FrontMatter;
+use roo_formats::front_matter::{CommandKeys, FrontMatter, Keys, SkillKeys};
 use serde_json::{Value, json};
 
 use super::markdown::Block;
@@ -65,8 +65,8 @@ fn check(block: &Block) -> Result<(), String> {
         ("json", "initialize") => initialization_options(text),
         ("json", "event") => message("roo/event", text),
         ("json", method) if method.starts_with("roo/") => message(method, text),
-        ("markdown", "command") => front_matter(text, &["description", "argument-hint", "mode"]),
-        ("markdown", "skill") => front_matter(text, &["name", "description", "modeSlugs"]),
+        ("markdown", "command") => front_matter::<CommandKeys>(text),
+        ("markdown", "skill") => front_matter::<SkillKeys>(text),
         ("toml", "languages") => languages(text),
         ("sh", "") => command_lines(text),
         ("sh", "run") => command_lines(text).and_then(|()| run(text)),
@@ -111,17 +111,18 @@ fn message(method: &str, text: &str) -> Result<(), String> {
     validator.validate(&value).map_err(|error| error.to_string())
 }
 
-fn front_matter(text: &str, keys: &[&str]) -> Result<(), String> {
-    let (front, body) = FrontMatter::split(text).map_err(|fault| fault.to_string())?;
+fn front_matter<T: Keys>(text: &str) -> Result<(), String> {
+    let (front, body) = FrontMatter::<T>::split(text).map_err(|fault| fault.to_string())?;
+    first(front.problems.iter().map(ToString::to_string))?;
+    let declared = T::declaration().root().keys();
     let yaml =
         text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")).map_or("", |(yaml, _)| yaml);
     let value: serde_yaml::Value = serde_yaml::from_str(yaml).map_err(|error| error.to_string())?;
     for (key, _) in value.as_mapping().ok_or("no front matter")? {
         let key = key.as_str().unwrap_or_default();
-        if !keys.contains(&key) {
+        if !declared.iter().any(|declared| declared.name == key && declared.is_suggested) {
             return Err(format!("`{key}` is no key of this front matter"));
         }
-        front.texts(key).map_err(|fault| fault.to_string())?;
     }
     if body.trim().is_empty() { Err("no text behind the front matter".to_owned()) } else { Ok(()) }
 }

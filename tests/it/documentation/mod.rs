@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use self::markdown::Page;
 
 /// The pages beside the book that people read first.
-const BESIDE: [&str; 7] = [
+const BESIDE: [&str; 8] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
+    "editors/emacs/README.md",
     "editors/helix/README.md",
     "editors/vscode/README.md",
 ];

@@ -172,6 +172,7 @@ fn the_settings_have_their_reference() {
     for (name, heading) in [
         ("", "At the top"),
         ("Profile", "`profiles.<name>`"),
+        ("CondenseOptions", "`profiles.<name>.condense`"),
         ("Price", "`profiles.<name>.pricePerMillion`"),
         ("Timeouts", "`profiles.<name>.timeouts`"),
         ("ModeSettings", "`modes.<slug>`"),
@@ -189,7 +190,7 @@ fn the_settings_have_their_reference() {
     // Nothing that has keys of its own may be missing above.
     let objects =
         schema["$defs"].as_object().unwrap().iter().filter(|(_, one)| one["properties"].is_object());
-    assert_eq!(objects.count(), 10, "a new object of settings needs a heading above");
+    assert_eq!(objects.count(), 11, "a new object of settings needs a heading above");
     assert_is("settings.md", &page);
 }
 

@@ -24,7 +24,7 @@ fn insist<T>(refused: &mut usize, mut action: impl FnMut() -> Result<T, StoreErr
     for _ in 0..500 {
         match action() {
             Ok(done) => return done,
-            Err(StoreError::Io { .. }) => *refused += 1,
+            Err(StoreError::Io { .. } | StoreError::TooManyOpenFiles { .. }) => *refused += 1,
             Err(error) => panic!("{error}"),
         }
     }

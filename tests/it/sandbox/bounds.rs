@@ -291,6 +291,24 @@ async fn the_environment_of_the_server_and_other_processes_can_not_be_seen() {
     fixture.check("ls -l /proc/self/fd | grep -c socket; ulimit -c", "0\n0").await;
 }
 
+/// To start the program a second time would cost as much as a small command.
+#[tokio::test]
+async fn the_program_is_started_once_for_a_command() {
+    let fixture = Fixture::new().await;
+    fixture.check("tr '\\0' ' ' </proc/1/cmdline | cut -d ' ' -f 2,3", "sandbox-helper outer").await;
+}
+
+/// The session is led by the helper, outside of the command's process namespace.
+#[tokio::test]
+async fn a_command_has_a_session_without_a_terminal() {
+    for fixture in [Fixture::new().await, Fixture::with_landlock().await] {
+        let (_, output) = fixture.sh("(: </dev/tty) 2>&1; cut -d ' ' -f 6,7 /proc/self/stat").await;
+        let own = rustix::process::getsid(None).unwrap().as_raw_nonzero().to_string();
+        let (session, terminal) = output.lines().last().unwrap().split_once(' ').unwrap();
+        assert!(session != own && terminal == "0", "{output}");
+    }
+}
+
 #[tokio::test]
 #[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 async fn there_are_no_privileges_to_gain() {

@@ -1,7 +1,9 @@
 //! What the bounds let through is found and undone afterwards: protected names that did not exist, and
 //! all of them where Landlock alone can't keep them.
 
-use roo_sandbox::changes::{Allowed, Changes, Keep, Kind, Limits, Scope, Settled, Settlement, Store, What};
+use roo_sandbox::changes::{
+    Allowed, Changes, Keep, Kind, Limits, Scope, Store, UndoOutcome, UndoResult, What,
+};
 use roo_sandbox::exec::sandbox::Journal;
 
 use super::*;
@@ -21,7 +23,7 @@ impl Scope for Rules {
 
 impl Fixture {
     /// Runs a line between a record and a comparison, and undoes what was not allowed.
-    async fn undo(&self, line: &str, confinement: &Confinement) -> (Changes, Vec<Settled>) {
+    async fn undo(&self, line: &str, confinement: &Confinement) -> (Changes, Vec<UndoResult>) {
         let store = Store::open(self.at("kept"), Limits::default()).unwrap();
         let before = self.record(&[self.at("ws")], &Rules, &store);
         let confinement = Confinement { capture: Some(self.capture()), ..confinement.clone() };
@@ -48,7 +50,7 @@ async fn a_protected_name_that_did_not_exist_is_gone_after_the_command() {
                 mv src/a.txt away.txt";
     let (changes, settled) = fixture.undo(line, &confinement).await;
     assert!(changes.violations().count() >= 8, "{changes:?}");
-    assert!(settled.iter().all(|one| matches!(one.settlement, Settlement::Restored { .. })), "{settled:#?}");
+    assert!(settled.iter().all(|one| matches!(one.outcome, UndoOutcome::Restored { .. })), "{settled:#?}");
     assert_eq!(fixture.names("ws"), [".env", ".vscode", "AGENTS.md", "src"]);
     // Moving out of the scope is undone; what was moved is in scope and stays away.
     assert_eq!(fixture.names("ws/src"), ["fine.txt"]);
@@ -94,7 +96,7 @@ async fn what_landlock_alone_can_not_keep_is_restored() {
     let line = "echo evil >AGENTS.md; rm -r .vscode; echo '{}' >.roo/mcp.json; mv .env gone; chmod 777 src";
     let (changes, settled) = fixture.undo(line, &fixture.confinement()).await;
     assert!(changes.violations().count() >= 5, "{changes:?}");
-    assert!(settled.iter().all(|one| matches!(one.settlement, Settlement::Restored { .. })), "{settled:#?}");
+    assert!(settled.iter().all(|one| matches!(one.outcome, UndoOutcome::Restored { .. })), "{settled:#?}");
     assert_eq!(fixture.names("ws"), [".env", ".roo", ".vscode", "AGENTS.md", "src"]);
     assert_eq!(fixture.names("ws/.roo"), [""; 0]);
     assert_eq!(fs::read_to_string(fixture.at("ws/AGENTS.md")).unwrap(), "be good");

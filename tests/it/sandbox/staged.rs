@@ -5,7 +5,9 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use roo_sandbox::changes::{Allowed, Keep, Landed, Limits, Recording, Scope, Stage, StagingArea, Store};
+use roo_sandbox::changes::{
+    Allowed, CommitOutcome, Keep, Limits, Recording, Scope, Stage, StagingArea, Store,
+};
 use roo_sandbox::exec::sandbox::Staged;
 
 use super::*;
@@ -51,7 +53,7 @@ impl Fixture {
     }
 
     /// Runs a staged line, and brings what it did to the workspace.
-    async fn land(&self, line: &str) -> Landed {
+    async fn land(&self, line: &str) -> CommitOutcome {
         let staging = self.stage(&Rules);
         let (status, output) = self.run(&self.command(line), &staging.confinement).await.expect("it starts");
         assert_eq!(status, Status::Code(0), "{line}: {output}");
@@ -64,19 +66,19 @@ impl Fixture {
 }
 
 impl Staging {
-    pub(super) fn land(self, scope: &dyn Scope, finished: bool) -> Landed {
+    pub(super) fn land(self, scope: &dyn Scope, finished: bool) -> CommitOutcome {
         let changes = self.stage.changes(&self.before, scope).unwrap();
         changes.commit(&self.stage, &self.before, &self.store, finished)
     }
 }
 
 /// What is in the workspace now.
-fn committed(landed: &Landed) -> Vec<String> {
+fn committed(landed: &CommitOutcome) -> Vec<String> {
     landed.committed.iter().map(|change| format!("{:?} {}", change.what, change.path.display())).collect()
 }
 
 /// What is not, and why.
-fn withheld(landed: &Landed) -> Vec<String> {
+fn withheld(landed: &CommitOutcome) -> Vec<String> {
     let line = |held: &roo_sandbox::changes::WithheldChange| {
         format!("{:?} {:?} {}", held.why, held.change.what, held.change.path.display())
     };
@@ -84,7 +86,7 @@ fn withheld(landed: &Landed) -> Vec<String> {
 }
 
 /// What is kept of a command for the user.
-fn kept(landed: &Landed, name: &str) -> String {
+fn kept(landed: &CommitOutcome, name: &str) -> String {
     fs::read_to_string(landed.kept.as_ref().expect("something is kept").join(name))
         .unwrap_or_else(|error| error.kind().to_string())
 }
@@ -508,7 +510,7 @@ async fn what_only_looks_changed_is_no_change() {
     let landed = fixture
         .land("touch src/a.txt big; printf a >src/a.txt; cp big b && cp b big && rm b; : >src/n && rm src/n; chmod -R u+r .  2>/dev/null; true")
         .await;
-    assert_eq!(landed, Landed::default());
+    assert_eq!(landed, CommitOutcome::default());
 }
 
 #[tokio::test]

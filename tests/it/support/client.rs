@@ -111,6 +111,12 @@ pub struct Options {
     /// Whether it sends `initialize` at all.
     pub initialized: bool,
     pub environment: Vec<(&'static str, String)>,
+    /// The program that starts the server, with its arguments; none where the client starts it.
+    pub launcher: &'static [&'static str],
+    /// The limit on open files, if it is another than the test's.
+    pub open_files: Option<u32>,
+    /// The same, but it may be raised.
+    pub soft_limit: Option<u32>,
 }
 
 impl Options {
@@ -129,6 +135,9 @@ impl Options {
             configuration: Value::Null,
             initialized: true,
             environment: vec![],
+            launcher: &[],
+            open_files: None,
+            soft_limit: None,
         }
     }
 
@@ -224,8 +233,15 @@ pub struct Client {
 impl Client {
     /// Starts the server and introduces the client.
     pub fn start(home: &Home, options: Options) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_roo-lsp"))
-            .arg("serve")
+        let limits = [("", options.open_files), ("-S", options.soft_limit)];
+        let limits =
+            limits.iter().filter_map(|(flag, limit)| Some(format!("ulimit {flag} -n {}; ", (*limit)?)));
+        let limits = format!("{}exec \"$0\" \"$@\"", limits.collect::<String>());
+        let has_limits = options.open_files.or(options.soft_limit).is_some();
+        let shell: &[&str] = if has_limits { &["bash", "-c", &limits] } else { &[] };
+        let line = [shell, options.launcher, &[env!("CARGO_BIN_EXE_roo-lsp"), "serve"]].concat();
+        let mut child = Command::new(line[0])
+            .args(&line[1..])
             .env("XDG_CONFIG_HOME", home.path("config"))
             .env("XDG_STATE_HOME", home.path("state"))
             .env("HOME", home.path(""))
@@ -484,6 +500,17 @@ impl Client {
 
     fn encoding(&self) -> String {
         self.server["capabilities"]["positionEncoding"].as_str().unwrap().to_owned()
+    }
+
+    /// Answers a request of the server with an error.
+    pub fn refuse(&mut self, request: &Value, code: i64, message: &str) {
+        let error = json!({ "code": code, "message": message });
+        self.write(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }));
+    }
+
+    /// Answers `workspace/configuration` with this from now on.
+    pub fn set_configuration(&mut self, configuration: Value) {
+        self.options.configuration = configuration;
     }
 
     /// Reads messages, or stops to.

@@ -209,6 +209,7 @@ impl Watched<'_> {
                     option_id: option.into(),
                     opened: false,
                     text: None,
+                    hunks: vec![],
                 }),
                 _ => None,
             })

@@ -4,8 +4,9 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
+/// A workspace of its own, wherever it lies.
 const MANIFEST: &str =
-    "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[dependencies]\n";
+    "[workspace]\n[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[dependencies]\n";
 
 /// A library in a repository of its own, and a program that doesn't use it yet.
 fn workshop() -> Workshop {

@@ -35,7 +35,7 @@ impl Workshop {
         // Where users have their projects: what is below `/tmp` is a case of its own.
         let directory = match is_root() {
             true => tempfile::tempdir_in("/home"),
-            false => tempfile::tempdir_in(crate::support::package().join("target")),
+            false => tempfile::tempdir_in(crate::support::scratch()),
         };
         let workshop = Self { directory: directory.unwrap(), user: PLAIN_USER, variables: vec![] };
         for name in ["home", "shell", "agent"] {

@@ -149,7 +149,7 @@ fn rewritten_diff(change: &Rewrite<'_>, blocks: &[Block]) -> Result<Option<Strin
         pairs.ok_or_else(|| wrong("edits", "a list of `old_string` and `new_string`"))?
     } else if change.differs("old_string") || change.differs("new_string") {
         if blocks.len() > 1 {
-            let message = "an edit of several places is changed by `updatedInput.edits`";
+            let message = "an edit of several places can be changed only by `updatedInput.edits`";
             return Err(RewriteError(message.to_owned()));
         }
         vec![pair(change.after).ok_or_else(|| wrong("old_string", "a string, as `new_string`"))?]

@@ -1,14 +1,13 @@
 //! The tools, one file each: what a call of it holds, how it is read, what models and clients read of it, and how
 //! hooks see it. What it does is in `roo_engine::tools`.
 //!
-//! To add one: a file here, and a line in the list below. A file is named as its tool.
-
-use std::fmt;
+//! To add one: a file here, and a line in the list of `tool_name.rs`. A file is named as its tool.
 
 use crate::declaration::{Declaration, Shown};
 use crate::hook_view::{HookInput, HookView, Object, Rewrite, RewriteError};
 use crate::reader::{InvalidCall, Reader};
 use crate::spec::ToolSpec;
+use crate::tool_name::{ToolName, with_tools};
 use serde_json::Value;
 
 mod prelude {
@@ -16,12 +15,12 @@ mod prelude {
     pub(super) use crate::hook_view::{HookInput, HookView, Object, Rewrite, RewriteError, object, wrong};
     pub(super) use crate::reader::{InvalidCall, Reader};
     pub(super) use crate::spec::{Effect, Group, Kind, Needs, Structured, ToolSpec, optional, required};
-    pub(super) use crate::tools::ToolName;
+    pub(super) use crate::tool_name::ToolName;
     pub(super) use serde::{Deserialize, Serialize};
     pub(super) use serde_json::{Value, json};
 }
 
-/// Declares the tools. The first argument is a dollar sign, for the macro that this one defines.
+/// Declares what is made from the list of tools. The first argument is a dollar sign, for the macro that this one defines.
 macro_rules! tools {
     ($d:tt $($tool:ident: $module:ident,)*) => {
         $(
@@ -29,23 +28,7 @@ macro_rules! tools {
             pub use $module::$tool;
         )*
 
-        /// A tool of the server's own.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum ToolName {
-            $(
-                #[doc = concat!("`", stringify!($module), "`")]
-                $tool,
-            )*
-        }
-
         impl ToolName {
-            /// The name on the wire and in prompts.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$tool => stringify!($module),)*
-                }
-            }
-
             pub(crate) fn read(self, reader: &Reader<'_>) -> Result<Invocation, InvalidCall> {
                 match self {
                     $(Self::$tool => $tool::parse(reader).map(Invocation::$tool),)*
@@ -86,30 +69,7 @@ macro_rules! tools {
     };
 }
 
-tools! { $
-    ReadFile: read_file,
-    WriteToFile: write_to_file,
-    ApplyDiff: apply_diff,
-    SearchAndReplace: search_and_replace,
-    InsertContent: insert_content,
-    ApplyPatch: apply_patch,
-    ListFiles: list_files,
-    SearchFiles: search_files,
-    ExecuteCommand: execute_command,
-    ReadCommandOutput: read_command_output,
-    StopCommand: stop_command,
-    AskFollowupQuestion: ask_followup_question,
-    UpdateTodoList: update_todo_list,
-    SwitchMode: switch_mode,
-    Skill: skill,
-    FetchInstructions: fetch_instructions,
-    SelectActiveIntent: select_active_intent,
-    RequestScopeExpansion: request_scope_expansion,
-    NewTask: new_task,
-    AttemptCompletion: attempt_completion,
-    CompleteWithFailure: complete_with_failure,
-    UseMcpTool: use_mcp_tool,
-}
+with_tools! { $ tools }
 
 pub use fetch_instructions::InstructedTask;
 pub use read_file::ReadRequest;
@@ -127,12 +87,6 @@ impl ToolName {
     pub fn spec(self) -> &'static ToolSpec {
         // Names and table come from one list.
         &TOOLS[self as usize]
-    }
-}
-
-impl fmt::Display for ToolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

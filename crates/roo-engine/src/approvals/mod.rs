@@ -1,5 +1,5 @@
-//! Standing rules: what a user has allowed or refused for good, in one workspace or in all of theirs. Each comes from
-//! an answer of theirs, says in full what it is about, and can be taken back.
+//! Standing rules: what a user has allowed or refused permanently, in one workspace or in all of theirs. Each comes from
+//! an answer of theirs, says in full what it is about, and can be revoked.
 //!
 //! Approvals that wait are state of their task; whether a rule applies to a call is for [`crate::policy`].
 
@@ -12,7 +12,7 @@ use roo_protocol::rule::{RuleItem, RuleScope, RuleSubject, RuleVerdict};
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 4 << 20;
 
-/// Reasons why a rule can't be kept or taken back.
+/// Reasons why a rule can't be kept or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     /// No rule of that id.
@@ -77,7 +77,7 @@ impl StandingRules {
     ///
     /// # Errors
     /// [`RuleError::Io`].
-    pub fn add_everywhere(
+    pub(crate) fn add_everywhere(
         &self,
         verdict: RuleVerdict,
         subject: RuleSubject,
@@ -111,10 +111,10 @@ struct RuleFile {
 
 impl RuleFile {
     fn new(directory: &Path, prefix: &'static str) -> Self {
-        Self::on(PrivateFile::new(directory.join("rules.json")), prefix)
+        Self::from_file(PrivateFile::new(directory.join("rules.json")), prefix)
     }
 
-    fn on(file: PrivateFile, prefix: &'static str) -> Self {
+    fn from_file(file: PrivateFile, prefix: &'static str) -> Self {
         Self { file, prefix }
     }
 
@@ -193,43 +193,28 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use roo_durable::simulated_disk::SimulatedDisk;
+    use roo_durable::simulated_disk::{SimulatedDisk, assert_old_or_new};
     use roo_protocol::rule::SandboxAccess;
 
     type Change = fn(&StandingRules) -> Result<(), RuleError>;
 
     fn rules_on(disk: &SimulatedDisk) -> StandingRules {
         let file = PrivateFile::on(Arc::new(disk.clone()), "/state/rules.json");
-        StandingRules { workspace: RuleFile::on(file, "r"), user: None }
+        StandingRules { workspace: RuleFile::from_file(file, "r"), user: None }
     }
 
     #[test]
     fn a_loss_of_power_or_a_full_disk_leaves_the_old_rules_or_the_new_ones() {
         let changes: [Change; 2] =
             [|rules| rules.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 2), |rules| rules.revoke("r1")];
-        let disk_with_a_rule = || {
-            let disk = SimulatedDisk::new();
-            rules_on(&disk).add(RuleVerdict::Allow, command(&["cargo", "test"]), "nvim", 1).unwrap();
-            disk
-        };
         for change in changes {
-            let disk = disk_with_a_rule();
-            let (begun, old) = (disk.operations(), rules_on(&disk).list().unwrap());
-            change(&rules_on(&disk)).unwrap();
-            let new = rules_on(&disk).list().unwrap();
-            for (operations, left) in disk.every_power_loss(begun) {
-                let found = rules_on(&left).list().unwrap();
-                let is_possible = found == new || (found == old && operations < disk.operations());
-                assert!(is_possible, "after {operations} operations: {found:?}");
-            }
-            for first in 0..12 {
-                let disk = disk_with_a_rule();
-                disk.fill_from(first);
-                let changed = change(&rules_on(&disk));
-                disk.heal();
-                let expected = if changed.is_ok() { &new } else { &old };
-                assert_eq!(rules_on(&disk).list().unwrap(), *expected, "full from call {first} on");
-            }
+            assert_old_or_new(
+                |disk| {
+                    rules_on(disk).add(RuleVerdict::Allow, command(&["cargo", "test"]), "nvim", 1).unwrap()
+                },
+                |disk| change(&rules_on(disk)),
+                |disk| rules_on(disk).list().unwrap(),
+            );
         }
     }
 

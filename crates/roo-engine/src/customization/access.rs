@@ -10,9 +10,9 @@ pub(super) enum Withheld {
     Outside,
     #[error("it points into the git directory; put the text itself there")]
     Git,
-    #[error("it is, or leads to, what .rooignore hides")]
+    #[error("it is hidden by .rooignore, or leads to a file that is")]
     Ignored,
-    #[error("it is, or leads to, a file whose name is that of a secret")]
+    #[error("it has the name of a secret, or leads to a file that has")]
     Secret,
 }
 

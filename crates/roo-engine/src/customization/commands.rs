@@ -8,9 +8,10 @@
 use std::path::{Path, PathBuf};
 
 use super::directory::{CustomizationDirectory, without_hidden};
-use super::{Problem, Scope};
-use roo_formats::front_matter::{Fault, FrontMatter};
+use super::{Scope, hidden_characters};
+use roo_formats::front_matter::{CommandKeys, FrontMatter};
 use roo_formats::modes::Source;
+use roo_formats::{FileProblem, Problem};
 use roo_text::render::one_line;
 use roo_workspace::{Purpose, read_disk};
 
@@ -119,7 +120,7 @@ pub fn is_name(name: &str) -> bool {
 /// ones with them, sorted by name. Of several with one name the project's counts, then the user's, and
 /// within a scope the later directory's. Only files of the directory itself count, not those of
 /// directories in it. A broken file is a problem and hides no other.
-pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem>) {
+pub(crate) fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<FileProblem>) {
     let mut commands = vec![SlashCommand::init()];
     let mut problems = Vec::new();
     for (path, scope) in directories {
@@ -132,7 +133,7 @@ pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem
         let files: Vec<String> = names.into_iter().filter(|name| name.ends_with(".md")).collect();
         if files.len() > MOST {
             let message = format!("It has {} commands; only the first {MOST} are loaded.", files.len());
-            problems.push(Problem::at(&directory.path(DIRECTORY), None, message));
+            problems.push(FileProblem::error(&directory.path(DIRECTORY), None, message));
         }
         for file in files.iter().take(MOST) {
             let below = format!("{DIRECTORY}/{file}");
@@ -141,7 +142,7 @@ pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem
                 continue;
             }
             match read(&directory, &below, file, &path, &mut problems) {
-                Err(fault) => problems.push(Problem::new(&path, fault)),
+                Err(fault) => problems.push(FileProblem::new(&path, fault)),
                 Ok(new) => match commands.iter_mut().find(|known| known.name == new.name) {
                     Some(known) if known.source > new.source => {}
                     Some(known) => *known = new,
@@ -159,9 +160,9 @@ fn read(
     below: &str,
     file: &str,
     path: &Path,
-    problems: &mut Vec<Problem>,
-) -> Result<SlashCommand, Fault> {
-    let fault = |message: String| Fault { position: None, message };
+    problems: &mut Vec<FileProblem>,
+) -> Result<SlashCommand, Problem> {
+    let fault = |message: String| Problem::error(None, message);
     let name = file.strip_suffix(".md").unwrap_or(file);
     if !is_name(name) {
         return Err(fault(format!(
@@ -176,11 +177,11 @@ fn read(
 }
 
 /// Returns the problems of a command's file that held this text.
-pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+pub fn problems_of(path: &Path, text: &str) -> Vec<FileProblem> {
     let mut problems = Vec::new();
     // Neither matters for what is wrong.
     if let Err(fault) = parse(text, "", path, Scope::Project, &mut problems) {
-        problems.push(Problem::new(path, fault));
+        problems.push(FileProblem::new(path, fault));
     }
     problems
 }
@@ -190,31 +191,25 @@ fn parse(
     name: &str,
     path: &Path,
     scope: Scope,
-    problems: &mut Vec<Problem>,
-) -> Result<SlashCommand, Fault> {
+    problems: &mut Vec<FileProblem>,
+) -> Result<SlashCommand, Problem> {
     if text.len() as u64 > LONGEST {
         let message = format!("It has more than {} KiB: shorten it.", LONGEST >> 10);
-        return Err(Fault { position: None, message });
+        return Err(Problem::error(None, message));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (text, hidden) = without_hidden(text);
     if hidden.is_some() {
-        problems.push(Problem::hidden(path, hidden));
+        problems.push(hidden_characters(path, hidden));
     }
-    let (front, body) = FrontMatter::split(&text)?;
-    let mode = front.text("mode")?;
-    // What only people read is not worth losing the command.
-    let mut shown = |key: &str| {
-        let text = front.text(key).unwrap_or_else(|fault| {
-            problems.push(Problem::new(path, fault));
-            None
-        });
-        text.map(|text| one_line(&text, LONGEST_DESCRIPTION))
-    };
+    let (front, body) = FrontMatter::<CommandKeys>::split(&text)?;
+    problems.extend(front.problems.into_iter().map(|problem| FileProblem::new(path, problem)));
+    let shown = |text: Option<String>| text.map(|text| one_line(&text, LONGEST_DESCRIPTION));
+    let CommandKeys { description, argument_hint, mode, .. } = front.keys;
     Ok(SlashCommand {
         name: name.to_owned(),
-        description: shown("description"),
-        argument_hint: shown("argument-hint"),
+        description: shown(description),
+        argument_hint: shown(argument_hint),
         mode,
         body: body.replace("\r\n", "\n").trim().to_owned(),
         source: scope.into(),
@@ -243,10 +238,10 @@ mod tests {
 
     use super::*;
     use crate::customization::fixture::Fixture;
-    use roo_formats::config::Position;
+    use roo_formats::Position;
 
     impl Fixture {
-        fn load_commands(&self) -> (Vec<SlashCommand>, Vec<Problem>) {
+        fn load_commands(&self) -> (Vec<SlashCommand>, Vec<FileProblem>) {
             load(&self.places())
         }
 
@@ -321,7 +316,7 @@ mod tests {
         let told: Vec<(String, Option<Position>)> = problems
             .iter()
             .map(|problem| {
-                (problem.file.file_name().unwrap().to_string_lossy().into_owned(), problem.position)
+                (problem.file.file_name().unwrap().to_string_lossy().into_owned(), problem.problem.start())
             })
             .collect();
         let at = |line, column| Some(Position { line, column });
@@ -352,7 +347,7 @@ mod tests {
         assert_eq!(fixture.names(), ["deploy", "init", "mine"]);
         let (_, problems) = fixture.load_commands();
         assert_eq!(problems.len(), 1);
-        assert!(problems[0].message.contains("points outside the workspace"), "{}", problems[0]);
+        assert!(problems[0].problem.message.contains("points outside the workspace"), "{}", problems[0]);
     }
 
     #[test]

@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Scope;
 use super::access::{self, Withheld};
-use super::{Problem, Scope};
-use roo_formats::config::Position;
-use roo_formats::front_matter::Fault;
+use roo_formats::{FileProblem, Position, TextRange};
 use roo_text::render;
 use roo_workspace::{Ignores, PathError, Purpose, Resolved, RootError, Roots};
 
@@ -46,8 +45,8 @@ impl CustomizationDirectory {
 
     /// The names below a directory, sorted; none when it is missing. Names that aren't UTF-8 are left
     /// out.
-    pub(super) fn names(&self, below: &str) -> Result<Vec<String>, Problem> {
-        let problem = |message: String| Problem::at(&self.path(below), None, message);
+    pub(super) fn names(&self, below: &str) -> Result<Vec<String>, FileProblem> {
+        let problem = |message: String| FileProblem::error(&self.path(below), None, message);
         let place = match self.find(below, Purpose::List) {
             Err(Refused::Path(PathError::NotFound { .. })) => return Ok(Vec::new()),
             found => found.map_err(|error| problem(error.to_string()))?,
@@ -76,19 +75,14 @@ impl CustomizationDirectory {
     }
 }
 
-impl Problem {
-    pub(super) fn new(path: &Path, fault: Fault) -> Self {
-        Self::at(path, fault.position, fault.message)
-    }
-}
-
-/// A text without characters that can't be seen, and the place of the first that is suspicious.
-pub(super) fn without_hidden(text: &str) -> (Cow<'_, str>, Option<Position>) {
+/// A text without characters that can't be seen, and what begins with the first that is suspicious.
+pub(super) fn without_hidden(text: &str) -> (Cow<'_, str>, Option<TextRange>) {
     let (shown, first) = render::without_hidden(text);
     let before = first.and_then(|first| text.get(..first));
-    let place = |before: &str| Position {
-        line: before.matches('\n').count() + 1,
-        column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+    let place = |before: &str| {
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        TextRange::at(text, Position { line, column })
     };
     (shown, before.map(place))
 }
@@ -101,6 +95,7 @@ mod tests {
     fn hidden_characters_are_left_out_and_found() {
         assert_eq!(without_hidden("plain\r\n\ttext").0, "plain\r\n\ttext");
         let (text, first) = without_hidden("a\nb\u{e0041}\u{200b}c");
+        let first = first.map(|range| range.start);
         assert_eq!((text.as_ref(), first), ("a\nbc", Some(Position { line: 2, column: 2 })));
         let (text, first) = without_hidden("\u{26a0}\u{fe0f} Careful");
         assert_eq!((text.as_ref(), first), ("\u{26a0} Careful", None));

@@ -134,7 +134,7 @@ impl Files {
 
     /// The regular files below a directory, in no order. Links are followed, a few deep.
     pub(super) fn below(&self, directory: &Path, scope: Scope) -> Vec<PathBuf> {
-        let mut walk = Below { files: self, scope, found: vec![], seen: HashSet::new() };
+        let mut walk = DirectoryWalk { files: self, scope, found: vec![], seen: HashSet::new() };
         walk.directory(directory, 0, 0);
         walk.found
     }
@@ -158,7 +158,7 @@ impl Files {
 }
 
 /// A walk. It shows names at most: who reads a file looks again where it leads.
-struct Below<'a> {
+struct DirectoryWalk<'a> {
     files: &'a Files,
     scope: Scope,
     found: Vec<PathBuf>,
@@ -166,7 +166,7 @@ struct Below<'a> {
     seen: HashSet<PathBuf>,
 }
 
-impl Below<'_> {
+impl DirectoryWalk<'_> {
     fn directory(&mut self, path: &Path, depth: usize, links: usize) {
         let Some(real) = self.files.real(path, self.scope).filter(|_| depth < DEPTH) else { return };
         let Ok(entries) = fs::read_dir(&real) else { return };

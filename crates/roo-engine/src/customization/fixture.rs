@@ -1,4 +1,4 @@
-//! A workspace and a home for the tests of this room.
+//! A workspace and a home for the tests of this module.
 
 use std::fs;
 use std::path::PathBuf;

@@ -12,9 +12,9 @@ use std::time::SystemTime;
 use super::files::{Files, Fingerprint};
 use super::script::{Script, ScriptState};
 use super::trust::TrustState;
-use super::{PROJECT_HOOKS, Problem, Scope};
-use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Source, UserHooks, scripts};
-use roo_formats::modes::Severity;
+use super::{PROJECT_HOOKS, Scope};
+use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, Source, UserHooks, scripts};
+use roo_formats::{FileProblem, Severity};
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
 
@@ -23,8 +23,8 @@ const SCRIPTS_LIMIT: usize = 5000;
 
 /// The files, and what came of them.
 pub(super) struct HookFiles {
-    user: Watched,
-    project: Option<Watched>,
+    user: WatchedHookFile,
+    project: Option<WatchedHookFile>,
     root: Option<PathBuf>,
     /// Made of what was read last.
     effective: Option<(Option<TrustState>, Arc<UserHooks>)>,
@@ -32,17 +32,19 @@ pub(super) struct HookFiles {
 }
 
 /// One file.
-struct Watched {
+struct WatchedHookFile {
     path: PathBuf,
     scope: Scope,
     /// Of what was read last; none when that may have changed since without a trace.
     seen: Option<Option<Fingerprint>>,
-    good: Option<Good>,
-    problems: Vec<Problem>,
+    good: Option<ValidHooks>,
+    problems: Vec<FileProblem>,
+    /// The first of the problems that leave out a hook.
+    fault: Option<FileProblem>,
 }
 
 /// Content of the last valid version of a file.
-struct Good {
+struct ValidHooks {
     digest: Digest,
     hooks: Vec<Hook>,
     scripts: Vec<Script>,
@@ -50,7 +52,14 @@ struct Good {
 
 impl HookFiles {
     pub(super) fn new(user: PathBuf, root: Option<&Path>) -> Self {
-        let watched = |path, scope| Watched { path, scope, seen: None, good: None, problems: vec![] };
+        let watched = |path, scope| WatchedHookFile {
+            path,
+            scope,
+            seen: None,
+            good: None,
+            problems: vec![],
+            fault: None,
+        };
         Self {
             user: watched(user, Scope::Global),
             project: root.map(|root| watched(root.join(PROJECT_HOOKS), Scope::Project)),
@@ -83,12 +92,22 @@ impl HookFiles {
         {
             all.extend_from_slice(project.hooks());
         }
-        let hooks = match all.is_empty() {
+        let fault = self.fault().map(|problem| in_words(&problem));
+        let hooks = match all.is_empty() && fault.is_none() {
             true => Arc::clone(&self.nothing),
-            false => Arc::new(UserHooks::new(self.root.clone(), all)),
+            false => Arc::new(UserHooks::new(self.root.clone(), all).with_fault(fault)),
         };
         self.effective = Some((trust, Arc::clone(&hooks)));
         hooks
+    }
+
+    /// Returns a problem that leaves out hooks which the user, or a workspace that they trust, means to run. Hooks that wait
+    /// for an approval are no such problem. To be asked behind [`HookFiles::effective`].
+    pub(super) fn fault(&self) -> Option<FileProblem> {
+        // Of a workspace that isn't trusted nothing is held.
+        let project = self.project.as_ref();
+        let of_project = project.and_then(|file| file.fault.clone().or_else(|| file.unreadable().next()));
+        self.user.fault.clone().or(of_project)
     }
 
     /// The workspace's hooks, if they wait for an approval. To be asked behind [`HookFiles::effective`].
@@ -100,30 +119,34 @@ impl HookFiles {
     }
 
     /// Returns the problems of the files in use. To be asked behind [`HookFiles::effective`].
-    pub(super) fn problems(&self, trust: &TrustState) -> Vec<Problem> {
+    pub(super) fn problems(&self, trust: &TrustState) -> Vec<FileProblem> {
         let mut problems = self.user.problems.clone();
         if let Some(project) = self.project.as_ref().filter(|_| trust.trusted) {
             problems.extend_from_slice(&project.problems);
             problems.extend(project.unreadable());
             if self.pending(trust).is_some() {
-                problems.push(Problem {
-                    file: project.path.clone(),
-                    position: None,
-                    severity: Severity::Error,
-                    message: format!(
-                        "no hook of this file runs until you approve them as they are now: `roo-lsp trust --approve \
+                let message = format!(
+                    "no hook of this file runs until you approve its current version: `roo-lsp trust --approve \
                          {PROJECT_HOOKS}`, or the command roo.trustWorkspace with this path"
-                    ),
-                });
+                );
+                problems.push(FileProblem::error(&project.path, None, message));
             }
         }
         problems
     }
 
     /// The workspace's hooks, whether or not they are approved; none of a workspace that isn't trusted.
-    pub(super) fn of_project(&self) -> &[Hook] {
-        self.project.as_ref().map_or(&[], Watched::hooks)
+    pub(super) fn project_hooks(&self) -> &[Hook] {
+        self.project.as_ref().map_or(&[], WatchedHookFile::hooks)
     }
+}
+
+/// Returns the reason why nothing runs without the hooks of a file.
+fn in_words(problem: &FileProblem) -> String {
+    format!(
+        "{problem}; no agent runs until you correct this (`roo-lsp hooks check` lists all problems), because these hooks \
+         may be there to refuse something"
+    )
 }
 
 fn is_approved(trust: &TrustState, digest: Digest) -> bool {
@@ -131,17 +154,12 @@ fn is_approved(trust: &TrustState, digest: Digest) -> bool {
 }
 
 /// Returns the problems of a hooks file that held this text.
-pub fn problems_of(path: &Path, text: &str, scope: Scope) -> Vec<Problem> {
+pub fn problems_of(path: &Path, text: &str, scope: Scope) -> Vec<FileProblem> {
     let problems = match HookFile::parse(text, Form::Hooks, scope.into()) {
         Ok(file) => file.problems,
         Err(problem) => vec![problem],
     };
-    problems.into_iter().map(|problem| located(path, problem)).collect()
-}
-
-fn located(path: &Path, problem: HookFileProblem) -> Problem {
-    let HookFileProblem { position, severity, message } = problem;
-    Problem { file: path.to_owned(), position, severity, message }
+    problems.into_iter().map(|problem| FileProblem::new(path, problem)).collect()
 }
 
 impl From<Scope> for Source {
@@ -153,7 +171,7 @@ impl From<Scope> for Source {
     }
 }
 
-impl Watched {
+impl WatchedHookFile {
     fn hooks(&self) -> &[Hook] {
         self.good.as_ref().map_or(&[], |good| &good.hooks)
     }
@@ -191,18 +209,18 @@ impl Watched {
         lines
     }
 
-    fn unreadable(&self) -> impl Iterator<Item = Problem> {
+    fn unreadable(&self) -> impl Iterator<Item = FileProblem> {
         let too_many = self.good.as_ref().filter(|good| good.scripts.len() > SCRIPTS_LIMIT).map(|_| {
             let message =
                 "no hook of this file runs, because the commands name too many files; move them into scripts";
-            Problem::error(&self.path, message.to_owned())
+            FileProblem::error(&self.path, None, message.to_owned())
         });
         let scripts = self.good.iter().flat_map(|good| &good.scripts).take(SCRIPTS_LIMIT);
         let unreadable = scripts.filter_map(|script| match &script.state {
             ScriptState::Unreadable(reason) => {
                 let name = script.path.display();
                 let message = format!("no hook of this file runs, because '{name}' can't be read: {reason}");
-                Some(Problem::error(&self.path, message))
+                Some(FileProblem::error(&self.path, None, message))
             }
             _ => None,
         });
@@ -213,6 +231,7 @@ impl Watched {
     fn forget(&mut self) -> bool {
         let before = self.good.take().is_some() | !self.problems.is_empty();
         self.problems.clear();
+        self.fault = None;
         self.seen = None;
         before
     }
@@ -237,21 +256,24 @@ impl Watched {
         self.seen = found.is_none_or(|found| found.is_settled(SystemTime::now())).then_some(found);
         let before = (self.good.as_ref().map(|good| good.digest), std::mem::take(&mut self.problems));
         match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
-            Ok(None) => self.good = None,
+            Ok(None) => (self.good, self.fault) = (None, None),
             Ok(Some(text)) => match HookFile::parse(&text.text, Form::Hooks, self.scope.into()) {
                 Ok(file) => {
-                    self.problems = file.problems.into_iter().map(|p| located(&self.path, p)).collect();
+                    self.problems =
+                        file.problems.into_iter().map(|p| FileProblem::new(&self.path, p)).collect();
+                    let is_error = |problem: &&FileProblem| problem.problem.severity == Severity::Error;
+                    self.fault = self.problems.iter().find(is_error).cloned();
                     if self.good.as_ref().map(|good| good.digest) != Some(text.digest) {
                         let scripts = root.map(|root| named(&file.hooks, root)).unwrap_or_default();
-                        self.good = Some(Good { digest: text.digest, hooks: file.hooks, scripts });
+                        self.good = Some(ValidHooks { digest: text.digest, hooks: file.hooks, scripts });
                     }
                 }
-                Err(problem) => self.broken(located(&self.path, problem)),
+                Err(problem) => self.broken(FileProblem::new(&self.path, problem)),
             },
             Err(error) => {
                 // It may become readable although it stays the same.
                 self.seen = None;
-                self.broken(Problem::error(&self.path, error.to_string()));
+                self.broken(FileProblem::error(&self.path, None, error.to_string()));
             }
         }
         (before.0, &before.1) != (self.good.as_ref().map(|good| good.digest), &self.problems)
@@ -259,13 +281,13 @@ impl Watched {
 
     /// The user's hooks stay as they were last good: they may guard something. A workspace's are no longer what
     /// was approved.
-    fn broken(&mut self, mut problem: Problem) {
+    fn broken(&mut self, mut problem: FileProblem) {
         match self.scope {
             Scope::Global if !self.hooks().is_empty() => {
-                problem.message.push_str("; the hooks of its last valid version stay in force");
+                problem.problem.message.push_str("; the hooks of its last valid version stay in force");
             }
-            Scope::Global => {}
-            Scope::Project => self.good = None,
+            Scope::Global => self.fault = Some(problem.clone()),
+            Scope::Project => (self.good, self.fault) = (None, Some(problem.clone())),
         }
         self.problems = vec![problem];
     }

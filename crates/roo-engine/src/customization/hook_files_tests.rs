@@ -38,7 +38,7 @@ impl HookFilesFixture {
     }
 
     fn problems(&self) -> Vec<String> {
-        self.customization.problems().into_iter().map(|problem| problem.message).collect()
+        self.customization.problems().into_iter().map(|problem| problem.problem.message).collect()
     }
 
     fn pending(&self) -> Vec<PendingTrust> {
@@ -90,7 +90,9 @@ fn a_trusted_workspaces_hooks_run_when_they_are_approved_as_they_are() {
     let pending = setting.pending();
     assert_eq!((pending.len(), &pending[0].path[..]), (1, PROJECT_HOOKS));
     assert_eq!(pending[0].widens, ["would run on Stop: guard.sh"]);
-    assert!(setting.problems()[0].contains("no hook of this file runs until you approve them"));
+    assert!(
+        setting.problems()[0].contains("no hook of this file runs until you approve its current version")
+    );
 
     // What was shown must be what is approved.
     setting.write(PROJECT, &file(&["other.sh"]));
@@ -240,4 +242,53 @@ fn what_is_no_file_says_so() {
     let setting = HookFilesFixture::new();
     fs::create_dir(setting.directory.path().join(USER)).unwrap();
     assert_eq!((setting.commands().len(), setting.problems().len()), (0, 1));
+}
+
+/// A hooks file whose event is misspelt.
+fn misspelt() -> String {
+    file(&["guard.sh"]).replace("Stop", "PreToolUze")
+}
+
+#[test]
+fn hooks_that_are_meant_to_run_and_can_not_are_a_fault() {
+    let setting = HookFilesFixture::new();
+    let fault = || setting.customization.user_hooks().fault().map(str::to_owned).unwrap_or_default();
+    assert_eq!(fault(), "");
+    for (text, place, what) in [
+        ("{".to_owned(), "config/hooks.json:1:1: ", "invalid JSON"),
+        (misspelt(), "config/hooks.json:1:", "there is no event 'PreToolUze'"),
+        (r#"{"hooks":{"Stop":[{"hooks":[{"type":"http"}]}]}}"#.to_owned(), "config/hooks.json:1:", "'http'"),
+    ] {
+        setting.write(USER, &text);
+        let found = fault();
+        assert!(found.contains(place) && found.contains(what) && found.contains("hooks check"), "{found}");
+    }
+    // What has no effect by design leaves no gap.
+    setting.write(USER, r#"{"disableAllHooks": true, "hooks": {}, "more": 1}"#);
+    assert_eq!(fault(), "");
+
+    // The last valid version guards on; one that left something out does not.
+    setting.write(USER, &file(&["guard.sh"]));
+    assert_eq!((fault(), setting.commands().len()), (String::new(), 1));
+    setting.write(USER, "{");
+    assert_eq!((fault(), setting.commands().len()), (String::new(), 1));
+    fs::remove_file(setting.directory.path().join(USER)).unwrap();
+    assert_eq!((fault(), setting.commands().len()), (String::new(), 0));
+}
+
+#[test]
+fn a_workspaces_broken_hooks_are_a_fault_once_it_is_trusted() {
+    let setting = HookFilesFixture::new();
+    let fault = || setting.customization.user_hooks().fault().map(str::to_owned).unwrap_or_default();
+    setting.write(PROJECT, &misspelt());
+    assert_eq!(fault(), "");
+    setting.customization.grant(&Grant::Workspace).unwrap();
+    assert!(fault().contains("work/.roo/hooks.json:1:"), "{}", fault());
+    setting.write(PROJECT, "{");
+    assert!(fault().contains("invalid JSON"), "{}", fault());
+    // Whoever did not approve hooks does not expect them to run.
+    setting.write(PROJECT, &file(&["guard.sh"]));
+    assert_eq!((fault(), setting.pending().len()), (String::new(), 1));
+    setting.customization.revoke().unwrap();
+    assert_eq!(fault(), "");
 }

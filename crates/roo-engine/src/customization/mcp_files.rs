@@ -14,12 +14,10 @@ use serde_json::{Value, json};
 use super::files::{Files, Fingerprint};
 use super::script::{Script, ScriptState};
 use super::trust::TrustState;
-use super::{PROJECT_MCP, Problem, Scope};
+use super::{PROJECT_MCP, Scope};
 use crate::hooks::{Program, scripts};
-use roo_formats::mcp::{
-    ConfiguredServer, FILE_LIMIT, Level, McpProblem, ParsedServers, Server, Transport, merge,
-};
-use roo_formats::modes::Severity;
+use roo_formats::mcp::{ConfiguredServer, FILE_LIMIT, Level, ParsedServers, Server, Transport, merge};
+use roo_formats::{FileProblem, Severity};
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
 
@@ -29,9 +27,9 @@ const SCRIPTS_LIMIT: usize = 5000;
 /// A server that is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpServer {
-    /// What its file says.
+    /// Entry of its file.
     pub configured: ConfiguredServer,
-    /// Whether it may run: it is the user's, or it was approved as it is now.
+    /// True if it may run: it is the user's, or it was approved as it is now.
     pub is_approved: bool,
 }
 
@@ -52,7 +50,7 @@ struct McpFile {
     digest: Option<Digest>,
     servers: Vec<Server>,
     scripts: Vec<Script>,
-    problems: Vec<Problem>,
+    problems: Vec<FileProblem>,
 }
 
 impl McpFiles {
@@ -65,7 +63,7 @@ impl McpFiles {
     }
 
     /// Returns whether the workspace has such a file.
-    pub(super) fn of_project_exists(&self) -> bool {
+    pub(super) fn project_file_exists(&self) -> bool {
         self.project.as_ref().is_some_and(|file| Fingerprint::from_file(&file.path).is_some())
     }
 
@@ -103,17 +101,17 @@ impl McpFiles {
     }
 
     /// Returns the problems of the files in use.
-    pub(super) fn problems(&self, trust: &TrustState) -> Vec<Problem> {
+    pub(super) fn problems(&self, trust: &TrustState) -> Vec<FileProblem> {
         let mut problems = self.user.problems.clone();
         if let Some(project) = self.project.as_ref().filter(|_| trust.trusted) {
             problems.extend_from_slice(&project.problems);
             problems.extend(project.unreadable());
             if self.pending(trust).is_some() {
                 let message = format!(
-                    "no server of this file runs until you approve them as they are now: `roo-lsp trust --approve \
+                    "no server of this file runs until you approve its current version: `roo-lsp trust --approve \
                      {PROJECT_MCP}`, or the command roo.trustWorkspace with this path"
                 );
-                problems.push(Problem::error(&project.path, message));
+                problems.push(FileProblem::error(&project.path, None, message));
             }
         }
         problems
@@ -125,21 +123,12 @@ fn is_approved(trust: &TrustState, digest: Digest) -> bool {
 }
 
 /// Returns the problems of a file of servers that held this text.
-pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+pub fn problems_of(path: &Path, text: &str) -> Vec<FileProblem> {
     let problems = match ParsedServers::parse(text) {
         Ok(parsed) => parsed.problems,
         Err(problem) => vec![problem],
     };
-    problems.into_iter().map(|problem| located(path, problem)).collect()
-}
-
-fn located(path: &Path, problem: McpProblem) -> Problem {
-    let McpProblem { position, severity, server, message } = problem;
-    let message = match server {
-        Some(server) => format!("server `{server}`: {message}"),
-        None => message,
-    };
-    Problem { file: path.to_owned(), position, severity, message }
+    problems.into_iter().map(|problem| FileProblem::new(path, problem)).collect()
 }
 
 impl McpFile {
@@ -180,17 +169,17 @@ impl McpFile {
         lines
     }
 
-    fn unreadable(&self) -> impl Iterator<Item = Problem> {
+    fn unreadable(&self) -> impl Iterator<Item = FileProblem> {
         let too_many = (self.scripts.len() > SCRIPTS_LIMIT).then(|| {
-            let message = "no server of this file runs, because the commands name too many files";
-            Problem::error(&self.path, message.to_owned())
+            let message = "no server of this file runs, because its commands name too many files; name fewer";
+            FileProblem::error(&self.path, None, message.to_owned())
         });
         let unreadable = self.scripts.iter().take(SCRIPTS_LIMIT).filter_map(|script| match &script.state {
             ScriptState::Unreadable(reason) => {
                 let name = script.path.display();
                 let message =
                     format!("no server of this file runs, because '{name}' can't be read: {reason}");
-                Some(Problem::error(&self.path, message))
+                Some(FileProblem::error(&self.path, None, message))
             }
             _ => None,
         });
@@ -222,19 +211,20 @@ impl McpFile {
             Ok(Some(text)) if self.digest == Some(text.digest) => {}
             Ok(Some(text)) => match ParsedServers::parse(&text.text) {
                 Ok(parsed) => self.hold(Some(text.digest), parsed, root),
-                Err(problem) => self.broken(located(&self.path, problem)),
+                Err(problem) => self.broken(FileProblem::new(&self.path, problem)),
             },
             Err(error) => {
                 // It may become readable although it stays the same.
                 self.seen = None;
-                self.broken(Problem::error(&self.path, error.to_string()));
+                self.broken(FileProblem::error(&self.path, None, error.to_string()));
             }
         }
     }
 
     fn hold(&mut self, digest: Option<Digest>, parsed: ParsedServers, root: Option<&Path>) {
         self.digest = digest;
-        self.problems = parsed.problems.into_iter().map(|problem| located(&self.path, problem)).collect();
+        self.problems =
+            parsed.problems.into_iter().map(|problem| FileProblem::new(&self.path, problem)).collect();
         self.servers = parsed.servers;
         let named: BTreeSet<PathBuf> = root
             .map(|root| self.servers.iter().flat_map(|server| named(server, root)).collect())
@@ -243,15 +233,15 @@ impl McpFile {
     }
 
     /// The user's servers go on as they were last good. A workspace's are no longer what was approved.
-    fn broken(&mut self, mut problem: Problem) {
+    fn broken(&mut self, mut problem: FileProblem) {
         self.digest = None;
         if self.scope == Scope::Project {
             self.servers.clear();
             self.scripts.clear();
         } else if !self.servers.is_empty() {
-            problem.message.push_str("; the servers of its last valid version stay connected");
+            problem.problem.message.push_str("; the servers of its last valid version stay connected");
         }
-        debug_assert_eq!(problem.severity, Severity::Error);
+        debug_assert_eq!(problem.problem.severity, Severity::Error);
         self.problems = vec![problem];
     }
 }
@@ -276,7 +266,7 @@ fn identity(server: &Server) -> Value {
     json!([server.name, transport])
 }
 
-/// What a server would start or connect to, and what it would get to see of the user's environment.
+/// Describes what a server would start or connect to, and what it would see of the user's environment.
 fn line(server: &Server) -> String {
     let name = &server.name;
     let mut line = match &server.transport {

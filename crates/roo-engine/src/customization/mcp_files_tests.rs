@@ -89,7 +89,7 @@ fn a_workspaces_server_waits_for_its_approval_and_the_users_does_not() {
             .customization
             .problems()
             .iter()
-            .any(|problem| problem.message.contains("no server of this file"))
+            .any(|problem| problem.problem.message.contains("no server of this file"))
     );
     assert_eq!(fixture.customization.trust().brings, [".roo/mcp.json"]);
     fixture.approve();
@@ -157,5 +157,8 @@ fn a_file_that_breaks_keeps_the_users_servers_and_none_of_the_workspaces() {
     fixture.write("work/.roo/mcp.json", "{");
     assert_eq!(fixture.servers(), [("mail".to_owned(), Level::User, true)]);
     let problems = fixture.customization.problems();
-    assert!(problems.iter().any(|problem| problem.message.contains("stay connected")), "{problems:?}");
+    assert!(
+        problems.iter().any(|problem| problem.problem.message.contains("stay connected")),
+        "{problems:?}"
+    );
 }

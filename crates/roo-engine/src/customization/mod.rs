@@ -20,7 +20,6 @@ mod script;
 mod skills;
 mod trust;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,12 +30,15 @@ use self::mcp_files::McpFiles;
 use self::mode_files::{ModeFile, ModeProblem};
 use self::trust::{TrustState, TrustStore};
 use crate::hooks::{Hook, UserHooks};
-use roo_formats::config::{Directories, Position, Settings};
-use roo_formats::modes::{self, Mode, Modes, Severity, Source};
+use roo_formats::config::{Directories, Settings};
+use roo_formats::declaration::did_you_mean;
+use roo_formats::modes::{self, Mode, ModePart, Modes, Source};
+use roo_formats::{FileProblem, Severity, TextRange};
 use roo_protocol::customization::{
     CustomizationProblem, ModeItem, ModeListResult, PendingTrust, TrustReport,
 };
 use roo_protocol::ids::Digest;
+use roo_text::misspelling;
 use roo_workspace::RootError;
 
 pub use self::commands::SlashCommand;
@@ -46,7 +48,7 @@ pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
 pub use self::trust::{Grant, TrustError};
 
 #[cfg(test)]
-pub use self::commands::load as load_commands;
+pub(crate) use self::commands::load as load_commands;
 pub use self::commands::{is_name as is_command_name, problems_of as problems_of_command};
 pub use self::hook_files::problems_of as problems_of_hooks;
 pub use self::mcp_files::{McpServer, problems_of as problems_of_mcp};
@@ -73,7 +75,7 @@ const ROO_CODE_MODES: [&str; 2] = [
 /// The longest prompt that a file may replace a composed one with, in bytes.
 const PROMPT_LIMIT: u64 = 256 << 10;
 
-/// Whose a file is.
+/// Owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// The user's own.
@@ -82,42 +84,9 @@ pub enum Scope {
     Project,
 }
 
-/// Problem with a file. Shown as `file:3:5: …`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The file.
-    pub file: PathBuf,
-    /// The place; none when the file as a whole is meant.
-    pub position: Option<Position>,
-    /// Severity.
-    pub severity: Severity,
-    /// Problem and remedy.
-    pub message: String,
-}
-
-impl Problem {
-    fn error(file: &Path, message: String) -> Self {
-        Self::at(file, None, message)
-    }
-
-    fn at(file: &Path, position: Option<Position>, message: String) -> Self {
-        Self { file: file.to_owned(), position, severity: Severity::Error, message }
-    }
-
-    /// Characters in which orders to a model could hide.
-    fn hidden(file: &Path, first: Option<Position>) -> Self {
-        Self::at(file, first, "Invisible characters were ignored: remove them.".to_owned())
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file.display())?;
-        if let Some(at) = self.position {
-            write!(f, "{}:{}:", at.line, at.column)?;
-        }
-        write!(f, " {}", self.message)
-    }
+/// Characters in which orders to a model could hide.
+fn hidden_characters(file: &Path, first: Option<TextRange>) -> FileProblem {
+    FileProblem::error(file, first, "Invisible characters were ignored: remove them.")
 }
 
 /// Sources of customization.
@@ -152,7 +121,7 @@ struct Loaded {
     trust: Option<TrustState>,
     modes: Arc<Modes>,
     /// Of the mode files.
-    problems: Vec<Problem>,
+    problems: Vec<FileProblem>,
     pending: Vec<PendingTrust>,
 }
 
@@ -187,7 +156,7 @@ impl Customization {
     }
 
     /// Returns the problems of the files that steer agents and of the trust file.
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn problems(&self) -> Vec<FileProblem> {
         let loaded = self.refresh();
         let mut problems = loaded.problems.clone();
         let project = self.root.as_deref().filter(|_| self.is_trusted());
@@ -195,14 +164,14 @@ impl Customization {
         problems.extend(rules::problems(&self.files, self.home.as_deref(), project, slugs()));
         for (path, text) in slugs().filter_map(|slug| self.prompt_file(slug)) {
             let (_, hidden) = without_hidden(&text);
-            problems.extend(hidden.map(|_| Problem::hidden(&path, hidden)));
+            problems.extend(hidden.map(|_| hidden_characters(&path, hidden)));
         }
         problems.extend(commands::load(&self.places()).1);
         problems.extend(Skills::load(&self.places()).1);
         problems.extend(self.with_hooks(HookFiles::problems));
         problems.extend(self.with_mcp(McpFiles::problems));
         if let Some(error) = self.why_untrusted() {
-            problems.push(Problem::error(self.trust.file(), error.to_string()));
+            problems.push(FileProblem::error(self.trust.file(), None, error.to_string()));
         }
         problems
     }
@@ -225,7 +194,7 @@ impl Customization {
     }
 
     /// Returns the problems of a mode file that held this text, in a trusted workspace. Nothing of it counts.
-    pub fn problems_of_modes(&self, path: &Path, text: &str) -> Vec<Problem> {
+    pub fn problems_of_modes(&self, path: &Path, text: &str) -> Vec<FileProblem> {
         let trust = TrustState { trusted: true, ..self.trust.read().unwrap_or_default() };
         let mut loaded = Loaded::clone(&self.refresh());
         let files = loaded.global.iter_mut().chain(&mut loaded.project);
@@ -273,9 +242,14 @@ impl Customization {
         hooks.effective(&self.files, || self.trust.read().unwrap_or_default())
     }
 
+    /// Returns the problem for which [`UserHooks::fault`] lets nothing run.
+    pub fn hooks_fault(&self) -> Option<FileProblem> {
+        self.with_hooks(|hooks, _| hooks.fault())
+    }
+
     /// The hooks of a trusted workspace, whether or not they were approved.
     pub fn project_hooks(&self) -> Vec<Hook> {
-        self.with_hooks(|hooks, _| hooks.of_project().to_vec())
+        self.with_hooks(|hooks, _| hooks.project_hooks().to_vec())
     }
 
     /// Asks what came of the hooks as they are now.
@@ -295,7 +269,7 @@ impl Customization {
     /// Asks what came of the files of MCP servers as they are now.
     fn with_mcp<T>(&self, question: impl FnOnce(&McpFiles, &TrustState) -> T) -> T {
         let mut mcp = self.mcp.lock().unwrap_or_else(PoisonError::into_inner);
-        let trust = if mcp.of_project_exists() {
+        let trust = if mcp.project_file_exists() {
             self.trust.read().unwrap_or_default()
         } else {
             TrustState::default()
@@ -318,7 +292,7 @@ impl Customization {
     }
 
     /// The text that a trusted workspace has in place of a mode's prompt; variables are still in it.
-    pub fn prompt_override(&self, slug: &str) -> Option<String> {
+    pub(crate) fn prompt_override(&self, slug: &str) -> Option<String> {
         let (_, text) = self.prompt_file(slug)?;
         Some(without_hidden(&text).0.trim().to_owned()).filter(|text| !text.is_empty())
     }
@@ -342,7 +316,7 @@ impl Customization {
 
     /// Returns what the workspace brings to steer agents if its user has not decided about it yet: it is not trusted, and
     /// could be.
-    pub fn brings_undecided(&self) -> Option<Vec<String>> {
+    pub(crate) fn brings_undecided(&self) -> Option<Vec<String>> {
         let is_undecided = self.root.is_some() && self.trust.read().is_ok_and(|state| !state.trusted);
         is_undecided.then(|| self.brings())
     }
@@ -422,9 +396,10 @@ impl Customization {
         if file.symlink_metadata().is_err() {
             return nothing("there is no such file".to_owned());
         }
-        let is_wrong = |problem: &Problem| problem.file == file && problem.severity == Severity::Error;
+        let is_wrong =
+            |problem: &FileProblem| problem.file == file && problem.problem.severity == Severity::Error;
         if let Some(problem) = self.problems().into_iter().find(is_wrong) {
-            return TrustError::Broken { path: named, problem: problem.message };
+            return TrustError::Broken { path: named, problem: problem.problem.message };
         }
         match state.approved.iter().any(|(approved, _)| approved == path) {
             true => nothing("its current version is approved already".to_owned()),
@@ -513,7 +488,7 @@ impl Loaded {
                         "{what}. It is ignored until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
                          or the command roo.trustWorkspace with this path"
                     );
-                    ModeProblem { slug: &mode.slug, severity: Severity::Error, message }
+                    ModeProblem::of_mode(&mode.slug, Severity::Error, message)
                 }));
                 let path = PROJECT_MODES.to_owned();
                 self.pending.push(PendingTrust { path, digest, widens: lines });
@@ -562,13 +537,13 @@ fn look_alike<'a>(mode: &'a Mode, below: &Modes) -> Option<ModeProblem<'a>> {
             "the slug '{slug}' looks like that of the mode '{}', so this mode is ignored; choose another slug",
             known.slug
         );
-        return Some(ModeProblem { slug, severity: Severity::Error, message });
+        return Some(ModeProblem::of_mode(slug, Severity::Error, message));
     }
     let name = mode.name.to_lowercase();
     let known = others().find(|known| known.name.to_lowercase() == name)?;
     let message =
         format!("the mode '{slug}' has the same name as the mode '{}'; choose another name", known.slug);
-    Some(ModeProblem { slug, severity: Severity::Warning, message })
+    Some(ModeProblem::of_mode(slug, Severity::Warning, message))
 }
 
 /// Of all that an approval is about: the file, and what it widens. The latter changes with the modes below,
@@ -578,12 +553,18 @@ fn shown(file: Digest, widens: &[String]) -> Digest {
 }
 
 /// The modes of a file that may delegate to modes that aren't there.
-fn without_target<'a>(file: &'a ModeFile, modes: &Modes) -> Vec<ModeProblem<'a>> {
+fn without_target<'a>(file: &'a ModeFile, modes: &'a Modes) -> Vec<ModeProblem<'a>> {
     let problem = |mode: &'a Mode| {
-        let missing = mode.can_delegate_to.iter().find(|slug| modes.get(slug).is_none())?;
-        let message =
-            format!("the mode '{}' may delegate to '{missing}', but there is no such mode", mode.slug);
-        Some(ModeProblem { slug: &mode.slug, severity: Severity::Warning, message })
+        let target = mode.can_delegate_to.iter().find(|slug| modes.get(slug).is_none())?;
+        let suggestion = misspelling::meant(target, modes.iter().map(|mode| mode.slug.as_str()))
+            .filter(|meant| mode.can_delegate_to.iter().all(|target| target != meant));
+        let message = format!(
+            "the mode '{}' may delegate to '{target}', but there is no such mode{}",
+            mode.slug,
+            did_you_mean(suggestion)
+        );
+        let part = ModePart::DelegatesTo { slug: &mode.slug, target };
+        Some(ModeProblem { part, severity: Severity::Warning, message, suggestion })
     };
     file.modes().iter().filter_map(problem).collect()
 }
@@ -602,12 +583,12 @@ fn mode_item(mode: &Mode) -> ModeItem {
     }
 }
 
-fn wire_problem(problem: Problem) -> CustomizationProblem {
+fn wire_problem(FileProblem { file, problem }: FileProblem) -> CustomizationProblem {
     let number = |number: usize| u32::try_from(number).ok();
     CustomizationProblem {
-        path: problem.file.display().to_string(),
-        line: problem.position.and_then(|at| number(at.line)),
-        column: problem.position.and_then(|at| number(at.column)),
+        path: file.display().to_string(),
+        line: problem.start().and_then(|at| number(at.line)),
+        column: problem.start().and_then(|at| number(at.column)),
         error: problem.severity == Severity::Error,
         message: problem.message,
     }

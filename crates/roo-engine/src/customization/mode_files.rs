@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::files::{FileError, Files, Fingerprint, Text};
-use super::{Problem, Scope};
-use roo_formats::modes::{self, FILE_LIMIT, Mode, ModeFileProblem, ParsedModes, Severity};
+use super::Scope;
+use super::files::{Files, Fingerprint, Text};
+use roo_formats::modes::{self, FILE_LIMIT, Mode, ModePart, ParsedModes};
+use roo_formats::{FileProblem, Problem, Severity};
 use roo_protocol::ids::Digest;
 
 #[derive(Clone)]
@@ -15,13 +16,13 @@ pub(super) struct ModeFile {
     scope: Scope,
     /// Of what was read last; none when that may have changed since without a trace.
     seen: Option<Option<Fingerprint>>,
-    good: Option<Good>,
-    problems: Vec<Problem>,
+    good: Option<ValidModes>,
+    problems: Vec<FileProblem>,
 }
 
 /// Last valid modes.
 #[derive(Clone)]
-struct Good {
+struct ValidModes {
     text: String,
     digest: Digest,
     modes: Vec<Mode>,
@@ -29,9 +30,17 @@ struct Good {
 
 /// Problem with a mode, in itself or beside others.
 pub(super) struct ModeProblem<'a> {
-    pub(super) slug: &'a str,
+    pub(super) part: ModePart<'a>,
     pub(super) severity: Severity,
     pub(super) message: String,
+    /// Slug that the part may be meant for.
+    pub(super) suggestion: Option<&'a str>,
+}
+
+impl<'a> ModeProblem<'a> {
+    pub(super) fn of_mode(slug: &'a str, severity: Severity, message: String) -> Self {
+        Self { part: ModePart::Slug(slug), severity, message, suggestion: None }
+    }
 }
 
 impl ModeFile {
@@ -52,26 +61,24 @@ impl ModeFile {
         self.good.as_ref().map(|good| good.digest)
     }
 
-    pub(super) fn problems(&self) -> &[Problem] {
+    pub(super) fn problems(&self) -> &[FileProblem] {
         &self.problems
     }
 
     /// Reports problems with modes of the file at their positions, as far as that may cost.
-    pub(super) fn problems_with(&self, mut found: Vec<ModeProblem<'_>>) -> Vec<Problem> {
+    pub(super) fn problems_with(&self, mut found: Vec<ModeProblem<'_>>) -> Vec<FileProblem> {
         let text = self.good.as_ref().map_or("", |good| &good.text);
         let untold = found.split_off(found.len().min(modes::places_limit(text)));
-        let slugs: Vec<&str> = found.iter().map(|problem| problem.slug).collect();
-        let positions = if slugs.is_empty() { vec![] } else { modes::locate(text, &slugs) };
-        let problem = |(position, ModeProblem { severity, message, .. })| Problem {
-            file: self.path.clone(),
-            position,
-            severity,
-            message,
+        let parts: Vec<ModePart<'_>> = found.iter().map(|problem| problem.part).collect();
+        let ranges = if parts.is_empty() { vec![] } else { modes::locate(text, &parts) };
+        let problem = |(range, ModeProblem { severity, message, suggestion, .. })| {
+            let problem = Problem::new(severity, range, message).with_suggestion(suggestion);
+            FileProblem::new(&self.path, problem)
         };
-        let mut problems: Vec<Problem> = positions.into_iter().zip(found).map(problem).collect();
+        let mut problems: Vec<FileProblem> = ranges.into_iter().zip(found).map(problem).collect();
         if let Some(severity) = untold.iter().map(|problem| problem.severity).max() {
             let message = format!("and {} more problems with modes of this file", untold.len());
-            problems.push(Problem { file: self.path.clone(), position: None, severity, message });
+            problems.push(FileProblem::new(&self.path, Problem::new(severity, None, message)));
         }
         problems
     }
@@ -96,7 +103,7 @@ impl ModeFile {
             Err(error) => {
                 // It may have become readable although it is the same: by .rooignore, or by its rights.
                 self.seen = None;
-                self.broken(unreadable(&error));
+                self.broken(Problem::error(None, error.to_string()));
             }
         }
         before.0 != self.digest() || before.1 != self.problems
@@ -106,26 +113,18 @@ impl ModeFile {
     pub(super) fn read(&mut self, Text { text, digest }: Text) {
         match ParsedModes::parse(&text, self.scope.into()) {
             Ok(ParsedModes { modes, problems }) => {
-                self.problems = problems.into_iter().map(|problem| located(&self.path, problem)).collect();
-                self.good = Some(Good { text, digest, modes });
+                self.problems =
+                    problems.into_iter().map(|problem| FileProblem::new(&self.path, problem)).collect();
+                self.good = Some(ValidModes { text, digest, modes });
             }
             Err(problem) => self.broken(problem),
         }
     }
 
-    fn broken(&mut self, mut problem: ModeFileProblem) {
+    fn broken(&mut self, mut problem: Problem) {
         if !self.modes().is_empty() {
             problem.message.push_str("; the modes of its last valid version stay in force");
         }
-        self.problems = vec![located(&self.path, problem)];
+        self.problems = vec![FileProblem::new(&self.path, problem)];
     }
-}
-
-fn unreadable(error: &FileError) -> ModeFileProblem {
-    ModeFileProblem { position: None, severity: Severity::Error, message: error.to_string() }
-}
-
-fn located(path: &Path, problem: ModeFileProblem) -> Problem {
-    let ModeFileProblem { position, severity, message } = problem;
-    Problem { file: path.to_owned(), position, severity, message }
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::directory::without_hidden;
 use super::files::Files;
-use super::{Problem, Scope};
+use super::{Scope, hidden_characters};
+use roo_formats::FileProblem;
 use roo_formats::modes::is_slug;
 use roo_text::render::exact_line;
 
@@ -41,7 +42,7 @@ pub(super) fn problems<'a>(
     home: Option<&Path>,
     project: Option<&Path>,
     slugs: impl Iterator<Item = &'a str>,
-) -> Vec<Problem> {
+) -> Vec<FileProblem> {
     let mut rules = RuleLoader::new(files, home, project);
     rules.agents();
     rules.directories_or_files("");
@@ -55,9 +56,9 @@ pub(super) fn problems<'a>(
 }
 
 /// Returns the problems of a rules file that held this text.
-pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+pub fn problems_of(path: &Path, text: &str) -> Vec<FileProblem> {
     let (_, hidden) = without_hidden(text);
-    hidden.map(|_| Problem::hidden(path, hidden)).into_iter().collect()
+    hidden.map(|_| hidden_characters(path, hidden)).into_iter().collect()
 }
 
 struct RuleLoader<'a> {
@@ -68,7 +69,7 @@ struct RuleLoader<'a> {
     /// In bytes.
     left: usize,
     left_out: Vec<String>,
-    problems: Vec<Problem>,
+    problems: Vec<FileProblem>,
 }
 
 impl<'a> RuleLoader<'a> {
@@ -125,6 +126,11 @@ impl<'a> RuleLoader<'a> {
                 without_hidden(&text.text).0.trim().to_owned()
             }
             Err(error) => {
+                self.problems.push(FileProblem::error(
+                    path,
+                    None,
+                    format!("these rules are left out: {error}"),
+                ));
                 self.left_out.push(format!("{} ({error})", self.shown(path)));
                 return true;
             }
@@ -137,7 +143,14 @@ impl<'a> RuleLoader<'a> {
                 self.left = left;
                 self.found.push(RuleFile { heading: format!("{what} {}", self.shown(path)), text });
             }
-            None => self.left_out.push(format!("{} (too long)", self.shown(path))),
+            None => {
+                let message = format!(
+                    "these rules are left out: all rules of a mode may have {} KiB together",
+                    LIMIT >> 10
+                );
+                self.problems.push(FileProblem::error(path, None, message));
+                self.left_out.push(format!("{} (too long)", self.shown(path)));
+            }
         }
         true
     }

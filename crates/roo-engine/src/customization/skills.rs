@@ -6,10 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Scope;
 use super::directory::{CustomizationDirectory, Refused, without_hidden};
-use super::{Problem, Scope};
-use roo_formats::front_matter::{self, Fault, FrontMatter};
+use roo_formats::front_matter::{self, FrontMatter, SkillKeys};
 use roo_formats::modes::Source;
+use roo_formats::{FileProblem, Problem};
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{Purpose, ReadError, RootError, read_beginning, read_disk};
 
@@ -61,7 +62,7 @@ pub enum Origin {
         base: PathBuf,
         /// The file below it, `/` between names.
         below: String,
-        /// Whose it is.
+        /// Owner.
         scope: Scope,
     },
 }
@@ -138,7 +139,7 @@ impl Skills {
     /// Reads the front matter of the skills below these directories (home, workspace root), the built-in
     /// ones with them. A broken file is a problem and hides no other. Links to directories and files are
     /// followed; those of a workspace not out of it.
-    pub fn load(directories: &[(PathBuf, Scope)]) -> (Self, Vec<Problem>) {
+    pub fn load(directories: &[(PathBuf, Scope)]) -> (Self, Vec<FileProblem>) {
         let mut skills = vec![create_mode()];
         let mut problems = Vec::new();
         let mut left = MOST_TOGETHER;
@@ -163,7 +164,7 @@ impl Skills {
                     if !load_group(&directory, path, &below, mode, &mut left, &mut skills, &mut problems) {
                         let message =
                             format!("There are more than {MOST_TOGETHER} skills; the others are not loaded.");
-                        problems.push(Problem::at(&directory.path(&below), None, message));
+                        problems.push(FileProblem::error(&directory.path(&below), None, message));
                         return (Self(skills), problems);
                     }
                 }
@@ -174,7 +175,7 @@ impl Skills {
 
     /// The skills that a mode has, sorted by name, each name once: the project's before the user's, one
     /// for certain modes before one for all, `.roo` before `.agents`.
-    pub fn of_mode(&self, mode: &str) -> Vec<&Skill> {
+    pub(crate) fn for_mode(&self, mode: &str) -> Vec<&Skill> {
         let mut chosen: Vec<&Skill> = Vec::new();
         for skill in self.0.iter().filter(|skill| skill.is_for(mode)) {
             match chosen.iter_mut().find(|known| known.name == skill.name) {
@@ -190,7 +191,7 @@ impl Skills {
     /// The skill of this name that a mode has. Roo wrote `_` for `-` in names.
     pub fn find(&self, name: &str, mode: &str) -> Option<&Skill> {
         let name = name.trim().replace('_', "-");
-        self.of_mode(mode).into_iter().find(|skill| skill.name == name)
+        self.for_mode(mode).into_iter().find(|skill| skill.name == name)
     }
 }
 
@@ -202,7 +203,7 @@ fn load_group(
     mode: Option<&str>,
     left: &mut usize,
     skills: &mut Vec<Skill>,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<FileProblem>,
 ) -> bool {
     let names = directory.names(group).unwrap_or_else(|problem| {
         problems.push(problem);
@@ -218,14 +219,17 @@ fn load_group(
         }
         if count == MOST {
             let message = format!("It has more than {MOST} skills; the others are not loaded.");
-            problems.push(Problem::at(&directory.path(group), None, message));
+            problems.push(FileProblem::error(&directory.path(group), None, message));
             break;
         }
         let Some(fewer) = left.checked_sub(1) else { return false };
         *left = fewer;
         count += 1;
-        match read_head(directory, &below, name) {
-            Err(fault) => problems.push(Problem::new(&path, fault)),
+        let mut of_keys = Vec::new();
+        let head = read_head(directory, &below, name, &mut of_keys);
+        problems.extend(of_keys.into_iter().map(|problem| FileProblem::new(&path, problem)));
+        match head {
+            Err(fault) => problems.push(FileProblem::new(&path, fault)),
             Ok(head) => skills.push(Skill {
                 name: name.clone(),
                 description: head.description,
@@ -243,60 +247,71 @@ struct Head {
     modes: Option<Vec<String>>,
 }
 
-fn read_head(directory: &CustomizationDirectory, below: &str, name: &str) -> Result<Head, Fault> {
-    let fault = |message: String| Fault { position: None, message };
+/// Reads the front matter of a skill. Adds the problems of keys that are left out.
+fn read_head(
+    directory: &CustomizationDirectory,
+    below: &str,
+    name: &str,
+    problems: &mut Vec<Problem>,
+) -> Result<Head, Problem> {
+    let fault = |message: String| Problem::error(None, message);
     let place = directory.find(below, Purpose::Read).map_err(|error| fault(error.to_string()))?;
     let bytes = read_beginning(&place, BEGINNING).map_err(|error| fault(error.to_string()))?;
     // The end may cut a character of the instructions.
-    parse_head(&String::from_utf8_lossy(&bytes), name)
+    parse_head(&String::from_utf8_lossy(&bytes), name, problems)
 }
 
 /// Returns the problems of a skill's file that held this text.
-pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+pub fn problems_of(path: &Path, text: &str) -> Vec<FileProblem> {
     let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let too_long = text.len() as u64 > LONGEST;
     let too_long = too_long.then(|| format!("It has more than {} KiB: shorten it.", LONGEST >> 10));
-    let too_long = too_long.map(|message| Problem::at(path, None, message));
-    parse_head(text, &name).err().map(|fault| Problem::new(path, fault)).into_iter().chain(too_long).collect()
+    let too_long = too_long.map(|message| Problem::error(None, message));
+    let mut problems = Vec::new();
+    let fault = parse_head(text, &name, &mut problems).err();
+    let problems = problems.into_iter().chain(fault).chain(too_long);
+    problems.map(|problem| FileProblem::new(path, problem)).collect()
 }
 
-fn parse_head(text: &str, name: &str) -> Result<Head, Fault> {
-    let fault = |message: String| Fault { position: None, message };
+fn parse_head(text: &str, name: &str, problems: &mut Vec<Problem>) -> Result<Head, Problem> {
+    let fault = |message: String| Problem::error(None, message);
     if front_matter::is_open(text) {
         let longest = front_matter::LONGEST >> 10;
         return Err(fault(format!(
             "Its front matter has no end within {longest} KiB: close it with a line ---."
         )));
     }
-    let (front, _) = FrontMatter::split(text)?;
+    let (mut front, _) = FrontMatter::<SkillKeys>::split(text)?;
+    problems.append(&mut front.problems);
     if !is_name(name) {
         return Err(fault(format!(
             "A skill's directory is named with lower-case letters and digits, in words with '-' between them, at \
              most {LONGEST_NAME} characters: rename it."
         )));
     }
-    match front.text("name")? {
-        Some(given) if given == name => {}
+    match &front.keys.name {
+        Some(given) if *given == name => {}
         Some(given) => {
-            let given = one_line(&given, LONGEST_NAME);
+            let given = one_line(given, LONGEST_NAME);
             let message = format!("'name' is '{given}', but must match its directory, '{name}'.");
-            return Err(front.fault("name", message));
+            return Err(front.problem("name", message));
         }
         None => return Err(fault(format!("It has no 'name': write `name: {name}` in its front matter."))),
     }
-    let description = front
-        .text("description")?
-        .ok_or_else(|| fault("It has no 'description', which tells the model when to load it.".to_owned()))?;
+    let description =
+        front.keys.description.as_deref().ok_or_else(|| {
+            fault("It has no 'description', which tells the model when to load it.".to_owned())
+        })?;
     if description.chars().count() > LONGEST_DESCRIPTION {
         let message = format!("'description' is longer than {LONGEST_DESCRIPTION} characters: shorten it.");
-        return Err(front.fault("description", message));
+        return Err(front.problem("description", message));
     }
-    let (description, hidden) = without_hidden(&description);
+    let (description, hidden) = without_hidden(description);
     if hidden.is_some() {
         let message = "'description' contains invisible characters: remove them.".to_owned();
-        return Err(front.fault("description", message));
+        return Err(front.problem("description", message));
     }
-    Ok(Head { description: one_line(&description, LONGEST_DESCRIPTION), modes: front.texts("modeSlugs")? })
+    Ok(Head { description: one_line(&description, LONGEST_DESCRIPTION), modes: front.keys.mode_slugs })
 }
 
 fn is_name(name: &str) -> bool {
@@ -324,7 +339,7 @@ pub fn read_body(skill: &Skill) -> Result<String, SkillError> {
     let bytes = read_disk(&place, LONGEST).map_err(|source| SkillError::Read { name: name(), source })?;
     let content = |problem: String| SkillError::Content { name: name(), problem };
     let text = String::from_utf8(bytes).map_err(|_| content("is not valid UTF-8".to_owned()))?;
-    let (_, body) = FrontMatter::split(&text)
+    let (_, body) = FrontMatter::<SkillKeys>::split(&text)
         .map_err(|fault| content(format!("has broken front matter ({})", fault.message)))?;
     let (body, _) = without_hidden(body);
     match body.replace("\r\n", "\n").trim() {
@@ -407,10 +422,10 @@ mod tests {
 
     use super::*;
     use crate::customization::fixture::Fixture;
-    use roo_formats::config::Position;
+    use roo_formats::Position;
 
     impl Fixture {
-        fn load_skills(&self) -> (Skills, Vec<Problem>) {
+        fn load_skills(&self) -> (Skills, Vec<FileProblem>) {
             Skills::load(&self.places())
         }
 
@@ -439,7 +454,7 @@ mod tests {
         assert_eq!((skills.0.len(), problems), (MOST_TOGETHER + 1, vec![]), "and the built-in one");
         let (skills, problems) = Fixture::new(&files).load_skills();
         assert_eq!(skills.0.len(), MOST_TOGETHER + 1);
-        assert_eq!(problems[0].message, "There are more than 500 skills; the others are not loaded.");
+        assert_eq!(problems[0].problem.message, "There are more than 500 skills; the others are not loaded.");
     }
 
     #[test]
@@ -447,7 +462,7 @@ mod tests {
         let fixture = Fixture::new(&[("work/.roo/skills/release/SKILL.md", &file("release", ""))]);
         let (skills, problems) = fixture.load_skills();
         assert_eq!(problems, []);
-        let names: Vec<&str> = skills.of_mode("code").iter().map(|skill| skill.name.as_str()).collect();
+        let names: Vec<&str> = skills.for_mode("code").iter().map(|skill| skill.name.as_str()).collect();
         assert_eq!(names, ["create-mode", "release"]);
         let skill = skills.find("release", "code").unwrap();
         assert_eq!((skill.source(), skill.modes.as_ref()), (Source::Project, None));
@@ -520,13 +535,13 @@ mod tests {
         ]);
         let (skills, problems) = fixture.load_skills();
         assert!(skills.find("good", "code").is_some());
-        assert_eq!(skills.of_mode("code").len(), 2);
+        assert_eq!(skills.for_mode("code").len(), 2);
         let told: Vec<String> = problems
             .iter()
             .map(|problem| {
                 let name = problem.file.parent().unwrap().file_name().unwrap().to_string_lossy();
-                let line = problem.position.map_or(0, |Position { line, .. }| line);
-                format!("{name}:{line}: {}", problem.message)
+                let line = problem.problem.start().map_or(0, |Position { line, .. }| line);
+                format!("{name}:{line}: {}", problem.problem.message)
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @r"

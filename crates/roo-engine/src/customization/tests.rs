@@ -56,7 +56,7 @@ impl TestWorkspace {
 
     fn problems(&self) -> Vec<String> {
         let start = format!("{}/", self.directory.path().canonicalize().unwrap().display());
-        let shown = |problem: &Problem| problem.to_string().replace(&start, "");
+        let shown = |problem: &FileProblem| problem.to_string().replace(&start, "");
         self.customization.problems().iter().map(shown).collect()
     }
 
@@ -175,7 +175,7 @@ mod mode_files {
         place.write("work/.roomodes", &format!("{MODE}{wrong}"));
         let problems = place.problems();
         assert!(problems[0].starts_with("work/.roomodes:9:14: there is no group 'poems'"), "{problems:?}");
-        assert!(problems[1].starts_with("work/.roomodes:10:11: ") && problems[1].contains("'nobody'"));
+        assert!(problems[1].starts_with("work/.roomodes:14:27: ") && problems[1].contains("'nobody'"));
         assert_eq!((problems.len(), place.source("poet")), (2, Some(Source::Project)));
     }
 }
@@ -193,7 +193,7 @@ fn deep_brackets_are_refused_quickly_on_disk_and_in_the_editor() {
         place.write("work/.roomodes", &text);
         assert!(place.problems()[0].contains("brackets are nested deeper"), "{:?}", place.problems());
         let problems = place.customization.problems_of_modes(&path, &text);
-        assert!(problems[0].message.contains("brackets are nested deeper"), "{problems:?}");
+        assert!(problems[0].problem.message.contains("brackets are nested deeper"), "{problems:?}");
     }
     assert!(before.elapsed() < QUICKLY, "{:?}", before.elapsed());
 }
@@ -211,7 +211,7 @@ fn many_problems_in_a_long_file_are_told_quickly_and_counted() {
     let problems = place.problems();
     assert!(before.elapsed() < QUICKLY, "{:?}", before.elapsed());
     assert!(
-        problems[1].starts_with("work/.roomodes:3:12: the mode 'm0' may delegate to 'nope'"),
+        problems[1].starts_with("work/.roomodes:3:73: the mode 'm0' may delegate to 'nope'"),
         "{problems:?}"
     );
     assert!(
@@ -361,7 +361,7 @@ mod trust {
         work/.roomodes:10:11: the mode 'builder' has the same name as the mode 'code'; choose another name
         ");
         let severities: Vec<Severity> =
-            place.customization.problems().iter().map(|problem| problem.severity).collect();
+            place.customization.problems().iter().map(|problem| problem.problem.severity).collect();
         assert_eq!(severities, [Severity::Error, Severity::Error, Severity::Warning]);
     }
 
@@ -391,7 +391,8 @@ mod trust {
         assert!(!place.customization.trust().trusted);
         let again = open(place.directory.path());
         assert!(!again.trust().trusted);
-        let problems: Vec<String> = again.problems().iter().map(|problem| problem.message.clone()).collect();
+        let problems: Vec<String> =
+            again.problems().iter().map(|problem| problem.problem.message.clone()).collect();
         assert!(problems[0].contains("another directory"), "{problems:?}");
         again.grant(&Grant::Workspace).unwrap();
         assert!(again.trust().trusted && again.problems().is_empty());
@@ -591,16 +592,16 @@ mod rules {
         let (heading, left_out) = rules.last().unwrap();
         assert_eq!(heading, "Rules that were left out");
         for (name, why) in [
-            ("a.md", "whose name is that of a secret"),
-            ("b.md", ".rooignore hides"),
-            ("c.md", ".rooignore hides"),
+            ("a.md", "the name of a secret"),
+            ("b.md", "hidden by .rooignore"),
+            ("c.md", "hidden by .rooignore"),
         ] {
             let line = left_out.lines().find(|line| line.starts_with(&format!("- .roo/rules/{name} ")));
             assert!(line.is_some_and(|line| line.contains(why)), "{left_out}");
         }
         assert!(left_out.contains("- AGENTS.md (it points into the git directory"), "{left_out}");
         assert_eq!(place.customization.prompt_override("code"), None);
-        assert!(place.problems()[0].contains("whose name is that of a secret"), "{:?}", place.problems());
+        assert!(place.problems()[0].contains("the name of a secret"), "{:?}", place.problems());
     }
 
     #[test]
@@ -704,16 +705,16 @@ fn commands_and_skills_lead_to_nothing_that_may_not_be_read() {
     assert_eq!(
         place.problems(),
         [
-            format!("{start}/commands/x.md: it is, or leads to, a file whose name is that of a secret"),
+            format!("{start}/commands/x.md: it has the name of a secret, or leads to a file that has"),
             format!("{start}/commands/y.md: it points into the git directory; put the text itself there"),
-            format!("{start}/skills/hidden/SKILL.md: it is, or leads to, what .rooignore hides"),
+            format!("{start}/skills/hidden/SKILL.md: it is hidden by .rooignore, or leads to a file that is"),
         ]
     );
     // The instructions are asked for later than the description.
     fs::remove_file(place.path("work/.roo/skills/swapped/SKILL.md")).unwrap();
     link("../../../priv/hidden/SKILL.md", "skills/swapped/SKILL.md");
     let error = read_body(skills.find("swapped", "code").unwrap()).unwrap_err().to_string();
-    assert!(error.ends_with("what .rooignore hides"), "{error}");
+    assert!(error.contains("hidden by .rooignore"), "{error}");
 }
 
 #[test]
@@ -745,7 +746,7 @@ fn a_text_is_checked_as_if_it_were_the_files_and_counts_for_nothing() {
     let problems = place.customization.problems_of_modes(&path, WIDER);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(
-        problems[0].message.starts_with("the mode 'architect' would get more than it has"),
+        problems[0].problem.message.starts_with("the mode 'architect' would get more than it has"),
         "{}",
         problems[0]
     );

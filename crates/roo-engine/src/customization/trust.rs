@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Scope;
 use super::files::Files;
 use roo_durable::PrivateFile;
-use roo_durable::private_file::Lock;
+use roo_durable::private_file::FileLock;
 use roo_protocol::ids::Digest;
 
 /// The version of the file's format.
@@ -118,7 +118,7 @@ struct Stored {
     approved: Vec<Approved>,
 }
 
-/// Which directory it is, whatever its path.
+/// Identity of a directory, whatever its path.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     device: u64,
@@ -147,10 +147,10 @@ pub(super) struct TrustStore {
 
 impl TrustStore {
     pub(super) fn new(state_directory: &Path, root: Option<&Path>) -> Self {
-        Self::on(PrivateFile::new(state_directory.join("trust.json")), root)
+        Self::from_file(PrivateFile::new(state_directory.join("trust.json")), root)
     }
 
-    fn on(file: PrivateFile, root: Option<&Path>) -> Self {
+    fn from_file(file: PrivateFile, root: Option<&Path>) -> Self {
         Self { file, root: root.map(Path::to_owned) }
     }
 
@@ -179,7 +179,7 @@ impl TrustStore {
     }
 
     /// Holds off all other changes of the trust, whichever process would make them.
-    pub(super) fn lock(&self) -> Result<Lock, TrustError> {
+    pub(super) fn lock(&self) -> Result<FileLock, TrustError> {
         self.root.as_ref().ok_or(TrustError::NoFolder)?;
         self.file.lock().map_err(|source| self.unwritten(source))
     }
@@ -240,37 +240,21 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use roo_durable::simulated_disk::SimulatedDisk;
+    use roo_durable::simulated_disk::{SimulatedDisk, assert_old_or_new};
 
     #[test]
     fn a_loss_of_power_or_a_full_disk_leaves_the_old_trust_or_the_new() {
         let root = tempfile::tempdir().unwrap();
         let store_on = |disk: &SimulatedDisk| {
             let file = PrivateFile::on(Arc::new(disk.clone()), "/state/trust.json");
-            TrustStore::on(file, Some(root.path()))
+            TrustStore::from_file(file, Some(root.path()))
         };
         let approved = BTreeSet::from([("hooks.json".to_owned(), Digest::of("hooks"))]);
         let (old, new) = (TrustState { trusted: true, approved }, TrustState::default());
-        let trusting = || {
-            let disk = SimulatedDisk::new();
-            store_on(&disk).write(&old).unwrap();
-            disk
-        };
-        let disk = trusting();
-        let begun = disk.operations();
-        store_on(&disk).write(&new).unwrap();
-        for (operations, left) in disk.every_power_loss(begun) {
-            let found = store_on(&left).read().unwrap();
-            let is_possible = found == new || (found == old && operations < disk.operations());
-            assert!(is_possible, "after {operations} operations: {found:?}");
-        }
-        for first in 0..12 {
-            let disk = trusting();
-            disk.fill_from(first);
-            let written = store_on(&disk).write(&new);
-            disk.heal();
-            let expected = if written.is_ok() { &new } else { &old };
-            assert_eq!(store_on(&disk).read().unwrap(), *expected, "full from call {first} on");
-        }
+        assert_old_or_new(
+            |disk| store_on(disk).write(&old).unwrap(),
+            |disk| store_on(disk).write(&new),
+            |disk| store_on(disk).read().unwrap(),
+        );
     }
 }

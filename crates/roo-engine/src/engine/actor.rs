@@ -15,23 +15,29 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::effects::{self, EngineServices};
+use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreOrder};
+use super::audit;
+use super::descriptors::DescriptorPermit;
+use super::effect_context::EffectContext;
+use super::effects;
 use super::event::Event;
 use super::hook_dispatch::{self, HookDispatch};
 use super::journal::Journal;
-use super::task::{self, Choice, Effect, Input, NewRule, Task};
+use super::services::{CurrentServices, EngineServices};
+use super::task::{self, Answered, Choice, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
 use crate::hooks::EventName;
-use crate::policy::{GateOutcome, HookMessages, Permit};
-use crate::tools::{BackgroundCommands, Outcome, StopReason};
+use crate::policy::Permit;
+use crate::tool_run::{BackgroundCommands, Outcome, StopReason};
 use roo_catalog::Effect as ToolEffect;
 use roo_durable::{Record, RequestLog, StoreError, Synced, reserve};
 use roo_model::prompts::replies;
+use roo_model::providers::Rendered;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
-use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
-use roo_protocol::task::{AnswerResult, PendingApproval, TaskState};
+use roo_protocol::ids::{CommandId, Digest, TaskId, ToolCallId};
+use roo_protocol::task::{AnswerResult, PendingApproval, SendWhen, TaskState};
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -41,49 +47,13 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The first and the longest wait between two tries to write to a log that refuses, or to sync it.
 const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// Message to an actor.
-pub(super) enum ActorMessage {
-    /// A client wants something of a task; the answer says whether that was possible.
-    Command(TaskId, Command, oneshot::Sender<Result<Reply, EngineError>>),
-    /// The running effect of a task reports. A report of an earlier generation is dropped.
-    Report { task: TaskId, generation: u64, report: Box<Report> },
-    /// A command in the background has ended.
-    CommandEnded(CommandId, Box<Outcome>),
-    /// The log is durable so far, or can't be made so.
-    Synced(Result<Synced, StoreError>),
-    /// The server ends: stop effects, leave the state as it is.
-    Shutdown(oneshot::Sender<()>),
-}
-
-/// Command of a client.
-pub(super) enum Command {
-    /// An input that needs no check.
-    Input(Box<Input>),
-    /// An answer to an approval.
-    Respond {
-        approval_id: String,
-        digest: Digest,
-        option_id: String,
-        opened: bool,
-        text: Option<String>,
-        by: String,
-    },
-    /// The request is to be removed; the actor gives it up.
-    Delete,
-    /// The command that the task runs, or one of its branches, goes to the background.
-    Background,
-    /// A command in the background is to end.
-    Stop(CommandId),
-    /// An answer to a question.
-    Answer { question_id: QuestionId, text: String, images: Vec<String>, by: String },
-}
-
-/// Result of a command.
-pub(super) enum Reply {
-    Done,
-    Answer(AnswerResult),
-    /// An answer that makes a standing rule.
-    Rule(AnswerResult, NewRule),
+/// A restore that has started.
+struct RunningRestore {
+    task: TaskId,
+    started: u64,
+    order: RestoreOrder,
+    /// False until the log is durable so far.
+    writes: bool,
 }
 
 /// Result of a command, before it is carried out.
@@ -92,18 +62,6 @@ enum CommandOutcome {
     Input(Box<Input>, Reply),
     /// It leads to nothing.
     Settled(Reply),
-}
-
-/// Report of an effect.
-pub(super) enum Report {
-    /// Something came; the effect goes on.
-    Progress(Input),
-    /// The gate has judged.
-    Judged(GateOutcome),
-    /// A tool has run, and hooks have said this about it.
-    Ran(HookMessages, Outcome),
-    /// The effect is over.
-    Last(Input),
 }
 
 struct RunningEffect {
@@ -116,11 +74,20 @@ struct RunningEffect {
 
 /// Work of the actor for one task.
 #[derive(Default)]
-struct Driven {
+struct TaskWork {
     running: Option<RunningEffect>,
     permit: Option<Permit>,
     /// Deadline of a tool after its task was cancelled.
     grace: Option<Instant>,
+    /// The conversation as it was sent. Dropped while the task wants nothing, as it may wait for its user for long.
+    rendered: Rendered,
+}
+
+impl TaskWork {
+    /// The effect is over.
+    fn finish(&mut self) {
+        *self = Self { rendered: std::mem::take(&mut self.rendered), ..Self::default() };
+    }
 }
 
 /// Reasons why an actor ends.
@@ -138,8 +105,12 @@ struct Halt(oneshot::Sender<()>);
 
 /// One request's actor.
 pub(super) struct Actor {
-    setting: Arc<EngineServices>,
+    current: Arc<CurrentServices>,
+    /// As they were when the last effect began.
+    services: Arc<EngineServices>,
     log: RequestLog,
+    /// The right to have the log open.
+    log_descriptor: Option<DescriptorPermit>,
     tree: Tree,
     journal: Arc<Journal>,
     mailbox: mpsc::Receiver<ActorMessage>,
@@ -148,7 +119,9 @@ pub(super) struct Actor {
     /// Messages that arrived while the disk refused events.
     deferred: VecDeque<ActorMessage>,
     /// The effects that run, by task.
-    driven: HashMap<TaskId, Driven>,
+    driven: HashMap<TaskId, TaskWork>,
+    /// The restore that is under way. Nothing else is done meanwhile.
+    restoring: Option<RunningRestore>,
     /// The commands that run in the background.
     background: Arc<BackgroundCommands>,
     generation: u64,
@@ -171,7 +144,7 @@ pub(super) struct Actor {
 impl Actor {
     /// The actor of a request whose log and state are at hand.
     pub(super) fn new(
-        setting: Arc<EngineServices>,
+        current: Arc<CurrentServices>,
         log: RequestLog,
         tree: Tree,
         journal: Arc<Journal>,
@@ -180,8 +153,10 @@ impl Actor {
         cancel: CancellationToken,
     ) -> Self {
         Self {
-            setting,
+            services: current.get(),
+            current,
             log,
+            log_descriptor: None,
             tree,
             journal,
             mailbox,
@@ -189,6 +164,7 @@ impl Actor {
             registry,
             deferred: VecDeque::new(),
             driven: HashMap::new(),
+            restoring: None,
             background: Arc::default(),
             generation: 0,
             cancel,
@@ -235,6 +211,7 @@ impl Actor {
         // Nobody may be waiting.
         let _ = begun.send(());
         self.proceed().await?;
+        let services = Arc::clone(&self.services);
         loop {
             if self.is_quiet()
                 && let Some(passing) =
@@ -242,7 +219,11 @@ impl Actor {
             {
                 return Ok(ActorEnd::Left(passing));
             }
+            // Before the look at whether logs are scarce.
+            let log_wanted = services.descriptors.log_wanted();
+            self.rest();
             let (grace, sync_again) = (self.first_grace(), self.sync_again);
+            let holds_log = self.log.is_open();
             let mail = match self.deferred.pop_front() {
                 Some(mail) => Some(mail),
                 None => tokio::select! {
@@ -258,14 +239,16 @@ impl Actor {
                         self.sync();
                         continue;
                     }
+                    () = log_wanted, if holds_log => continue,
                 },
             };
             match mail {
                 None => return Ok(ActorEnd::Alone),
                 Some(ActorMessage::Shutdown(done)) => return Ok(ActorEnd::Shutdown(done)),
-                Some(ActorMessage::Command(_, Command::Delete, reply)) => {
+                Some(ActorMessage::Command(_, command, reply)) if matches!(*command, Command::Delete) => {
                     let state = self.tree.root().state();
-                    if state.is_final() || state == TaskState::Interrupted {
+                    let is_at_rest = state.is_final() || state == TaskState::Interrupted;
+                    if is_at_rest && self.restoring.is_none() {
                         // A client that has gone needs no answer.
                         let _ = reply.send(Ok(Reply::Done));
                         return Ok(ActorEnd::Alone);
@@ -279,9 +262,23 @@ impl Actor {
         }
     }
 
+    /// Gives the descriptor of the log back when nothing runs, or when another request waits for one.
+    fn rest(&mut self) {
+        let works = self.restoring.is_some() || self.driven.values().any(|driven| driven.running.is_some());
+        if works && !self.services.descriptors.are_logs_scarce() {
+            return;
+        }
+        self.log.close();
+        match self.log.is_open() {
+            true => self.sync(),
+            false => self.log_descriptor = None,
+        }
+    }
+
     /// Returns whether nothing happens any more unless somebody wants it.
     fn is_quiet(&self) -> bool {
         self.tree.root().state().is_final()
+            && self.restoring.is_none()
             && self.driven.values().all(|driven| driven.running.is_none())
             && self.undurable.is_none()
             && !self.syncing
@@ -291,7 +288,7 @@ impl Actor {
     async fn handle(&mut self, mail: ActorMessage) -> Result<(), Halt> {
         match mail {
             ActorMessage::Command(task, command, reply) => {
-                let answer = self.command(task, command).await?;
+                let answer = self.command(task, *command).await?;
                 // A client that has gone needs no answer.
                 let _ = reply.send(answer);
             }
@@ -311,6 +308,7 @@ impl Actor {
                     self.input(&owner, Input::CommandEnded { id, outcome: *outcome }).await?;
                 }
             }
+            ActorMessage::Restored(outcome) => self.finish_restore(outcome).await?,
             ActorMessage::Synced(outcome) => self.on_synced(outcome),
             ActorMessage::Shutdown(_) => {}
         }
@@ -319,40 +317,59 @@ impl Actor {
 
     async fn report(&mut self, task: TaskId, report: Report) -> Result<(), Halt> {
         let driven = self.driven.entry(task.clone()).or_default();
-        let (heard, input) = match report {
+        let (hook_messages, input) = match report {
             Report::Progress(input) => (None, input),
-            Report::Judged(decision) => {
+            Report::Gated(decision) => {
                 driven.running = None;
                 driven.permit = decision.permit;
-                (Some(decision.heard), Input::Gated(decision.decision))
+                (Some(decision.hook_messages), Input::Gated(decision.decision))
             }
-            Report::Ran(heard, outcome) => {
+            Report::Ran(messages, outcome) => {
                 let call = driven.running.take().and_then(|running| match running.effect {
                     Effect::RunTool { call_id, .. } => Some(call_id),
                     _ => None,
                 });
-                *driven = Driven::default();
+                driven.finish();
                 if let Some(call) = call.filter(|_| outcome.background.is_some()) {
                     self.journal.keep_open(&call);
                 }
                 self.journal.close_all(&task);
-                (Some(heard), Input::ToolDone(outcome))
+                (Some(messages), Input::ToolDone(outcome))
             }
             Report::Last(input) => {
-                *driven = Driven::default();
+                driven.finish();
                 self.journal.close_all(&task);
                 (None, input)
             }
         };
-        if let Some(heard) = heard {
+        if let Some(messages) = hook_messages {
             // Nothing may follow before what it belongs to has come as well.
-            let facts = self.tree.decide(&task, Input::HookMessages(heard), self.setting.clock.now());
+            let facts = self.tree.decide(&task, Input::HookMessages(messages), self.services.clock.now());
             self.commit(facts).await?;
         }
         self.input(&task, input).await
     }
 
     async fn command(&mut self, task: TaskId, command: Command) -> Result<Result<Reply, EngineError>, Halt> {
+        if let Command::Reconsider(subject) = &command {
+            let covered = |task: &&Task| {
+                let rule = task.approval().and_then(|approval| approval.rule.as_ref());
+                rule.is_some_and(|asked| subject.may_decide(asked))
+            };
+            let tasks: Vec<TaskId> =
+                self.tree.tasks().iter().filter(covered).map(|task| task.id.clone()).collect();
+            for task in tasks {
+                self.input(&task, Input::Reconsider).await?;
+            }
+            return Ok(Ok(Reply::Done));
+        }
+        if self.restoring.is_some() {
+            let problem = "an earlier state is being restored; try again in a moment".to_owned();
+            return Ok(Err(EngineError::WrongState { task, problem }));
+        }
+        if let Command::Restore(order) = command {
+            return self.begin_restore(task, *order).await;
+        }
         let (input, reply) = match self.judge(&task, command) {
             Ok(CommandOutcome::Input(input, reply)) => (*input, reply),
             Ok(CommandOutcome::Settled(reply)) => return Ok(Ok(reply)),
@@ -362,21 +379,98 @@ impl Actor {
         Ok(Ok(reply))
     }
 
+    /// Puts down that a restore begins. Its files are written when that is durable.
+    async fn begin_restore(
+        &mut self,
+        task: TaskId,
+        order: RestoreOrder,
+    ) -> Result<Result<Reply, EngineError>, Halt> {
+        let works = self.driven.values().any(|driven| driven.running.is_some());
+        if works || self.log.last_seq() != order.last_seq {
+            let problem = "it has gone on meanwhile; cancel it and look at the preview again".to_owned();
+            return Ok(Err(EngineError::WrongState { task, problem }));
+        }
+        self.commit(vec![(task.clone(), Event::RestoreStarted { restore: Arc::clone(&order.restore) })])
+            .await?;
+        let started = self.log.last_seq();
+        self.restoring = Some(RunningRestore { task, started, order, writes: false });
+        self.proceed().await?;
+        Ok(Ok(Reply::Done))
+    }
+
+    /// Writes the files of the restore that is under way.
+    fn drive_restore(&mut self) {
+        let (Some(sender), Some(restoring)) = (self.sender.upgrade(), &mut self.restoring) else { return };
+        if restoring.writes || self.synced < restoring.started {
+            return;
+        }
+        restoring.writes = true;
+        let (services, edits) = (Arc::clone(&self.services), restoring.order.edits.clone());
+        let label = format!("roo-lsp: restore files to before {}", restoring.order.restore.seq);
+        tokio::spawn(async move {
+            let written = services.gate.restore_for_user(&edits, &label).await;
+            // The actor has ended.
+            let _ = sender.send(ActorMessage::Restored(written)).await;
+        });
+    }
+
+    async fn finish_restore(&mut self, outcome: Result<(), String>) -> Result<(), Halt> {
+        let Some(RunningRestore { task, started, order, .. }) = self.restoring.take() else { return Ok(()) };
+        let RestoreOrder { restore, changes, then, say, done, .. } = order;
+        let is_done = outcome.is_ok();
+        let cut = restore.cut.as_ref().filter(|_| is_done);
+        if let (Some(cut), Some(then)) = (cut, then) {
+            self.tree.mark(cut.before, then);
+        }
+        let reason = outcome.err();
+        let conversation_before = cut.map(|cut| cut.before);
+        let event =
+            Event::RestoreFinished { started, done: is_done, reason: reason.clone(), conversation_before };
+        self.commit(vec![(task.clone(), event)]).await?;
+        self.tree.clear_marks();
+        if let Some(state) = self.tree.task(&task).filter(|_| is_done && !changes.is_empty()) {
+            let restored = ("restore", ToolCallId::new(format!("restore_{started}")));
+            audit::undone(state, &self.tree, restored, &restore.by, changes, &self.services).await;
+        }
+        if let Some(NewMessage { text, images }) = say.filter(|_| is_done) {
+            let root = self.tree.root().id.clone();
+            self.input(&root, Input::Send { text, images, when: SendWhen::Now }).await?;
+        } else {
+            self.proceed().await?;
+        }
+        // A client that has gone needs no answer.
+        let _ = done.send(match reason {
+            None => Ok(started),
+            Some(problem) => {
+                Err(EngineError::WrongState { task, problem: format!("nothing was restored: {problem}") })
+            }
+        });
+        Ok(())
+    }
+
     /// Checks a command: its outcome, or the reason why it can't be done.
     fn judge(&self, id: &TaskId, command: Command) -> Result<CommandOutcome, EngineError> {
         let task =
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
         let interrupted = task.is_interrupted();
         let settled = |accepted, by: &str| {
-            CommandOutcome::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned(), interrupted }))
+            let answer = AnswerResult { accepted, by: by.to_owned(), interrupted, settled: None };
+            CommandOutcome::Settled(Reply::Answer(answer))
+        };
+        let answered_before = |again: bool, answered: &Answered| {
+            let settled = (!again).then(|| answered.settled());
+            let answer = AnswerResult { accepted: again, by: answered.by.clone(), interrupted, settled };
+            Ok(CommandOutcome::Settled(Reply::Answer(answer)))
         };
         let accepted = |input, by| {
-            let answer = AnswerResult { accepted: true, by, interrupted };
+            let answer = AnswerResult { accepted: true, by, interrupted, settled: None };
             CommandOutcome::Input(Box::new(input), Reply::Answer(answer))
         };
         match command {
             // Handled where the actor can end.
-            Command::Delete => Ok(CommandOutcome::Settled(Reply::Done)),
+            Command::Delete | Command::Reconsider(_) | Command::Restore(_) => {
+                Ok(CommandOutcome::Settled(Reply::Done))
+            }
             Command::Background => {
                 let Some(running) = self.running_command(id) else {
                     let problem = "it has no command in the foreground".to_owned();
@@ -396,26 +490,26 @@ impl Actor {
                 self.check(task, &input)?;
                 Ok(CommandOutcome::Input(input, Reply::Done))
             }
-            Command::Respond { approval_id, digest, option_id, opened, text, by } => {
+            Command::Respond { approval_id, digest, option_id, opened, text, review, by } => {
                 if let Some(answered) = task.answered.get(&approval_id) {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&option_id);
-                    return Ok(settled(again, &answered.by));
+                    return answered_before(again, answered);
                 }
                 let pending = task.approval();
                 let Some(approval) = pending.filter(|approval| approval.approval_id.as_str() == approval_id)
                 else {
                     return Err(EngineError::NotFound { what: "approval", id: approval_id });
                 };
-                let choice = self.check_choice(approval, &option_id, digest, opened)?;
+                let option_id = self.check_choice(approval, &option_id, digest, opened)?;
                 if let Some(held) = task.held_answer() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
-                let rule = choice.and_then(|choice| NewRule::from_answer(approval, choice));
-                let input = Input::Respond { option_id, text, by: by.clone() };
+                let rule = NewRule::from_answer(approval, option_id);
+                let input = Input::Respond { option_id, text, review, by: by.clone() };
                 Ok(match rule {
                     None => accepted(input, by),
                     Some(rule) => {
-                        let answer = AnswerResult { accepted: true, by, interrupted };
+                        let answer = AnswerResult { accepted: true, by, interrupted, settled: None };
                         CommandOutcome::Input(Box::new(input), Reply::Rule(answer, rule))
                     }
                 })
@@ -423,7 +517,7 @@ impl Actor {
             Command::Answer { question_id, text, images, by } => {
                 if let Some(answered) = task.answered.get(question_id.as_str()) {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&text);
-                    return Ok(settled(again, &answered.by));
+                    return answered_before(again, answered);
                 }
                 if task.question().is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
@@ -440,20 +534,22 @@ impl Actor {
         option_id: &str,
         digest: Digest,
         opened: bool,
-    ) -> Result<Option<Choice>, EngineError> {
+    ) -> Result<Choice, EngineError> {
         let mismatch = |problem: String| Err(EngineError::Mismatch { problem });
         if approval.digest != digest {
             return mismatch("the digest doesn't match the action that waits for approval".into());
         }
-        let choice = Choice::parse(option_id);
-        let reviews = choice == Some(Choice::ReviewOnce) && approval.reviewable;
-        if reviews && !self.setting.workspace.can_review() {
+        let no_option =
+            || EngineError::Mismatch { problem: format!("the approval has no option '{option_id}'") };
+        let choice = Choice::parse(option_id).ok_or_else(no_option)?;
+        let reviews = choice == Choice::ReviewOnce && approval.reviewable;
+        if reviews && !self.services.workspace.can_review() {
             return mismatch("this editor has no preview that confirms edits".into());
         }
         let kind = match approval.options.iter().find(|option| option.id == option_id) {
             Some(option) => option.kind,
             None if reviews => OptionKind::AllowOnce,
-            None => return mismatch(format!("the approval has no option '{option_id}'")),
+            None => return Err(no_option()),
         };
         if approval.must_open && !opened && kind.allows() {
             return mismatch(
@@ -484,12 +580,19 @@ impl Actor {
                 let state = task.state().as_str();
                 wrong(&format!("it is {state}; only interrupted, cancelled or failed tasks can be resumed"))
             }
+            Input::Condense | Input::RestoreContext { .. } if task.state().is_final() => {
+                wrong("it has ended; let it go on first")
+            }
+            Input::RestoreContext { seq, .. } => match task::why_not_restored(task, *seq) {
+                Some(problem) => wrong(problem),
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
     }
 
     async fn input(&mut self, task: &TaskId, input: Input) -> Result<(), Halt> {
-        let now = self.setting.clock.now();
+        let now = self.services.clock.now();
         let facts = self.tree.decide(task, input, now);
         self.commit(facts).await?;
         self.proceed().await
@@ -501,6 +604,9 @@ impl Actor {
             let mut facts = self.tree.settle();
             if facts.is_empty() {
                 facts = self.forgo_tool();
+            }
+            if facts.is_empty() {
+                facts = self.follow_settings();
             }
             if facts.is_empty() {
                 break;
@@ -521,7 +627,24 @@ impl Actor {
         };
         let Some(task) = self.tree.tasks().iter().find(waits) else { return vec![] };
         let outcome = Outcome::interrupted(replies::cancelled());
-        self.tree.decide(&task.id, Input::ToolDone(outcome), self.setting.clock.now())
+        self.tree.decide(&task.id, Input::ToolDone(outcome), self.services.clock.now())
+    }
+
+    /// Gives a task that is about to ask its model the profile that the settings have for it now.
+    fn follow_settings(&self) -> Vec<Fact> {
+        let asks = |task: &&Task| {
+            self.running(&task.id).is_none() && matches!(task::wanted(task), Some(Effect::CallModel { .. }))
+        };
+        let asking: Vec<&Task> = self.tree.tasks().iter().filter(asks).collect();
+        if asking.is_empty() {
+            return vec![];
+        }
+        let services = self.current.get();
+        let change =
+            asking.iter().find_map(|task| Some((&task.id, services.profile_change(&task.settings)?)));
+        let facts = change
+            .map(|(task, change)| self.tree.decide(task, Input::Change(change), self.services.clock.now()));
+        facts.unwrap_or_default()
     }
 
     fn running(&self, task: &TaskId) -> Option<&RunningEffect> {
@@ -552,13 +675,18 @@ impl Actor {
     }
 
     /// Appends and folds. Returns only when the events are in the log: while the disk refuses them,
-    /// the task stands still and clients are told.
+    /// the task is paused and clients are notified.
     async fn commit(&mut self, mut facts: Vec<Fact>) -> Result<(), Halt> {
         if facts.is_empty() {
             return Ok(());
         }
         self.mark_prompts(&mut facts).await;
-        let at = self.setting.clock.now();
+        if facts.iter().any(|(_, event)| matches!(event, Event::Ended { .. })) {
+            // A task that has ended is not opened again, so nothing would recover its last record.
+            audit::settle(&self.services).await;
+        }
+        self.wait_for_descriptor().await;
+        let at = self.services.clock.now();
         let first = self.log.last_seq() + 1;
         let records: Vec<Record<Event>> =
             (first..).zip(facts).map(|(seq, (task_id, event))| Record { seq, at, task_id, event }).collect();
@@ -583,14 +711,7 @@ impl Actor {
             }
         }
         self.tell_end(&records);
-        let problem = self.setting.recorder.problem().map(|error| error.to_string());
-        if self.trace_problem != problem {
-            if let Some(error) = &problem {
-                let reason = format!("{error}. Nothing is changed or run until this is fixed.");
-                self.journal.degrade(at, reason);
-            }
-            self.trace_problem = problem;
-        }
+        self.report_trace_problem();
         self.journal.append(&records);
         if records.iter().any(|record| record.event.changes_tree()) {
             self.journal.set_tree(self.log.last_seq(), at, self.tree.nodes());
@@ -602,13 +723,52 @@ impl Actor {
         Ok(())
     }
 
+    /// Warns clients while the trace can't be kept.
+    fn report_trace_problem(&mut self) {
+        let problem = self.services.recorder.problem().map(|error| error.to_string());
+        if self.trace_problem != problem {
+            if let Some(error) = &problem {
+                let reason = format!("{error}. Nothing is changed or run until this is fixed.");
+                self.journal.degrade(self.services.clock.now(), reason);
+            }
+            self.trace_problem = problem;
+        }
+    }
+
+    /// Waits for the right to open the log. What arrives meanwhile comes after; a server that ends waits for nothing.
+    async fn wait_for_descriptor(&mut self) {
+        if self.log_descriptor.is_some() {
+            return;
+        }
+        let services = Arc::clone(&self.services);
+        let turn = services.descriptors.log();
+        tokio::pin!(turn);
+        loop {
+            tokio::select! {
+                biased;
+                permit = &mut turn => {
+                    self.log_descriptor = permit;
+                    return;
+                }
+                mail = self.mailbox.recv() => match mail {
+                    None => return,
+                    Some(mail @ ActorMessage::Shutdown(_)) => {
+                        self.deferred.push_front(mail);
+                        return;
+                    }
+                    Some(mail) => self.deferred.push_back(mail),
+                },
+            }
+        }
+    }
+
     /// Says of what users said whether there are hooks that are asked about it: the machine can't know.
     async fn mark_prompts(&self, facts: &mut [Fact]) {
         let is_said = |(_, event): &Fact| matches!(event, Event::UserSaid { .. });
         if !facts.iter().any(is_said) {
             return;
         }
-        let user_hooks = hook_dispatch::hooks_of(&self.setting).await;
+        let user_hooks = hook_dispatch::hooks_of(&self.services).await;
         for (task, event) in facts {
             let begin = if task.is_root() { EventName::SessionStart } else { EventName::SubagentStart };
             if let Event::UserSaid { hooks, .. } = event {
@@ -621,8 +781,8 @@ impl Actor {
     fn tell_end(&self, records: &[Record<Event>]) {
         let root = self.tree.root();
         if records.iter().any(|it| it.task_id == root.id && matches!(it.event, Event::Ended { .. })) {
-            let context = effects::EffectContext {
-                setting: Arc::clone(&self.setting),
+            let context = EffectContext {
+                services: Arc::clone(&self.services),
                 journal: Arc::clone(&self.journal),
                 cancel: self.cancel.clone(),
                 background: Arc::clone(&self.background),
@@ -647,7 +807,7 @@ impl Actor {
                     Some(ActorMessage::Command(task, command, reply)) => {
                         // What runs can be ended all the same: it may be what fills the disk. Other
                         // effects would end without a word, and be waited for.
-                        if let Command::Input(input) = &command
+                        if let Command::Input(input) = &*command
                             && matches!(**input, Input::Cancel)
                         {
                             for (id, driven) in &self.driven {
@@ -701,23 +861,26 @@ impl Actor {
 
     /// Returns whether the disk was full and the reserved space has been freed for it; clients are warned then.
     fn free_reserve(&self, error: &StoreError) -> bool {
-        let freed = error.system().is_some_and(|error| self.setting.reserve.relieve(error));
+        let freed = error.system().is_some_and(|error| self.services.reserve.release_if_full(error));
         if freed {
             let mib = reserve::SIZE >> 20;
             let reason =
                 format!("The disk is full: the {mib} MiB reserved for this are now in use. Free some space.");
-            self.journal.warn(self.setting.clock.now(), WireEvent::ServerDegraded { reason });
+            self.journal.warn(self.services.clock.now(), WireEvent::ServerDegraded { reason });
         }
         freed
     }
 
+    /// Makes the log durable, behind the trace and the names of the files that it tells of. A write or a command that follows
+    /// starts when that is done: after a loss of power the log has every one that may have happened, and none whose file is
+    /// still the old one.
     fn sync(&mut self) {
         let Some(sender) = self.sender.upgrade() else { return };
         if self.syncing || self.sync_again.is_some() || self.synced == self.log.last_seq() {
             return;
         }
         self.syncing = true;
-        let sync = self.log.sync_handle();
+        let sync = audit::traced(self.log.sync_handle(), &self.services);
         tokio::spawn(async move {
             let outcome = match tokio::task::spawn_blocking(sync).await {
                 Ok(outcome) => outcome,
@@ -740,7 +903,7 @@ impl Actor {
                     self.sync_again = Some(Instant::now());
                     return;
                 }
-                self.journal.degrade(self.setting.clock.now(), reason);
+                self.journal.degrade(self.services.clock.now(), reason);
                 self.sync_again = Some(Instant::now() + self.sync_wait);
                 self.sync_wait = (self.sync_wait * 2).min(STORE_RETRY.1);
                 return;
@@ -749,6 +912,7 @@ impl Actor {
         let seq = synced.seq();
         self.log.synced(&synced);
         self.sync_wait = STORE_RETRY.0;
+        self.report_trace_problem();
         self.report_recovery();
         self.synced = seq;
         if self.undurable.is_some_and(|undurable| undurable <= seq) {
@@ -764,6 +928,7 @@ impl Actor {
 
     /// Makes the running effect of each task the one that is wanted.
     fn drive(&mut self) {
+        self.drive_restore();
         for command in self
             .tree
             .tasks()
@@ -810,12 +975,14 @@ impl Actor {
 
     fn start(&mut self, id: &TaskId, effect: Effect) {
         let (Some(sender), Some(task)) = (self.sender.upgrade(), self.tree.task(id)) else { return };
+        // What runs goes on with what it had.
+        self.services = self.current.get();
         self.generation += 1;
         let cancel = self.cancel.child_token();
         let reporter = effects::Reporter::new(sender, id.clone(), self.generation);
         let to_background = CancellationToken::new();
-        let context = effects::EffectContext {
-            setting: Arc::clone(&self.setting),
+        let context = EffectContext {
+            services: Arc::clone(&self.services),
             journal: Arc::clone(&self.journal),
             cancel: cancel.clone(),
             background: Arc::clone(&self.background),
@@ -823,7 +990,8 @@ impl Actor {
         };
         let driven = self.driven.entry(id.clone()).or_default();
         let permit = driven.permit.take();
-        let handle = effects::start(effect.clone(), task, &self.tree, permit, context, reporter);
+        let rendered = driven.rendered.clone();
+        let handle = effects::start(effect.clone(), task, &self.tree, permit, rendered, context, reporter);
         driven.running =
             Some(RunningEffect { effect, generation: self.generation, cancel, to_background, handle });
     }
@@ -863,5 +1031,15 @@ async fn deadline(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_to_an_actor_is_small() {
+        assert!(size_of::<ActorMessage>() <= 72, "{}", size_of::<ActorMessage>());
     }
 }

@@ -1,53 +1,70 @@
 //! Audit record of a tool call for the hooks that follow it: who did what, for which intent, and by whose leave.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::effects::EngineServices;
+use super::event::Event;
+use super::services::EngineServices;
 use super::task::{Decided, GivenApproval, Task};
 use super::tree::Tree;
-use crate::policy::post::{self, AuditRecord};
-use crate::policy::{PlannedEdit, RefusalRule};
-use crate::tools::Outcome;
-use roo_catalog::Effect;
+use crate::policy::{AuditRecord, PlannedEdit, RefusalRule, Review, post};
+use crate::tool_run::Outcome;
+use roo_catalog::{Effect, Invocation, ToolName};
+use roo_durable::Record;
 use roo_protocol::event::ToolStatus;
-use roo_protocol::ids::Digest;
-use roo_trace::record::{Author, Decision, Entry, FileChange, Outcome as TraceOutcome, PromptRef, Side};
+use roo_protocol::ids::{Digest, TaskId, ToolCallId};
+use roo_trace::record::{
+    Author, CommandRun, Decision, Entry, FileChange, Outcome as TraceOutcome, PromptRef, Side,
+};
 
 /// Begins the audit record of the current call; none for one that leaves no trace: looks, and steps of the
 /// conversation.
-pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Option<AuditRecord> {
+pub(super) fn begin(task: &Task, tree: &Tree, services: &EngineServices) -> Option<AuditRecord> {
     let call = task.current_call()?;
     if !matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External) {
         return None;
     }
-    let profile = setting.settings.profiles.get(&task.settings.profile);
+    let profile = services.settings.profiles.get(&task.settings.profile);
     let model = profile.map(|profile| {
         let name = profile.model.as_deref().unwrap_or("default");
         format!("{}/{name}", profile.provider.as_str())
     });
     let decision = match task.decided() {
-        Some(Decided { rule, approval: Some(GivenApproval { id, by, digest }) }) => Decision {
+        Some(Decided { verdict, approval: Some(GivenApproval { id, by, digest, .. }) }) => Decision {
             by: "user".to_owned(),
-            rule: Some(format!("{rule} ({by})")),
+            rule: Some(format!("{} ({by})", verdict.rule())),
             ask: Some(id.clone()),
             digest: Some(*digest),
         },
-        Some(Decided { rule, approval: None }) => {
-            Decision { by: "rule".to_owned(), rule: Some(rule.to_owned()), ask: None, digest: None }
+        Some(Decided { verdict, approval: None }) => {
+            Decision { by: "rule".to_owned(), rule: Some(verdict.rule()), ask: None, digest: None }
         }
         None => Decision { by: "rule".to_owned(), ..Decision::default() },
     };
+    let entry =
+        Entry { model, ..entry(task, tree, (call.name.clone(), call.id.clone()), decision, services) };
+    Some(AuditRecord { entry, intent: task.intents.bound.clone() })
+}
+
+/// Returns an entry about a call of a task that has changed nothing yet.
+fn entry(
+    task: &Task,
+    tree: &Tree,
+    (tool_call, tool_call_id): (String, ToolCallId),
+    decision: Decision,
+    services: &EngineServices,
+) -> Entry {
     let root = tree.root();
-    let entry = Entry {
-        at: setting.clock.now(),
+    Entry {
+        at: services.clock.now(),
         outcome: TraceOutcome::Ok,
-        tool_call: call.name.clone(),
-        tool_call_id: call.id.clone(),
+        tool_call,
+        tool_call_id,
         task: task.id.clone(),
         parent_task: task.parent.clone(),
         urid: task.urid.clone(),
         mode: task.settings.mode.clone(),
-        model,
+        model: None,
         intent: None,
         decision,
         sandbox: None,
@@ -58,16 +75,6 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Optio
         violations: vec![],
         server_call: None,
         claimed: None,
-    };
-    Some(AuditRecord { entry, intent: task.intents.bound.clone() })
-}
-
-/// An edit is about to replace and to write these texts. What the trace tells of them is found meanwhile.
-pub(super) fn look_ahead(texts: Vec<(String, String)>, setting: &Arc<EngineServices>) {
-    if !texts.is_empty() {
-        let recorder = Arc::clone(&setting.recorder);
-        // Whoever puts the edit down waits for what is still being found.
-        tokio::task::spawn_blocking(move || recorder.look_ahead(&texts));
     }
 }
 
@@ -76,7 +83,7 @@ pub(super) async fn refused(
     mut audit_record: AuditRecord,
     rule: RefusalRule,
     mistake: bool,
-    setting: &Arc<EngineServices>,
+    services: &Arc<EngineServices>,
 ) {
     if mistake && !rule.traces_mistakes() {
         return;
@@ -84,14 +91,14 @@ pub(super) async fn refused(
     audit_record.entry.outcome = TraceOutcome::Denied;
     audit_record.entry.decision =
         Decision { by: "rule".to_owned(), rule: Some(rule.to_string()), ask: None, digest: None };
-    tell(audit_record, setting).await;
+    write(audit_record, services).await;
 }
 
 /// The call has run. What only the hooks need is taken out of its outcome.
 pub(super) async fn done(
     audit_record: Option<AuditRecord>,
     outcome: &mut Outcome,
-    setting: &Arc<EngineServices>,
+    services: &Arc<EngineServices>,
 ) {
     let changes = std::mem::take(&mut outcome.changes);
     let violations = std::mem::take(&mut outcome.violations);
@@ -118,7 +125,10 @@ pub(super) async fn done(
     audit_record.entry.violations = violations;
     if audit_record.entry.command.is_none() {
         audit_record.entry.files = changes;
-        return tell(audit_record, setting).await;
+        if audit_record.entry.server_call.is_none() {
+            return write_beside(&audit_record, services);
+        }
+        return write(audit_record, services).await;
     }
     // One record for the run, one for each file that it changed and each commit that it made. These are there,
     // whatever became of other files; where the run was cut off, nobody knows whether they are whole.
@@ -130,34 +140,138 @@ pub(super) async fn done(
         entry: Entry { command: None, violations: vec![], outcome, ..audit_record.entry.clone() },
         ..audit_record.clone()
     };
-    tell(audit_record, setting).await;
+    write(audit_record, services).await;
     if !changes.is_empty() {
         let entry = Entry { files: changes, ..further.entry.clone() };
-        tell(AuditRecord { entry, ..further.clone() }, setting).await;
+        write(AuditRecord { entry, ..further.clone() }, services).await;
     }
     for commit in commits {
         let entry = Entry { commit: Some(commit), ..further.entry.clone() };
-        tell(AuditRecord { entry, ..further.clone() }, setting).await;
+        write(AuditRecord { entry, ..further.clone() }, services).await;
     }
 }
 
 /// An edit that the server's end interrupted turned out to have been made.
 pub(super) async fn settled(
-    audit_record: Option<AuditRecord>,
+    (audit_record, author): (Option<AuditRecord>, Author),
     edit: &PlannedEdit,
     found: &[Option<Digest>],
-    setting: &Arc<EngineServices>,
+    services: &Arc<EngineServices>,
 ) {
     let happened = edit.places().iter().map(|(_, _, after)| *after).eq(found.iter().copied());
     let Some(mut audit_record) = audit_record.filter(|_| happened) else { return };
-    let recorder = Arc::clone(&setting.recorder);
-    let (task, call) = (audit_record.entry.task.to_string(), audit_record.entry.tool_call_id.to_string());
-    // It may have been put down before the end.
-    let known = tokio::task::spawn_blocking(move || recorder.has(&task, &call)).await;
-    if known.unwrap_or(true) {
+    audit_record.entry.files = changes_of(edit, author, services);
+    write_if_missing(audit_record, services).await;
+}
+
+/// The last edit of each task, where the server may have been killed before its record was in the trace: any edit before
+/// waited for that.
+#[derive(Default)]
+pub(super) struct LastEdits(HashMap<TaskId, AuditRecord>);
+
+impl LastEdits {
+    /// Looks at the next record of a log, and the state that it is about to change.
+    pub(super) fn see(&mut self, tree: Option<&Tree>, record: &Record<Event>, services: &EngineServices) {
+        let Event::ToolFinished { result, .. } = &record.event else { return };
+        let Some(tree) = tree.filter(|_| result.status == ToolStatus::Ok) else { return };
+        let edit = tree.task(&record.task_id).and_then(|task| Some((task, task.edit_in_progress()?)));
+        if let Some((task, edit)) = edit
+            // A write that changed nothing is none.
+            && edit.places().iter().any(|(_, before, after)| before != after)
+            && let Some(mut audit_record) = begin(task, tree, services)
+        {
+            audit_record.entry.at = record.at;
+            audit_record.entry.files = changes_of(edit, author_of(task), services);
+            self.0.insert(record.task_id.clone(), audit_record);
+        }
+    }
+}
+
+/// Puts the edits into the trace that it does not have yet. Returns at once.
+pub(super) fn recover(LastEdits(edits): LastEdits, services: &Arc<EngineServices>) {
+    let services = Arc::clone(services);
+    tokio::spawn(async move {
+        for edit in edits.into_values() {
+            write_if_missing(edit, &services).await;
+        }
+    });
+}
+
+/// Puts the commands and the calls of servers into the trace that ran when the server ended. What they did until then is
+/// not known, so their records name no files. Returns at once.
+pub(super) fn recover_interrupted(tree: &Tree, services: &Arc<EngineServices>) {
+    let mut cut_off = Vec::new();
+    for task in tree.tasks() {
+        if task.runs_command_or_server()
+            && let Some(mut audit_record) = begin(task, tree, services)
+        {
+            let line = match task.current_call().map(roo_catalog::parse) {
+                Some(Ok(Invocation::ExecuteCommand(command))) => Some(command.command),
+                _ => None,
+            };
+            audit_record.entry.command = line.map(|line| cut_off_run(&line));
+            cut_off.push(audit_record);
+        }
+        for command in task.commands.running() {
+            let call = (ToolName::ExecuteCommand.as_str().to_owned(), command.call_id.clone());
+            let decision = Decision { by: "rule".to_owned(), ..Decision::default() };
+            let run = Some(cut_off_run(&command.line));
+            let entry = Entry { command: run, ..entry(task, tree, call, decision, services) };
+            cut_off.push(AuditRecord { entry, intent: task.intents.bound.clone() });
+        }
+    }
+    if cut_off.is_empty() {
         return;
     }
-    let side = |digest: Option<Digest>| match digest.map(|digest| (digest, setting.workspace.recall(digest)))
+    let services = Arc::clone(services);
+    tokio::spawn(async move {
+        for mut audit_record in cut_off {
+            audit_record.entry.outcome = TraceOutcome::Interrupted;
+            write_if_missing(audit_record, &services).await;
+        }
+    });
+}
+
+/// A run of which nobody saw the end.
+fn cut_off_run(line: &str) -> CommandRun {
+    CommandRun { digest: Digest::of(line), exit_code: None }
+}
+
+async fn write_if_missing(audit_record: AuditRecord, services: &Arc<EngineServices>) {
+    let recorder = Arc::clone(&services.recorder);
+    let (task, call) = (audit_record.entry.task.to_string(), audit_record.entry.tool_call_id.to_string());
+    let known = tokio::task::spawn_blocking(move || recorder.has(&task, &call)).await;
+    if known.is_ok_and(|known| !known) {
+        write(audit_record, services).await;
+    }
+}
+
+/// Records that the user undid changes of a task, or restored files.
+pub(super) async fn undone(
+    task: &Task,
+    tree: &Tree,
+    (action, call): (&str, ToolCallId),
+    by: &str,
+    files: Vec<FileChange>,
+    services: &Arc<EngineServices>,
+) {
+    let rule = Some(format!("{action} ({by})"));
+    let decision = Decision { by: "user".to_owned(), rule, ..Decision::default() };
+    let entry = Entry { files, ..entry(task, tree, (action.to_owned(), call), decision, services) };
+    write(AuditRecord { entry, intent: task.intents.bound.clone() }, services).await;
+}
+
+/// Returns the author of what the current call writes, as far as its state tells: which lines are the user's is not known
+/// any more.
+pub(super) fn author_of(task: &Task) -> Author {
+    let review =
+        task.decided().and_then(|decided| decided.approval).and_then(|given| given.review.as_deref());
+    if review.is_some_and(Review::has_edits) { Author::Mixed } else { Author::Ai }
+}
+
+/// Returns the changes of an edit, with the texts that are at hand.
+fn changes_of(edit: &PlannedEdit, author: Author, services: &EngineServices) -> Vec<FileChange> {
+    let side = |digest: Option<Digest>| match digest.map(|digest| (digest, services.workspace.recall(digest)))
     {
         None => Side::Absent,
         Some((digest, Some(text))) => Side::Text { text, digest },
@@ -168,9 +282,9 @@ pub(super) async fn settled(
         old_path: old_path.map(str::to_owned),
         before: side(before),
         after: side(after),
-        author: Author::Ai,
+        author,
     };
-    audit_record.entry.files = match edit {
+    match edit {
         PlannedEdit::File(write) => vec![change(&write.path, None, write.before, Some(write.after))],
         PlannedEdit::Patch(patch) => {
             let is_moved =
@@ -184,12 +298,44 @@ pub(super) async fn settled(
             })
             .collect()
         }
-    };
-    tell(audit_record, setting).await;
+    }
 }
 
-async fn tell(audit_record: AuditRecord, setting: &Arc<EngineServices>) {
-    let recorder = Arc::clone(&setting.recorder);
+/// Puts a record into the trace, and waits until it is durable.
+async fn write(audit_record: AuditRecord, services: &Arc<EngineServices>) {
+    post::after(&services.recorder, &audit_record);
+    settle(services).await;
+}
+
+/// Puts the record of an edit into the trace while the task goes on, and makes the file's name durable. The request log is only made durable after the
+/// trace ([`traced`]), nothing else is changed meanwhile (the gate waits), and [`recover`] finds in the log what a
+/// killed server has left out.
+fn write_beside(audit_record: &AuditRecord, services: &Arc<EngineServices>) {
+    post::after(&services.recorder, audit_record);
+    let services = Arc::clone(services);
+    tokio::spawn(async move { settle(&services).await });
+}
+
+/// Has a sync of a request log wait for the trace of what the log tells, and for the contents of its checkpoints.
+pub(super) fn traced<T, F: FnOnce() -> T>(
+    sync: F,
+    services: &Arc<EngineServices>,
+) -> impl FnOnce() -> T + use<T, F> {
+    let services = Arc::clone(services);
+    move || {
+        services.checkpoints.settle();
+        // What can't be written is told of by the gate, which allows nothing more.
+        let _ = services.recorder.settle();
+        sync()
+    }
+}
+
+/// Waits until the trace holds all that happened.
+pub(super) async fn settle(services: &EngineServices) {
+    let recorder = Arc::clone(&services.recorder);
     // Only a runtime that is ending runs nothing more.
-    let _ = tokio::task::spawn_blocking(move || post::after(&recorder, &audit_record)).await;
+    let settled = tokio::task::spawn_blocking(move || recorder.settle()).await;
+    if let Ok(Err(error)) = settled {
+        tracing::error!(%error, "the trace is behind");
+    }
 }

@@ -2,42 +2,43 @@
 //! own, reports to its actor, and ends when its token is cancelled.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio::task::{JoinError, JoinHandle};
 
-use super::actor::{ActorMessage, Report};
+use super::actor_message::{ActorMessage, Report};
 use super::audit;
-use super::clock::Clock;
-use super::context::{self, EditorContext};
+use super::compaction;
+use super::context::EditorContext;
+use super::effect_context::EffectContext;
 use super::gather;
 use super::hook_dispatch::{self, HookDispatch};
 use super::instructions::{Governed, Instructions, ToolSources};
 use super::journal::{Journal, LiveId};
-use super::task::{Effect, Input, OfferMemory, Remedy, Task};
+use super::services::EngineServices;
+use super::task::{ContextState, ConversationSize, Effect, Input, OfferMemory, Remedy, RequestFrame, Task};
 use super::tree::{BudgetLeft, Tree};
 use crate::approvals::StandingRules;
-use crate::customization::Customization;
 use crate::hooks::UserHooks;
-use crate::intent_store::{Binding, Orchestration};
-use crate::policy::post::AuditRecord;
+use crate::intent_store::Binding;
 use crate::policy::{
-    Gate, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, Recorder, RefusalRule,
-    ToolCallContext,
+    AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
+    Review, ToolCallContext,
 };
-use crate::tools::{self, BackgroundCommands, CommandLimits, Outcome, ToolContext};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
-use roo_durable::reserve::Reserve;
-use roo_formats::config::{Profile, Settings, ToolChoice};
-use roo_formats::modes::{self, Mode, Modes, UnknownMode};
+use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, ToolContext, recorded};
+use crate::tools;
+use roo_catalog::{Effect as ToolEffect, OfferedTool, ToolCall, ToolProtocol};
+use roo_formats::config::ToolChoice;
+use roo_formats::modes::{self, Mode};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
 use roo_model::prompts::{self, ActiveFile, CommandStatus, Environment, Problems};
-use roo_model::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use roo_model::providers::{
+    Finish, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, Rendered,
+};
 use roo_protocol::ids::{CommandId, Digest, TaskId, ToolCallId, Urid};
 use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
@@ -45,72 +46,22 @@ use roo_protocol::task::{TodoItem, Usage};
 use roo_sandbox::exec::EnvironmentRules;
 use roo_workspace::{FileProblems, Purpose, Workspace};
 
-/// Services that all tasks of an engine share.
-pub(super) struct EngineServices {
-    pub(super) settings: Arc<Settings>,
-    pub(super) workspace: Arc<Workspace>,
-    pub(super) customization: Arc<Customization>,
-    pub(super) orchestration: Arc<Orchestration>,
-    pub(super) rules: Arc<StandingRules>,
-    pub(super) recorder: Arc<Recorder>,
-    pub(super) gate: Gate,
-    pub(super) clock: Arc<dyn Clock>,
-    /// Room for the time when the disk is full.
-    pub(super) reserve: Reserve,
-    /// The models by profile, made when first needed: a scripted one reads its file.
-    pub(super) models: Mutex<HashMap<String, Arc<dyn Model>>>,
-}
-
-impl EngineServices {
-    /// The modes that there are now.
-    pub(super) fn modes(&self) -> Arc<Modes> {
-        self.customization.modes_by(&self.settings)
-    }
-
-    /// Returns what is needed to continue in a mode.
-    pub(super) fn mode_change(&self, slug: &str) -> Result<ModeChange, UnknownMode> {
-        Ok(ModeChange::into_mode(self.modes().find(slug)?, &self.settings))
-    }
-
-    /// Which tools the model of a profile gets.
-    fn tools_of(&self, profile: &str) -> ToolChoice {
-        self.settings.profiles.get(profile).map(Profile::tools).unwrap_or_default()
-    }
-
-    fn model(&self, profile: &str) -> Result<Arc<dyn Model>, ModelError> {
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = models.get(profile) {
-            return Ok(Arc::clone(model));
-        }
-        let Some(settings) = self.settings.profiles.get(profile) else {
-            return Err(ModelError {
-                kind: ModelErrorKind::Configuration,
-                message: format!(
-                    "There is no model profile '{profile}'. Define profiles.{profile} in config.yaml or in \
-                     initializationOptions."
-                ),
-            });
-        };
-        let model = providers::connect(settings, &|name| std::env::var(name).ok())?;
-        models.insert(profile.to_owned(), Arc::clone(&model));
-        Ok(model)
-    }
-}
-
 /// The longest answer that is taken, in bytes of text, thinking and arguments together: a model or an
-/// endpoint that runs on for ever must not take the server, and every task in it, along.
+/// endpoint that runs on forever must not take the server, and every task in it, along.
 const ANSWER_BYTES: usize = 32 << 20;
+/// Time that the first model request of a task waits for servers that are being started.
+pub const SERVERS_START: Duration = Duration::from_secs(3);
 /// The most calls of one answer.
 const ANSWER_CALLS: usize = 256;
 
 /// Length of the answer received so far.
 #[derive(Default)]
-struct Size {
+struct AnswerLength {
     bytes: usize,
     calls: usize,
 }
 
-impl Size {
+impl AnswerLength {
     fn add(&mut self, event: &StreamEvent) -> Result<(), ModelError> {
         match event {
             StreamEvent::Text(text)
@@ -131,17 +82,6 @@ impl Size {
         // Making it again would bring the same.
         Err(ModelError { kind: ModelErrorKind::Invalid, message })
     }
-}
-
-/// Context of an effect.
-pub(super) struct EffectContext {
-    pub(super) setting: Arc<EngineServices>,
-    pub(super) journal: Arc<Journal>,
-    pub(super) cancel: CancellationToken,
-    /// The commands of the request that run in the background.
-    pub(super) background: Arc<BackgroundCommands>,
-    /// Sends the command that the effect runs to the background.
-    pub(super) to_background: CancellationToken,
 }
 
 /// Channel for an effect's reports.
@@ -175,34 +115,53 @@ pub(super) fn start(
     task: &Task,
     tree: &Tree,
     permit: Option<Permit>,
+    rendered: Rendered,
     around: EffectContext,
     reporter: Reporter,
 ) -> JoinHandle<()> {
     match effect {
         Effect::CallModel { .. } => {
-            let turn = Turn::new(task, tree);
-            let asking = HookDispatch::new(task, &around);
+            let turn = Turn::new(task, tree, rendered);
+            let hook_dispatch = HookDispatch::new(task, &around);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
+                let run = async {
+                    let _connection = around.services.descriptors.model().await;
+                    turn.run(&around, &reporter, &hook_dispatch).await;
+                };
                 tokio::select! {
                     () = cancel.cancelled() => {}
-                    () = turn.run(&around, &reporter, &asking) => {}
+                    () = run => {}
                 }
             })
         }
-        Effect::Gather(gather) => {
-            let asking = HookDispatch::new(task, &around);
+        Effect::Compact(of) => {
+            let compaction = compaction::CompactionRun::new(of, task, &around);
             tokio::spawn(async move {
+                let run = compaction.run(&around.services);
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
-                    gathered = gather::gather(&gather, &around.setting, &asking) => {
-                        reporter.send(Report::Last(Input::Gathered(gathered))).await;
+                    (outcome, used) = run => {
+                        reporter.send(Report::Last(Input::Compacted { outcome, used })).await;
                     }
                 }
             })
         }
+        Effect::Gather(gather) => {
+            let hook_dispatch = HookDispatch::new(task, &around);
+            tokio::spawn(async move {
+                let run = async {
+                    let _descriptors = around.services.descriptors.tool().await;
+                    gather::gather(&gather, &around.services, &hook_dispatch).await
+                };
+                tokio::select! {
+                    () = around.cancel.cancelled() => {}
+                    gathered = run => reporter.send(Report::Last(Input::Gathered(gathered))).await,
+                }
+            })
+        }
         Effect::Wait { due } => tokio::spawn(async move {
-            let left = u64::try_from(due - around.setting.clock.now()).unwrap_or(0);
+            let left = u64::try_from(due - around.services.clock.now()).unwrap_or(0);
             tokio::select! {
                 () = around.cancel.cancelled() => {}
                 () = tokio::time::sleep(Duration::from_millis(left)) => {
@@ -210,12 +169,16 @@ pub(super) fn start(
                 }
             }
         }),
-        Effect::Gate { mode, approved, .. } => {
-            let judging = Judging::new(task, tree, mode, approved, &around);
+        Effect::Gate { mode, approved, review, .. } => {
+            let request = GateRequest::new(task, tree, mode, (approved, review), &around);
             tokio::spawn(async move {
+                let run = async {
+                    let _descriptors = around.services.descriptors.tool().await;
+                    request.run(&around.services, &reporter).await;
+                };
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
-                    () = judging.run(&around.setting, &reporter) => {}
+                    () = run => {}
                 }
             })
         }
@@ -224,10 +187,10 @@ pub(super) fn start(
             tokio::spawn(run.run(around, reporter))
         }
         Effect::SettleWrite { write, .. } => {
-            let audit_record = audit::begin(task, tree, &around.setting);
+            let audit_record = (audit::begin(task, tree, &around.services), audit::author_of(task));
             tokio::spawn(async move {
-                let found = found_after(&around.setting.workspace, &write).await;
-                audit::settled(audit_record, &write, &found, &around.setting).await;
+                let found = found_after(&around.services.workspace, &write).await;
+                audit::settled(audit_record, &write, &found, &around.services).await;
                 reporter.send(Report::Last(Input::WriteSettled(found))).await;
             })
         }
@@ -237,12 +200,13 @@ pub(super) fn start(
 /// Run of a tool, with what it needs of the state at its begin.
 struct ToolRun {
     call_id: ToolCallId,
+    task: TaskId,
     permit: Option<Permit>,
     context: ToolContext,
     executes: bool,
     audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
-    asking: HookDispatch,
+    hook_dispatch: HookDispatch,
 }
 
 impl ToolRun {
@@ -257,31 +221,49 @@ impl ToolRun {
             permit,
             context: tool_context(&call_id, task, around),
             executes: task.current_effect() == ToolEffect::Execute,
-            audit_record: audit::begin(task, tree, &around.setting),
+            audit_record: audit::begin(task, tree, &around.services),
             call: task.call_as_it_runs().map(Cow::into_owned),
-            asking: HookDispatch::new(task, around),
+            hook_dispatch: HookDispatch::new(task, around),
+            task: task.id.clone(),
             call_id,
         }
     }
 
     /// Runs the tool and reports. Not raced against the token: a tool knows best how to end, and what it did counts.
     async fn run(self, around: EffectContext, reporter: Reporter) {
-        let Self { call_id, permit, mut context, executes, audit_record, call, asking } = self;
-        let mut heard = HookMessages::default();
+        let Self { call_id, task, permit, mut context, executes, audit_record, call, hook_dispatch } = self;
+        let descriptors = tokio::select! {
+            descriptors = around.services.descriptors.tool() => descriptors,
+            // It ends at once.
+            () = around.cancel.cancelled() => None,
+        };
+        let mut messages = HookMessages::default();
         let mut background = None;
         if executes {
-            context.variables = asking.environment().await.variables;
+            context.variables = hook_dispatch.environment().await.variables;
         }
+        let context = Arc::new(context);
         let outcome = match permit {
             Some(permit) if *permit.call_id() == call_id => {
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
+                if !outcome.changes.is_empty() {
+                    let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
+                    let (services, task) = (Arc::clone(&around.services), task.clone());
+                    let record = move || {
+                        let mask = context.mask();
+                        (recorded(&changes, &mask), services.checkpoints.save(&task, &changes, &mask))
+                    };
+                    // Only a runtime that is ending runs nothing more.
+                    (outcome.recorded, outcome.saved) =
+                        tokio::task::spawn_blocking(record).await.unwrap_or_default();
+                }
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
-                audit::done(audit_record, &mut outcome, &around.setting).await;
+                audit::done(audit_record, &mut outcome, &around.services).await;
                 if let Some(call) = &call {
-                    heard = asking.after(call, &mut outcome, took).await;
+                    messages = hook_dispatch.after(call, &mut outcome, took).await;
                 }
                 outcome
             }
@@ -289,9 +271,11 @@ impl ToolRun {
             // nothing may run.
             _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
         };
-        reporter.send(Report::Ran(heard, outcome)).await;
+        // What runs on in the background may do so for days.
+        drop(descriptors);
+        reporter.send(Report::Ran(messages, outcome)).await;
         if let Some((id, audit_record)) = background {
-            follow_command(id, audit_record, &around, &reporter).await;
+            follow_command(id, &task, &context, audit_record, &around, &reporter).await;
         }
     }
 }
@@ -299,6 +283,8 @@ impl ToolRun {
 /// Waits for the end of a command in the background, puts down what it did, and reports it.
 async fn follow_command(
     id: CommandId,
+    task: &TaskId,
+    context: &Arc<ToolContext>,
     audit_record: Option<AuditRecord>,
     around: &EffectContext,
     reporter: &Reporter,
@@ -306,14 +292,20 @@ async fn follow_command(
     let Some(command) = around.background.get(&id) else { return };
     let Some(job) = command.take_job() else { return };
     let mut outcome = tools::outcome_of(&command.line, job.await);
-    audit::done(audit_record, &mut outcome, &around.setting).await;
+    if !outcome.changes.is_empty() {
+        let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
+        let (services, task) = (Arc::clone(&around.services), task.clone());
+        let save = move || services.checkpoints.save(&task, &changes, &context.mask());
+        outcome.saved = tokio::task::spawn_blocking(save).await.unwrap_or_default();
+    }
+    audit::done(audit_record, &mut outcome, &around.services).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
     // Only now: who waits for its end goes on when it is known.
     around.background.remove(&id);
 }
 
 /// Call to be decided on, and what the gate has to know of the task.
-struct Judging {
+struct GateRequest {
     audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
     mode: String,
@@ -324,55 +316,64 @@ struct Judging {
     urid: Urid,
     seen: BTreeMap<String, Digest>,
     approved: Option<Digest>,
+    review: Option<Arc<Review>>,
     intent: Option<Binding>,
     within: Vec<Binding>,
     offers: OfferMemory,
-    asking: HookDispatch,
+    hook_dispatch: HookDispatch,
 }
 
-impl Judging {
-    fn new(task: &Task, tree: &Tree, mode: String, approved: Option<Digest>, around: &EffectContext) -> Self {
+impl GateRequest {
+    fn new(
+        task: &Task,
+        tree: &Tree,
+        mode: String,
+        (approved, review): (Option<Digest>, Option<Arc<Review>>),
+        around: &EffectContext,
+    ) -> Self {
         let settings = &task.settings;
         Self {
-            audit_record: audit::begin(task, tree, &around.setting),
+            audit_record: audit::begin(task, tree, &around.services),
             call: task.call_to_judge().map(Cow::into_owned),
             mode,
             profile: settings.pinned.then(|| settings.profile.clone()),
-            tools: around.setting.tools_of(&settings.profile),
+            tools: around.services.tools_of(&settings.profile),
             is_branch: task.parent.is_some(),
             delegations: task.guard.delegations(),
             urid: task.urid.clone(),
             seen: task.files.seen.clone(),
             approved,
+            review,
             intent: task.intents.bound.clone(),
             within: task.intents.within.clone(),
             offers: task.offers.clone(),
-            asking: HookDispatch::new(task, around),
+            hook_dispatch: HookDispatch::new(task, around),
         }
     }
 
     /// Judges, reports, and tells hooks when the user is waited for. Nobody waits for those.
-    async fn run(self, setting: &Arc<EngineServices>, reporter: &Reporter) {
-        let hooks = hook_dispatch::hooks_of(setting).await;
-        let outcome = self.judge(setting, &hooks).await;
+    async fn run(self, services: &Arc<EngineServices>, reporter: &Reporter) {
+        let hooks = hook_dispatch::hooks_of(services).await;
+        let outcome = self.judge(services, &hooks).await;
         let decision = outcome.decision.clone();
-        if let Some(permit) = &outcome.permit {
-            audit::look_ahead(permit.texts(), setting);
-        }
-        reporter.send(Report::Judged(outcome)).await;
-        self.asking.notify(&hooks, self.call.as_ref(), &decision).await;
+        reporter.send(Report::Gated(outcome)).await;
+        self.hook_dispatch.notify(&hooks, self.call.as_ref(), &decision).await;
     }
 
-    async fn judge(&self, setting: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
+    async fn judge(&self, services: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
+        // Its file has changed since the request began.
+        if let Some(fault) = hooks.fault() {
+            return GateOutcome::deny(RefusalRule::Hook, fault);
+        }
         let Some(call) = &self.call else {
             // The gate is asked about the call that is worked on, so there is one.
             return GateOutcome::deny(RefusalRule::Call, "There is no tool call to decide on.");
         };
-        let reading = Arc::clone(setting);
+        let reading = Arc::clone(services);
         // It may read files, and the thread that runs the tasks has other things to do.
-        let modes = match tokio::task::spawn_blocking(move || reading.modes()).await {
+        let modes = match unless_ending(tokio::task::spawn_blocking(move || reading.modes())).await {
             Ok(modes) => modes,
-            Err(_) => return GateOutcome::deny(RefusalRule::Mode, "The server is shutting down."),
+            Err(_) => return GateOutcome::deny(RefusalRule::Mode, "The modes can't be read."),
         };
         let mode = match modes.find(&self.mode) {
             Ok(mode) => mode,
@@ -388,16 +389,21 @@ impl Judging {
             urid: &self.urid,
             seen: &self.seen,
             approved: self.approved,
+            review: self.review.as_deref(),
             intent: self.intent.as_ref(),
             within: &self.within,
-            hooks: if hooks.hooks().is_empty() { None } else { Some(self.asking.here(hooks).await) },
+            hooks: if hooks.hooks().is_empty() {
+                None
+            } else {
+                Some(self.hook_dispatch.gate_context(hooks).await)
+            },
             offers: self.offers.for_gate(call),
         };
-        let outcome = setting.gate.judge(call, call_context).await;
+        let outcome = services.gate.judge(call, call_context).await;
         if let (PolicyDecision::Deny { rule, mistake, .. }, Some(audit_record)) =
             (&outcome.decision, self.audit_record.clone())
         {
-            audit::refused(audit_record, *rule, *mistake, setting).await;
+            audit::refused(audit_record, *rule, *mistake, services).await;
         }
         outcome
     }
@@ -426,20 +432,20 @@ async fn found_after(workspace: &Workspace, edit: &PlannedEdit) -> Vec<Option<Di
 fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> ToolContext {
     let (journal, task_id) = (Arc::clone(&around.journal), task.id.clone());
     let live = LiveId::Tool(call_id.clone());
-    let recorder = Arc::clone(&around.setting.recorder);
+    let recorder = Arc::clone(&around.services.recorder);
     ToolContext {
-        workspace: Arc::clone(&around.setting.workspace),
+        workspace: Arc::clone(&around.services.workspace),
         output: Arc::new(move |text: &str| journal.extend(&task_id, &live, text)),
         cancel: around.cancel.clone(),
         variables: BTreeMap::new(),
-        environment: EnvironmentRules::new(around.setting.settings.sandbox.env.clone()),
-        redact_secrets: around.setting.settings.redact_secrets,
-        orchestration: Arc::clone(&around.setting.orchestration),
+        environment: EnvironmentRules::new(around.services.settings.sandbox.env.clone()),
+        redact_secrets: around.services.settings.redact_secrets,
+        orchestration: Arc::clone(&around.services.orchestration),
         recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call_id.to_string(),
         task_directory: modes::task_directory(&task.urid),
         review: task.is_reviewed(),
-        declined: declined(task, &around.setting.rules),
+        declined: declined(task, &around.services.rules),
         command_limits: CommandLimits {
             timeout: task.limits.command_timeout_sec.map(Duration::from_secs),
             foreground: Some(task.limits.background_after_sec)
@@ -471,61 +477,91 @@ struct Turn {
     profile: String,
     protocol: ToolProtocol,
     number: u32,
-    items: Arc<Vec<Item>>,
+    items: Items,
+    rendered: Rendered,
     todo: Vec<TodoItem>,
     seen: BTreeMap<String, Digest>,
     cost_usd: f64,
     left: BudgetLeft,
     tree: Option<String>,
-    can_be_shortened: bool,
+    /// The conversation's size, where the whole request was never measured and could be shortened.
+    unmeasured: Option<(ContextState, ConversationSize)>,
+    /// True if another profile may take over where the model fails now.
+    may_fall_back: bool,
 }
 
 impl Turn {
-    fn new(task: &Task, tree: &Tree) -> Self {
+    fn new(task: &Task, tree: &Tree, rendered: Rendered) -> Self {
         Self {
             task: task.id.clone(),
             mode: task.settings.mode.clone(),
             profile: task.settings.profile.clone(),
             protocol: task.settings.protocol,
             number: task.request_number(),
-            items: context::view(task.conversation.items(), task.conversation.reduced_before()),
+            items: task.conversation.items().clone(),
+            rendered,
             todo: task.todo.clone(),
             seen: task.files.seen.clone(),
             cost_usd: tree.usage().cost_usd,
             left: tree.budget_left(task),
             tree: (tree.tasks().len() > 1).then(|| tree.draw(&task.id)),
-            can_be_shortened: task.conversation.can_be_shortened(),
+            unmeasured: (!task.context.is_measured() && task.has_answers())
+                .then(|| (task.context.clone(), *task.conversation.size())),
+            may_fall_back: task.makes_last_attempt() && !task.settings.pinned,
         }
+    }
+
+    /// The change to the profile that takes over; none where none is defined.
+    fn fallback(&self, services: &EngineServices) -> Option<ModeChange> {
+        let profiles = &services.settings.profiles;
+        let name = profiles.get(&self.profile)?.fallback.as_ref().filter(|_| self.may_fall_back)?;
+        let protocol = profiles.get(name)?.tool_protocol();
+        // The profile is now as if the user had chosen it: that is what keeps it.
+        Some(ModeChange { mode: None, profile: Some((name.clone(), protocol)) })
     }
 
     /// The request, or why there can't be one.
     async fn request(
         &mut self,
-        setting: &Arc<EngineServices>,
+        services: &Arc<EngineServices>,
         background: &BackgroundCommands,
     ) -> Result<ModelRequest, ModelError> {
+        // Servers begin to start when the program does, and the first request should have their tools.
+        if self.number == 1 && self.task.is_root() {
+            services.gate.server_tools().settled(SERVERS_START).await;
+        }
         let (mode, protocol) = (self.mode.clone(), self.protocol);
         let seen = std::mem::take(&mut self.seen);
-        let choice = setting.tools_of(&self.profile);
-        let reading = Arc::clone(setting);
+        let choice = services.tools_of(&self.profile);
+        let reading = Arc::clone(services);
         // It reads files, and the thread that runs the tasks has other things to do.
         let read = tokio::task::spawn_blocking(move || {
+            // What the model would call could not run.
+            if let Some(fault) = reading.customization.user_hooks().fault() {
+                return Err(fault.to_owned());
+            }
             let modes = reading.modes();
-            let mode = Arc::clone(modes.find(&mode)?);
+            let mode = Arc::clone(modes.find(&mode).map_err(|unknown| unknown.to_string())?);
+            let servers = reading.gate.server_tools();
             let told = Instructions::new(
                 &mode,
                 &modes,
                 protocol,
-                ToolSources { choice: &choice, server_tools: &reading.gate.server_tools().list() },
+                ToolSources {
+                    choice: &choice,
+                    server_tools: &servers.list(),
+                    server_resources: &servers.resources(),
+                },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
-            Ok::<_, UnknownMode>((mode, told, EditorContext::new(&reading.workspace, &seen)))
+            Ok((mode, told, EditorContext::new(&reading.workspace, &seen)))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
-        let read = read.await.map_err(|_| configuration("The server is shutting down.".to_owned()))?;
-        let (mode, told, editor) = read.map_err(|error| configuration(error.to_string()))?;
+        let read = unless_ending(read).await;
+        let read = read.map_err(|_| configuration("The instructions can't be read.".to_owned()))?;
+        let (mode, told, editor) = read.map_err(configuration)?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
                 id: command.id.clone(),
@@ -533,11 +569,12 @@ impl Turn {
                 unread: command.unread(),
             })
             .collect();
-        let tail = self.environment(&mode, &editor, &commands, setting);
+        let tail = self.environment(&mode, &editor, &commands, services);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
             items: std::mem::take(&mut self.items),
+            rendered: self.rendered.clone(),
             tail: Some(tail),
             tools: told.tools.into(),
             protocol,
@@ -550,9 +587,9 @@ impl Turn {
         mode: &Mode,
         editor: &EditorContext,
         commands: &[CommandStatus],
-        setting: &EngineServices,
+        services: &EngineServices,
     ) -> String {
-        let profile = setting.settings.profiles.get(&self.profile);
+        let profile = services.settings.profiles.get(&self.profile);
         let priced = profile.is_some_and(|profile| profile.prices().is_some());
         let problems: Vec<Problems<'_>> = editor
             .problems
@@ -581,17 +618,43 @@ impl Turn {
             commands,
             todo: &self.todo,
             ..Environment::new(
-                &setting.clock.zoned(),
+                &services.clock.zoned(),
                 mode,
                 profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default(),
             )
         })
     }
 
-    async fn run(mut self, around: &EffectContext, reporter: &Reporter, asking: &HookDispatch) {
+    /// All of a request but its conversation.
+    fn frame(&self, request: &ModelRequest, services: &EngineServices) -> RequestFrame {
+        let tools = match request.protocol {
+            ToolProtocol::Native => request.tools.iter().map(definition_size).sum(),
+            ToolProtocol::Xml => 0,
+        };
+        let limits =
+            services.settings.profiles.get(&self.profile).map(compaction::limits).unwrap_or_default();
+        let tail = request.tail.as_ref().map_or(0, String::len);
+        RequestFrame { system: request.system.len() as u64, tools, tail: tail as u64, ..limits }
+    }
+
+    /// Returns the error of a request that is known to be too long before it is sent.
+    fn too_long(&self, frame: RequestFrame) -> Option<ModelError> {
+        let (context, size) = self.unmeasured.as_ref()?;
+        let (tokens, allowed) = context.excess(frame, size)?;
+        let message = format!(
+            "The request would have about {tokens} tokens, and the model takes {allowed}. The conversation is shortened."
+        );
+        Some(ModelError { kind: ModelErrorKind::ContextWindow, message })
+    }
+
+    async fn run(mut self, around: &EffectContext, reporter: &Reporter, hook_dispatch: &HookDispatch) {
         let mut usage = Usage::default();
-        let request = self.request(&around.setting, &around.background).await;
-        let ending = match (around.setting.model(&self.profile), request) {
+        let request = self.request(&around.services, &around.background).await;
+        let frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
+        let too_long = frame.and_then(|frame| self.too_long(frame));
+        let refused = too_long.is_none();
+        let request = request.and_then(|request| too_long.map_or(Ok(request), Err));
+        let ending = match (around.services.model(&self.profile), request) {
             (Ok(model), Ok(request)) => {
                 let shown = AnswerDisplay { task: &self.task, request: self.number, block: 0, open: None };
                 stream(&*model, request, shown, around, reporter, &mut usage).await
@@ -600,38 +663,47 @@ impl Turn {
         };
         let mut failed = None;
         let input = match ending {
-            Ok(finish) => Input::ModelEnded { finish, used: usage },
-            Err(mut error) => {
+            Ok(finish) => Input::ModelEnded { finish, used: usage, frame },
+            Err(error) => {
                 let remedy = match error.kind {
-                    ModelErrorKind::ContextWindow if self.can_be_shortened => {
-                        match asking.before_shortening().await {
-                            None => {
-                                // What comes of this effect may end it, and these are to be heard.
-                                asking.shortened().await;
-                                Remedy::Shorten
-                            }
-                            Some(refusal) => {
-                                error.message = format!("{}\n{refusal}", error.message);
-                                Remedy::Ask
-                            }
+                    ModelErrorKind::ContextWindow => Remedy::Shorten { refused },
+                    kind if kind.is_retryable() => match self.fallback(&around.services) {
+                        Some(change) => {
+                            reporter.send(Report::Progress(Input::Change(change))).await;
+                            Remedy::RetryAnew
                         }
-                    }
-                    kind if kind.is_retryable() => Remedy::Retry {
-                        after: kind.retry_after().and_then(|wait| i64::try_from(wait.as_millis()).ok()),
-                        // The low half of a random UUID, as a fraction.
-                        jitter: (around.setting.clock.random().as_u128() as u64) as f64 / u64::MAX as f64,
+                        None => Remedy::Retry {
+                            after: kind.retry_after().and_then(|wait| i64::try_from(wait.as_millis()).ok()),
+                            // The low half of a random UUID, as a fraction.
+                            jitter: (around.services.clock.random().as_u128() as u64) as f64
+                                / u64::MAX as f64,
+                        },
                     },
                     _ => Remedy::Ask,
                 };
                 failed = Some((error.kind, error.message.clone(), remedy));
-                Input::ModelFailed { message: error.message, remedy, used: usage }
+                Input::ModelFailed { message: error.message, remedy, used: usage, frame }
             }
         };
         reporter.send(Report::Last(input)).await;
         if let Some((kind, message, Remedy::Ask)) = failed {
-            asking.model_failed(kind, &message).await;
+            hook_dispatch.model_failed(kind, &message).await;
         }
     }
+}
+
+/// Waits for a look at the disk. While the process ends there is no result: none may be taken for an answer, since the log
+/// would have it after a restart.
+async fn unless_ending<T>(read: JoinHandle<T>) -> Result<T, JoinError> {
+    match read.await {
+        Err(error) if error.is_cancelled() => std::future::pending().await,
+        read => read,
+    }
+}
+
+/// Bytes of a tool's definition.
+fn definition_size(tool: &OfferedTool) -> u64 {
+    (tool.name().to_string().len() + tool.description().len() + tool.schema().to_string().len()) as u64
 }
 
 /// Asks the model and reports its blocks. What was used is left in `usage` even when it fails.
@@ -645,7 +717,7 @@ async fn stream(
 ) -> Result<Finish, ModelError> {
     let mut parser = StreamParser::new(request.protocol);
     let mut updates = Vec::new();
-    let mut size = Size::default();
+    let mut size = AnswerLength::default();
     let mut stream = model.stream(request);
     let finish = loop {
         match stream.next().await {

@@ -1,20 +1,23 @@
 //! Events of a request's log: everything that the state of a task is folded from.
 //!
 //! Old logs must stay readable: variants and fields are added, never changed in meaning. What
-//! clients see of an event is [`Event::to_wire`]; private fields stay here.
+//! clients see of an event is `Event::to_wire`; private fields stay here.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::task::{Choice, LeftOut, MeasuredRequest, Placeholders, RULE};
 use crate::intent_store::Binding;
-use crate::policy::{ModeChange, PlannedBranch, PlannedEdit};
-use crate::tools::ChangesUnknown;
+use crate::policy::{ModeChange, PlannedBranch, PlannedEdit, RecordedVerdict, Review};
+use crate::tool_run::{ChangesUnknown, RecordedFile, SavedFile, digest_of};
 use roo_catalog::{Shown, ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
-use roo_model::providers::{Finish, ToolResult};
-use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
+use roo_model::providers::{Finish, Item, ToolResult};
+use roo_protocol::checkpoint::{CheckpointFile, RestoreScope, RestoreWhat};
+use roo_protocol::context::ShorteningMethod;
+use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::{Ask, Message, MessageKind, Say};
 use roo_protocol::rule::SandboxAccess;
@@ -84,7 +87,8 @@ pub enum Event {
         ends: bool,
     },
     /// Messages of user hooks about the current call, all together until now.
-    HooksHeard {
+    #[serde(rename = "hooksHeard")]
+    HookMessagesReceived {
         /// The call.
         call_id: ToolCallId,
         /// Its parameters as it runs; none where they stay.
@@ -153,7 +157,7 @@ pub enum Event {
         message: Message,
         /// The provider's own block, to be sent back.
         opaque: Option<Value>,
-        /// Whose block it is.
+        /// Origin of the block.
         origin: String,
     },
     /// The model called a tool. It is not run before the turn has ended.
@@ -169,6 +173,9 @@ pub enum Event {
         finish: Finish,
         /// Total usage of the task.
         total: Usage,
+        /// The request with its size.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<Box<MeasuredRequest>>,
     },
     /// The model request failed; what the model said in it is void.
     TurnFailed {
@@ -180,12 +187,15 @@ pub enum Event {
         cancelled: bool,
         /// Total usage of the task; a failed request costs too.
         total: Usage,
+        /// The request with its estimated size.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<Box<MeasuredRequest>>,
     },
     /// The request will be made again.
     RetryScheduled {
         /// Due time, in milliseconds since the Unix epoch.
         due: i64,
-        /// Which attempt comes next, from 2.
+        /// Number of the next attempt, from 2.
         attempt: u32,
         /// Reason.
         reason: String,
@@ -203,10 +213,9 @@ pub enum Event {
     GateDecided {
         /// The call.
         call_id: ToolCallId,
-        /// The verdict.
-        verdict: Verdict,
-        /// The rule that decided.
-        rule: String,
+        /// The verdict, and the rule that decided.
+        #[serde(flatten)]
+        verdict: RecordedVerdict,
         /// Reason.
         reason: String,
         /// The same for programs.
@@ -229,24 +238,35 @@ pub enum Event {
     ApprovalResolved {
         /// The approval.
         approval_id: ApprovalId,
-        /// Who answered.
+        /// Author of the answer.
         by: String,
         /// The chosen option; none when void.
-        option_id: Option<String>,
+        option_id: Option<Choice>,
         /// Text added by the user.
         text: Option<String>,
+        /// The decisions on the hunks of an edit; none where the user answered it as a whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        review: Option<Arc<Review>>,
+    },
+    /// A standing rule was made that may decide the approval that waits: its call is judged again.
+    ApprovalReconsidered {
+        /// The approval.
+        approval_id: ApprovalId,
     },
     /// An answer came while the request was interrupted, or before its call was judged again; it counts
     /// when the action is still the same.
     AnswerHeld {
         /// The approval.
         approval_id: ApprovalId,
-        /// Who answered.
+        /// Author of the answer.
         by: String,
         /// The chosen option.
-        option_id: String,
+        option_id: Choice,
         /// Text added by the user.
         text: Option<String>,
+        /// The decisions on the hunks of an edit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        review: Option<Arc<Review>>,
         /// State of the task.
         state: TaskState,
     },
@@ -261,7 +281,7 @@ pub enum Event {
     QuestionAnswered {
         /// The question.
         question_id: QuestionId,
-        /// Who answered.
+        /// Author of the answer.
         by: String,
         /// The answer; none when void.
         text: Option<String>,
@@ -292,15 +312,106 @@ pub enum Event {
         /// The digest after; none for a deleted file.
         after: Option<Digest>,
     },
+    /// Files as they were before a call changed them, and after it. The number of this event names the checkpoint.
+    CheckpointSaved {
+        /// The call.
+        call_id: ToolCallId,
+        /// What changed them, in one line.
+        summary: String,
+        /// The files.
+        files: Vec<SavedFile>,
+    },
+    /// The user restores an earlier state. Durable before any file changes; the number of this event names the restore.
+    RestoreStarted {
+        /// The restore.
+        restore: Arc<Restore>,
+    },
+    /// A restore has finished: what it says is so from now on, or nothing of it is.
+    RestoreFinished {
+        /// The number of the event that started it.
+        started: u64,
+        /// True if all is restored, false if nothing is.
+        done: bool,
+        /// Reason, where nothing is restored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The number of the first event that the model no longer sees; none where its conversation stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conversation_before: Option<u64>,
+    },
     /// A call that was interrupted before its effect begins again at the gate.
     ToolRestarted {
         /// The call.
         call_id: ToolCallId,
     },
-    /// The conversation is too long: the results before this item are sent as stubs from now on.
+    /// The conversation is too long: the results before this item are sent as stubs from now on. Written by earlier
+    /// versions.
     ContextReduced {
         /// Index of the first item that is sent whole.
         before: usize,
+    },
+    /// The endpoint refuses requests with more tokens.
+    ContextLimited {
+        /// Tokens.
+        tokens: u64,
+    },
+    /// The user wants earlier turns to be summarised before the next request.
+    SummaryRequested {
+        /// State of the task.
+        state: TaskState,
+    },
+    /// The conversation is about to be shortened.
+    ShorteningStarted {
+        /// Way to shorten it.
+        method: ShorteningMethod,
+        /// True if the user wants it.
+        manual: bool,
+    },
+    /// Old results and arguments are sent as placeholders from now on.
+    ContextShortened {
+        /// The calls of which something is left out.
+        left_out: Placeholders,
+        /// Estimated tokens of the next request before.
+        tokens_before: u64,
+        /// Estimated tokens of the next request after.
+        tokens_after: u64,
+    },
+    /// A message stands for earlier turns from now on.
+    ContextCondensed {
+        /// Index of the first item that stays; of those before, what the user said stays.
+        cut: usize,
+        /// The message.
+        message: Item,
+        /// True if a model wrote the summary.
+        by_model: bool,
+        /// True if the user wanted it.
+        manual: bool,
+        /// Estimated tokens of the next request before.
+        tokens_before: u64,
+        /// Estimated tokens of the next request after.
+        tokens_after: u64,
+        /// Cost of the summary in US dollars.
+        cost_usd: f64,
+        /// Total usage of the task.
+        total: Usage,
+    },
+    /// The conversation was not shortened.
+    ContextKept {
+        /// Reason.
+        reason: String,
+        /// Total usage of the task; a summary that failed costs too.
+        total: Usage,
+    },
+    /// A shortening was undone.
+    ContextRestored {
+        /// The number of its event.
+        seq: u64,
+        /// Content that is sent again.
+        left_out: Box<LeftOut>,
+        /// Estimated tokens of the next request before.
+        tokens_before: u64,
+        /// Estimated tokens of the next request after.
+        tokens_after: u64,
     },
     /// The command of the current call runs on in the background.
     CommandBackgrounded {
@@ -347,6 +458,9 @@ pub enum Event {
         /// Access that the sandbox withheld from a command and the user may grant.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         withheld: Option<SandboxAccess>,
+        /// Files that the call changed, with their lines.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        recorded: Vec<RecordedFile>,
         /// The exit code of the command; none where no command has ended by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
@@ -372,8 +486,8 @@ pub enum Event {
     Resumed,
     /// The task ended.
     Ended {
-        /// Completed, failed or cancelled.
-        state: TaskState,
+        /// State in which it ended.
+        state: EndState,
         /// The result.
         result: Option<String>,
         /// Reason, where it isn't obvious.
@@ -397,12 +511,82 @@ pub struct BackgroundCommand {
     pub line: String,
 }
 
+/// A restore of an earlier state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restore {
+    /// The number of the event before which the state was.
+    pub seq: u64,
+    /// What is restored.
+    pub what: RestoreWhat,
+    /// The tasks whose changes of files are undone.
+    pub scope: RestoreScope,
+    /// Author: a client's name, or `cli`.
+    pub by: String,
+    /// The files as they are before the restore, and as they are after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<SavedFile>,
+    /// By which it can be told whether the files were written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub digests: Vec<RestoredDigests>,
+    /// Where the conversation is cut; none where it stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<ConversationCut>,
+}
+
+/// Digests of a file that a restore changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoredDigests {
+    /// The file as tools name it.
+    pub path: String,
+    /// Of its text before the restore; none where there is no file.
+    pub before: Option<Digest>,
+    /// Of its text after the restore.
+    pub after: Option<Digest>,
+}
+
+/// Place in a log where a conversation is cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversationCut {
+    /// The number of the first event that the model no longer sees. Before it, the task was between two requests.
+    pub before: u64,
+    /// The number of items that it no longer sees.
+    pub dropped: u64,
+    /// What the next message gets where the first one is cut off: all that a request begins with but the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening: Option<String>,
+}
+
+/// State of a task that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EndState {
+    /// It ended well.
+    Completed,
+    /// It ended without reaching its goal.
+    Failed,
+    /// The user ended it.
+    Cancelled,
+}
+
+impl From<EndState> for TaskState {
+    fn from(state: EndState) -> Self {
+        match state {
+            EndState::Completed => Self::Completed,
+            EndState::Failed => Self::Failed,
+            EndState::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
 /// End of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ending {
-    /// Completed, failed or cancelled.
-    pub state: TaskState,
+    /// State in which it ends.
+    pub state: EndState,
     /// The result.
     pub result: Option<String>,
     /// Reason, where it isn't obvious.
@@ -412,7 +596,7 @@ pub struct Ending {
 impl Event {
     /// Returns whether what it tells must survive power loss before anyone is told: decisions, the ends of turns and
     /// tasks, and what a user or a tool will do.
-    pub fn is_decision(&self) -> bool {
+    pub(crate) fn is_decision(&self) -> bool {
         matches!(
             self,
             Self::TurnEnded { .. }
@@ -420,13 +604,15 @@ impl Event {
                 | Self::AnswerHeld { .. }
                 | Self::QuestionAnswered { .. }
                 | Self::ToolStarted { write: Some(_), .. }
+                | Self::RestoreStarted { .. }
+                | Self::RestoreFinished { .. }
                 | Self::CancelRequested
                 | Self::Ended { .. }
         )
     }
 
     /// Returns whether a node of the invocation tree may be another one after it.
-    pub fn changes_tree(&self) -> bool {
+    pub(crate) fn changes_tree(&self) -> bool {
         !matches!(
             self,
             Self::Shown { .. }
@@ -438,18 +624,26 @@ impl Event {
                 | Self::IntentSelected { .. }
                 | Self::ToolStarted { .. }
                 | Self::EditApplied { .. }
+                | Self::CheckpointSaved { .. }
+                | Self::RestoreStarted { .. }
+                | Self::RestoreFinished { .. }
                 | Self::TodoChanged { .. }
                 | Self::QueueChanged { .. }
                 | Self::Gathered { .. }
-                | Self::HooksHeard { .. }
+                | Self::HookMessagesReceived { .. }
                 | Self::CommandBackgrounded { .. }
                 | Self::CommandEnded { .. }
                 | Self::ChangesUnknown { .. }
+                | Self::ContextLimited { .. }
+                | Self::SummaryRequested { .. }
+                | Self::ShorteningStarted { .. }
+                | Self::ContextShortened { .. }
+                | Self::ContextRestored { .. }
         )
     }
 
     /// Converts it to the event that clients see.
-    pub fn to_wire(&self) -> WireEvent {
+    pub(crate) fn to_wire(&self) -> WireEvent {
         match self.clone() {
             Self::Created { parent, urid, mode, title, emoji, .. } => {
                 WireEvent::TaskCreated { parent_id: parent, urid, mode, title, emoji }
@@ -461,9 +655,9 @@ impl Event {
             | Self::Thought { message, .. }
             | Self::Called { message, .. } => WireEvent::Message { message },
             Self::Gathered { .. } => {
-                state(TaskState::Running, Some("what the model is to know is looked up".into()))
+                state(TaskState::Running, Some("gathering context for the model".into()))
             }
-            Self::HooksHeard { .. } => {
+            Self::HookMessagesReceived { .. } => {
                 state(TaskState::Running, Some("hooks were asked about a call".into()))
             }
             Self::ModeSwitched { change, .. } => WireEvent::ModeSwitched {
@@ -477,7 +671,9 @@ impl Event {
             },
             Self::Halted { reason } => state(TaskState::Running, Some(reason)),
             Self::TurnStarted { request } => request_message(request, &json!({ "request": request })),
-            Self::TurnEnded { total, .. } => WireEvent::Usage { total },
+            Self::TurnEnded { total, context, .. } => {
+                WireEvent::Usage { total, context: context.map(|request| request.meter()) }
+            }
             // Says of the messages of this request that they are void.
             Self::TurnFailed { request, error, cancelled, .. } => request_message(
                 request,
@@ -495,15 +691,25 @@ impl Event {
                 TaskState::Running,
                 Some("the answer had no call; the model is told to make one".into()),
             ),
-            Self::GateDecided { call_id, verdict, rule, reason, detail } => {
-                WireEvent::GateDecided { tool_call_id: call_id, verdict, rule, reason, detail }
-            }
+            Self::GateDecided { call_id, verdict, reason, detail } => WireEvent::GateDecided {
+                tool_call_id: call_id,
+                verdict: verdict.verdict(),
+                rule: verdict.rule(),
+                reason,
+                detail,
+            },
             Self::IntentSelected { intent, name } => {
                 WireEvent::IntentSelected { intent_id: intent.id, name, digest: intent.digest }
             }
             Self::ApprovalRequested { approval } => WireEvent::ApprovalRequested { approval },
-            Self::ApprovalResolved { approval_id, by, option_id, .. } => {
-                WireEvent::ApprovalResolved { approval_id, by, option_id }
+            Self::ApprovalResolved { approval_id, by, option_id, text, review } => {
+                let option_id = option_id.map(|choice| choice.id().to_owned());
+                let hunks = review.map(|review| review.hunks.clone()).unwrap_or_default();
+                let rule_id = by.strip_prefix(RULE).map(str::to_owned);
+                WireEvent::ApprovalResolved { approval_id, by, rule_id, option_id, text, hunks }
+            }
+            Self::ApprovalReconsidered { .. } => {
+                state(TaskState::Running, Some("a standing rule may decide what was asked".into()))
             }
             Self::AnswerHeld { by, state: at, .. } => {
                 state(at, Some(format!("the answer of {by} counts when the call has been judged again")))
@@ -516,6 +722,23 @@ impl Event {
                 WireEvent::ToolStarted { tool_call_id: call_id, name, subject }
             }
             Self::EditApplied { uri, before, after } => WireEvent::EditApplied { uri, before, after },
+            Self::CheckpointSaved { call_id, files, .. } => WireEvent::Message {
+                message: Message {
+                    id: MessageId::new(format!("{call_id}.checkpoint")),
+                    kind: MessageKind::Say(Say::CheckpointSaved),
+                    text: digest_of(&files).hex(),
+                    images: vec![],
+                },
+            },
+            Self::RestoreStarted { restore } => WireEvent::RestoreStarted {
+                seq: restore.seq,
+                what: restore.what,
+                files: restore.files.iter().map(checkpoint_file).collect(),
+                by: restore.by.clone(),
+            },
+            Self::RestoreFinished { started, done, reason, conversation_before } => {
+                WireEvent::RestoreFinished { seq: started, done, reason, conversation_before }
+            }
             Self::ToolFinished { summary, result, exit_code, .. } => WireEvent::ToolFinished {
                 tool_call_id: result.call_id,
                 status: result.status,
@@ -535,18 +758,63 @@ impl Event {
             Self::ContextReduced { .. } => {
                 state(TaskState::Running, Some("old tool results are shortened to fit the model".into()))
             }
+            Self::ContextLimited { tokens } => {
+                let reason = format!("the endpoint refuses requests of more than about {tokens} tokens");
+                state(TaskState::Running, Some(reason))
+            }
+            Self::SummaryRequested { state: at } => {
+                state(at, Some("earlier turns are summarised before the next request".into()))
+            }
+            Self::ShorteningStarted { method, .. } => WireEvent::ContextShortening { method },
+            Self::ContextShortened { left_out, tokens_before, tokens_after } => WireEvent::ContextShortened {
+                method: ShorteningMethod::Placeholders,
+                tokens_before,
+                tokens_after,
+                results: left_out.duplicates.len() + left_out.results.len(),
+                arguments: left_out.arguments.len(),
+                summary: None,
+                cost_usd: 0.0,
+            },
+            Self::ContextCondensed { message, by_model, tokens_before, tokens_after, cost_usd, .. } => {
+                let method = if by_model { ShorteningMethod::Summary } else { ShorteningMethod::Outline };
+                let summary = match message {
+                    Item::Summary { summary, .. } => Some(summary),
+                    Item::User { .. } | Item::Assistant { .. } | Item::Results { .. } => None,
+                };
+                let (results, arguments) = (0, 0);
+                WireEvent::ContextShortened {
+                    method,
+                    tokens_before,
+                    tokens_after,
+                    results,
+                    arguments,
+                    summary,
+                    cost_usd,
+                }
+            }
+            Self::ContextKept { reason, .. } => WireEvent::ContextKept { reason },
+            Self::ContextRestored { seq, tokens_before, tokens_after, .. } => {
+                WireEvent::ContextRestored { seq, tokens_before, tokens_after }
+            }
             Self::TodoChanged { items } => WireEvent::TodoChanged { items },
             Self::QueueChanged { items } => WireEvent::QueueChanged { items },
             Self::BudgetReset => state(TaskState::Running, Some("the budget begins anew".into())),
-            Self::CancelRequested => state(TaskState::Running, Some("being cancelled".into())),
-            Self::Interrupted => {
-                state(TaskState::Interrupted, Some("the server that drove it has ended".into()))
-            }
+            Self::CancelRequested => state(TaskState::Running, Some("cancelling".into())),
+            Self::Interrupted => state(TaskState::Interrupted, Some("the server has stopped".into())),
             Self::Resumed => state(TaskState::Running, None),
             Self::Ended { state, result, reason, usage, tool_usage } => {
-                WireEvent::TaskState { state, result, reason, usage: Some(usage), tool_usage }
+                WireEvent::TaskState { state: state.into(), result, reason, usage: Some(usage), tool_usage }
             }
         }
+    }
+}
+
+/// Builds the entry of a checkpoint for a file.
+pub(super) fn checkpoint_file(file: &SavedFile) -> CheckpointFile {
+    CheckpointFile {
+        path: file.path.clone(),
+        change: file.kind(),
+        left_out: file.left_out().map(|why| why.to_string()),
     }
 }
 
@@ -574,7 +842,7 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
     Message { id, kind, text, images: vec![] }
 }
 
-/// Which Roo ask a question of the engine is.
+/// Returns the ask that Roo Code has for a kind of question.
 pub(super) fn ask_of(kind: QuestionKind) -> Ask {
     match kind {
         QuestionKind::Followup => Ask::Followup,
@@ -588,4 +856,32 @@ pub(super) fn ask_of(kind: QuestionKind) -> Ask {
 /// Returns whether a status means that the call's aim was not reached.
 pub(super) fn is_failure(status: ToolStatus) -> bool {
     !matches!(status, ToolStatus::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log that an earlier version has written.
+    const EARLIER: &str = include_str!(
+        "../../../../tests/fixtures/earlier-versions/2026-11-22/state/requests/01a203dc-098b-758b-b77e-1a8aa91a913f/log.jsonl"
+    );
+
+    #[test]
+    fn decisions_of_the_gate_are_written_as_they_were_read() {
+        let lines = EARLIER.lines().filter_map(|line| {
+            let event = line.split_once(r#""event":"#)?.1.rsplit_once(r#","sum":"#)?.0;
+            event.starts_with(r#"{"type":"gateDecided""#).then_some(event)
+        });
+        let denied = r#"{"type":"gateDecided","callId":"c","verdict":"deny","rule":"rules","reason":"No.","detail":{"ruleId":"r1"}}"#;
+        let unknown = r#"{"type":"gateDecided","callId":"c","verdict":"ask","rule":"of another version","reason":"So."}"#;
+        let mut count = 0;
+        for line in lines.chain([denied, unknown]) {
+            let event: Event = serde_json::from_str(line).unwrap();
+            assert!(matches!(event, Event::GateDecided { .. }));
+            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+            count += 1;
+        }
+        assert!(count > 4);
+    }
 }

@@ -1,8 +1,8 @@
 //! Facts that the server looks up for the model before it is asked: what user hooks say to the user's messages, facts
 //! about the system, and what the messages mention.
 
-use super::effects::EngineServices;
 use super::hook_dispatch::HookDispatch;
+use super::services::EngineServices;
 use super::task::{Gather, Gathered};
 use crate::mentions::{self, Expanded, Sources};
 use crate::project_info::{self, Limits};
@@ -11,26 +11,30 @@ use roo_sandbox::exec::redaction::TextMask;
 use roo_sandbox::exec::{Environment, known_secrets};
 
 /// Looks it up. What can't be had is said in the text.
-pub(super) async fn gather(gather: &Gather, setting: &EngineServices, asking: &HookDispatch) -> Gathered {
+pub(super) async fn gather(
+    gather: &Gather,
+    services: &EngineServices,
+    hook_dispatch: &HookDispatch,
+) -> Gathered {
     let mut gathered = Gathered::default();
-    let mut parts = asking.before_turn(gather, &mut gathered).await;
+    let mut parts = hook_dispatch.before_turn(gather, &mut gathered).await;
     let is_refused = |text: &String| {
         let of_text = gather.prompts.iter().filter(|prompt| prompt.text == *text);
         of_text.into_iter().any(|prompt| gathered.refused.iter().any(|(id, _)| *id == prompt.id))
     };
     let messages: Vec<&String> = gather.messages.iter().filter(|text| !is_refused(text)).collect();
     if gather.system {
-        let context = project_info::system_context(&setting.workspace, Limits::default()).await;
+        let context = project_info::system_context(&services.workspace, Limits::default()).await;
         parts.push(prompts::system_context(&context));
     }
-    let commands = setting.customization.commands();
-    let diagnostics = setting.workspace.diagnostics();
+    let commands = services.customization.commands();
+    let diagnostics = services.workspace.diagnostics();
     let environment = Environment::inherited();
-    let mask = TextMask::new(setting.settings.redact_secrets, || {
-        known_secrets(&environment, setting.workspace.roots().paths(), &[])
+    let mask = TextMask::new(services.settings.redact_secrets, || {
+        known_secrets(&environment, services.workspace.roots().paths(), &[])
     });
     let sources = Sources {
-        workspace: &setting.workspace,
+        workspace: &services.workspace,
         commands: &commands,
         diagnostics: diagnostics.as_deref(),
         environment: &environment,
@@ -46,7 +50,7 @@ pub(super) async fn gather(gather: &Gather, setting: &EngineServices, asking: &H
         gathered.images.extend(images);
         gathered.seen.extend(seen);
         // A command may name a mode that isn't there; its text counts all the same.
-        gathered.mode = mode.and_then(|slug| setting.mode_change(&slug).ok()).or(gathered.mode);
+        gathered.mode = mode.and_then(|slug| services.mode_change(&slug).ok()).or(gathered.mode);
     }
     gathered.text = parts.join("\n\n");
     gathered

@@ -10,25 +10,42 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::effects::{EffectContext, EngineServices};
+use super::audit;
+use super::effect_context::EffectContext;
+use super::services::EngineServices;
 use super::task::{Begins, Gather, Gathered, Task};
 use crate::hooks::{
     Agent, EnvironmentFile, EventName, HookContext, HookSandbox, Outcome as HookOutcome, PermissionMode,
     ToolResult, ToolUse, UserHooks,
 };
 use crate::policy::{HookMessages, PolicyDecision, UserHookContext, real_path, stopped};
-use crate::tools::Outcome;
+use crate::tool_run::Outcome;
 use roo_catalog::{Invocation, ServerTool, ToolCall};
 use roo_model::providers::ModelErrorKind;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Urid;
 
-/// Reason why a conversation is shortened: nobody asked for it. The contract's word.
-const AUTOMATIC: &str = "auto";
+/// Reasons why a conversation is shortened, in the contract's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CompactTrigger {
+    /// It has become too long.
+    Automatic,
+    /// The user wants it.
+    Manual,
+}
+
+impl CompactTrigger {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Automatic => "auto",
+            Self::Manual => "manual",
+        }
+    }
+}
 
 /// A task that asks hooks.
 pub(super) struct HookDispatch {
-    setting: Arc<EngineServices>,
+    services: Arc<EngineServices>,
     session: String,
     urid: Urid,
     /// Sandbox for hooks; probed when the first one may run.
@@ -48,11 +65,11 @@ pub(super) struct HookDispatch {
 
 impl HookDispatch {
     pub(super) fn new(task: &Task, around: &EffectContext) -> Self {
-        let EffectContext { setting, journal, cancel, .. } = around;
-        let writes = setting.settings.auto_approve.write;
-        let profile = setting.settings.profiles.get(&task.settings.profile);
+        let EffectContext { services, journal, cancel, .. } = around;
+        let writes = services.settings.auto_approve.write;
+        let profile = services.settings.profiles.get(&task.settings.profile);
         Self {
-            setting: Arc::clone(setting),
+            services: Arc::clone(services),
             session: task.id.root().to_string(),
             urid: task.urid.clone(),
             sandbox: OnceCell::new(),
@@ -69,7 +86,7 @@ impl HookDispatch {
     }
 
     async fn hook_context(&self, hooks: &UserHooks) -> HookContext<'_> {
-        let look_up = || self.setting.gate.hook_sandbox(hooks, &self.urid);
+        let look_up = || self.services.gate.hook_sandbox(hooks, &self.urid);
         HookContext {
             session: &self.session,
             agent: self.agent.as_ref().map(|(id, mode)| Agent { id, mode }),
@@ -81,27 +98,29 @@ impl HookDispatch {
         }
     }
 
-    /// Returns what the gate is told of the hooks.
-    pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHookContext<'a> {
+    /// Context in which the gate runs hooks.
+    pub(super) async fn gate_context<'a>(&'a self, hooks: &'a UserHooks) -> UserHookContext<'a> {
         let hook_context = self.hook_context(hooks).await;
         UserHookContext { hooks, hook_context, ends: self.ends, continuations: self.continuations }
     }
 
     /// After a tool has run: its text may become another one.
     pub(super) async fn after(&self, call: &ToolCall, outcome: &mut Outcome, took: Duration) -> HookMessages {
-        let mut heard = HookMessages::default();
+        let mut messages = HookMessages::default();
         let ok = match outcome.status {
             ToolStatus::Ok => true,
             ToolStatus::Failed => false,
-            ToolStatus::Interrupted | ToolStatus::Denied | ToolStatus::Skipped => return heard,
+            ToolStatus::Interrupted | ToolStatus::Denied | ToolStatus::Skipped => return messages,
         };
-        let hooks = hooks_of(&self.setting).await;
+        let hooks = hooks_of(&self.services).await;
         if !hooks.has(if ok { EventName::PostToolUse } else { EventName::PostToolUseFailure }) {
-            return heard;
+            return messages;
         }
+        // A hook may read the trace, and look there for the edit that it is told of.
+        audit::settle(&self.services).await;
         let invocation = roo_catalog::parse(call).ok();
-        let real_path = |path: &str| real_path(&self.setting.workspace, path);
-        let server_tool = self.setting.gate.server_tool(&call.name);
+        let real_path = |path: &str| real_path(&self.services.workspace, path);
+        let server_tool = self.services.gate.server_tool(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let result = ToolResult { text: &outcome.text, ok, took: Some(took) };
@@ -109,10 +128,10 @@ impl HookDispatch {
         if let Some(text) = reviewed.result {
             outcome.text = text;
         }
-        heard.add(reviewed.addition);
-        heard.warn(&reviewed.outcome);
-        heard.stop = reviewed.outcome.stop.as_deref().map(stopped);
-        heard
+        messages.add(reviewed.addition);
+        messages.warn(&reviewed.outcome);
+        messages.stop = reviewed.outcome.stop.as_deref().map(stopped);
+        messages
     }
 
     /// Before the first request of a task, before the results of an answer's calls reach the model, and before
@@ -122,7 +141,7 @@ impl HookDispatch {
         if gather.begins.is_none() && gather.prompts.is_empty() && self.batch.is_empty() {
             return parts;
         }
-        let hooks = hooks_of(&self.setting).await;
+        let hooks = hooks_of(&self.services).await;
         let hook_context = self.hook_context(&hooks).await;
         if !self.batch.is_empty() {
             let outcome = self.after_all(&hooks).await;
@@ -163,11 +182,11 @@ impl HookDispatch {
 
     /// Runs the hooks for all calls of an answer.
     async fn after_all(&self, hooks: &UserHooks) -> HookOutcome {
-        let gate = &self.setting.gate;
+        let gate = &self.services.gate;
         let called: Vec<_> = (self.batch.iter())
             .map(|(call, _)| (roo_catalog::parse(call).ok(), gate.server_tool(&call.name)))
             .collect();
-        let real_path = |path: &str| real_path(&self.setting.workspace, path);
+        let real_path = |path: &str| real_path(&self.services.workspace, path);
         let calls = self.batch.iter().zip(&called).map(|((call, text), (invocation, server_tool))| {
             let server_tool = server_tool.as_deref().map(ServerTool::name);
             let invocation = invocation.as_ref();
@@ -179,7 +198,7 @@ impl HookDispatch {
     /// The variables that hooks left for the request's commands.
     pub(super) async fn environment(&self) -> EnvironmentFile {
         let path = self.environment.clone();
-        let folders: Vec<_> = self.setting.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let folders: Vec<_> = self.services.workspace.roots().paths().map(Path::to_path_buf).collect();
         let read =
             tokio::task::spawn_blocking(move || EnvironmentFile::load(&path).finding_nothing_in(&folders));
         // Only a runtime that is ending runs nothing more.
@@ -207,14 +226,13 @@ impl HookDispatch {
         }
     }
 
-    /// Before earlier results are left out of a conversation that has become too long. Why it has to stay as it
-    /// is; none where it may be shortened.
-    pub(super) async fn before_shortening(&self) -> Option<String> {
-        let hooks = hooks_of(&self.setting).await;
+    /// Before a conversation is shortened. Why it has to stay as it is; none where it may be shortened.
+    pub(super) async fn before_shortening(&self, trigger: CompactTrigger) -> Option<String> {
+        let hooks = hooks_of(&self.services).await;
         if !hooks.has(EventName::PreCompact) {
             return None;
         }
-        let outcome = hooks.pre_compact(AUTOMATIC, "", &self.hook_context(&hooks).await).await;
+        let outcome = hooks.pre_compact(trigger.as_str(), "", &self.hook_context(&hooks).await).await;
         log(&outcome.warnings);
         outcome.is_refused().then(|| {
             format!("A hook blocked the shortening of the conversation. {}", outcome.reason())
@@ -223,12 +241,14 @@ impl HookDispatch {
         })
     }
 
-    /// Tells hooks that earlier results are left out from now on.
-    pub(super) async fn shortened(&self) {
-        let hooks = hooks_of(&self.setting).await;
+    /// Tells hooks that a conversation is shortened to this from now on.
+    pub(super) async fn shortened(&self, trigger: CompactTrigger, summary: &str) {
+        let hooks = hooks_of(&self.services).await;
         if hooks.has(EventName::PostCompact) {
-            let summary = "The results of earlier calls are left out; the model can make the calls again.";
-            log(&hooks.post_compact(AUTOMATIC, summary, &self.hook_context(&hooks).await).await.warnings);
+            log(&hooks
+                .post_compact(trigger.as_str(), summary, &self.hook_context(&hooks).await)
+                .await
+                .warnings);
         }
     }
 
@@ -245,7 +265,7 @@ impl HookDispatch {
             | ModelErrorKind::Cut
             | ModelErrorKind::Malformed => "unknown",
         };
-        let hooks = hooks_of(&self.setting).await;
+        let hooks = hooks_of(&self.services).await;
         if hooks.has(EventName::StopFailure) {
             log(&hooks.stop_failure(word, message, &self.hook_context(&hooks).await).await.warnings);
         }
@@ -253,7 +273,7 @@ impl HookDispatch {
 
     /// Tells hooks that the request has ended.
     pub(super) async fn session_ended(&self) {
-        let hooks = hooks_of(&self.setting).await;
+        let hooks = hooks_of(&self.services).await;
         if hooks.has(EventName::SessionEnd) {
             log(&hooks.session_end("other", &self.hook_context(&hooks).await).await.warnings);
         }
@@ -261,8 +281,8 @@ impl HookDispatch {
 }
 
 /// The hooks that count now. It may read files, and the thread that runs the tasks has other things to do.
-pub(super) async fn hooks_of(setting: &Arc<EngineServices>) -> Arc<UserHooks> {
-    let customization = Arc::clone(&setting.customization);
+pub(super) async fn hooks_of(services: &Arc<EngineServices>) -> Arc<UserHooks> {
+    let customization = Arc::clone(&services.customization);
     // Only a runtime that is ending runs nothing more.
     tokio::task::spawn_blocking(move || customization.user_hooks()).await.unwrap_or_default()
 }

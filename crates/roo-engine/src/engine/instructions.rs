@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::customization::Customization;
 use crate::intent_store::{Intents, Orchestration};
-use roo_catalog::{Group, Needs, OfferedTool, ServerTool, TOOLS, ToolId, ToolName, ToolProtocol};
+use roo_catalog::{
+    Group, Needs, OfferedTool, ServerResources, ServerTool, TOOLS, ToolId, ToolName, ToolProtocol,
+};
 use roo_formats::config::{RequireIntent, ToolChoice};
 use roo_formats::modes::{self, Mode, Modes};
 use roo_model::prompts::{self, DeclaredIntents, OverrideInput, RuleText, SkillEntry, SystemInput};
@@ -26,17 +28,19 @@ pub struct Instructions {
 pub struct Governed<'a> {
     /// The intents.
     pub orchestration: &'a Orchestration,
-    /// Which tools need one.
+    /// Kinds of calls that need one.
     pub require: RequireIntent,
 }
 
-/// Which tools a mode's model could get.
+/// Choice of the tools for a mode's model.
 #[derive(Clone, Copy)]
 pub struct ToolSources<'a> {
-    /// Which of the mode's tools the model gets.
+    /// Choice of the mode's tools for the model.
     pub choice: &'a ToolChoice,
     /// The tools of servers.
     pub server_tools: &'a [Arc<ServerTool>],
+    /// The resources of servers.
+    pub server_resources: &'a [ServerResources],
 }
 
 impl Instructions {
@@ -52,13 +56,14 @@ impl Instructions {
     ) -> Self {
         let skills = customization.skills();
         let intents = active_intents(governed.orchestration);
-        let ToolSources { choice, server_tools } = tools;
-        let server_tools = of_servers(mode, choice, server_tools);
-        let here = Here {
-            has_skills: !skills.of_mode(&mode.slug).is_empty(),
+        let ToolSources { choice, server_tools, server_resources } = tools;
+        let server_tools = offered_server_tools(mode, choice, server_tools);
+        let here = SessionConditions {
+            has_skills: !skills.for_mode(&mode.slug).is_empty(),
             delegates: mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok()),
             governed: intents.is_some(),
             by_text: protocol == ToolProtocol::Xml && !server_tools.is_empty(),
+            has_resources: !server_resources.is_empty(),
         };
         let tools = available(mode, choice, here);
         let mut offered: Vec<OfferedTool> = tools.iter().copied().map(OfferedTool::from).collect();
@@ -85,7 +90,7 @@ impl Instructions {
             );
             return Self { system, tools: offered };
         }
-        let skills = skills.of_mode(&mode.slug);
+        let skills = skills.for_mode(&mode.slug);
         let skills: Vec<SkillEntry<'_>> = skills
             .iter()
             .map(|skill| SkillEntry { name: &skill.name, description: &skill.description })
@@ -96,6 +101,7 @@ impl Instructions {
             entry: modes::ENTRY,
             tools: &tools,
             server_tools: &server_tools,
+            server_resources,
             skills: &skills,
             intents: intents.as_deref().map(|active| DeclaredIntents {
                 active,
@@ -113,17 +119,19 @@ impl Instructions {
 
 /// Conditions of this session on which the use of tools depends.
 #[derive(Clone, Copy)]
-struct Here {
+struct SessionConditions {
     has_skills: bool,
     delegates: bool,
     /// The workspace has intents.
     governed: bool,
     /// There are tools of servers, and they are called by text.
     by_text: bool,
+    /// Servers offer resources.
+    has_resources: bool,
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
-fn available(mode: &Mode, choice: &ToolChoice, here: Here) -> Vec<ToolName> {
+fn available(mode: &Mode, choice: &ToolChoice, here: SessionConditions) -> Vec<ToolName> {
     let mut tools = mode.tools_with(choice);
     let further = TOOLS.iter().filter(|spec| match spec.group {
         Group::Intents => here.governed,
@@ -136,13 +144,14 @@ fn available(mode: &Mode, choice: &ToolChoice, here: Here) -> Vec<ToolName> {
         Needs::DelegationTarget => here.delegates,
         Needs::Skills => here.has_skills,
         Needs::ServerTools => here.by_text,
+        Needs::ServerResources => here.has_resources,
         Needs::Nothing => true,
     });
     tools
 }
 
 /// The tools of servers that a mode and its model get.
-fn of_servers(mode: &Mode, choice: &ToolChoice, tools: &[Arc<ServerTool>]) -> Vec<Arc<ServerTool>> {
+fn offered_server_tools(mode: &Mode, choice: &ToolChoice, tools: &[Arc<ServerTool>]) -> Vec<Arc<ServerTool>> {
     let has = |tool: &&Arc<ServerTool>| {
         mode.permits_server_tool(tool.name()).is_ok() && choice.has(ToolId::Server(tool.name().clone()))
     };

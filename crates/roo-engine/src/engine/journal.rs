@@ -66,7 +66,7 @@ struct Inner {
 
 /// Names running text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LiveId {
+pub(super) enum LiveId {
     /// Text of a message.
     Message(MessageId, Say),
     /// Output of a tool.
@@ -241,7 +241,7 @@ impl Journal {
         self.changed.send_replace(());
     }
 
-    /// The disk refuses what is to be kept: tells every follower, also those to come until it is mended.
+    /// The disk refuses what is to be kept: tells every follower, also those to come until the disk works again.
     pub(super) fn degrade(&self, at: i64, reason: String) {
         let event = WireEvent::ServerDegraded { reason };
         let mut inner = self.lock();
@@ -514,6 +514,7 @@ mod tests {
             ends: None,
             saves: None,
             withheld: None,
+            recorded: vec![],
             exit_code: None,
         };
         Record { seq, at: 0, task_id: TaskId::new("t"), event }

@@ -1,20 +1,30 @@
 //! The engine: tasks as pure machines over logs, and the actors that drive them.
 //!
-//! [`Engine`] is all that a door needs: it starts and steers tasks, answers their questions, and
+//! [`Engine`] is all that a front end needs: it starts and steers tasks, answers their questions, and
 //! hands out [`Follower`]s. It knows neither editors nor protocols, and it assumes neither one client
 //! nor one workspace root. What a task may do to the world is decided by [`crate::policy`] and done by
 //! [`crate::tools`].
 
 mod actor;
+mod actor_message;
 mod audit;
+mod changes;
+mod checkpoint_store;
+mod checkpoints;
 pub mod clock;
+mod compaction;
 mod context;
+mod descriptors;
+mod effect_context;
 mod effects;
 pub mod event;
 mod gather;
+mod history;
 mod hook_dispatch;
 mod instructions;
 mod journal;
+mod restore_plan;
+mod services;
 pub mod task;
 pub mod tree;
 
@@ -28,40 +38,51 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use self::actor::{Actor, ActorMessage, Command, Reply};
+use self::actor::Actor;
+use self::actor_message::{ActorMessage, Command, Reply};
+use self::audit::LastEdits;
+use self::checkpoint_store::CheckpointStore;
 use self::clock::Clock;
-use self::effects::EngineServices;
+use self::descriptors::DescriptorBudget;
 use self::event::Event;
-use self::task::{Input, NewRule, Task};
-use self::tree::{Fact, Tree};
+use self::history::RequestHistory;
+use self::services::{CurrentServices, EngineServices, SharedServices};
+use self::task::{Choice, Input, NewRule, Task};
+use self::tree::{Fact, Fold, Tree};
 use crate::approvals::StandingRules;
 use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
-use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder};
+use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of};
 use crate::server_tools::ServerTools;
 use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
-use roo_durable::{RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
-use roo_formats::config::{Directories, RunContext, Settings};
+use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
+use roo_formats::config::{Directories, RunContext, Settings, SettingsSource};
 use roo_formats::modes;
 use roo_model::prompts::{self, Brief, Place};
+use roo_protocol::context::{ContextGetResult, ContextRestoreParams};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind, Say};
-use roo_protocol::rule::RuleScope;
+use roo_protocol::review::Hunk;
+use roo_protocol::rule::{RuleScope, RuleSubject};
 use roo_protocol::task::{
-    AnswerResult, ApprovalRespondParams, CallOutcome, FilePreview, HistoryItem, QuestionAnswerParams,
-    QueueDeleteParams, QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams,
-    TaskStartResult, TaskState,
+    AnswerResult, ApprovalRespondParams, CallOutcome, FilePreview, HistoryItem, PendingApproval,
+    PendingQuestion, QuestionAnswerParams, QueueDeleteParams, QueueEditParams, TaskListResult,
+    TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, WaitingApproval,
 };
 use roo_protocol::tree::TreeGetResult;
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
+pub use self::changes::as_diff;
+pub use self::descriptors::blocking_threads;
+pub use self::effects::SERVERS_START;
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
+pub use self::task::UNATTENDED_REFUSAL;
 
 /// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
 /// on its way, and those must not crowd out what clients want.
@@ -72,6 +93,9 @@ const BEGIN_GRACE: Duration = Duration::from_secs(1);
 const LIST_PAGE: usize = 100;
 /// Number of attempts to draw a free id. Each draw has 32 random bits.
 const URID_DRAWS: u32 = 8;
+
+/// The slash command by which a user has earlier turns summarised.
+pub const CONDENSE: &str = "condense";
 
 /// Reasons why the engine could not do what a client asked.
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +163,9 @@ impl EngineError {
             Self::Overloaded => "Try again in a moment.",
             Self::Ending => "Start the server again.",
             Self::Store(StoreError::Held { .. }) => "Use the window that runs it, or close that window.",
+            Self::Store(StoreError::TooManyOpenFiles { .. }) => {
+                "Raise the limit on open files (`ulimit -n`) and start the server again."
+            }
             Self::Refused | Self::Store(_) => "Check the disk and the permissions of the state directory.",
         }
     }
@@ -211,8 +238,8 @@ impl Registry {
 
 /// Parts that an engine is made of.
 pub struct Setup {
-    /// The user's settings.
-    pub settings: Arc<Settings>,
+    /// The user's settings, as they are when a turn needs them.
+    pub settings: Arc<dyn SettingsSource>,
     /// The files.
     pub workspace: Arc<Workspace>,
     /// Customization by users and workspaces.
@@ -229,10 +256,22 @@ pub struct Setup {
     pub server_tools: Arc<dyn ServerTools>,
 }
 
+/// State of a request that has to be known before it resumes.
+pub struct Resumable {
+    /// Its id for people.
+    pub urid: Urid,
+    /// The number of its newest event.
+    pub seq: u64,
+    /// The questions that wait in tasks that are not at their end.
+    pub questions: Vec<(TaskId, PendingQuestion)>,
+}
+
 /// Runs the tasks of one workspace.
 pub struct Engine {
-    setting: Arc<EngineServices>,
+    services: Arc<SharedServices>,
+    current: Arc<CurrentServices>,
     directory: WorkspaceDirectory,
+    history: Arc<Mutex<RequestHistory>>,
     registry: Arc<Registry>,
     opened: broadcast::Sender<Arc<Journal>>,
     cancel: CancellationToken,
@@ -243,14 +282,16 @@ impl Engine {
     pub fn new(setup: Setup) -> Self {
         let Setup { settings, workspace, customization, directory, directories, helper, clock, server_tools } =
             setup;
+        let (source, settings) = (Arc::clone(&settings), settings.settings());
         let reserve = Reserve::new(&directories.state);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
-        let recorder = Arc::new(Recorder::new(
+        let recorder = Recorder::new(
             directory.path().to_owned(),
             workspace.roots().paths().next().map(Path::to_path_buf),
             Arc::clone(&orchestration),
             reserve.clone(),
-        ));
+        );
+        let recorder = Arc::new(recorder.behind(&workspace));
         let rules = StandingRules::new(directory.path()).with_user_rules(&directories.state);
         let rules = Arc::new(rules);
         let bounds = Arc::new(Bounds::new(helper, directories, directory.path().to_owned()));
@@ -265,21 +306,22 @@ impl Engine {
             bounds,
             server_tools,
         });
-        let models = Mutex::default();
-        let setting = EngineServices {
-            settings,
+        let services = Arc::new(SharedServices {
             workspace,
             customization,
             orchestration,
             rules,
             recorder,
-            gate,
+            checkpoints: CheckpointStore::new(directory.clone()),
             clock,
-            models,
             reserve,
-        };
+            descriptors: DescriptorBudget::new(roo_process::open_files::limit()),
+        });
+        let current = EngineServices::new(Arc::clone(&services), settings, gate);
         Self {
-            setting: Arc::new(setting),
+            services,
+            current: Arc::new(CurrentServices::new(source, current)),
+            history: Arc::new(Mutex::new(RequestHistory::new(&directory))),
             directory,
             registry: Arc::default(),
             opened: broadcast::Sender::new(64),
@@ -289,27 +331,27 @@ impl Engine {
 
     /// The workspace that the engine works on.
     pub fn workspace(&self) -> &Arc<Workspace> {
-        &self.setting.workspace
+        &self.services.workspace
     }
 
-    /// The settings that the engine works by.
-    pub fn settings(&self) -> &Arc<Settings> {
-        &self.setting.settings
+    /// The settings as they count now. May read the settings file.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.current.get().settings)
     }
 
     /// Returns the standing rules.
     pub fn rules(&self) -> &StandingRules {
-        &self.setting.rules
+        &self.services.rules
     }
 
     /// The workspace's intents.
     pub fn orchestration(&self) -> &Arc<Orchestration> {
-        &self.setting.orchestration
+        &self.services.orchestration
     }
 
     /// Milliseconds since the Unix epoch, by the engine's clock.
     pub fn now(&self) -> i64 {
-        self.setting.clock.now()
+        self.services.clock.now()
     }
 
     /// The journals of requests as they come to live in this process.
@@ -325,15 +367,17 @@ impl Engine {
     /// Starts a request.
     ///
     /// # Errors
-    /// [`EngineError::Configuration`] for an unknown mode or profile or an empty prompt,
+    /// [`EngineError::Configuration`] for an unknown mode or profile, an empty prompt or a hooks file that can't be used,
     /// [`EngineError::Store`] when its log can't be made.
     pub fn start(&self, params: TaskStartParams) -> Result<TaskStartResult, EngineError> {
-        let settings = &self.setting.settings;
+        let services = self.current.get();
+        let settings = &services.settings;
         if params.prompt.trim().is_empty() {
             return Err(EngineError::Configuration("the prompt is empty".into()));
         }
+        self.check_hooks()?;
         let mode = params.mode.unwrap_or_else(|| settings.mode.clone());
-        let modes = self.setting.modes();
+        let modes = services.modes();
         let mode = modes.find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
         let pinned = params.profile.is_some();
         let profile_name = match params.profile {
@@ -341,7 +385,7 @@ impl Engine {
             None => settings.profile_of(&mode.slug).0.to_owned(),
         };
         let profile = settings.profiles.get(&profile_name).ok_or_else(|| unknown_profile(&profile_name))?;
-        let id = TaskId::new(self.setting.clock.ordered().to_string());
+        let id = TaskId::new(self.services.clock.ordered().to_string());
         let (urid, task_directory) = self.draw_urid();
         let log = RequestLog::create(self.directory.request(&id))?;
         let created = Event::Created {
@@ -364,7 +408,7 @@ impl Engine {
             Err(error) => (None, Some(error)),
         };
         let places: Vec<Place> =
-            params.context.iter().map(|item| context::place(&self.setting.workspace, item)).collect();
+            params.context.iter().map(|item| context::place(&self.services.workspace, item)).collect();
         let brief = prompts::brief(&Brief {
             prompt: &params.prompt,
             urid: &urid,
@@ -381,7 +425,7 @@ impl Engine {
         let said = Event::UserSaid { message, text: brief, mentions, hooks: false };
         let first = vec![(id.clone(), created.clone()), (id.clone(), said)];
         // The machine's first event makes its state; the actor folds it again without effect.
-        let Some(task) = Task::created(id.clone(), &created, 0, self.setting.clock.now()) else {
+        let Some(task) = Task::created(id.clone(), &created, 0, self.services.clock.now()) else {
             return Err(EngineError::NotFound { what: "task", id: id.to_string() });
         };
         let journal = self.registry.journal(&id, log.directory(), 0);
@@ -394,10 +438,16 @@ impl Engine {
         Ok(TaskStartResult { task_id: id, urid })
     }
 
+    /// Refuses to let agents work without hooks that are meant to run.
+    fn check_hooks(&self) -> Result<(), EngineError> {
+        let hooks = self.services.customization.user_hooks();
+        hooks.fault().map_or(Ok(()), |fault| Err(EngineError::Configuration(fault.to_owned())))
+    }
+
     /// An id for a request, and its directory, which is made with it; none where there is no root, and why not
     /// where it can't be made. One that is there already is another request's.
     fn draw_urid(&self) -> (Urid, Result<Option<String>, DirectoryError>) {
-        let draw = || modes::urid(self.setting.clock.zoned().datetime(), self.setting.clock.random());
+        let draw = || modes::urid(self.services.clock.zoned().datetime(), self.services.clock.random());
         let mut urid = draw();
         if self.workspace().roots().paths().next().is_none() {
             return (urid, Ok(None));
@@ -406,7 +456,7 @@ impl Engine {
             let directory = modes::task_directory(&urid);
             match self.workspace().create_directory(&directory) {
                 Ok(true) => {
-                    self.setting.gate.exclude_private_files();
+                    self.current.get().gate.exclude_private_files();
                     return (urid, Ok(Some(directory)));
                 }
                 Ok(false) => urid = draw(),
@@ -426,7 +476,7 @@ impl Engine {
         first: Vec<Fact>,
     ) -> oneshot::Receiver<()> {
         let (begun, told) = oneshot::channel();
-        let reserve = self.setting.reserve.clone();
+        let reserve = self.services.reserve.clone();
         tokio::task::spawn_blocking(move || {
             if let Err(error) = reserve.fill() {
                 tracing::info!(%error, "no disk space is reserved for a full disk");
@@ -435,7 +485,7 @@ impl Engine {
         let (sender, mailbox) = mpsc::channel(MAILBOX);
         let id = tree.root().id.clone();
         let actor = Actor::new(
-            Arc::clone(&self.setting),
+            Arc::clone(&self.current),
             log,
             tree,
             Arc::clone(&journal),
@@ -458,15 +508,38 @@ impl Engine {
             return Ok(passing);
         }
         let directory = self.request(task)?;
-        let opened = tokio::task::spawn_blocking(move || RequestLog::open::<Event>(directory)).await;
-        let (log, loaded) = opened.map_err(|_| EngineError::Ending)??;
-        for damage in &loaded.damage {
+        let root = task.clone();
+        let services = self.current.get();
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut fold = Fold::new(root.clone());
+            let mut last_edits = LastEdits::default();
+            let (log, damage) = RequestLog::replay(directory, |record| {
+                last_edits.see(fold.tree(), &record, &services);
+                fold.add(&record);
+            })?;
+            let fold = fold_again(log.directory(), &root, None, fold)?;
+            let mut tree = state(&root, fold);
+            if let Ok(tree) = &mut tree
+                && let Some((_, restore)) = &tree.root().restore
+                && let Some(cut) = &restore.cut
+            {
+                let before = cut.before;
+                tree.mark(before, checkpoints::state_before(log.directory(), &root, before)?);
+            }
+            Ok::<_, EngineError>((log, damage, tree, last_edits))
+        });
+        let (log, damage, tree, last_edits) = opened.await.map_err(|_| EngineError::Ending)??;
+        for damage in &damage {
             tracing::warn!(%task, "the log is damaged: {damage}");
         }
-        let tree = fold(task, &loaded.records)?;
-        let first = tree.interrupt();
+        let tree = tree?;
+        let services = self.current.get();
+        audit::recover(last_edits, &services);
+        audit::recover_interrupted(&tree, &services);
+        let mut first = tree.interrupt();
+        first.extend(self.settle_restores(&tree).await);
         let journal = self.registry.journal(task, log.directory(), log.last_seq());
-        if let Some(damage) = loaded.damage.first() {
+        if let Some(damage) = damage.first() {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
@@ -489,7 +562,7 @@ impl Engine {
     async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
         let (sender, answer) = oneshot::channel();
         let root = task.root();
-        let mail = ActorMessage::Command(task.clone(), command, sender);
+        let mail = ActorMessage::Command(task.clone(), Box::new(command), sender);
         // Opening one request must not hold up what is said to others.
         if let Err(mail) = self.post(&root, mail)? {
             let _passing = self.open(&root).await?;
@@ -520,7 +593,69 @@ impl Engine {
     /// [`EngineError`].
     pub async fn send(&self, params: TaskSendParams) -> Result<(), EngineError> {
         let TaskSendParams { task_id, text, images, when } = params;
+        if text.trim().strip_prefix('/') == Some(CONDENSE) && images.is_empty() && self.summarises().await {
+            return self.condense(&task_id).await;
+        }
         self.input(&task_id, Input::Send { text, images, when }).await
+    }
+
+    /// The size of a task's next model request, and what was shortened.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
+    pub async fn context(&self, task: &TaskId) -> Result<ContextGetResult, EngineError> {
+        let tree = self.read_as_it_is(task).await?;
+        let found = tree.task(task);
+        let found = found.ok_or_else(|| EngineError::NotFound { what: "task", id: task.to_string() })?;
+        Ok(ContextGetResult {
+            context: found.context.meter(found.conversation.size()),
+            shortenings: found.context.shortenings().to_vec(),
+        })
+    }
+
+    /// Returns whether `/condense` is ours: a command file of that name counts instead.
+    async fn summarises(&self) -> bool {
+        let customization = Arc::clone(&self.services.customization);
+        let read = tokio::task::spawn_blocking(move || customization.commands());
+        read.await.is_ok_and(|commands| commands.iter().all(|command| command.name != CONDENSE))
+    }
+
+    /// Has earlier turns of a task summarised before its next model request.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub async fn condense(&self, task: &TaskId) -> Result<(), EngineError> {
+        self.input(task, Input::Condense).await
+    }
+
+    /// Undoes a shortening of a task's conversation.
+    ///
+    /// # Errors
+    /// [`EngineError::WrongState`] where it can't be undone, or [`EngineError::Store`] when the log can't be read.
+    pub async fn restore_context(&self, params: ContextRestoreParams) -> Result<(), EngineError> {
+        let ContextRestoreParams { task_id, seq } = params;
+        let root = task_id.root();
+        let (directory, own) = (self.request(&root)?, task_id.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let mut fold = Fold::new(root.clone());
+            let mut left_out = None;
+            roo_durable::read_while(&directory, 0, |record: Record<Event>| {
+                if record.seq < seq {
+                    fold.add(&record);
+                } else if record.seq == seq && record.task_id == own {
+                    let before = fold.tree().and_then(|tree| tree.task(&own));
+                    left_out = before.and_then(|task| task::left_out_by(&record.event, &task.conversation));
+                }
+                record.seq < seq
+            })?;
+            Ok(left_out)
+        });
+        let left_out = read.await.unwrap_or(Err(EngineError::Ending))?;
+        let left_out = left_out.ok_or_else(|| EngineError::WrongState {
+            task: task_id.clone(),
+            problem: "it has no shortening with this number".to_owned(),
+        })?;
+        self.input(&task_id, Input::RestoreContext { seq, left_out: Box::new(left_out) }).await
     }
 
     /// Ends a task and its branches. What runs is ended, what waits is void.
@@ -550,8 +685,9 @@ impl Engine {
     /// Lets an interrupted, cancelled or failed task go on, with the whole request that it belongs to.
     ///
     /// # Errors
-    /// [`EngineError::WrongState`] for any other task.
+    /// [`EngineError::WrongState`] for any other task, [`EngineError::Configuration`] for a hooks file that can't be used.
     pub async fn resume(&self, task: &TaskId) -> Result<(), EngineError> {
+        self.check_hooks()?;
         self.input(task, Input::Resume).await
     }
 
@@ -582,11 +718,14 @@ impl Engine {
     ) -> Result<AnswerResult, EngineError> {
         let approval_id = params.approval_id.to_string();
         let task = owner("approval", &approval_id)?;
-        let ApprovalRespondParams { digest, option_id, opened, text, .. } = params;
-        let command = Command::Respond { approval_id, digest, option_id, opened, text, by: by.to_owned() };
+        let (option_id, review) = self.review(&params).await?;
+        let ApprovalRespondParams { digest, opened, text, .. } = params;
+        let by_whom = by.to_owned();
+        let command = Command::Respond { approval_id, digest, option_id, opened, text, review, by: by_whom };
         match self.command(&task, command).await? {
             Reply::Rule(answer, NewRule { scope, verdict, subject, trusts }) => {
-                let (rules, now) = (&self.setting.rules, self.now());
+                let (rules, now) = (&self.services.rules, self.now());
+                let made = subject.clone();
                 let added = match scope {
                     RuleScope::Workspace => rules.add(verdict, subject, by, now),
                     RuleScope::User => rules.add_everywhere(verdict, subject, by, now),
@@ -596,15 +735,95 @@ impl Engine {
                     tracing::error!(%error, "a standing rule was not kept");
                 }
                 if let Some(brings) = trusts
-                    && let Err(error) = self.setting.customization.grant(&Grant::AsShown { brings })
+                    && let Err(error) = self.services.customization.grant(&Grant::AsShown { brings })
                 {
                     tracing::error!(%error, "the workspace was not trusted");
                 }
+                self.reconsider(&made).await;
                 Ok(answer)
             }
             Reply::Answer(answer) => Ok(answer),
             Reply::Done => Err(EngineError::Mismatch { problem: "no answer was wanted".into() }),
         }
+    }
+
+    /// Applies a new standing rule to approvals that wait in the requests that live here.
+    async fn reconsider(&self, subject: &RuleSubject) {
+        let requests: Vec<TaskId> = self.registry.live().keys().cloned().collect();
+        for request in requests {
+            let command = Command::Reconsider(subject.clone());
+            if let Err(error) = self.command(&request, command).await {
+                tracing::warn!(%request, %error, "a standing rule was not applied to what waits");
+            }
+        }
+    }
+
+    /// The approvals that wait, in the one order in which clients show them.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`] when the state directory can't be read.
+    pub async fn waiting_approvals(&self) -> Result<Vec<WaitingApproval>, EngineError> {
+        let mut items = self.list_all().await?;
+        items.retain(|item| !item.state.is_final());
+        // Ids of requests begin with the time.
+        items.sort_by(|one, other| one.task_id.cmp(&other.task_id));
+        let mut all = Vec::new();
+        for item in items {
+            let tree = match self.read_as_it_is(&item.task_id).await {
+                Ok(tree) => tree,
+                // Deleted in between.
+                Err(EngineError::NotFound { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let asked =
+                |task: &Task| Some((task.id.clone(), task.title().to_owned(), task.approval()?.clone()));
+            let mut waiting: Vec<(TaskId, String, PendingApproval)> =
+                tree.tasks().iter().filter_map(asked).collect();
+            waiting.sort_by_key(|(_, _, approval)| approval.approval_id.number());
+            let interrupted = tree.root().is_interrupted();
+            for (task_id, task_title, approval) in waiting {
+                let number = u32::try_from(all.len()).unwrap_or(u32::MAX).saturating_add(1);
+                let root_id = item.task_id.clone();
+                all.push(WaitingApproval { root_id, task_id, task_title, number, interrupted, approval });
+            }
+        }
+        Ok(all)
+    }
+
+    /// The review that answers hunk by hunk, and the option that it comes to: what leaves nothing of an edit refuses it.
+    async fn review(
+        &self,
+        params: &ApprovalRespondParams,
+    ) -> Result<(String, Option<Arc<Review>>), EngineError> {
+        let as_a_whole = || (params.option_id.clone(), None);
+        if params.hunks.is_empty() {
+            return Ok(as_a_whole());
+        }
+        let mismatch = |problem: String| EngineError::Mismatch { problem };
+        let accepts = match Choice::parse(&params.option_id) {
+            Some(Choice::AllowOnce) => true,
+            Some(Choice::RejectOnce) => false,
+            _ => {
+                let problem = "single changes are answered by the options allow_once and reject_once";
+                return Err(mismatch(problem.to_owned()));
+            }
+        };
+        let files = match self.previews(&params.approval_id).await {
+            Ok((digest, files)) if digest == params.digest => files,
+            // Somebody else has answered, or it is about something else: the actor says so.
+            Ok(_) | Err(EngineError::NotFound { .. }) => return Ok(as_a_whole()),
+            Err(error) => return Err(error),
+        };
+        if files.is_empty() {
+            return Err(mismatch("the approval is not about an edit, so it has no changes".to_owned()));
+        }
+        let (services, answers) = (self.current.get(), params.hunks.clone());
+        let reviewing = tokio::task::spawn_blocking(move || services.gate.review(&files, accepts, answers));
+        let review = reviewing.await.map_err(|_| mismatch("the server is shutting down".to_owned()))?;
+        let review = review.map_err(|error| mismatch(error.to_string()))?;
+        let option = if review.refuses_all() { Choice::RejectOnce } else { Choice::AllowOnce };
+        let review = (!review.accepts_all()).then(|| Arc::new(review));
+        Ok((option.id().to_owned(), review))
     }
 
     /// The files that a waiting approval is about, before and after; none when it isn't about files.
@@ -613,23 +832,9 @@ impl Engine {
     /// [`EngineError::NotFound`] when it doesn't wait, [`EngineError::Mismatch`] when its file has changed so
     /// that the edit no longer fits.
     pub async fn preview(&self, approval: &ApprovalId) -> Result<Vec<FilePreview>, EngineError> {
-        let id = owner("approval", approval.as_str())?;
-        let (tree, _) = self.read_as_it_is(&id).await?;
-        let task = tree
-            .task(&id)
-            .filter(|task| task.approval().is_some_and(|waiting| waiting.approval_id == *approval));
-        let not_found = || EngineError::NotFound { what: "approval", id: approval.to_string() };
-        let task = task.ok_or_else(not_found)?;
-        let Some(call) = task.call_as_it_runs() else { return Ok(vec![]) };
-        let is_edit = call.effect() == Effect::Write;
-        if !is_edit {
-            return Ok(vec![]);
-        }
-        let Some(files) = self.setting.gate.preview(&call, &task.files.seen).await else {
-            let problem = "its file has changed since; your answer leads to a new question".to_owned();
-            return Err(EngineError::Mismatch { problem });
-        };
-        let shown = |preview: Preview| {
+        let (_, files) = self.previews(approval).await?;
+        let hunks = hunks_of(&files);
+        let shown = |(preview, hunks): (Preview, Vec<Hunk>)| {
             let open = self.workspace().documents().at(preview.file.absolute());
             FilePreview {
                 uri: open.map_or_else(|| preview.file.uri(), |document| document.uri),
@@ -637,9 +842,32 @@ impl Engine {
                 before: preview.before,
                 deleted: preview.after.is_none(),
                 after: preview.after.unwrap_or_default(),
+                hunks,
             }
         };
-        Ok(files.into_iter().map(shown).collect())
+        Ok(files.into_iter().zip(hunks).map(shown).collect())
+    }
+
+    /// The digest of a waiting approval, and the files that it is about.
+    async fn previews(&self, approval: &ApprovalId) -> Result<(Digest, Vec<Preview>), EngineError> {
+        let id = owner("approval", approval.as_str())?;
+        let tree = self.read_as_it_is(&id).await?;
+        let task = tree
+            .task(&id)
+            .filter(|task| task.approval().is_some_and(|waiting| waiting.approval_id == *approval));
+        let not_found = || EngineError::NotFound { what: "approval", id: approval.to_string() };
+        let task = task.ok_or_else(not_found)?;
+        let digest = task.approval().ok_or_else(not_found)?.digest;
+        let Some(call) = task.call_as_it_runs() else { return Ok((digest, vec![])) };
+        let is_edit = call.effect() == Effect::Write;
+        if !is_edit {
+            return Ok((digest, vec![]));
+        }
+        let Some(files) = self.current.get().gate.preview(&call, &task.files.seen).await else {
+            let problem = "its file has changed since; your answer leads to a new question".to_owned();
+            return Err(EngineError::Mismatch { problem });
+        };
+        Ok((digest, files))
     }
 
     /// Answers a question. The first answer counts.
@@ -669,9 +897,21 @@ impl Engine {
         if let Some(live) = self.registry.live().get(task) {
             return Ok(live.journal.follow(after));
         }
-        // What has ended needs no actor to be looked at, and no lock that another window may hold.
         let directory = self.request(task)?;
-        let (state, _) = self.read(task).await?;
+        // What seems to be open is opened without a look at its log, which would be read twice.
+        if directory.summary::<HistoryItem>().is_some_and(|item| !item.state.is_final()) {
+            match self.open(task).await {
+                Ok(_passing) => {
+                    if let Some(live) = self.registry.live().get(task) {
+                        return Ok(live.journal.follow(after));
+                    }
+                }
+                Err(EngineError::Store(StoreError::Held { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // What has ended needs no actor to be looked at, and no lock that another window may hold.
+        let state = self.read(task).await?;
         if state.root().state().is_final() {
             return Ok(self.registry.journal(task, &directory, state.last_seq()).follow(after));
         }
@@ -680,14 +920,26 @@ impl Engine {
         live.get(task).map(|live| live.journal.follow(after)).ok_or(EngineError::Ending)
     }
 
-    /// The state of a request and all its records, from its log.
-    async fn read(&self, root: &TaskId) -> Result<(Tree, Vec<roo_durable::Record<Event>>), EngineError> {
-        let (directory, task) = (self.request(root)?, root.clone());
-        let read = tokio::task::spawn_blocking(move || {
-            let (records, _) = roo_durable::read_from::<Event>(&directory, 0, usize::MAX)?;
-            Ok((fold(&task, &records)?, records))
-        });
+    /// The state of a request, from its log.
+    async fn read(&self, root: &TaskId) -> Result<Tree, EngineError> {
+        let (directory, root) = (self.request(root)?, root.clone());
+        let read = tokio::task::spawn_blocking(move || read_tree(&directory, &root, |_| {}));
         read.await.unwrap_or(Err(EngineError::Ending))
+    }
+
+    /// As [`Engine::read`]; what no process drives any more is interrupted, whether its log says so or not.
+    async fn read_as_it_is(&self, task: &TaskId) -> Result<Tree, EngineError> {
+        let root = task.root();
+        let tree = self.read(&root).await?;
+        self.as_it_is(&root, tree)
+    }
+
+    fn as_it_is(&self, root: &TaskId, mut tree: Tree) -> Result<Tree, EngineError> {
+        let is_live = self.registry.live().contains_key(root);
+        if !is_live && !tree.root().state().is_final() && !self.request(root)?.is_held() {
+            tree.set_interrupted();
+        }
+        Ok(tree)
     }
 
     /// A task as it is now.
@@ -695,12 +947,34 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
     pub async fn get(&self, task: &TaskId) -> Result<TaskSnapshot, EngineError> {
-        let (tree, records) = self.read_as_it_is(task).await?;
+        let root = task.root();
+        let (directory, request, own) = (self.request(&root)?, root.clone(), task.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let mut transcript = Transcript::default();
+            let tree = read_tree(&directory, &request, |record| {
+                if record.task_id == own {
+                    transcript.add(&record.event);
+                }
+            })?;
+            Ok((tree, transcript))
+        });
+        let (tree, transcript) = read.await.unwrap_or(Err(EngineError::Ending))?;
+        let tree = self.as_it_is(&root, tree)?;
         let state =
             tree.task(task).ok_or_else(|| EngineError::NotFound { what: "task", id: task.to_string() })?;
         let item = if task.is_root() { tree.history_item() } else { state.history_item() };
-        let own = records.iter().filter(|record| record.task_id == *task);
-        Ok(snapshot(state, item, own.map(|record| &record.event)))
+        Ok(transcript.snapshot(state, item))
+    }
+
+    /// State of a request that has to be known before it resumes.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
+    pub async fn resumable(&self, task: &TaskId) -> Result<Resumable, EngineError> {
+        let tree = self.read_as_it_is(&task.root()).await?;
+        let open = tree.tasks().iter().filter(|task| !task.state().is_final());
+        let questions = open.filter_map(|task| Some((task.id.clone(), task.question()?.clone())));
+        Ok(Resumable { urid: tree.root().urid.clone(), seq: tree.last_seq(), questions: questions.collect() })
     }
 
     /// The invocation tree of the request that a task belongs to; the drawing marks the task.
@@ -708,25 +982,11 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
     pub async fn tree(&self, task: &TaskId) -> Result<TreeGetResult, EngineError> {
-        let (tree, _) = self.read_as_it_is(task).await?;
+        let tree = self.read_as_it_is(task).await?;
         if tree.task(task).is_none() {
             return Err(EngineError::NotFound { what: "task", id: task.to_string() });
         }
         Ok(TreeGetResult { nodes: tree.nodes(), text: tree.draw(task) })
-    }
-
-    /// As [`Engine::read`]; what no process drives any more is interrupted, whether its log says so or not.
-    async fn read_as_it_is(
-        &self,
-        task: &TaskId,
-    ) -> Result<(Tree, Vec<roo_durable::Record<Event>>), EngineError> {
-        let root = task.root();
-        let (mut tree, records) = self.read(&root).await?;
-        let is_live = self.registry.live().contains_key(&root);
-        if !is_live && !tree.root().state().is_final() && !self.request(&root)?.is_held() {
-            tree.set_interrupted();
-        }
-        Ok((tree, records))
     }
 
     /// The requests of this workspace, newest first, at most 100 behind the cursor.
@@ -734,24 +994,48 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Store`] when the state directory can't be read.
     pub async fn list(&self, cursor: Option<String>) -> Result<TaskListResult, EngineError> {
-        let directory = self.directory.clone();
-        let registry = Arc::clone(&self.registry);
+        let mut items = self.items(cursor, LIST_PAGE + 1).await?;
+        let is_last = items.len() <= LIST_PAGE;
+        items.truncate(LIST_PAGE);
+        let last = items.last().filter(|_| !is_last);
+        let next_cursor = last.map(|item| item.task_id.to_string());
+        Ok(TaskListResult { items, next_cursor })
+    }
+
+    /// All requests of this workspace, newest first.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`] when the state directory can't be read.
+    pub async fn list_all(&self) -> Result<Vec<HistoryItem>, EngineError> {
+        self.items(None, usize::MAX).await
+    }
+
+    async fn items(&self, cursor: Option<String>, limit: usize) -> Result<Vec<HistoryItem>, EngineError> {
+        let (directory, registry) = (self.directory.clone(), Arc::clone(&self.registry));
+        let history = Arc::clone(&self.history);
         let list = tokio::task::spawn_blocking(move || {
-            let ids = directory.requests()?;
-            let after = |id: &TaskId| cursor.as_deref().is_none_or(|cursor| id.as_str() < cursor);
-            let mut items = Vec::new();
-            let mut next_cursor = None;
-            for id in ids.into_iter().filter(after) {
-                if items.len() == LIST_PAGE {
-                    next_cursor = items.last().map(|item: &HistoryItem| item.task_id.to_string());
-                    break;
-                }
-                let known = registry.summaries().get(&id).cloned();
-                items.extend(known.or_else(|| summary(&directory.request(&id), &id)));
-            }
-            Ok(TaskListResult { items, next_cursor })
+            let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
+            let living = |id: &TaskId| registry.summaries().get(id).cloned();
+            Ok(history.items(&directory, cursor.as_deref(), limit, living)?)
         });
         list.await.unwrap_or(Err(EngineError::Ending))
+    }
+
+    /// The ids of all requests of this workspace, newest first, with their titles. Their logs are not read where they
+    /// have a summary, so what else it says may be old.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`] when the state directory can't be read.
+    pub async fn names(&self) -> Result<Vec<HistoryItem>, EngineError> {
+        let directory = self.directory.clone();
+        let names = tokio::task::spawn_blocking(move || {
+            let name = |id: TaskId| {
+                let request = directory.request(&id);
+                request.summary().or_else(|| history::summary(&request, &id))
+            };
+            Ok(directory.requests()?.into_iter().filter_map(name).collect())
+        });
+        names.await.unwrap_or(Err(EngineError::Ending))
     }
 
     /// Removes a request and all that is kept of it.
@@ -768,7 +1052,12 @@ impl Engine {
         let _passing = self.registry.passing().await;
         self.registry.live().remove(task);
         self.registry.summaries().remove(task);
-        let removed = tokio::task::spawn_blocking(move || directory.remove()).await;
+        let (history, id) = (Arc::clone(&self.history), task.clone());
+        let removed = tokio::task::spawn_blocking(move || {
+            history.lock().unwrap_or_else(PoisonError::into_inner).forget(&id);
+            directory.remove()
+        })
+        .await;
         Ok(removed.map_err(|_| EngineError::Ending)??)
     }
 
@@ -778,8 +1067,11 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Configuration`] for an unknown mode.
     pub async fn switch_mode(&self, task: &TaskId, slug: &str) -> Result<(), EngineError> {
-        let change =
-            self.setting.mode_change(slug).map_err(|error| EngineError::Configuration(error.to_string()))?;
+        let change = self
+            .current
+            .get()
+            .mode_change(slug)
+            .map_err(|error| EngineError::Configuration(error.to_string()))?;
         self.input(task, Input::Change(change)).await
     }
 
@@ -792,7 +1084,7 @@ impl Engine {
             let problem = "a branch is bound by whoever delegated it".to_owned();
             return Err(EngineError::WrongState { task: task.clone(), problem });
         }
-        let orchestration = Arc::clone(&self.setting.orchestration);
+        let orchestration = Arc::clone(&self.services.orchestration);
         let wanted = id.to_owned();
         let accepted = tokio::task::spawn_blocking(move || {
             let file = orchestration.selectable(&wanted).map_err(|refusal| refusal.to_string())?;
@@ -805,7 +1097,7 @@ impl Engine {
             .await
             .map_err(|_| EngineError::Ending)?
             .map_err(|problem| EngineError::Mismatch { problem })?;
-        if let Err(error) = self.setting.orchestration.begin(id).await {
+        if let Err(error) = self.services.orchestration.begin(id).await {
             tracing::warn!(intent = %id, %error, "an intent's status was not changed");
         }
         self.input(task, Input::BindIntent { intent: Binding { id: id.to_owned(), digest }, name }).await
@@ -816,14 +1108,15 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Configuration`] for an unknown profile.
     pub async fn select_profile(&self, task: &TaskId, name: &str) -> Result<(), EngineError> {
-        let profile = self.setting.settings.profiles.get(name);
+        let settings = self.settings();
+        let profile = settings.profiles.get(name);
         let profile = profile.ok_or_else(|| unknown_profile(name))?;
         let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol())) };
         self.input(task, Input::Change(change)).await
     }
 
     /// Ends what runs, leaving every task as it is, to be resumed later. Returns when no effect runs
-    /// any more and no log is locked.
+    /// any more, no log is locked, and the trace is written.
     pub async fn shutdown(&self) {
         let all: Vec<Live> = self.registry.live().drain().map(|(_, live)| live).collect();
         let ends = all.into_iter().map(|live| async move {
@@ -836,12 +1129,21 @@ impl Engine {
         futures_util::future::join_all(ends).await;
         // A request that has just ended is no longer among them, but may still hold the locks of its log.
         drop(self.registry.passing().await);
+        audit::settle(&self.current.get()).await;
         self.cancel.cancel();
+    }
+
+    /// Returns the names of the MCP servers that are still being started after a time. Returns early once there are none.
+    pub async fn starting_servers(&self, after: Duration) -> Vec<String> {
+        let services = self.current.get();
+        let servers = services.gate.server_tools();
+        servers.settled(after).await;
+        servers.starting()
     }
 
     /// Ends the servers whose tools tasks called. To be called behind [`Engine::shutdown`].
     pub async fn end_servers(&self) {
-        self.setting.gate.server_tools().shut_down().await;
+        self.current.get().gate.server_tools().shut_down().await;
     }
 }
 
@@ -853,9 +1155,61 @@ fn owner(what: &'static str, id: &str) -> Result<TaskId, EngineError> {
     }
 }
 
-fn fold(id: &TaskId, records: &[roo_durable::Record<Event>]) -> Result<Tree, EngineError> {
-    Tree::fold(id, records).ok_or_else(|| EngineError::WrongState {
-        task: id.clone(),
+/// The state that the records of a request's log fold to. Each is given to `look` too.
+fn read_tree(
+    directory: &RequestDirectory,
+    root: &TaskId,
+    mut look: impl FnMut(&Record<Event>),
+) -> Result<Tree, EngineError> {
+    let fold = fold_log(directory, root, None, |_, record| look(record))?;
+    state(root, fold)
+}
+
+/// Folds the records of a log up to an event, or all. Each is given to `look` with the state before it.
+fn fold_log(
+    directory: &RequestDirectory,
+    root: &TaskId,
+    before: Option<u64>,
+    mut look: impl FnMut(Option<&Tree>, &Record<Event>),
+) -> Result<Fold, EngineError> {
+    let mut fold = Fold::new(root.clone());
+    roo_durable::read_while(directory, 0, |record: Record<Event>| {
+        if before.is_some_and(|before| record.seq >= before) {
+            return false;
+        }
+        look(fold.tree(), &record);
+        fold.add(&record);
+        true
+    })?;
+    fold_again(directory, root, before, fold)
+}
+
+/// Folds the records once more where a conversation was restored: the state that it goes back to was missed the first
+/// time.
+fn fold_again(
+    directory: &RequestDirectory,
+    root: &TaskId,
+    before: Option<u64>,
+    fold: Fold,
+) -> Result<Fold, EngineError> {
+    let missing = fold.missing_marks();
+    if missing.is_empty() {
+        return Ok(fold);
+    }
+    let mut fold = Fold::with_marks(root.clone(), missing);
+    roo_durable::read_while(directory, 0, |record: Record<Event>| {
+        let is_wanted = before.is_none_or(|before| record.seq < before);
+        if is_wanted {
+            fold.add(&record);
+        }
+        is_wanted
+    })?;
+    Ok(fold)
+}
+
+fn state(root: &TaskId, fold: Fold) -> Result<Tree, EngineError> {
+    fold.finish().ok_or_else(|| EngineError::WrongState {
+        task: root.clone(),
         problem: "its log does not begin with its creation".into(),
     })
 }
@@ -865,33 +1219,6 @@ fn unknown_profile(name: &str) -> EngineError {
         "there is no model profile '{name}'; run `roo-lsp setup`, or define profiles.{name} in config.yaml or in \
          initializationOptions"
     ))
-}
-
-/// The summary of a request that doesn't live here.
-fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
-    let kept = directory.summary::<HistoryItem>();
-    if let Some(item) = kept.filter(|item| item.state.is_final() || directory.is_held()) {
-        return Some(item);
-    }
-    // It was lost, or its process ended before it was brought up to date: the log knows. One that is gone
-    // or can't be read is damaged too.
-    let (records, _) = roo_durable::read_from::<Event>(directory, 0, usize::MAX).unwrap_or_default();
-    let Ok(mut tree) = fold(id, &records) else {
-        // What can't be read any more must not look as if it had never been.
-        return directory.summary::<HistoryItem>().map(|item| HistoryItem {
-            title: format!("[damaged log] {}", item.title),
-            state: TaskState::Failed,
-            ..item
-        });
-    };
-    tree.set_interrupted();
-    let item = tree.history_item();
-    if item.state.is_final()
-        && let Err(error) = directory.write_summary(&item)
-    {
-        tracing::warn!(%error, "the summary can't be written");
-    }
-    Some(item)
 }
 
 fn runs_command(tool: &str) -> bool {
@@ -914,48 +1241,61 @@ fn message_of(event: &Event) -> Option<Message> {
     }
 }
 
-fn snapshot<'a>(task: &Task, item: HistoryItem, events: impl Iterator<Item = &'a Event>) -> TaskSnapshot {
-    let mut messages: Vec<Message> = Vec::new();
-    let mut places: HashMap<MessageId, usize> = HashMap::new();
-    let mut called: HashMap<&ToolCallId, &MessageId> = HashMap::new();
-    let mut calls = Vec::new();
-    for event in events {
+/// Messages and calls of a task for its user, from its events so far.
+#[derive(Default)]
+struct Transcript {
+    messages: Vec<Message>,
+    /// The places of the messages.
+    places: HashMap<MessageId, usize>,
+    /// The messages that show the calls.
+    called: HashMap<ToolCallId, MessageId>,
+    calls: Vec<CallOutcome>,
+}
+
+impl Transcript {
+    fn add(&mut self, event: &Event) {
         match event {
             Event::Called { message, call } => {
-                called.insert(&call.id, &message.id);
+                self.called.insert(call.id.clone(), message.id.clone());
             }
-            Event::ToolFinished { result, summary, .. } => {
-                calls.extend(called.get(&result.call_id).map(|&message| CallOutcome {
+            Event::ToolFinished { result, summary, exit_code, .. } => {
+                self.calls.extend(self.called.get(&result.call_id).map(|message| CallOutcome {
                     message_id: message.clone(),
                     name: result.name.clone(),
                     subject: result.subject.clone(),
                     status: result.status,
                     summary: summary.clone(),
+                    exit_code: *exit_code,
                 }));
             }
             _ => {}
         }
         if let Some(message) = message_of(event) {
-            match places.get(&message.id) {
-                Some(&place) => messages[place] = message,
+            match self.places.get(&message.id) {
+                Some(&place) => self.messages[place] = message,
                 None => {
-                    places.insert(message.id.clone(), messages.len());
-                    messages.push(message);
+                    self.places.insert(message.id.clone(), self.messages.len());
+                    self.messages.push(message);
                 }
             }
         }
     }
-    TaskSnapshot {
-        item,
-        root_id: task.id.root(),
-        result: task.result().map(str::to_owned),
-        reason: task.reason().map(str::to_owned),
-        messages,
-        calls,
-        todo: task.todo.clone(),
-        queue: task.queue.clone(),
-        approval: task.approval().cloned(),
-        question: task.question().cloned(),
-        tool_usage: task.totals.tools.clone(),
+
+    fn snapshot(self, task: &Task, item: HistoryItem) -> TaskSnapshot {
+        TaskSnapshot {
+            item,
+            root_id: task.id.root(),
+            result: task.result().map(str::to_owned),
+            reason: task.reason().map(str::to_owned),
+            messages: self.messages,
+            calls: self.calls,
+            todo: task.todo.clone(),
+            queue: task.queue.clone(),
+            approval: task.approval().cloned(),
+            question: task.question().cloned(),
+            tool_usage: task.totals.tools.clone(),
+            context: task.context.meter(task.conversation.size()),
+            shortenings: task.context.shortenings().to_vec(),
+        }
     }
 }

@@ -13,48 +13,64 @@
 
 mod batch;
 mod branch;
+mod choice;
 mod commands;
+mod compaction;
+mod context;
 mod conversation;
 mod decide;
+mod engine_question;
 mod fold;
 mod guard;
 mod input;
 mod lifecycle;
 mod offers;
+mod ongoing_compaction;
 mod quotation;
 mod results;
 mod settings;
 mod settle;
+mod shortening;
+mod transcript;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::event::{Ending, Event};
-use crate::policy::PlannedBranch;
-use crate::tools::ChangesUnknown;
+use super::event::{EndState, Ending, Event, Restore};
+use crate::policy::{PlannedBranch, PlannedEdit};
+use crate::tool_run::ChangesUnknown;
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use roo_formats::config::Limits;
 
 use roo_protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
 use roo_protocol::message::{Message, MessageKind};
 use roo_protocol::task::{
-    HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
-    ToolUsage, Usage,
+    HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, Settled, TaskState, TodoItem,
+    TodoStatus, ToolUsage, Usage,
 };
 
-use self::batch::{AskedApproval, Branch, CurrentCall, ToolBatch};
+use self::batch::{AskedApproval, Branch, CurrentCall, Stage, ToolBatch};
 pub use self::batch::{Decided, GivenApproval, HeldAnswer};
 pub(super) use self::branch::{branch_result, first_events};
+pub use self::choice::Choice;
+pub(super) use self::choice::RULE;
 pub use self::commands::CommandsInBackground;
-pub use self::conversation::{Conversation, FileContext};
+pub(crate) use self::compaction::why_not_restored;
+pub(super) use self::compaction::{left_out_by, replaced_turns};
+pub use self::context::{ContextState, ConversationSize, MeasuredRequest, RequestFrame};
+pub use self::conversation::{Conversation, FileContext, LeftOut};
 pub use self::decide::decide;
 pub use self::guard::LoopGuard;
 pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
 pub use self::lifecycle::{Lifecycle, OpenTask, Phase};
+pub(super) use self::offers::NewRule;
 pub use self::offers::OfferMemory;
-pub(super) use self::offers::{Choice, NewRule};
+pub use self::ongoing_compaction::{Compaction, CompactionOutcome};
 pub use self::settings::{AgentSettings, IntentScope};
 pub use self::settle::{settle, wanted};
+pub use self::shortening::Placeholders;
+pub(super) use self::transcript::turns;
 
 /// Maximum number of attempts to save context for others.
 const SAVE_ATTEMPTS: u32 = 3;
@@ -62,8 +78,10 @@ const SAVE_ATTEMPTS: u32 = 3;
 const STOP: &str = "Stop";
 /// The answer that makes a failed model request again.
 const TRY_AGAIN: &str = "Try again";
-/// Who answers what has become void.
+/// Author of answers to what has become void.
 const SERVER: &str = "server";
+/// Author of the refusals in a run that asks nobody.
+pub const UNATTENDED_REFUSAL: &str = "--on-ask deny";
 /// The longest title, in characters.
 pub(super) const TITLE: usize = 80;
 /// The title of a request until there is a prompt to take it from.
@@ -95,6 +113,8 @@ pub struct Task {
     lifecycle: Lifecycle,
     /// The conversation with its model.
     pub conversation: Conversation,
+    /// The size of its requests, and what was shortened.
+    pub context: ContextState,
     /// The files that its model knows or must get to know.
     pub files: FileContext,
     /// Lookups before the next model request.
@@ -105,7 +125,7 @@ pub struct Task {
     pub prompt: Option<MessageId>,
     /// Messages that wait.
     pub queue: Vec<QueueItem>,
-    /// Whose answers counted, by the id of the approval or question.
+    /// Authors of the answers that counted, by the id of the approval or question.
     pub answered: BTreeMap<String, Answered>,
     /// The to-do list.
     pub todo: Vec<TodoItem>,
@@ -121,6 +141,10 @@ pub struct Task {
     pub unknown_changes: Vec<ChangesUnknown>,
     /// Context that could not be saved, since it was last saved.
     pub unsaved: Option<Unsaved>,
+    /// What the model is told with its next request.
+    notices: Vec<String>,
+    /// A restore that has started and not finished, with the number of its event.
+    pub(in crate::engine) restore: Option<(u64, Arc<Restore>)>,
 }
 
 /// Name of a task for people.
@@ -162,7 +186,7 @@ pub struct Totals {
 
 impl Totals {
     /// Returns the usage including this request.
-    fn with(&self, used: Usage) -> Usage {
+    fn including(&self, used: Usage) -> Usage {
         let mut total = self.usage;
         // The provider's own word may be nonsense; nothing is ever paid back.
         total += Usage { cost_usd: used.cost_usd.max(0.0), ..used };
@@ -185,23 +209,29 @@ pub struct Unsaved {
     pub reason: String,
 }
 
-/// Whose answer counted.
+/// Author of an answer that counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// Who answered.
+    /// Author of the answer.
     pub by: String,
     /// The option or text; none when the question became void.
     pub answer: Option<String>,
 }
 
-/// Returns whether this option of an approval allows the action.
-pub(super) fn allows(option: &str) -> bool {
-    Choice::parse(option).is_some_and(|choice| choice.kind().allows())
+impl Answered {
+    /// Returns what a later answer is told.
+    pub(super) fn settled(&self) -> Settled {
+        match (&self.answer, self.by.strip_prefix(RULE)) {
+            (Some(answer), _) => Settled::Answered { answer: answer.clone() },
+            (None, Some(rule_id)) => Settled::Rule { rule_id: rule_id.to_owned() },
+            (None, None) => Settled::Void,
+        }
+    }
 }
 
 impl Task {
     /// Returns whether the user answered the current call's approval by choosing in their editor.
-    pub fn is_reviewed(&self) -> bool {
+    pub(crate) fn is_reviewed(&self) -> bool {
         let approval = self.decided().and_then(|decided| decided.approval);
         approval
             .and_then(|given| self.answered.get(given.id.as_str()))
@@ -247,6 +277,7 @@ impl Task {
             intents: IntentScope { bound: intent.clone(), within: within.clone() },
             lifecycle: Lifecycle::open(),
             conversation: Conversation::default(),
+            context: ContextState::default(),
             files: FileContext { unread: unread.iter().cloned().collect(), ..FileContext::default() },
             gather: Gather { system: *gather, ..Gather::default() },
             fresh: true,
@@ -260,6 +291,8 @@ impl Task {
             commands: CommandsInBackground::default(),
             unknown_changes: vec![],
             unsaved: None,
+            notices: vec![],
+            restore: None,
         })
     }
 
@@ -286,7 +319,7 @@ impl Task {
     }
 
     /// Returns whether the server that drove it has ended; nothing goes on before it is resumed.
-    pub fn is_interrupted(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.as_open().is_some_and(|open| open.interrupted)
     }
 
@@ -295,6 +328,14 @@ impl Task {
         if let Lifecycle::Open(open) = &mut self.lifecycle {
             open.interrupted = true;
         }
+    }
+
+    /// Returns whether it has ended or its next request is to be made: what its model knows is whole then.
+    pub(in crate::engine) fn is_between_requests(&self) -> bool {
+        matches!(
+            &self.lifecycle,
+            Lifecycle::Ended(_) | Lifecycle::Open(OpenTask { phase: Phase::RequestDue { .. }, .. })
+        )
     }
 
     /// Its pending end.
@@ -310,6 +351,11 @@ impl Task {
     /// Reason why it ended as it did, where that isn't obvious.
     pub fn reason(&self) -> Option<&str> {
         self.ended()?.reason.as_deref()
+    }
+
+    /// The state in which it ended; none while it goes on.
+    pub(in crate::engine) fn end_state(&self) -> Option<EndState> {
+        Some(self.ended()?.state)
     }
 
     fn ended(&self) -> Option<&Ending> {
@@ -330,7 +376,7 @@ impl Task {
     }
 
     /// An answer to the approval that came while the task was interrupted, or while the action is judged again.
-    pub fn held_answer(&self) -> Option<&HeldAnswer> {
+    pub(crate) fn held_answer(&self) -> Option<&HeldAnswer> {
         self.asked().and_then(|asked| asked.held.as_ref())
     }
 
@@ -343,6 +389,14 @@ impl Task {
         self.in_progress().and_then(CurrentCall::decided)
     }
 
+    /// The edit that the current call makes.
+    pub(crate) fn edit_in_progress(&self) -> Option<&PlannedEdit> {
+        match &self.in_progress()?.stage {
+            Stage::Run { write, .. } => write.as_ref(),
+            _ => None,
+        }
+    }
+
     fn batch(&self) -> Option<&ToolBatch> {
         self.phase()?.batch()
     }
@@ -353,7 +407,7 @@ impl Task {
     }
 
     /// The task in short.
-    pub fn history_item(&self) -> HistoryItem {
+    pub(crate) fn history_item(&self) -> HistoryItem {
         HistoryItem {
             task_id: self.id.clone(),
             urid: self.urid.clone(),
@@ -367,33 +421,38 @@ impl Task {
         }
     }
 
+    /// Returns whether the model has answered in what it is sent.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.conversation.items().len() > 1
+    }
+
     /// The number of the newest model request.
-    pub fn request_number(&self) -> u32 {
+    pub(crate) fn request_number(&self) -> u32 {
         self.totals.requests
     }
 
     /// Returns whether the user wants it to end while a tool still runs.
-    pub fn is_cancelling(&self) -> bool {
-        self.ending().is_some_and(|ending| ending.state == TaskState::Cancelled)
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.ending().is_some_and(|ending| ending.state == EndState::Cancelled)
     }
 
     /// Returns whether its next request is to be made.
-    pub fn is_before_request(&self) -> bool {
+    pub(crate) fn is_before_request(&self) -> bool {
         matches!(self.phase(), Some(Phase::RequestDue { .. })) && self.ending().is_none()
     }
 
     /// Returns whether it is about to end, in whatever way.
-    pub fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.ending().is_some()
     }
 
     /// Returns the effect class of the current call.
-    pub fn current_effect(&self) -> ToolEffect {
+    pub(crate) fn current_effect(&self) -> ToolEffect {
         self.current_call().map_or(ToolEffect::Read, ToolCall::effect)
     }
 
     /// The call that is worked on, as it runs: hooks may have changed its parameters.
-    pub fn call_as_it_runs(&self) -> Option<Cow<'_, ToolCall>> {
+    pub(crate) fn call_as_it_runs(&self) -> Option<Cow<'_, ToolCall>> {
         self.in_progress().map(CurrentCall::as_it_runs)
     }
 
@@ -404,7 +463,7 @@ impl Task {
     }
 
     /// Returns whether the current call would complete the task, as far as the state tells.
-    pub fn would_complete(&self) -> bool {
+    pub(crate) fn would_complete(&self) -> bool {
         let completes = |call: &ToolCall| call.is_of(ToolName::AttemptCompletion);
         self.current_call().is_some_and(completes)
             && self.queue.is_empty()
@@ -412,12 +471,21 @@ impl Task {
     }
 
     /// The call that is worked on, as the model made it.
-    pub fn current_call(&self) -> Option<&ToolCall> {
+    pub(crate) fn current_call(&self) -> Option<&ToolCall> {
         self.in_progress().map(|current| &current.call)
     }
 
+    /// Returns whether the current call runs, but for a write, whose outcome can be found out.
+    pub(crate) fn runs_command_or_server(&self) -> bool {
+        let runs = |current: &CurrentCall| {
+            matches!(current.stage, Stage::Run { write: None, .. })
+                && matches!(current.call.effect(), ToolEffect::Execute | ToolEffect::External)
+        };
+        self.in_progress().is_some_and(runs)
+    }
+
     /// Returns whether the current call would open a branch.
-    pub fn is_delegating(&self) -> bool {
+    pub(crate) fn is_delegating(&self) -> bool {
         self.current_call().is_some_and(|call| call.is_of(ToolName::NewTask))
     }
 
@@ -427,12 +495,12 @@ impl Task {
     }
 
     /// The subtasks that it waits for, and how each is to begin.
-    pub fn open_subtasks(&self) -> impl Iterator<Item = (&TaskId, &PlannedBranch)> {
+    pub(crate) fn open_subtasks(&self) -> impl Iterator<Item = (&TaskId, &PlannedBranch)> {
         self.open_branches().map(|branch| (&branch.child, &*branch.plan))
     }
 
     /// Returns whether it waits for a subtask.
-    pub fn has_open_branches(&self) -> bool {
+    pub(crate) fn has_open_branches(&self) -> bool {
         self.open_branches().next().is_some()
     }
 
@@ -455,8 +523,8 @@ impl Task {
 
     /// Returns whether its commands in the background are ended before it ends. Those of a branch that has done its
     /// work are handed to its parent.
-    pub fn ends_commands(&self) -> bool {
-        self.ending().is_some_and(|ending| self.parent.is_none() || ending.state != TaskState::Completed)
+    pub(crate) fn ends_commands(&self) -> bool {
+        self.ending().is_some_and(|ending| self.parent.is_none() || ending.state != EndState::Completed)
     }
 }
 
@@ -486,7 +554,7 @@ pub struct RequestBudget {
 
 /// The message id of a block of a model request: known before the block is closed, so that running
 /// text and the closed message are one.
-pub fn block_message_id(request: u32, block: u32) -> MessageId {
+pub(crate) fn block_message_id(request: u32, block: u32) -> MessageId {
     MessageId::new(format!("r{request}.b{block}"))
 }
 
@@ -504,10 +572,14 @@ pub(super) fn may_mention(text: &str) -> bool {
     text.contains(['@', '/'])
 }
 
-/// Returns the identity by which two calls are the same: name and parameters, whatever their order.
+/// Returns the identity by which two calls are the same: name and parameters, whatever their order. It takes as long as
+/// the parameters are large.
 fn identity(call: &ToolCall) -> Digest {
     let sorted: BTreeMap<_, _> = call.params.iter().collect();
-    Digest::of(format!("{} {}", call.name, serde_json::json!(sorted)))
+    let mut text = format!("{} ", call.name).into_bytes();
+    // Writing JSON values to memory can't fail.
+    let _ = serde_json::to_writer(&mut text, &sorted);
+    Digest::of(text)
 }
 
 /// Entries keep their id as long as their text stays, so that clients can follow them.

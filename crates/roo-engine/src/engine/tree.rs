@@ -5,9 +5,9 @@
 //! branches along, and all share one budget. As with a single task, consequences are settled from the
 //! state, so the log may end after any event.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::event::Event;
+use super::event::{EndState, Event};
 use super::task::{self, Input, RequestBudget, Spending, Task};
 use crate::policy::{PolicyDecision, RefusalRule};
 use roo_durable::Record;
@@ -28,6 +28,69 @@ pub struct Tree {
     places: HashMap<TaskId, usize>,
     /// Spending at the last reset of the budget.
     spent_before: Spending,
+    /// The root task as it was before the events of these numbers, for restores of its conversation.
+    marks: BTreeMap<u64, Task>,
+    /// Numbers of which there was no such state when it was wanted.
+    missing_marks: Vec<u64>,
+}
+
+/// The records of a request on their way to its state, one after another.
+pub struct Fold {
+    root: TaskId,
+    tree: Option<Tree>,
+    /// Numbers of the events before which the state of the root task is kept.
+    wanted_marks: Vec<u64>,
+    /// The first record doesn't make a task.
+    failed: bool,
+}
+
+impl Fold {
+    /// Begins with no record.
+    pub fn new(root: TaskId) -> Self {
+        Self { root, tree: None, wanted_marks: vec![], failed: false }
+    }
+
+    /// Begins with no record, and folds those again of which [`Fold::missing_marks`] says that the state in between was
+    /// missed.
+    pub fn with_marks(root: TaskId, wanted_marks: Vec<u64>) -> Self {
+        Self { wanted_marks, ..Self::new(root) }
+    }
+
+    /// The numbers of events before which conversations were restored to: the records are to be folded once more.
+    pub fn missing_marks(&self) -> Vec<u64> {
+        self.tree.as_ref().map(|tree| tree.missing_marks.clone()).unwrap_or_default()
+    }
+
+    /// Folds the next record.
+    pub fn add(&mut self, record: &Record<Event>) {
+        let Record { seq, at, task_id, event } = record;
+        if let Some(tree) = &mut self.tree
+            && self.wanted_marks.iter().any(|mark| mark <= seq)
+        {
+            for mark in self.wanted_marks.extract_if(.., |mark| *mark <= *seq) {
+                tree.mark(mark, tree.root().clone());
+            }
+        }
+        match &mut self.tree {
+            Some(tree) => tree.apply(task_id, event, *seq, *at),
+            None if self.failed => {}
+            None => {
+                self.tree = Task::created(self.root.clone(), event, *seq, *at).map(Tree::new);
+                self.failed = self.tree.is_none();
+            }
+        }
+    }
+
+    /// The state after the records so far; none before the first.
+    pub fn tree(&self) -> Option<&Tree> {
+        self.tree.as_ref()
+    }
+
+    /// The state; none when the first record doesn't make a task.
+    pub fn finish(mut self) -> Option<Tree> {
+        self.tree.iter_mut().for_each(Tree::clear_marks);
+        self.tree
+    }
 }
 
 /// Remaining budget of a request; none for no limit.
@@ -43,21 +106,42 @@ impl Tree {
     /// A request that begins with this task.
     pub fn new(root: Task) -> Self {
         let places = HashMap::from([(root.id.clone(), 0)]);
-        Self { tasks: vec![root], places, spent_before: Spending::default() }
+        Self {
+            tasks: vec![root],
+            places,
+            spent_before: Spending::default(),
+            marks: BTreeMap::new(),
+            missing_marks: vec![],
+        }
     }
 
     /// The state that these records fold to; none when the first doesn't make a task.
     pub fn fold(root: &TaskId, records: &[Record<Event>]) -> Option<Self> {
-        let (first, rest) = records.split_first()?;
-        let mut tree = Self::new(Task::created(root.clone(), &first.event, first.seq, first.at)?);
-        for record in rest {
-            tree.apply(&record.task_id, &record.event, record.seq, record.at);
+        let mut fold = Fold::new(root.clone());
+        records.iter().for_each(|record| fold.add(record));
+        let missing = fold.missing_marks();
+        if !missing.is_empty() {
+            fold = Fold::with_marks(root.clone(), missing);
+            records.iter().for_each(|record| fold.add(record));
         }
-        Some(tree)
+        fold.finish()
+    }
+
+    /// Keeps the state of the root task before the event of this number, which a restore goes back to.
+    pub(crate) fn mark(&mut self, before: u64, state: Task) {
+        self.marks.insert(before, state);
+    }
+
+    /// Drops such states, as nothing goes back to them any more.
+    pub(crate) fn clear_marks(&mut self) {
+        self.marks.clear();
     }
 
     /// Folds one event.
     pub fn apply(&mut self, id: &TaskId, event: &Event, seq: u64, at: i64) {
+        if let Event::RestoreFinished { started, done: true, .. } = event {
+            self.go_back(*started);
+        }
         match self.places.get(id) {
             Some(&place) => self.tasks[place].apply(event, seq, at),
             None => {
@@ -75,6 +159,17 @@ impl Tree {
         }
     }
 
+    /// Makes the conversation of the root what it was where a restore cuts it.
+    fn go_back(&mut self, started: u64) {
+        let root = &mut self.tasks[0];
+        let Some((_, restore)) = root.restore.clone().filter(|(seq, _)| *seq == started) else { return };
+        let Some(cut) = &restore.cut else { return };
+        match self.marks.get(&cut.before) {
+            Some(then) => root.go_back(then.clone(), cut.opening.as_ref()),
+            None => self.missing_marks.push(cut.before),
+        }
+    }
+
     /// Hands the commands that a branch left in the background to its parent.
     fn hand_over_commands(&mut self, branch: &TaskId) {
         let Some(&place) = self.places.get(branch) else { return };
@@ -87,7 +182,7 @@ impl Tree {
     }
 
     /// The task that looks after a command in the background.
-    pub fn owner_of(&self, command: &CommandId) -> Option<&Task> {
+    pub(crate) fn owner_of(&self, command: &CommandId) -> Option<&Task> {
         self.tasks.iter().find(|task| task.commands.find(command).is_some())
     }
 
@@ -134,7 +229,7 @@ impl Tree {
     }
 
     /// The request in short.
-    pub fn history_item(&self) -> HistoryItem {
+    pub(crate) fn history_item(&self) -> HistoryItem {
         HistoryItem {
             state: self.state(),
             updated_at: self.tasks.iter().map(|task| task.updated_at).max().unwrap_or_default(),
@@ -145,7 +240,7 @@ impl Tree {
     }
 
     /// Marks every task that isn't at its end as interrupted, without an event.
-    pub fn set_interrupted(&mut self) {
+    pub(crate) fn set_interrupted(&mut self) {
         self.tasks.iter_mut().for_each(Task::set_interrupted);
     }
 
@@ -164,7 +259,7 @@ impl Tree {
     }
 
     /// Returns the remaining budget before the user is asked.
-    pub fn budget_left(&self, task: &Task) -> BudgetLeft {
+    pub(crate) fn budget_left(&self, task: &Task) -> BudgetLeft {
         let Spending { requests, cost_usd } = self.spent_of_budget();
         let limits = &task.limits;
         BudgetLeft {
@@ -306,7 +401,7 @@ impl Tree {
                 continue;
             }
             if there.is_none() && parent.is_ending() {
-                let event = task::branch_result(parent, child, TaskState::Cancelled, None)?;
+                let event = task::branch_result(parent, child, EndState::Cancelled, None)?;
                 return Some(vec![(parent.id.clone(), event)]);
             }
             if there.is_none() && parent.is_interrupted() {
@@ -324,7 +419,7 @@ impl Tree {
     /// result of its parent's call, the result follows.
     fn follow_parent(&self, task: &Task) -> Option<Vec<Fact>> {
         let parent = self.parent(task)?;
-        if let state @ (TaskState::Completed | TaskState::Failed | TaskState::Cancelled) = task.state() {
+        if let Some(state) = task.end_state() {
             let text = task.result().or(task.reason());
             let event = task::branch_result(parent, &task.id, state, text)?;
             return Some(vec![(parent.id.clone(), event)]);

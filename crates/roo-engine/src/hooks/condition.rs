@@ -81,7 +81,7 @@ fn without_assignments(command: &str) -> &str {
     rest
 }
 
-/// Returns whether a text is what a pattern says, in which `*` stands for anything. In linear time and room.
+/// Returns whether a text is what a pattern says, in which `*` stands for anything. In linear time and memory.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

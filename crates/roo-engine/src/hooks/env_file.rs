@@ -46,7 +46,7 @@ impl EnvironmentFile {
     /// looked for where the server would find it, and no file of the workspace may come before that. Reads
     /// the disk.
     #[must_use]
-    pub fn finding_nothing_in(mut self, folders: &[PathBuf]) -> Self {
+    pub(crate) fn finding_nothing_in(mut self, folders: &[PathBuf]) -> Self {
         let Some(path) = self.variables.remove("PATH") else { return self };
         let (inside, kept): (Vec<_>, Vec<_>) =
             std::env::split_paths(&path).partition(|directory| leads_into(directory, folders));

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use roo_formats::Severity;
 
 fn parse(text: &str) -> HookFile {
     HookFile::parse(text, Form::Hooks, Source::User).unwrap()
@@ -22,7 +23,7 @@ fn problems(text: &str) -> Vec<String> {
         Ok(file) => file.problems,
         Err(problem) => vec![problem],
     };
-    let shown = |problem: HookFileProblem| match problem.position {
+    let shown = |problem: Problem| match problem.start() {
         Some(at) => format!("{}:{}: {}", at.line, at.column, problem.message),
         None => problem.message,
     };
@@ -71,7 +72,7 @@ fn a_file_of_the_contract_is_read() {
     );
     assert_eq!(file.hooks[0].timeout, Duration::from_secs(5));
     assert_eq!((file.hooks[0].fail_closed, file.hooks[1].fail_closed), (false, true));
-    assert_eq!(file.hooks[1].place, Place { group: 0, hook: 1 });
+    assert_eq!(file.hooks[1].position, HookPosition { group: 0, hook: 1 });
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn what_is_wrong_with_a_hook_leaves_it_out() {
         (json!({ "type": "http", "url": "http://x" }), "hooks of the type 'http' are not supported"),
         (json!({ "type": "prompt", "prompt": "x" }), "hooks of the type 'prompt' are not supported"),
         (json!({ "type": "command" }), "`command` is missing"),
-        (json!({ "type": "command", "command": " " }), "`command` is empty"),
+        (json!({ "type": "command", "command": " " }), "`command` must not be empty"),
         (json!({ "type": "command", "command": ["x"] }), "`command` must be a string"),
         (json!({ "type": "command", "command": "a\u{0}b" }), "the command contains a NUL"),
         (json!({ "type": "command", "command": "a\u{202e}b" }), "invisible characters"),
@@ -149,14 +150,17 @@ fn what_is_wrong_with_a_hook_leaves_it_out() {
         ),
         (json!({ "type": "command", "command": "x", "async": 1 }), "`async` must be true or false"),
         (json!({ "type": "command", "command": "x", "roo": true }), "`roo` must be an object"),
-        (json!({ "type": "command", "command": "x", "roo": { "failClosed": 1 } }), "`failClosed` must be"),
-        (json!({ "type": "command", "command": "x", "roo": { "sandbox": 0 } }), "`sandbox` must be"),
+        (
+            json!({ "type": "command", "command": "x", "roo": { "failClosed": 1 } }),
+            "`roo.failClosed` must be",
+        ),
+        (json!({ "type": "command", "command": "x", "roo": { "sandbox": 0 } }), "`roo.sandbox` must be"),
     ] {
         let file = parse(&one("Stop", Value::Null, hook.clone()));
         assert!(file.hooks.is_empty(), "{hook}");
         let problem = &file.problems[0];
         assert_eq!(problem.severity, Severity::Error, "{hook}");
-        assert!(problem.message.contains(expected) && problem.position.is_some(), "{hook}: {problem:?}");
+        assert!(problem.message.contains(expected) && problem.start().is_some(), "{hook}: {problem:?}");
     }
 }
 
@@ -169,7 +173,7 @@ fn events_and_matchers_are_checked() {
         assert!(found.contains(expected), "{event} {matcher}: {found}");
         assert_eq!(found.is_empty(), expected.is_empty(), "{event} {matcher}: {found}");
     };
-    check("pretooluse", Value::Null, 0, "write `PreToolUse`");
+    check("pretooluse", Value::Null, 0, "did you mean `PreToolUse`?");
     check("Before", Value::Null, 0, "there is no event 'Before'");
     check("WorktreeCreate", Value::Null, 0, "is not supported");
     check("PreToolUse", json!(1), 0, "`matcher` must be a string");

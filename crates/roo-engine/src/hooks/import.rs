@@ -2,19 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::file::{self, Form, Hook, HookFile, HookFileProblem, Source};
+use super::file::{self, Form, Hook, HookFile, Source};
+use roo_formats::Problem;
 use roo_formats::hooks::EventName;
-use roo_formats::modes::Severity;
 
 /// Reasons why nothing can be taken over.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The settings can't be read.
     #[error("{0}")]
-    Settings(HookFileProblem),
+    Settings(Problem),
     /// The hooks file that is there can't be read, so that nothing can be added to it.
     #[error("the existing hooks file can't be read, so nothing was added to it: {0}")]
-    Own(HookFileProblem),
+    Own(Problem),
 }
 
 /// Result of importing hooks.
@@ -27,7 +27,7 @@ pub struct Imported {
     /// Number of hooks that existed already.
     pub known: usize,
     /// Hooks that were left out or behave differently here.
-    pub problems: Vec<HookFileProblem>,
+    pub problems: Vec<Problem>,
 }
 
 /// Adds the hooks of `settings` to a hooks file with the text `own`, which may be empty. What is there already
@@ -55,15 +55,15 @@ pub fn import(own: &str, settings: &str) -> Result<Imported, ImportError> {
             continue;
         }
         let group = given.get("hooks").and_then(|events| events.get(hook.event.as_str()));
-        let value = group.and_then(|groups| groups.get(hook.place.group));
-        let value = value.and_then(|group| group.get("hooks")?.get(hook.place.hook));
+        let value = group.and_then(|groups| groups.get(hook.position.group));
+        let value = value.and_then(|group| group.get("hooks")?.get(hook.position.hook));
         if let Some(value) = value {
             if !add(&mut text["hooks"], hook.event, &hook.matcher_text, value.clone()) {
-                return Err(ImportError::Own(HookFileProblem {
-                    position: None,
-                    severity: Severity::Error,
-                    message: format!("`hooks` or its `{}` is no list of that form", hook.event),
-                }));
+                let message = format!(
+                    "`hooks` or its `{}` doesn't have the form of the contract; correct it by hand",
+                    hook.event
+                );
+                return Err(ImportError::Own(Problem::error(None, message)));
             }
             added.push(hook.shown());
         }

@@ -41,7 +41,7 @@ pub use roo_formats::hooks::{Compared, EventName, Refusal};
 pub use self::answer::Verdict;
 pub use self::condition::Condition;
 pub use self::env_file::EnvironmentFile;
-pub use self::file::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Place, Program, Source};
+pub use self::file::{FILE_LIMIT, Form, Hook, HookFile, HookPosition, Program, Source};
 pub use self::import::{ImportError, Imported, import};
 pub use self::matcher::{Matcher, MatcherError};
 pub use self::outcome::{Outcome, Ran};
@@ -52,7 +52,7 @@ pub use self::tool_input::ToolUse;
 pub use self::tool_names::{all as all_tool_names, mcp as mcp_tool_name, names_of as tool_names_of};
 
 /// Maximum number of times in a row that hooks may keep a task from ending.
-pub const CONTINUATIONS: u32 = 8;
+pub(crate) const CONTINUATIONS: u32 = 8;
 
 /// Permission mode of the task, in the words of the contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub struct Agent<'a> {
     pub mode: &'a str,
 }
 
-/// Who asks hooks, and where.
+/// Request and workspace for which hooks run.
 #[derive(Clone, Copy)]
 pub struct HookContext<'a> {
     /// The request's id.
@@ -146,13 +146,25 @@ pub struct Reviewed {
 pub struct UserHooks {
     root: Option<PathBuf>,
     hooks: Vec<Hook>,
+    fault: Option<String>,
 }
 
 impl UserHooks {
     /// Hooks in the order of configuration: the user's first. `root` is the first workspace folder, in which
     /// they run.
     pub fn new(root: Option<PathBuf>, hooks: Vec<Hook>) -> Self {
-        Self { root, hooks }
+        Self { root, hooks, fault: None }
+    }
+
+    /// The same, where hooks are missing that a file was meant to bring, and why.
+    pub(crate) fn with_fault(self, fault: Option<String>) -> Self {
+        Self { fault, ..self }
+    }
+
+    /// Reason why hooks are missing that a file was meant to bring, and what to do. Any of them may guard something, so
+    /// nothing may run without them.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
     }
 
     /// In the order of configuration.
@@ -166,7 +178,7 @@ impl UserHooks {
     }
 
     /// Returns whether any hook runs in the sandbox.
-    pub fn need_sandbox(&self) -> bool {
+    pub(crate) fn need_sandbox(&self) -> bool {
         self.hooks.iter().any(|hook| !hook.is_unconfined)
     }
 
@@ -182,7 +194,7 @@ impl UserHooks {
     }
 
     /// Before the user is asked about a call. [`Verdict::Allow`] and [`Verdict::Deny`] stand for their answer.
-    pub async fn permission_request(
+    pub(crate) async fn permission_request(
         &self,
         tool: &ToolUse<'_>,
         hook_context: &HookContext<'_>,
@@ -218,7 +230,7 @@ impl UserHooks {
     }
 
     /// After a call was refused without asking. See [`Outcome::retry`].
-    pub async fn permission_denied(
+    pub(crate) async fn permission_denied(
         &self,
         tool: &ToolUse<'_>,
         reason: &str,
@@ -233,7 +245,7 @@ impl UserHooks {
     }
 
     /// After a tool call, whether it succeeded or failed.
-    pub async fn post_tool(
+    pub(crate) async fn post_tool(
         &self,
         tool: &ToolUse<'_>,
         result: ToolResult<'_>,
@@ -272,7 +284,11 @@ impl UserHooks {
 
     /// After all calls of one answer, each with the text of its result. [`Outcome::is_refused`] means that the
     /// model is not asked again.
-    pub async fn post_batch(&self, calls: &[(ToolUse<'_>, &str)], hook_context: &HookContext<'_>) -> Outcome {
+    pub(crate) async fn post_batch(
+        &self,
+        calls: &[(ToolUse<'_>, &str)],
+        hook_context: &HookContext<'_>,
+    ) -> Outcome {
         let event = EventName::PostToolBatch;
         if !self.has(event) {
             return Outcome::nothing(event);
@@ -293,13 +309,13 @@ impl UserHooks {
 
     /// Before a prompt reaches the model. Where it is refused, the model never sees it, and the reason is for
     /// the user alone.
-    pub async fn prompt_submitted(&self, prompt: &str, hook_context: &HookContext<'_>) -> Outcome {
+    pub(crate) async fn prompt_submitted(&self, prompt: &str, hook_context: &HookContext<'_>) -> Outcome {
         self.fire(EventName::UserPromptSubmit, vec![], json!({ "prompt": prompt }), hook_context).await
     }
 
     /// Before a request ends. Where that is refused, it goes on, and the reasons are for the model: see
     /// [`Outcome::reason`]. `is_going_on` says whether it goes on already because of a hook, which may be so at
-    /// most [`CONTINUATIONS`] times in a row.
+    /// most `CONTINUATIONS` times in a row.
     pub async fn stop(
         &self,
         last_message: &str,
@@ -310,18 +326,23 @@ impl UserHooks {
     }
 
     /// Runs the hooks for a request that ended because its model failed. `error` is one of the contract's words.
-    pub async fn stop_failure(&self, error: &str, details: &str, hook_context: &HookContext<'_>) -> Outcome {
+    pub(crate) async fn stop_failure(
+        &self,
+        error: &str,
+        details: &str,
+        hook_context: &HookContext<'_>,
+    ) -> Outcome {
         let own = json!({ "error": error, "error_details": details, "last_assistant_message": details });
         self.fire(EventName::StopFailure, named(error), own, hook_context).await
     }
 
     /// Runs the hooks for a branch that begins; [`HookContext::agent`] says which.
-    pub async fn subagent_start(&self, hook_context: &HookContext<'_>) -> Outcome {
+    pub(crate) async fn subagent_start(&self, hook_context: &HookContext<'_>) -> Outcome {
         self.fire(EventName::SubagentStart, agent(hook_context), json!({}), hook_context).await
     }
 
     /// Before a branch ends; as [`UserHooks::stop`].
-    pub async fn subagent_stop(
+    pub(crate) async fn subagent_stop(
         &self,
         last_message: &str,
         is_going_on: bool,
@@ -332,9 +353,9 @@ impl UserHooks {
         self.fire(EventName::SubagentStop, agent(hook_context), own, hook_context).await
     }
 
-    /// Before a conversation is shortened: by its user (`manual`) or for want of room (`auto`). Where that is
+    /// Before a conversation is shortened: by its user (`manual`) or because it is too long (`auto`). Where that is
     /// refused, it stays as long as it is.
-    pub async fn pre_compact(
+    pub(crate) async fn pre_compact(
         &self,
         trigger: &str,
         instructions: &str,
@@ -345,7 +366,7 @@ impl UserHooks {
     }
 
     /// After a conversation was shortened to this.
-    pub async fn post_compact(
+    pub(crate) async fn post_compact(
         &self,
         trigger: &str,
         summary: &str,
@@ -369,7 +390,7 @@ impl UserHooks {
     }
 
     /// Runs the hooks for a request that begins (`startup`) or resumes (`resume`).
-    pub async fn session_start(
+    pub(crate) async fn session_start(
         &self,
         source: &str,
         model: Option<&str>,
@@ -383,7 +404,7 @@ impl UserHooks {
     }
 
     /// Runs the hooks for a request that has ended. `reason` is one of the contract's words, mostly `other`.
-    pub async fn session_end(&self, reason: &str, hook_context: &HookContext<'_>) -> Outcome {
+    pub(crate) async fn session_end(&self, reason: &str, hook_context: &HookContext<'_>) -> Outcome {
         self.fire(EventName::SessionEnd, named(reason), json!({ "reason": reason }), hook_context).await
     }
 

@@ -49,7 +49,7 @@ pub struct Outcome {
 pub struct Ran {
     /// Description of the hook for people.
     pub hook: String,
-    /// Whose it is.
+    /// Owner of the hook.
     pub source: Source,
     /// Description of how it ended.
     pub ended: String,
@@ -59,7 +59,7 @@ pub struct Ran {
 
 /// Answer of one hook, and its rank among the others.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
+pub(super) struct RankedAnswer {
     /// The number of the hook, in the order of configuration.
     pub(super) hook: usize,
     /// The number of the input that it was asked about.
@@ -87,12 +87,12 @@ impl Outcome {
     }
 
     /// Returns the additions for the model, set off from all else, if any.
-    pub fn for_model(&self) -> Option<String> {
+    pub(crate) fn for_model(&self) -> Option<String> {
         (!self.contexts.is_empty()).then(|| set_off(self.event, &self.contexts.join("\n\n")))
     }
 
     /// Puts answers together that came in any order.
-    pub(super) fn merged(event: EventName, inputs: &[JsonObject], mut given: Vec<Given>) -> Self {
+    pub(super) fn merged(event: EventName, inputs: &[JsonObject], mut given: Vec<RankedAnswer>) -> Self {
         given.sort_by_key(|given| (given.hook, given.input));
         let answers = || given.iter().map(|given| &given.answer);
         let mut conflict = false;
@@ -199,7 +199,7 @@ pub(super) fn set_off(event: EventName, text: &str) -> String {
 }
 
 /// The strictest verdict. What is about several inputs is allowed only when each of them is.
-fn verdict(inputs: usize, given: &[Given]) -> Option<Verdict> {
+fn verdict(inputs: usize, given: &[RankedAnswer]) -> Option<Verdict> {
     let mut strictest: BTreeMap<usize, Verdict> = BTreeMap::new();
     for given in given {
         if let Some(verdict) = given.answer.verdict {

@@ -6,7 +6,7 @@ fn input() -> JsonObject {
     json!({ "command": "ls", "timeout": 1 }).as_object().unwrap().clone()
 }
 
-fn with(command: Option<&str>, more: Value) -> JsonObject {
+fn tool_input(command: Option<&str>, more: Value) -> JsonObject {
     let mut rewrite = input();
     if let Some(command) = command {
         rewrite.insert("command".to_owned(), command.into());
@@ -15,9 +15,16 @@ fn with(command: Option<&str>, more: Value) -> JsonObject {
     rewrite
 }
 
-fn given(hook: usize, answer: HookAnswer) -> Given {
+fn given(hook: usize, answer: HookAnswer) -> RankedAnswer {
     let source = if hook < 2 { Source::User } else { Source::Workspace };
-    Given { hook, input: 0, source, shown: format!("hook {hook}"), ended: "exit code 0".to_owned(), answer }
+    RankedAnswer {
+        hook,
+        input: 0,
+        source,
+        shown: format!("hook {hook}"),
+        ended: "exit code 0".to_owned(),
+        answer,
+    }
 }
 
 fn says(verdict: Verdict, reason: &str) -> HookAnswer {
@@ -56,14 +63,14 @@ fn who_allows_is_known() {
 
 #[test]
 fn a_call_of_several_things_is_allowed_only_as_a_whole() {
-    let allow = |input| Given { input, ..given(0, says(Verdict::Allow, "")) };
+    let allow = |input| RankedAnswer { input, ..given(0, says(Verdict::Allow, "")) };
     let both = [input(), input()];
     assert_eq!(Outcome::merged(EventName::PreToolUse, &both, vec![allow(1)]).verdict, None);
     assert_eq!(
         Outcome::merged(EventName::PreToolUse, &both, vec![allow(1), allow(0)]).verdict,
         Some(Verdict::Allow)
     );
-    let deny = Given { input: 1, ..given(0, says(Verdict::Deny, "")) };
+    let deny = RankedAnswer { input: 1, ..given(0, says(Verdict::Deny, "")) };
     assert_eq!(
         Outcome::merged(EventName::PreToolUse, &both, vec![allow(0), deny]).verdict,
         Some(Verdict::Deny)
@@ -74,19 +81,23 @@ fn a_call_of_several_things_is_allowed_only_as_a_whole() {
 fn rewrites_are_joined_unless_they_contradict_each_other() {
     let rewrite = |rewrite: JsonObject| HookAnswer { rewrite: Some(rewrite), ..HookAnswer::default() };
     let joined = |rewrites: Vec<JsonObject>| merged(rewrites.into_iter().map(rewrite).collect());
-    let outcome = joined(vec![with(Some("ls -l"), json!({})), with(None, json!({ "timeout": 2 }))]);
-    assert_eq!(outcome.rewrites, [Some(with(Some("ls -l"), json!({ "timeout": 2 })))]);
+    let outcome =
+        joined(vec![tool_input(Some("ls -l"), json!({})), tool_input(None, json!({ "timeout": 2 }))]);
+    assert_eq!(outcome.rewrites, [Some(tool_input(Some("ls -l"), json!({ "timeout": 2 })))]);
     assert_eq!(outcome.verdict, None);
-    assert_eq!(joined(vec![with(Some("a"), json!({})), with(Some("a"), json!({}))]).verdict, None);
+    assert_eq!(
+        joined(vec![tool_input(Some("a"), json!({})), tool_input(Some("a"), json!({}))]).verdict,
+        None
+    );
     assert_eq!(joined(vec![input()]).rewrites, [None]);
     let without = json!({ "command": "ls" }).as_object().unwrap().clone();
     assert_eq!(joined(vec![without.clone()]).rewrites, [Some(without)]);
 
-    let outcome = joined(vec![with(Some("a"), json!({})), with(Some("b"), json!({}))]);
+    let outcome = joined(vec![tool_input(Some("a"), json!({})), tool_input(Some("b"), json!({}))]);
     assert_eq!((outcome.verdict, &outcome.rewrites[..]), (Some(Verdict::Ask), &[None][..]));
     assert!(outcome.reason().starts_with("Hooks rewrite the call in different ways"));
     // What is refused is not rewritten.
-    let deny = HookAnswer { verdict: Some(Verdict::Deny), ..rewrite(with(Some("a"), json!({}))) };
+    let deny = HookAnswer { verdict: Some(Verdict::Deny), ..rewrite(tool_input(Some("a"), json!({}))) };
     assert_eq!(merged(vec![deny]).rewrites, [None]);
 }
 
@@ -121,7 +132,7 @@ fn any_answer() -> impl Strategy<Value = HookAnswer> {
             reason,
             context,
             stop,
-            rewrite: command.map(|command| with(Some(command), json!({}))),
+            rewrite: command.map(|command| tool_input(Some(command), json!({}))),
             retry,
             ..HookAnswer::default()
         },
@@ -137,7 +148,7 @@ proptest! {
                 (Just(answers), Just(order).prop_shuffle())
             })
     ) {
-        let all: Vec<Given> = answers.into_iter().enumerate().map(|(n, answer)| given(n, answer)).collect();
+        let all: Vec<RankedAnswer> = answers.into_iter().enumerate().map(|(n, answer)| given(n, answer)).collect();
         let shuffled = order.into_iter().map(|n| all[n].clone()).collect();
         let event = EventName::PreToolUse;
         let (one, other) =

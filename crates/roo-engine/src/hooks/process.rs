@@ -75,9 +75,9 @@ impl Printed {
 
     /// Adds what came, as far as it is kept.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        let room = (OUTPUT_LIMIT - self.bytes.len()).min(bytes.len());
-        self.bytes.extend_from_slice(bytes.get(..room).unwrap_or_default());
-        self.cut |= room < bytes.len();
+        let taken = (OUTPUT_LIMIT - self.bytes.len()).min(bytes.len());
+        self.bytes.extend_from_slice(bytes.get(..taken).unwrap_or_default());
+        self.cut |= taken < bytes.len();
     }
 
     async fn take(&mut self, pipe: Option<impl AsyncRead + Unpin>) {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{self, HookAnswer};
 use super::file::Hook;
-use super::outcome::{Given, Outcome};
+use super::outcome::{Outcome, RankedAnswer};
 use super::process::{self, FinishedHook, HookEnd, Job, Printed};
 use super::sandbox::{self, HookSandbox, Needs};
 use super::tool_input::Input;
@@ -79,7 +79,7 @@ pub(super) async fn fire(hooks: &[Hook], root: &Path, firing: Firing<'_>) -> Out
                 stderr = ended.stderr.text(),
                 "a hook has run"
             );
-            Given {
+            RankedAnswer {
                 hook: number,
                 input,
                 source: hook.source,
@@ -89,7 +89,7 @@ pub(super) async fn fire(hooks: &[Hook], root: &Path, firing: Firing<'_>) -> Out
             }
         });
     }
-    let given: Vec<Given> = stream::iter(answers).buffer_unordered(AT_ONCE).collect().await;
+    let given: Vec<RankedAnswer> = stream::iter(answers).buffer_unordered(AT_ONCE).collect().await;
     let inputs: Vec<Map<String, Value>> = firing.inputs.into_iter().map(|input| input.fields).collect();
     Outcome::merged(firing.event, &inputs, given)
 }

@@ -86,7 +86,7 @@ impl HookBounds {
         let Confinement { hidden, read_only, writable, .. } = &mut bounds.confinement;
         let home = environment.get("HOME").map(Path::new);
         let named = match hook.source {
-            Source::User => scripts::outside(&hook.program, home),
+            Source::User => scripts::outside_workspace(&hook.program, home),
             // A workspace opens nothing.
             Source::Workspace => BTreeSet::new(),
         };

@@ -1,4 +1,4 @@
-//! Which files of a workspace a hook's command names. Their content counts for the trust in the hook: who
+//! Files of a workspace that a hook's command names. Their content counts for the trust in the hook: who
 //! changes the script changes what runs.
 //!
 //! By the words of the command alone, so what a script reads in its turn is not among them.
@@ -34,7 +34,7 @@ pub fn scripts(program: &Program, root: &Path) -> BTreeSet<PathBuf> {
 }
 
 /// The files outside of a workspace that a hook's command names: absolute paths, and those below home.
-pub(super) fn outside(program: &Program, home: Option<&Path>) -> BTreeSet<PathBuf> {
+pub(super) fn outside_workspace(program: &Program, home: Option<&Path>) -> BTreeSet<PathBuf> {
     let place = |word: &str| {
         let below_home = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|start| word.strip_prefix(start));
         match (below_home, home) {
@@ -200,11 +200,14 @@ mod tests {
             "cat | /home/u/.claude/hooks/a.sh&",
             "python3 '/home/u/.claude/hooks/a.sh' ~x",
         ] {
-            let found = outside(&Program::Line(line.to_owned()), Some(home));
+            let found = outside_workspace(&Program::Line(line.to_owned()), Some(home));
             assert!(found.contains(Path::new("/home/u/.claude/hooks/a.sh")), "{line}: {found:?}");
         }
         let direct = Program::Direct { program: "node".to_owned(), arguments: vec!["/opt/a.js".to_owned()] };
-        assert_eq!(outside(&direct, None), BTreeSet::from(["/opt/a.js".into()]));
-        assert_eq!(outside(&Program::Line("sh a.sh ./b ~other/c".to_owned()), Some(home)), BTreeSet::new());
+        assert_eq!(outside_workspace(&direct, None), BTreeSet::from(["/opt/a.js".into()]));
+        assert_eq!(
+            outside_workspace(&Program::Line("sh a.sh ./b ~other/c".to_owned()), Some(home)),
+            BTreeSet::new()
+        );
     }
 }

@@ -60,7 +60,7 @@ impl HookProject {
         let text = json!({ "hooks": { event.as_str(): groups } }).to_string();
         let file = HookFile::parse(&text, Form::Hooks, Source::User).unwrap();
         assert!(
-            file.problems.iter().all(|p| p.severity == roo_formats::modes::Severity::Warning),
+            file.problems.iter().all(|p| p.severity == roo_formats::Severity::Warning),
             "{:?}",
             file.problems
         );

@@ -205,6 +205,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "task": "create_mcp_server" }),
         ),
         (
+            "access_mcp_resource",
+            json!({ "server_name": "notes", "uri": "notes://a" }),
+            json!({ "server_name": "notes", "uri": "notes://a" }),
+            json!({ "server_name": "notes", "uri": "notes://b" }),
+            json!({ "server_name": "notes", "uri": "notes://b" }),
+        ),
+        (
             "use_mcp_tool",
             json!({ "server_name": "notes", "tool_name": "add", "arguments": "{\"text\": \"a\"}" }),
             json!({ "text": "a" }),

@@ -21,7 +21,7 @@ const NEVER: &[&str] = &[
 ];
 
 /// All names of a tool: the contract's, then ours.
-pub fn names(tool: ToolName) -> Vec<&'static str> {
+pub(super) fn names(tool: ToolName) -> Vec<&'static str> {
     tool.spec().hook_names.iter().copied().chain([tool.as_str()]).collect()
 }
 
@@ -50,12 +50,12 @@ pub fn names_of(name: &str) -> Vec<String> {
 }
 
 /// Returns whether a tool has this name, in either world.
-pub fn is_known(name: &str) -> bool {
+pub(super) fn is_known(name: &str) -> bool {
     TOOLS.iter().any(|spec| has_name(spec, name))
 }
 
 /// Returns whether the contract has a tool of this name that we have not.
-pub fn never_comes(name: &str) -> bool {
+pub(super) fn never_comes(name: &str) -> bool {
     NEVER.contains(&name)
 }
 

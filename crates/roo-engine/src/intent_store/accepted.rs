@@ -54,7 +54,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use roo_durable::simulated_disk::SimulatedDisk;
+    use roo_durable::simulated_disk::{SimulatedDisk, assert_old_or_new};
 
     #[test]
     fn a_loss_of_power_or_a_full_disk_leaves_what_was_accepted_before_or_after() {
@@ -63,26 +63,11 @@ mod tests {
         };
         let text = "active_intents:\n  - {id: A, name: a, status: TODO, owned_scope: [a]}\n  - {id: B, name: b, status: TODO, owned_scope: [b]}\n";
         let intents = IntentFile::parse(text).unwrap().intents;
-        let disk_with_one = || {
-            let disk = SimulatedDisk::new();
-            accepted_on(&disk).put(&intents[0]).unwrap();
-            disk
-        };
-        let found = |disk: &SimulatedDisk| ["A", "B"].map(|id| accepted_on(disk).get(id).is_some());
-        let disk = disk_with_one();
-        let begun = disk.operations();
-        accepted_on(&disk).put(&intents[1]).unwrap();
-        for (operations, left) in disk.every_power_loss(begun) {
-            let [first, second] = found(&left);
-            assert!(first && (second || operations < disk.operations()), "after {operations} operations");
-        }
-        for from in 0..12 {
-            let disk = disk_with_one();
-            disk.fill_from(from);
-            let put = accepted_on(&disk).put(&intents[1]);
-            disk.heal();
-            assert_eq!(found(&disk), [true, put.is_ok()], "full from call {from} on");
-        }
+        assert_old_or_new(
+            |disk| accepted_on(disk).put(&intents[0]).unwrap(),
+            |disk| accepted_on(disk).put(&intents[1]),
+            |disk| ["A", "B"].map(|id| accepted_on(disk).get(id).is_some()),
+        );
     }
 
     #[test]

@@ -12,11 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use self::accepted::Accepted;
 use roo_durable::PrivateFile;
+use roo_formats::Problem;
 use roo_formats::intents::{
-    self, Change, EditError, FILE_LIMIT, IGNORED_INTENTS, INTENTS_FILE, Intent, IntentFile, IntentProblem,
-    NewIntent, Status,
+    self, Change, EditError, FILE_LIMIT, IGNORED_INTENTS, INTENTS_FILE, Intent, IntentFile, NewIntent, Status,
 };
-use roo_formats::modes::Severity;
 use roo_protocol::ids::Digest;
 use roo_protocol::intent::{IntentItem, IntentListResult};
 use roo_workspace::{Location, PathError, Purpose, ReadError, Workspace, WriteError, read_disk};
@@ -37,7 +36,7 @@ pub enum Intents {
     /// There is no file: the implicit intent applies.
     Absent,
     /// There is one that can't be read: nothing may be changed.
-    Broken(IntentProblem),
+    Broken(Problem),
     /// Content of the file, and the ids that may not be selected.
     Present {
         /// The file.
@@ -114,7 +113,7 @@ pub struct Orchestration {
 }
 
 /// Result of reading the file.
-type Parsed = Result<Arc<IntentFile>, IntentProblem>;
+type Parsed = Result<Arc<IntentFile>, Problem>;
 
 impl Orchestration {
     /// The intents of a workspace; what the user accepts of them is kept below `state_directory`, which is the
@@ -124,18 +123,13 @@ impl Orchestration {
         Self { workspace, accepted, parsed: Mutex::default() }
     }
 
-    /// Returns whether the workspace has a file of intents, good or bad.
-    pub fn is_governed(&self) -> bool {
-        !matches!(self.intents(), Intents::Absent)
-    }
-
     /// The intents as they are on disk now. What is typed and not saved does not count.
     pub fn intents(&self) -> Intents {
         let text = match self.text(INTENTS_FILE) {
             Ok(None) => return Intents::Absent,
             Ok(Some(text)) => text,
             Err(message) => {
-                return Intents::Broken(IntentProblem { position: None, severity: Severity::Error, message });
+                return Intents::Broken(Problem::error(None, message));
             }
         };
         let digest = Digest::of(&text);
@@ -154,11 +148,9 @@ impl Orchestration {
             Ok(file) => match self.text(IGNORED_INTENTS) {
                 Ok(text) => Intents::Present { file, ignored: Arc::new(ids(text.as_deref())) },
                 // Whom it was to keep out can't be told.
-                Err(problem) => Intents::Broken(IntentProblem {
-                    position: None,
-                    severity: Severity::Error,
-                    message: format!("{IGNORED_INTENTS}: {problem}"),
-                }),
+                Err(problem) => {
+                    Intents::Broken(Problem::error(None, format!("{IGNORED_INTENTS}: {problem}")))
+                }
             },
         }
     }
@@ -378,8 +370,8 @@ impl Orchestration {
 }
 
 /// A problem with its line.
-fn told(problem: &IntentProblem) -> String {
-    match problem.position {
+fn told(problem: &Problem) -> String {
+    match problem.start() {
         Some(at) => format!("line {}: {problem}", at.line),
         None => problem.to_string(),
     }

@@ -81,7 +81,7 @@ async fn a_change_that_allows_more_needs_the_digest_of_what_was_seen() {
 #[tokio::test]
 async fn the_first_intent_makes_the_file() {
     let fixture = Fixture::new(None);
-    assert!(!fixture.orchestration.is_governed());
+    assert!(matches!(fixture.orchestration.intents(), Intents::Absent));
     let new = NewIntent {
         id: "INT-001".to_owned(),
         name: "First".to_owned(),

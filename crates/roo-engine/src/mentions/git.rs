@@ -326,7 +326,7 @@ struct ChangedFiles {
     lines: Vec<String>,
     /// Files behind the last line.
     more: usize,
-    /// Whose changes are left out of diffs.
+    /// Files whose changes are left out of diffs.
     withheld: BTreeSet<OsString>,
 }
 

@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Vec<Mention> {
         }
         let behind = text.get(start + c.len_utf8()..).unwrap_or_default();
         let (kind, length) = match c {
-            '@' if is_start => at(behind),
+            '@' if is_start => parse_reference(behind),
             '/' if is_start => command(behind),
             _ => (None, 0),
         };
@@ -70,7 +70,7 @@ pub fn parse(text: &str) -> Vec<Mention> {
 }
 
 /// Parses the target after an `@`, and the number of bytes after it that belong to it or are known to hold nothing.
-fn at(behind: &str) -> (Option<MentionKind>, usize) {
+fn parse_reference(behind: &str) -> (Option<MentionKind>, usize) {
     if let Some(quoted) = behind.strip_prefix('"') {
         let end = quoted.find(['"', '\n']).filter(|&end| end > 0 && end <= LONGEST);
         let path = end.filter(|&end| quoted.get(end..).is_some_and(|rest| rest.starts_with('"')));

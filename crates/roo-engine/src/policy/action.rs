@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::bounds::{Confined, Watch};
-use crate::tools::{Outcome, ToolContext};
+use super::confined::Confined;
+use super::watch::Watch;
+use crate::tool_run::{Outcome, ToolContext};
 use roo_protocol::ids::{ToolCallId, Urid};
 use roo_workspace::{FileEdit, Resolved};
 
@@ -15,11 +16,6 @@ use roo_workspace::{FileEdit, Resolved};
 pub trait Action: Any + Debug + Send + Sync {
     /// Does it. Only a permit has what this takes.
     fn run<'a>(self: Box<Self>, permitted: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome>;
-
-    /// The whole texts that an edit replaces and writes, each with its file's path.
-    fn texts(&self) -> Vec<(String, String)> {
-        vec![]
-    }
 
     /// Returns the text that is shown to whoever is asked; none where its assessment says it. Made only when somebody
     /// is asked, as the diff of a large file takes a while.
@@ -62,7 +58,7 @@ pub enum Native {
 
 /// A proposed new text of one file.
 #[derive(Debug)]
-pub struct Proposal {
+pub struct ProposedEdit {
     /// The file.
     pub path: Resolved,
     /// The text that the proposal was made from; none for a new file.
@@ -71,6 +67,15 @@ pub struct Proposal {
     pub after: String,
     /// Note to the model on how the edit was applied.
     pub notice: Option<String>,
+    /// How the user answered, if they did hunk by hunk.
+    pub review: Option<ReviewedTexts>,
+}
+
+/// Texts of an edit of which the user answered each hunk.
+#[derive(Debug, Default)]
+pub struct ReviewedTexts {
+    /// By file in the order of the edit, the text with the model's lines where the user put others; none where they put none.
+    pub by_model: Vec<Option<String>>,
 }
 
 /// Proposed changes of several files, which happen together or not at all.
@@ -80,6 +85,8 @@ pub struct ProposedPatch {
     pub edits: Vec<FileEdit>,
     /// Note to the model on how the patch was applied.
     pub notice: Option<String>,
+    /// How the user answered, if they did hunk by hunk.
+    pub review: Option<ReviewedTexts>,
 }
 
 /// The gate's one-use key to run one exact action: it can be neither cloned nor stored, and only
@@ -98,11 +105,6 @@ impl Permit {
     /// The call that may run.
     pub fn call_id(&self) -> &ToolCallId {
         &self.call_id
-    }
-
-    /// The whole texts that an edit replaces and writes, each with its file's path.
-    pub fn texts(&self) -> Vec<(String, String)> {
-        self.action.texts()
     }
 
     /// Gives up the permit, and does what it allows.

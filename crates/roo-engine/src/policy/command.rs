@@ -137,7 +137,7 @@ fn all<'a>(own: &'a [Rule], presets: &[String]) -> Vec<&'a Rule> {
 
 /// The rules that would allow a line which asks only because there are none: its commands, word by word. None
 /// where no rule could, or where the line holds what each case needs a look at.
-pub fn rules_for(rules: &Execute, line: &str, place: &dyn Place) -> Option<Vec<Vec<String>>> {
+pub(crate) fn rules_for(rules: &Execute, line: &str, place: &dyn Place) -> Option<Vec<Vec<String>>> {
     let script = roo_shell::read(line);
     let structure = script.structure().ok()?;
     let named: Vec<Vec<String>> = structure.simple_commands().map(named).collect::<Option<_>>()?;
@@ -150,14 +150,14 @@ pub fn rules_for(rules: &Execute, line: &str, place: &dyn Place) -> Option<Vec<V
 }
 
 /// Returns whether a line consists of commands that begin with these words, and a rule for each would allow it.
-pub fn consists_of(commands: &[Vec<String>], line: &str, place: &dyn Place) -> bool {
+pub(crate) fn consists_of(commands: &[Vec<String>], line: &str, place: &dyn Place) -> bool {
     let rules = Execute { allow: commands.to_vec(), ..Execute::default() };
     matches!(judge(&rules, line, place), CommandVerdict::Allow { .. })
 }
 
 /// The fewest words of each command by which [`consists_of`] still recognizes a line: its programs, and what they run. None
 /// where no rule could allow the line.
-pub fn shortest_commands(line: &str, place: &dyn Place) -> Option<Vec<Vec<String>>> {
+pub(crate) fn shortest_commands(line: &str, place: &dyn Place) -> Option<Vec<Vec<String>>> {
     let mut commands = rules_for(&Execute::default(), line, place)?;
     for index in 0..commands.len() {
         let words = commands.get(index)?.clone();
@@ -173,7 +173,7 @@ pub fn shortest_commands(line: &str, place: &dyn Place) -> Option<Vec<Vec<String
 }
 
 /// The first of these presets that would allow a line which asks, together with the rules that there are.
-pub fn preset_for(
+pub(crate) fn preset_for(
     rules: &Execute,
     among: &[&'static Preset],
     line: &str,

@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::check::{self, Access, CheckContext};
+use super::check;
 use super::command::{Directory, Entry, Place, Program, Repositories, Repository, meets_processes};
-use super::gate::{PolicyContext, ToolCallContext};
+use super::context::{PolicyContext, ToolCallContext};
+use super::place_check::{Access, CheckContext};
 use super::protected;
 use super::withheld_paths::PlaceFinder;
 use roo_formats::config::SandboxLevel;
@@ -55,9 +56,9 @@ impl<'a> CommandPlace<'a> {
     fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, String> {
         let absolute = self.directory.absolute().join(path);
         if meets_processes(&absolute) {
-            return Err(format!("`{path}` leads to another place for every process"));
+            return Err(format!("`{path}` leads to a different place for each process"));
         }
-        let text = absolute.to_str().ok_or_else(|| format!("`{path}` is no plain text"))?;
+        let text = absolute.to_str().ok_or_else(|| format!("`{path}` is not plain text"))?;
         self.policy_context.workspace.resolve(text, purpose).map_err(|error| error.to_string())
     }
 
@@ -71,7 +72,8 @@ impl<'a> CommandPlace<'a> {
         };
         // A sandbox makes what users protect read-only. Without one, the command may write what it names.
         if self.policy_context.settings.sandbox.level == SandboxLevel::Off
-            && let Protection::Tier1 { by: ProtectedBy::Pattern(pattern) } = protected::of(&context)
+            && let Protection::Tier1 { by: ProtectedBy::Pattern(pattern) } =
+                protected::protection_of(&context)
         {
             return Err(format!("`{path}` is protected ({pattern})"));
         }

@@ -6,10 +6,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::check::{self, Access, CheckContext};
-use super::gate::{Gate, PolicyContext, Reason, Refusal, ToolCallContext};
-use super::intent::Grant;
-use super::rule::RefusalRule;
+use super::check;
+use super::context::{PolicyContext, ToolCallContext};
+use super::decision::{AskReason, Refusal};
+use super::gate::Gate;
+use super::grant::Grant;
+use super::place_check::{Access, CheckContext};
+use super::rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
 use roo_formats::config::ExecuteMode;
 use roo_formats::intents::Enforced;
 use roo_protocol::rule::{RuleSubject, RuleVerdict};
@@ -50,17 +53,17 @@ pub(super) enum ConfinedPolicy {
     /// The user has not been asked yet. The offer includes trust in the workspace where that is missing.
     Offer(RuleSubject),
     /// They run, by this rule.
-    Run(String),
+    Run(AllowRule),
 }
 
 /// Returns the reason why every command asks, whatever rules allow.
-pub(super) fn asks_always(policy_context: &PolicyContext, grant: Option<&Grant>) -> Option<Reason> {
+pub(super) fn asks_always(policy_context: &PolicyContext, grant: Option<&Grant>) -> Option<AskReason> {
     if let Some(intent) = grant.and_then(|grant| grant.enforces(Enforced::AskCommands)) {
-        let text = format!("{} wants every command to be asked about (ask_commands)", intent.id);
-        return Some(Reason { rule: "intent", text });
+        let text = format!("{} requires your permission for every command (ask_commands)", intent.id);
+        return Some(AskReason { rule: AskRule::Intent, text });
     }
-    (policy_context.settings.auto_approve.execute.mode == Some(ExecuteMode::Ask)).then(|| Reason {
-        rule: "autoApprove.execute.mode",
+    (policy_context.settings.auto_approve.execute.mode == Some(ExecuteMode::Ask)).then(|| AskReason {
+        rule: AskRule::ExecuteMode,
         text: "the user's settings want every command to be asked about".to_owned(),
     })
 }
@@ -94,8 +97,8 @@ pub(super) fn confined(
         return Ok(brings.map_or(ConfinedPolicy::Ask, offer));
     }
     Ok(match (mode, answered(RuleVerdict::Allow)) {
-        (Some(_), _) => ConfinedPolicy::Run("autoApprove.execute.mode".to_owned()),
-        (None, Some(rule)) => ConfinedPolicy::Run(format!("rule {}", rule.rule_id)),
+        (Some(_), _) => ConfinedPolicy::Run(NamedAllowRule::ExecuteMode.into()),
+        (None, Some(rule)) => ConfinedPolicy::Run(AllowRule::Standing(rule.rule_id.clone())),
         (None, None) if call_context.offers.declines_confined => ConfinedPolicy::Ask,
         (None, None) => ConfinedPolicy::Offer(RuleSubject::ConfinedCommands),
     })
@@ -191,7 +194,7 @@ impl Walk<'_> {
         if is_below(&absolute, DEVICES) {
             return None;
         }
-        let Some(text) = absolute.to_str() else { return Some(format!("`{path}` is no plain text")) };
+        let Some(text) = absolute.to_str() else { return Some(format!("`{path}` is not plain text")) };
         let place = match self.gate.resolve(text, Purpose::Write) {
             Ok(place) => place,
             Err(refusal) => return Some(refusal.into_reason()),
@@ -233,7 +236,7 @@ impl Walk<'_> {
         let place = match absolute.to_str().map(|text| self.gate.resolve(text, purpose)) {
             Some(Ok(place)) => place,
             Some(Err(refusal)) => return Some(Err(refusal.into_reason())),
-            None => return Some(Err(format!("`{path}` is no plain text"))),
+            None => return Some(Err(format!("`{path}` is not plain text"))),
         };
         if place.location() != Location::Outside {
             return Some(Ok(place));

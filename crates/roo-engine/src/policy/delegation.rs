@@ -3,12 +3,13 @@
 use serde_json::json;
 
 use super::gate::Gate;
+use super::rule::{AllowRule, NamedAllowRule};
 use roo_formats::modes::{FileRestriction, Mode, Source};
 
 impl Gate {
     /// The setting that lets tasks delegate without asking.
-    pub(crate) fn delegation_rule(&self) -> Option<String> {
-        self.settings().auto_approve.delegate.then(|| "autoApprove.delegate".to_owned())
+    pub(crate) fn delegation_rule(&self) -> Option<AllowRule> {
+        self.settings().auto_approve.delegate.then(|| NamedAllowRule::Delegate.into())
     }
 }
 

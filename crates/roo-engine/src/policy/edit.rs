@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::action::Proposal;
-use super::check::Access;
+use super::action::{ProposedEdit, ReviewedTexts};
+use super::context::ToolCallContext;
+use super::decision::{CallAssessment, Refusal, TITLE};
 use super::escaped;
-use super::gate::{CallAssessment, Gate, Preview, Refusal, TITLE, ToolCallContext, unread_refusal};
+use super::gate::{Gate, unread_refusal};
+use super::place_check::Access;
 use super::plan::{Plan, PlannedWrite};
-use super::rule::RefusalRule;
+use super::preview::Preview;
+use super::review::{Review, ReviewState, ReviewedEdit};
+use super::rule::{NamedAllowRule, RefusalRule};
 use super::{protected, remote};
 use roo_catalog::ToolName;
 use roo_formats::modes;
@@ -78,12 +82,31 @@ impl Gate {
         let mode = call_context.mode;
         mode.permits_file(E::TOOL, path.relative(), is_first.then_some(task_directory.as_str()))
             .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        let own = protected::of_place(self.policy_context(), call_context, &path);
+        let own = protected::protection_at(self.policy_context(), call_context, &path);
         let inside = matches!(path.location(), Location::Inside { .. });
         let must_ask = self.examine(call_context, &path, Access::Write)?;
         let shared = own == Protection::OwnTaskDirectory;
         let granted = inside && shared && must_ask.is_none();
         let mut proposal = self.propose(path, call_context.seen, edit).await?;
+        let name = proposal.path.display();
+        let before = proposal.before.as_deref().map(Digest::of);
+        let identity =
+            json!({ "tool": "write", "path": name, "before": before, "after": Digest::of(&proposal.after) });
+        let is_approved = call_context.approved == Some(Digest::of(identity.to_string()));
+        let reviewed = Review::state(call_context.review, is_approved, &[Preview::from(&proposal)]);
+        let must_ask = must_ask.or_else(|| reviewed.ask());
+        if let ReviewState::Reviewed(edits) = reviewed {
+            let one = edits.into_iter().next();
+            let Some((after, by_model)) = one.and_then(ReviewedEdit::into_text) else {
+                return Err(Refusal::forbidden(
+                    RefusalRule::Content,
+                    "The user accepted none of the changes.",
+                ));
+            };
+            self.refuse_masks(&name, proposal.before.as_deref(), &after)?;
+            proposal.after = after;
+            proposal.review = Some(ReviewedTexts { by_model: vec![by_model] });
+        }
         let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
         let escaped = escaped::ask(proposal.path.relative(), proposal.before.as_deref(), &proposal.after);
         if escaped.is_some() {
@@ -91,21 +114,19 @@ impl Gate {
             proposal.notice = Some(lines.collect::<Vec<_>>().join("\n"));
         }
         let must_ask = must_ask.or(escaped);
-        let before = proposal.before.as_deref().map(Digest::of);
         let after = Digest::of(&proposal.after);
-        let name = proposal.path.display();
         let label = match &own {
             Protection::Tier2 { rule } if inside => format!(" (runs later: {rule})"),
             _ => String::new(),
         };
         let title = format!("{} {name}{label}", if before.is_some() { "Edit" } else { "Create" });
         let allowed_by = if granted {
-            Some("own task directory".to_owned())
+            Some(NamedAllowRule::OwnTaskDirectory.into())
         } else {
-            self.settings().auto_approve.write.then(|| "autoApprove.write".to_owned())
+            self.settings().auto_approve.write.then(|| NamedAllowRule::Write.into())
         };
         Ok(CallAssessment {
-            identity: json!({ "tool": "write", "path": name, "before": before, "after": after }),
+            identity,
             // Shown from the action.
             subject: String::new(),
             title,
@@ -130,7 +151,7 @@ impl Gate {
             return None;
         }
         let path = self.resolve(edit.path(), Purpose::Write).ok()?;
-        let Proposal { path: file, before, after, .. } = self.propose(path, seen, edit).await.ok()?;
+        let ProposedEdit { path: file, before, after, .. } = self.propose(path, seen, edit).await.ok()?;
         Some(vec![Preview { file, moved_to: None, before, after: Some(after) }])
     }
 
@@ -140,7 +161,7 @@ impl Gate {
         path: Resolved,
         seen: &BTreeMap<String, Digest>,
         edit: &E,
-    ) -> Result<Proposal, Refusal> {
+    ) -> Result<ProposedEdit, Refusal> {
         let name = path.display();
         let unread = self.needs_permission_to_read(&path) && !seen.contains_key(&name);
         if unread && E::CHANGES_EXISTING {
@@ -169,12 +190,12 @@ impl Gate {
             return Err(Refusal::mistake(RefusalRule::Content, text));
         }
         let before = current.map(|file| file.text);
-        Ok(Proposal { path, before, after, notice })
+        Ok(ProposedEdit { path, before, after, notice, review: None })
     }
 }
 
 /// Returns the text about a write for whoever is asked about it.
-pub(crate) fn shown(proposal: &Proposal) -> String {
+pub(crate) fn shown(proposal: &ProposedEdit) -> String {
     let diff = diff::of_file(proposal.before.as_deref(), &proposal.after, &proposal.path.display());
     render::visible(&diff).into_owned()
 }

@@ -5,7 +5,8 @@
 
 use std::collections::HashSet;
 
-use super::gate::Reason;
+use super::decision::AskReason;
+use super::rule::AskRule;
 use roo_catalog::{ToolCall, ToolName};
 use roo_shell::{Problem, Script};
 use roo_text::{entities, render};
@@ -51,15 +52,15 @@ fn decoded_line(line: &str) -> Option<String> {
 
 /// Returns the reason why a write has to be asked about: its new lines look escaped, in a file of code that had no
 /// entity.
-pub(super) fn ask(path: &str, before: Option<&str>, after: &str) -> Option<Reason> {
+pub(super) fn ask(path: &str, before: Option<&str>, after: &str) -> Option<AskReason> {
     if !is_code(path) || before.is_some_and(|before| entities::decode(before).is_some()) {
         return None;
     }
     let known: HashSet<&str> = before.map(|before| before.lines().collect()).unwrap_or_default();
     let new: Vec<&str> = after.lines().filter(|line| !known.contains(line)).collect();
     let example = new.iter().find(|line| entities::decode(line).is_some())?;
-    entities::looks_escaped(&new.join("\n")).then(|| Reason {
-        rule: "escaped",
+    entities::looks_escaped(&new.join("\n")).then(|| AskReason {
+        rule: AskRule::Escaped,
         text: format!(
             "its text looks HTML-escaped, which code is not: `{}`. It would be written so",
             render::one_line(example.trim(), SHOWN)

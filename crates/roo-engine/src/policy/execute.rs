@@ -7,23 +7,29 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::action::{Execute, Native};
-use super::check::Access;
+use super::bounds::BoundsRequest;
 use super::command::{self, AllowedBy, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
+use super::confined::Confined;
 use super::confined_commands::{self, ConfinedPolicy};
-use super::gate::{CallAssessment, Gate, Reason, Refusal, ToolCallContext};
+use super::context::{PolicyContext, ToolCallContext};
+use super::decision::{AskReason, CallAssessment, Refusal};
+use super::gate::Gate;
+use super::grant::Grant;
 use super::intent;
+use super::place_check::Access;
 use super::plan::Plan;
-use super::rule::RefusalRule;
+use super::rule::{AllowRule, AskRule, CommandRules, RefusalRule};
 use super::standing::{self, SandboxGrants};
 use super::task_network::NetworkRules;
+use super::watch::Watch;
 use roo_catalog::ExecuteCommand;
-use roo_formats::config::RunContext;
+use roo_formats::config::{Execute as ExecuteRules, RunContext};
 use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
-use roo_protocol::rule::{RuleSubject, RuleVerdict};
+use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 use roo_text::render;
-use roo_workspace::{Location, Purpose, read_disk};
+use roo_workspace::{Location, Purpose, Resolved, read_disk};
 
 /// The longest command in a title, in characters.
 const TITLE: usize = 60;
@@ -56,199 +62,67 @@ impl Gate {
         }
     }
 
+    /// Assesses a command: what it would do, and what policy says of that.
     pub(crate) async fn execute(
         &self,
         call_context: ToolCallContext<'_>,
         execute: ExecuteCommand,
     ) -> Result<CallAssessment, Refusal> {
+        let line = execute.command.as_str();
         let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
         let must_ask = self.examine(call_context, &directory, Access::Run)?;
-        let wanted = self.settings().sandbox.level;
-        // Fail closed: what is wanted and not there means that nothing runs.
-        let roots: Vec<_> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
-        let held = self.policy_context().bounds.check(wanted, &roots).await;
-        let held = held.map_err(|error| Refusal::forbidden(RefusalRule::Sandbox, error))?;
-        let level = match held {
-            None => "none".to_owned(),
-            Some(held) => held.level.to_string(),
-        };
-        let unbounded = held.is_some_and(|held| held.probe.active.is_none());
-        let grant = intent::grant(self.policy_context(), call_context)
-            .map_err(|error| intent::refuse(&error, call_context.intent))?;
-        if let Some(intent) =
-            grant.as_ref().and_then(|grant| grant.intents.iter().find(|intent| intent.network.is_empty()))
-            && execute.network
-        {
-            let text = format!("{} grants no network. Go on without it, or ask the user.", intent.id);
-            return Err(Refusal::mistake(RefusalRule::Network, text));
-        }
-        let intents = grant.as_ref().map(|grant| grant.intents.as_slice()).unwrap_or_default();
-        let network = NetworkRules::new(&self.settings().sandbox.network, intents, execute.network).map_err(
-            |error| Refusal::forbidden(RefusalRule::SandboxNetwork, format!("No command runs: {error}.")),
-        )?;
-        let must_ask = must_ask.or_else(|| {
-            unbounded.then(|| Reason {
-                rule: "sandbox",
-                text: "this machine has no sandbox, so the command could do all that you can".to_owned(),
-            })
-        });
-        let must_ask =
-            must_ask.or_else(|| confined_commands::asks_always(self.policy_context(), grant.as_ref()));
-        let (mut standing, mut undecided) = (None, None);
+        let sandbox = self.command_sandbox().await?;
+        let grant = self.command_grant(call_context, execute.network)?;
+        let network = self.command_network(grant.as_ref(), execute.network)?;
+        let must_ask = must_ask
+            .or_else(|| sandbox.asks())
+            .or_else(|| confined_commands::asks_always(self.policy_context(), grant.as_ref()));
+        let mut consent = Consent { must_ask, ..Consent::default() };
         let grants = SandboxGrants::from_rules(self.policy_context())?;
-        let must_ask = match (must_ask, grants.network) {
-            (_, Some(RuleVerdict::Deny)) if execute.network => {
-                let text = "The user has permanently refused commands the network. Go on without it, or ask.";
-                return Err(Refusal::forbidden(RefusalRule::Rules, text));
-            }
-            (None, None) if execute.network => {
-                standing = Some(RuleSubject::Network);
-                Some(Reason { rule: "network", text: "it wants to reach the network".to_owned() })
-            }
-            (must_ask, _) => must_ask,
-        };
+        consent.apply_network_answer(execute.network, grants.network)?;
         let rules = standing::commands(self.policy_context())?;
-        let is_concealed = held.is_some_and(|held| held.probe.holds_within_grants());
         let search = std::env::var_os("PATH").unwrap_or_default();
         let finder = self.policy_context().bounds.finder().await;
         let here = CommandPlace::new(self.policy_context(), call_context, &directory, search, finder)
-            .concealed(is_concealed)
+            .concealed(sandbox.holds_within_grants)
             .with(Arc::clone(self.repositories()));
-        let line = execute.command.as_str();
-        let mut alternative = None;
-        let mut allowed_by = match command::judge(&rules, line, &here) {
-            CommandVerdict::Allow { by } => Some(told(&by)),
-            CommandVerdict::Deny { rule } => {
-                let text = format!(
-                    "The user's settings forbid commands with `{}`. Don't try it in another form; find another \
-                     way or ask.",
-                    rule.join(" ")
-                );
-                return Err(Refusal::forbidden(RefusalRule::Denied, text));
-            }
-            CommandVerdict::Destroys { what } => {
-                let text = format!(
-                    "The command {what}. No rule and no answer allows that. Name what is really to be changed."
-                );
-                return Err(Refusal::forbidden(RefusalRule::Destructive, text));
-            }
-            CommandVerdict::Hidden { reason } => {
-                return Err(Refusal::forbidden(RefusalRule::Rooignore, reason));
-            }
-            CommandVerdict::TooDeep => {
-                let text = "The command is nested too deeply to be checked against what the user's settings \
-                            forbid. Write it as separate, plain commands.";
-                return Err(Refusal::mistake(RefusalRule::Denied, text));
-            }
-            CommandVerdict::Ask { reason } => {
-                let commands = || command::rules_for(&rules, line, &here);
-                standing = standing.or_else(|| Some(RuleSubject::Commands { commands: commands()? }));
-                let project = self.workspace().roots().paths().next();
-                let suggested = project.map(command::suggested_presets).unwrap_or_default();
-                alternative = command::preset_for(&rules, &suggested, line, &here).map(|preset| {
-                    RuleSubject::Preset { preset: preset.name.to_owned(), about: preset.about.to_owned() }
-                });
-                undecided = Some(Reason { rule: "command", text: reason });
-                None
-            }
-        };
-        let is_held = held.is_some_and(|held| held.probe.holds_within_grants());
-        let mut brings = None;
-        if is_held && must_ask.is_none() && allowed_by.is_none() {
-            let confined = confined_commands::confined(self.policy_context(), call_context)?;
-            match (confined, self.leaves(call_context, &directory, line)) {
-                (ConfinedPolicy::Ask, _) => {}
-                (_, Some(reason)) => undecided = Some(Reason { rule: "command", text: reason }),
-                (ConfinedPolicy::Run(rule), None) => allowed_by = Some(rule),
-                // What is offered is said to reach no network.
-                (ConfinedPolicy::Offer(_), None) if execute.network => {}
-                (ConfinedPolicy::Offer(offer), None) => {
-                    if let RuleSubject::TrustAndConfinedCommands { brings: named } = &offer {
-                        brings = Some(named.clone());
-                    }
-                    standing = Some(offer);
-                    let text = "commands of this project could run in the sandbox without asking: there they can write \
-                                what the task may change, and reach no network";
-                    undecided = Some(Reason { rule: "command", text: text.to_owned() });
-                }
-            }
+        self.apply_command_rules(&rules, line, &here, &mut consent)?;
+        if sandbox.holds_within_grants {
+            self.apply_confined_policy(call_context, &directory, &execute, &mut consent)?;
         }
-        let place = directory.display();
+
         let summary = command::summarize(line, &here);
-        let mut shown = format!("{line}\n(in {place})");
-        tell_steps(&mut shown, line, &summary);
-        tell_pinned(&mut shown, &summary.paths);
-        let context = &self.settings().system_context;
-        let is_context =
-            context.run == RunContext::Shell && command::is_context_command(line, &context.command);
-        let parts = if is_context { command::independent_parts(line) } else { vec![] };
-        if !parts.is_empty() {
-            shown.push_str("\nEach part runs by itself, also where one before it fails.");
-        }
-        if execute.network {
-            shown.push_str(&format!("\nIt may reach the network: {}.", network.shown.join(", ")));
-        }
-        shown.push_str(&format!("\nSandbox: {level}"));
-        if let Some(brings) = &brings {
-            tell_trust(&mut shown, brings);
-        }
+        let parts = self.independent_parts(line);
+        let mut shown = describe(line, &directory, &summary, &parts);
+        describe_sandbox(&mut shown, execute.network.then_some(&network), &sandbox, &consent);
         let shared_hosts = grants.allowed.hosts.clone();
         let grants = grants.for_line(|commands| command::consists_of(commands, line, &here));
         // A question is asked about one thing: what else asks comes first.
-        let offered = grants.offered(call_context, line).filter(|_| must_ask.is_none());
+        let offered = grants.offered(call_context, line).filter(|_| consent.must_ask.is_none());
         let mut opened = grants.allowed;
-        let must_ask = match &offered {
-            None => must_ask,
-            Some(access) => {
-                opened.extend(access);
-                standing = Some(RuleSubject::SandboxAccess(Box::new(access.clone())));
-                alternative = command::shortest_commands(line, &here).map(|commands| {
-                    RuleSubject::CommandAccess { commands, access: Box::new(access.clone()) }
-                });
-                shown.push_str(&format!(
-                    "\nThe sandbox withheld this before; it would let the command {access}."
-                ));
-                let text = format!("the sandbox does not let commands {access}, and the task has needed it");
-                Some(Reason { rule: "sandbox", text })
-            }
-        };
+        if let Some(access) = offered {
+            shown
+                .push_str(&format!("\nThe sandbox withheld this before; it would let the command {access}."));
+            opened.extend(&access);
+            consent.offer_access(access, command::shortest_commands(line, &here));
+        }
         opened.sort();
-        let own_hosts: Vec<String> =
-            opened.hosts.iter().filter(|host| !shared_hosts.contains(host)).cloned().collect();
-        let network = network
-            .with_granted(&shared_hosts)
-            .and_then(|network| network.with_own(&own_hosts))
-            .map_err(|error| Refusal::forbidden(RefusalRule::Rules, format!("No command runs: {error}.")))?;
-        let policy_context = standing::opened(self.policy_context(), &opened);
-        policy_context.bounds.make_trace_directory(&policy_context).await;
-        let confined = policy_context.bounds.of(&policy_context, call_context, grant.as_ref(), network).await;
-        // Fail closed: what can't be looked at may hold what a command must not see.
-        let confined = confined.map_err(|error| {
-            let text = format!("The workspace can't be read, so no command runs: {error}. Ask the user.");
-            Refusal::forbidden(RefusalRule::Sandbox, text)
-        })?;
+
+        let network = granted_network(network, &opened.hosts, &shared_hosts)?;
+        let (confined, watch) = self.command_bounds(call_context, grant.as_ref(), &opened, network).await?;
         let unsaved = self.workspace().dirty_documents().await;
         if !unsaved.is_empty() {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
             unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
         }
-        // Fail closed: what nobody keeps track of can't be undone, nor told of in the trace.
-        let watch = policy_context
-            .bounds
-            .watch(&policy_context, call_context, grant.as_ref(), confined.as_ref())
-            .await;
-        let watch = watch.map_err(|error| {
-            let text = format!("Changes by commands can't be tracked, so none runs: {error}. Ask the user.");
-            Refusal::forbidden(RefusalRule::Sandbox, text)
-        })?;
         Ok(CallAssessment {
             identity: json!({
                 "tool": "execute_command",
                 "command": line,
-                "directory": place,
+                "directory": directory.display(),
                 "timeout": execute.timeout,
                 "network": execute.network,
-                "sandbox": level,
+                "sandbox": sandbox.level,
                 // What it may write is a part of what is allowed.
                 "grants": confined.as_ref().map(|confined| &confined.confinement.writable),
                 // The same whether it is offered or has been granted meanwhile.
@@ -258,11 +132,11 @@ impl Gate {
             }),
             title: format!("Run {}", render::one_line(line, TITLE)),
             subject: render::visible(&shown).into_owned(),
-            must_ask,
-            undecided,
-            allowed_by,
-            standing,
-            alternative,
+            must_ask: consent.must_ask,
+            undecided: consent.undecided,
+            allowed_by: consent.allowed_by,
+            standing: consent.standing,
+            alternative: consent.alternative,
             plan: Plan::Nothing,
             action: Some(Box::new(Execute {
                 command: execute.command,
@@ -273,6 +147,155 @@ impl Gate {
                 watch: watch.map(Box::new),
             })),
         })
+    }
+
+    /// Returns the sandbox that the settings want. Without it nothing runs.
+    async fn command_sandbox(&self) -> Result<CommandSandbox, Refusal> {
+        let roots: Vec<_> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
+        let held = self.policy_context().bounds.check(self.settings().sandbox.level, &roots).await;
+        let held = held.map_err(|error| Refusal::forbidden(RefusalRule::Sandbox, error))?;
+        Ok(CommandSandbox {
+            level: held.map_or_else(|| "none".to_owned(), |held| held.level.to_string()),
+            is_missing: held.is_some_and(|held| held.probe.active.is_none()),
+            holds_within_grants: held.is_some_and(|held| held.probe.holds_within_grants()),
+        })
+    }
+
+    /// Returns the paths that the command's task may change, and refuses the network where an intent grants none.
+    fn command_grant(
+        &self,
+        call_context: ToolCallContext<'_>,
+        wants_network: bool,
+    ) -> Result<Option<Grant>, Refusal> {
+        let grant = intent::grant(self.policy_context(), call_context)
+            .map_err(|error| intent::refuse(&error, call_context.intent))?;
+        let mut intents = grant.iter().flat_map(|grant| &grant.intents);
+        match intents.find(|intent| intent.network.is_empty()) {
+            Some(intent) if wants_network => {
+                let text = format!("{} grants no network. Go on without it, or ask the user.", intent.id);
+                Err(Refusal::mistake(RefusalRule::Network, text))
+            }
+            _ => Ok(grant),
+        }
+    }
+
+    /// Returns the hosts that the command may reach, by the settings and its task's intents.
+    fn command_network(&self, grant: Option<&Grant>, wants_network: bool) -> Result<NetworkRules, Refusal> {
+        let intents = grant.map(|grant| grant.intents.as_slice()).unwrap_or_default();
+        NetworkRules::new(&self.settings().sandbox.network, intents, wants_network).map_err(|error| {
+            Refusal::forbidden(RefusalRule::SandboxNetwork, format!("No command runs: {error}."))
+        })
+    }
+
+    /// Judges the line by the user's rules for commands.
+    fn apply_command_rules(
+        &self,
+        rules: &ExecuteRules,
+        line: &str,
+        here: &CommandPlace<'_>,
+        consent: &mut Consent,
+    ) -> Result<(), Refusal> {
+        match command::judge(rules, line, here) {
+            CommandVerdict::Allow { by } => {
+                consent.allowed_by = Some(allow_rule(&by));
+                Ok(())
+            }
+            CommandVerdict::Deny { rule } => {
+                let text = format!(
+                    "The user's settings forbid commands with `{}`. Don't try it in another form; find another \
+                     way or ask.",
+                    rule.join(" ")
+                );
+                Err(Refusal::forbidden(RefusalRule::Denied, text))
+            }
+            CommandVerdict::Destroys { what } => {
+                let text = format!(
+                    "The command {what}. No rule or answer can allow that. Name exactly what is to be changed."
+                );
+                Err(Refusal::forbidden(RefusalRule::Destructive, text))
+            }
+            CommandVerdict::Hidden { reason } => Err(Refusal::forbidden(RefusalRule::Rooignore, reason)),
+            CommandVerdict::TooDeep => {
+                let text = "The command is nested too deeply to be checked against what the user's settings \
+                            forbid. Write it as separate, plain commands.";
+                Err(Refusal::mistake(RefusalRule::Denied, text))
+            }
+            CommandVerdict::Ask { reason } => {
+                let commands = || command::rules_for(rules, line, here);
+                let standing = consent.standing.take();
+                consent.standing = standing.or_else(|| Some(RuleSubject::Commands { commands: commands()? }));
+                let project = self.workspace().roots().paths().next();
+                let suggested = project.map(command::suggested_presets).unwrap_or_default();
+                consent.alternative = command::preset_for(rules, &suggested, line, here).map(|preset| {
+                    RuleSubject::Preset { preset: preset.name.to_owned(), about: preset.about.to_owned() }
+                });
+                consent.undecided = Some(AskReason { rule: AskRule::Command, text: reason });
+                Ok(())
+            }
+        }
+    }
+
+    /// Applies the policy for commands that stay in the sandbox, where no rule and no question decides.
+    fn apply_confined_policy(
+        &self,
+        call_context: ToolCallContext<'_>,
+        directory: &Resolved,
+        execute: &ExecuteCommand,
+        consent: &mut Consent,
+    ) -> Result<(), Refusal> {
+        if consent.must_ask.is_some() || consent.allowed_by.is_some() {
+            return Ok(());
+        }
+        let confined = confined_commands::confined(self.policy_context(), call_context)?;
+        match (confined, self.leaves(call_context, directory, &execute.command)) {
+            (ConfinedPolicy::Ask, _) => {}
+            (_, Some(reason)) => {
+                consent.undecided = Some(AskReason { rule: AskRule::Command, text: reason });
+            }
+            (ConfinedPolicy::Run(rule), None) => consent.allowed_by = Some(rule),
+            // What is offered is said to reach no network.
+            (ConfinedPolicy::Offer(_), None) if execute.network => {}
+            (ConfinedPolicy::Offer(offer), None) => {
+                consent.standing = Some(offer);
+                let text = "commands of this project could run in the sandbox without asking: there they can write \
+                            what the task may change, and reach no network";
+                consent.undecided = Some(AskReason { rule: AskRule::Command, text: text.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the parts of the system context's command; none of any other.
+    fn independent_parts(&self, line: &str) -> Vec<String> {
+        let context = &self.settings().system_context;
+        match context.run == RunContext::Shell && command::is_context_command(line, &context.command) {
+            true => command::independent_parts(line),
+            false => vec![],
+        }
+    }
+
+    /// Makes the bounds of the command, and the watch over what it changes. What can't be looked at may hold what a
+    /// command must not see, and what nobody keeps track of can't be undone: then none runs.
+    async fn command_bounds(
+        &self,
+        call_context: ToolCallContext<'_>,
+        grant: Option<&Grant>,
+        opened: &SandboxAccess,
+        network: NetworkRules,
+    ) -> Result<(Option<Confined>, Option<Watch>), Refusal> {
+        let policy_context = standing::opened(self.policy_context(), opened);
+        let PolicyContext { workspace, settings, bounds, recorder, .. } = &policy_context;
+        bounds.make_trace_directory(workspace, &settings.sandbox, recorder).await;
+        let request = BoundsRequest { workspace, settings, urid: call_context.urid, grant };
+        let confined = bounds.command(&request, network).await.map_err(|error| {
+            let text = format!("The workspace can't be read, so no command runs: {error}. Ask the user.");
+            Refusal::forbidden(RefusalRule::Sandbox, text)
+        })?;
+        let watch = bounds.watch(&request, recorder, confined.as_ref()).await.map_err(|error| {
+            let text = format!("Changes by commands can't be tracked, so none runs: {error}. Ask the user.");
+            Refusal::forbidden(RefusalRule::Sandbox, text)
+        })?;
+        Ok((confined, watch))
     }
 
     /// The scripts of the workspace that a command runs, with what they hold: in the editor where they are open,
@@ -289,8 +312,111 @@ impl Gate {
     }
 }
 
+/// Sandbox in which a command is to run.
+struct CommandSandbox {
+    /// Level, as users are shown it.
+    level: String,
+    /// True if the machine has none, and the settings let commands run without.
+    is_missing: bool,
+    /// True if it holds what is protected or hidden within what a command may write.
+    holds_within_grants: bool,
+}
+
+impl CommandSandbox {
+    fn asks(&self) -> Option<AskReason> {
+        self.is_missing.then(|| AskReason {
+            rule: AskRule::Sandbox,
+            text: "this machine has no sandbox, so the command could do all that you can".to_owned(),
+        })
+    }
+}
+
+/// Policy on a command, as far as its steps have come. The fields are those of [`CallAssessment`].
+#[derive(Default)]
+struct Consent {
+    must_ask: Option<AskReason>,
+    undecided: Option<AskReason>,
+    allowed_by: Option<AllowRule>,
+    standing: Option<RuleSubject>,
+    alternative: Option<RuleSubject>,
+}
+
+impl Consent {
+    /// Applies the user's standing answer about the network to a command that wants to reach it.
+    fn apply_network_answer(
+        &mut self,
+        wants_network: bool,
+        answer: Option<RuleVerdict>,
+    ) -> Result<(), Refusal> {
+        match answer {
+            _ if !wants_network => Ok(()),
+            Some(RuleVerdict::Deny) => {
+                let text = "The user has permanently refused commands the network. Go on without it, or ask.";
+                Err(Refusal::forbidden(RefusalRule::Rules, text))
+            }
+            None if self.must_ask.is_none() => {
+                self.standing = Some(RuleSubject::Network);
+                let text = "it wants to reach the network".to_owned();
+                self.must_ask = Some(AskReason { rule: AskRule::Network, text });
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks about access that the sandbox withheld, for all commands or for those of this line.
+    fn offer_access(&mut self, access: SandboxAccess, commands: Option<Vec<Vec<String>>>) {
+        let text = format!("the sandbox does not let commands {access}, but the task needed it");
+        self.must_ask = Some(AskReason { rule: AskRule::Sandbox, text });
+        self.alternative = commands
+            .map(|commands| RuleSubject::CommandAccess { commands, access: Box::new(access.clone()) });
+        self.standing = Some(RuleSubject::SandboxAccess(Box::new(access)));
+    }
+}
+
+/// Returns the hosts that the command may reach with those that the user has granted: to all commands of the request, and
+/// to this one.
+fn granted_network(
+    network: NetworkRules,
+    granted: &[String],
+    shared: &[String],
+) -> Result<NetworkRules, Refusal> {
+    let own: Vec<String> = granted.iter().filter(|host| !shared.contains(host)).cloned().collect();
+    network
+        .with_granted(shared)
+        .and_then(|network| network.with_own(&own))
+        .map_err(|error| Refusal::forbidden(RefusalRule::Rules, format!("No command runs: {error}.")))
+}
+
+/// Describes a command to whoever is asked about it: what it does, and what an approval covers.
+fn describe(line: &str, directory: &Resolved, summary: &Summary, parts: &[String]) -> String {
+    let mut shown = format!("{line}\n(in {})", directory.display());
+    describe_steps(&mut shown, line, summary);
+    describe_pinned_scripts(&mut shown, &summary.paths);
+    if !parts.is_empty() {
+        shown.push_str("\nEach part runs by itself, also where one before it fails.");
+    }
+    shown
+}
+
+/// Describes where a command is going to run: with this network, if it wants any, and in this sandbox.
+fn describe_sandbox(
+    shown: &mut String,
+    network: Option<&NetworkRules>,
+    sandbox: &CommandSandbox,
+    consent: &Consent,
+) {
+    if let Some(network) = network {
+        shown.push_str(&format!("\nIt may reach the network: {}.", network.shown.join(", ")));
+    }
+    shown.push_str(&format!("\nSandbox: {}", sandbox.level));
+    if let Some(RuleSubject::TrustAndConfinedCommands { brings }) = &consent.standing {
+        describe_trust(shown, brings);
+    }
+}
+
 /// Says how far an approval goes where a command runs files of the workspace.
-fn tell_pinned(shown: &mut String, scripts: &[String]) {
+fn describe_pinned_scripts(shown: &mut String, scripts: &[String]) {
     if scripts.is_empty() {
         return;
     }
@@ -303,7 +429,7 @@ fn tell_pinned(shown: &mut String, scripts: &[String]) {
 }
 
 /// Says what trust in the workspace's folder means.
-fn tell_trust(shown: &mut String, brings: &[String]) {
+fn describe_trust(shown: &mut String, brings: &[String]) {
     shown.push_str(
         "\nTrusting this folder lets what it brings steer agents: modes, rules, prompts, commands, skills. ",
     );
@@ -319,8 +445,8 @@ fn tell_trust(shown: &mut String, brings: &[String]) {
     );
 }
 
-/// The settings that allow a command.
-fn told(by: &[AllowedBy]) -> String {
+/// Returns the rule of an allowed command: the settings that allow it.
+fn allow_rule(by: &[AllowedBy]) -> AllowRule {
     let rules: Vec<String> = by
         .iter()
         .filter_map(|by| match by {
@@ -335,14 +461,11 @@ fn told(by: &[AllowedBy]) -> String {
             AllowedBy::Rule(_) => None,
         })
         .collect();
-    let parts = [("allow", rules.join(", ")), ("presets", presets.join(", "))];
-    let parts = parts.iter().filter(|(_, named)| !named.is_empty());
-    let parts: Vec<String> = parts.map(|(key, named)| format!("autoApprove.execute.{key} {named}")).collect();
-    parts.join(", ")
+    AllowRule::Commands(CommandRules::new(&rules, &presets))
 }
 
 /// Lists what a line does, where it does more than it says at a glance.
-fn tell_steps(shown: &mut String, line: &str, summary: &Summary) {
+fn describe_steps(shown: &mut String, line: &str, summary: &Summary) {
     let plain = summary.steps.len() == 1
         && summary.notes.is_empty()
         && summary.steps.iter().all(|step| step.redirects.is_empty() && step.text == line);

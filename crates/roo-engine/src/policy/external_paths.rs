@@ -1,21 +1,21 @@
 //! Nothing is written and no command starts outside of the workspace, whoever would allow it. It comes last:
-//! what an intent doesn't cover is told as that.
+//! a call that an intent doesn't cover is refused for that reason.
 
-use super::check::{Access, CheckContext, Finding, Hook};
-use super::gate::Refusal;
+use super::decision::Refusal;
+use super::place_check::{Access, CheckContext, CheckFinding, PlaceCheck};
 use super::rule::RefusalRule;
 use roo_workspace::Location;
 
-pub(super) struct Outside;
+pub(super) struct OutsideCheck;
 
-impl Hook for Outside {
-    fn check(&self, context: &CheckContext<'_>) -> Finding {
+impl PlaceCheck for OutsideCheck {
+    fn check(&self, context: &CheckContext<'_>) -> CheckFinding {
         if context.access == Access::Look || matches!(context.place.location(), Location::Inside { .. }) {
-            return Finding::Pass;
+            return CheckFinding::Pass;
         }
         let name = context.place.display();
         let text =
             format!("{name} is outside of the workspace: nothing is written and no command starts there.");
-        Finding::Deny(Refusal::forbidden(RefusalRule::Outside, text))
+        CheckFinding::Deny(Refusal::forbidden(RefusalRule::Outside, text))
     }
 }

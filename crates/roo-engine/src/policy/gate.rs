@@ -11,130 +11,35 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::action::{Action, Permit};
-use super::bounds::Bounds;
-use super::check::{self, Access, CheckContext};
+use super::check;
 use super::command::Repositories;
+use super::context::{PolicyContext, ToolCallContext};
+use super::decision::{AskReason, CallAssessment, CheckedCall, PolicyDecision, Refusal, TITLE};
 use super::git;
-use super::hook_decision::{self, HookDecision, HookMessages, UserHookContext};
+use super::hook_decision::{CallHooks, HookDecision, HookMessages};
 use super::intent;
+use super::place_check::{Access, CheckContext};
 use super::plan::Plan;
-use super::rule::RefusalRule;
+use super::preview::Preview;
+use super::review::{Review, ReviewError, ReviewedEdit};
+use super::rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
 use super::standing;
-use super::trace::Recorder;
-use crate::approvals::StandingRules;
-use crate::customization::Customization;
 use crate::hooks::EventName;
-use crate::intent_store::{Binding, Orchestration};
+use crate::intent_store::Orchestration;
 use crate::server_tools::ServerTools;
 use roo_catalog::{ServerTool, ToolCall, ToolId, ToolName, with_call};
-use roo_formats::config::{Settings, ToolChoice};
-use roo_formats::modes::{self, Mode, Modes};
+use roo_formats::config::Settings;
+use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
-use roo_protocol::rule::{RuleSubject, SandboxAccess};
+use roo_protocol::review::HunkAnswer;
+use roo_protocol::rule::RuleSubject;
 use roo_sandbox::exec::redaction::{self, TextMask};
 use roo_sandbox::exec::{Environment, known_secrets};
 use roo_text::{diff, render};
-use roo_workspace::{FileEdit, Purpose, ReadAccess, Resolved, Workspace};
-
-/// The longest command or list of paths in a title, in characters.
-pub(crate) const TITLE: usize = 60;
+use roo_workspace::{Purpose, ReadAccess, Resolved, Workspace};
 
 /// The most lines of a diff that a refusal shows.
 const CHANGES: usize = 80;
-
-/// Data on which decisions rest.
-#[derive(Clone)]
-pub struct PolicyContext {
-    /// The files.
-    pub workspace: Arc<Workspace>,
-    /// The user's settings.
-    pub settings: Arc<Settings>,
-    /// Customization by users and workspaces.
-    pub customization: Arc<Customization>,
-    /// The workspace's intents.
-    pub orchestration: Arc<Orchestration>,
-    /// Rules by which the user always allows or refuses.
-    pub rules: Arc<StandingRules>,
-    /// Bounds of commands.
-    pub bounds: Arc<Bounds>,
-    /// Keeps the trace.
-    pub recorder: Arc<Recorder>,
-    /// The tools of servers.
-    pub server_tools: Arc<dyn ServerTools>,
-}
-
-/// Judges the tool calls of one workspace.
-pub struct Gate {
-    policy_context: PolicyContext,
-    /// Git repositories that commands would find.
-    repositories: Arc<Repositories>,
-}
-
-/// Who makes a call, and what they know.
-#[derive(Clone, Copy)]
-pub struct ToolCallContext<'a> {
-    /// The task's mode.
-    pub mode: &'a Mode,
-    /// The modes that there are.
-    pub modes: &'a Modes,
-    /// The model profile that the user chose for the request, whatever the mode.
-    pub profile: Option<&'a str>,
-    /// Which of the mode's tools the task's model gets.
-    pub tools: &'a ToolChoice,
-    /// True if another task delegated it.
-    pub is_branch: bool,
-    /// Number of delegations of the task since its user's last message.
-    pub delegations: u32,
-    /// The request.
-    pub urid: &'a Urid,
-    /// The whole-file digests that the task last saw, by path.
-    pub seen: &'a BTreeMap<String, Digest>,
-    /// The digest of the action that the user allowed; it counts for that action alone.
-    pub approved: Option<Digest>,
-    /// The intent that the task has bound.
-    pub intent: Option<&'a Binding>,
-    /// Intents that the tasks above it had bound when they delegated: it never covers more than those.
-    pub within: &'a [Binding],
-    /// The user hooks that are asked; none where none are.
-    pub hooks: Option<UserHookContext<'a>>,
-    /// Standing rules that the user may be offered.
-    pub offers: Offers<'a>,
-}
-
-/// Data on the standing rules that a task's user may be offered for commands.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Offers<'a> {
-    /// The user has said that commands are to be asked about each time.
-    pub declines_confined: bool,
-    /// Access that the sandbox withheld from this very call before, and the user has not declined to grant.
-    pub withheld: Option<&'a SandboxAccess>,
-    /// The SSH key with which git did not sign for an earlier command of the task.
-    pub signing_key: Option<&'a str>,
-}
-
-/// One file of an edit, before and after.
-#[derive(Clone, Debug)]
-pub struct Preview {
-    /// The file.
-    pub file: Resolved,
-    /// Its new name, if it gets one.
-    pub moved_to: Option<Resolved>,
-    /// Its text; none for a new file.
-    pub before: Option<String>,
-    /// Its new text; none for one that is deleted.
-    pub after: Option<String>,
-}
-
-impl From<FileEdit> for Preview {
-    fn from(edit: FileEdit) -> Self {
-        Self {
-            file: edit.file().clone(),
-            moved_to: edit.moved_to().cloned(),
-            before: edit.before().map(str::to_owned),
-            after: edit.after().map(str::to_owned),
-        }
-    }
-}
 
 /// Decision on a call, and the key that goes with it.
 #[derive(Debug)]
@@ -144,7 +49,7 @@ pub struct GateOutcome {
     /// The key to run an allowed call; none for one that only steers the conversation.
     pub permit: Option<Permit>,
     /// Messages of user hooks.
-    pub heard: HookMessages,
+    pub hook_messages: HookMessages,
 }
 
 impl GateOutcome {
@@ -157,117 +62,15 @@ impl GateOutcome {
             saves: false,
             detail: None,
         };
-        Self { decision, permit: None, heard: HookMessages::default() }
+        Self { decision, permit: None, hook_messages: HookMessages::default() }
     }
 }
 
-/// The gate's verdict on a call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PolicyDecision {
-    /// It may run.
-    Allow {
-        /// The rule that decided.
-        rule: String,
-        /// Reason.
-        reason: String,
-        /// Plan of the call.
-        plan: Plan,
-    },
-    /// The user decides.
-    Ask {
-        /// The rule that decided.
-        rule: String,
-        /// Reason.
-        reason: String,
-        /// Binds the answer to the action.
-        digest: Digest,
-        /// Question in a few words.
-        title: String,
-        /// Object of the call: a diff, a command line, a path.
-        subject: String,
-        /// Subject of a standing rule that the user can be offered; none where each case needs a look.
-        rule_subject: Option<RuleSubject>,
-        /// Subject of a broader or narrower standing rule: a preset of rules that would allow it, or access for such
-        /// commands alone.
-        alternative: Option<RuleSubject>,
-    },
-    /// It may not run.
-    Deny {
-        /// The rule that decided.
-        rule: RefusalRule,
-        /// Reason, worded for the model.
-        reason: String,
-        /// True if the call itself was wrong, as against forbidden.
-        mistake: bool,
-        /// True if it would have saved context that the request's branches share, and can't.
-        saves: bool,
-        /// The same for programs: a code, and what it is about.
-        detail: Option<Value>,
-    },
-}
-
-/// A refusal on the way to a verdict.
-pub(crate) struct Refusal {
-    rule: RefusalRule,
-    reason: String,
-    mistake: bool,
-    detail: Option<Value>,
-}
-
-impl Refusal {
-    pub(crate) fn mistake(rule: RefusalRule, reason: impl ToString) -> Self {
-        Self { rule, reason: reason.to_string(), mistake: true, detail: None }
-    }
-
-    pub(crate) fn forbidden(rule: RefusalRule, reason: impl ToString) -> Self {
-        Self { rule, reason: reason.to_string(), mistake: false, detail: None }
-    }
-
-    /// Returns the reason, worded for the model.
-    pub(crate) fn reason(&self) -> &str {
-        &self.reason
-    }
-
-    /// With other words.
-    pub(crate) fn saying(self, reason: String) -> Self {
-        Self { reason, ..self }
-    }
-
-    /// Returns the reason, worded for the model.
-    pub(crate) fn into_reason(self) -> String {
-        self.reason
-    }
-
-    /// Of a call that is no longer as its model made it.
-    fn of_rewritten(self) -> Self {
-        let reason = format!("A hook rewrote this call, and so it can't run: {}", self.reason);
-        Self { reason, mistake: false, ..self }
-    }
-
-    /// With fields for programs.
-    pub(crate) fn detailed(self, detail: Value) -> Self {
-        Self { detail: Some(detail), ..self }
-    }
-}
-
-/// Reasons to ask the user, the weightiest first.
-pub(crate) struct Reason {
-    pub(crate) rule: &'static str,
-    pub(crate) text: String,
-}
-
-/// Results of the checks.
-pub(crate) enum Checked {
-    /// It needs nobody's leave, unless a hook wants it asked.
-    Free { rule: &'static str, reason: &'static str, action: Option<Box<dyn Action>> },
-    /// Policy decides.
-    CallAssessment(Box<CallAssessment>),
-}
-
-impl From<CallAssessment> for Checked {
-    fn from(assessment: CallAssessment) -> Self {
-        Self::CallAssessment(Box::new(assessment))
-    }
+/// Judges the tool calls of one workspace.
+pub struct Gate {
+    policy_context: PolicyContext,
+    /// Git repositories that commands would find.
+    repositories: Arc<Repositories>,
 }
 
 /// Policy for calls of a tool, implemented in the tool's file in [`crate::tools`] for its parameters.
@@ -277,7 +80,7 @@ pub(crate) trait Tool: Sized + Send {
         self,
         gate: &Gate,
         call_context: ToolCallContext<'_>,
-    ) -> impl Future<Output = Result<Checked, Refusal>> + Send;
+    ) -> impl Future<Output = Result<CheckedCall, Refusal>> + Send;
 
     /// Returns what it would make of its files as they are now; none for what is no edit, and for one that doesn't fit.
     fn preview(
@@ -295,48 +98,37 @@ pub(crate) trait Tool: Sized + Send {
 }
 
 /// A command that the task has started, and may look after.
-pub(crate) fn own_command(action: impl Action) -> Checked {
-    Checked::Free {
-        rule: "background",
+pub(crate) fn own_command(action: impl Action) -> CheckedCall {
+    CheckedCall::Free {
+        rule: NamedAllowRule::Background,
         reason: "it is about a command that the request has started itself",
         action: Some(Box::new(action)),
     }
 }
 
-/// A call as far as the checks have come.
-pub(crate) struct CallAssessment {
-    /// Action that a permit is for; none for a call that only steers the conversation.
-    pub(crate) action: Option<Box<dyn Action>>,
-    /// Identity that binds an approval: everything that makes the action this action.
-    pub(crate) identity: serde_json::Value,
-    pub(crate) title: String,
-    pub(crate) subject: String,
-    /// Reason why the user must be asked whatever the policy says.
-    pub(crate) must_ask: Option<Reason>,
-    /// Reason why policy alone does not allow it, where more can be told; a standing rule may.
-    pub(crate) undecided: Option<Reason>,
-    /// The rule by which policy allows it.
-    pub(crate) allowed_by: Option<String>,
-    /// Subject of a standing rule that the user can be offered.
-    pub(crate) standing: Option<RuleSubject>,
-    /// Subject of a broader or narrower standing rule.
-    pub(crate) alternative: Option<RuleSubject>,
-    pub(crate) plan: Plan,
-}
-
 impl Gate {
     /// A gate over a workspace.
-    pub fn new(mut policy_context: PolicyContext) -> Self {
+    pub fn new(policy_context: PolicyContext) -> Self {
+        Self::over(policy_context, Arc::default())
+    }
+
+    /// The same gate by other settings.
+    pub(crate) fn with_settings(&self, settings: Arc<Settings>) -> Self {
+        let policy_context = PolicyContext { settings, ..self.policy_context.clone() };
+        Self::over(policy_context, Arc::clone(&self.repositories))
+    }
+
+    fn over(mut policy_context: PolicyContext, repositories: Arc<Repositories>) -> Self {
         let roots: Vec<PathBuf> = policy_context.workspace.roots().paths().map(Path::to_path_buf).collect();
         let hooks: Vec<String> = roots.iter().flat_map(|root| git::patterns_of_hooks(root, &roots)).collect();
         if !hooks.is_empty() {
             Arc::make_mut(&mut policy_context.settings).protected.extend(hooks);
         }
-        Self { policy_context, repositories: Arc::default() }
+        Self { policy_context, repositories }
     }
 
     /// Has git leave out what the server makes in the first workspace folder for this machine alone.
-    pub fn exclude_private_files(&self) {
+    pub(crate) fn exclude_private_files(&self) {
         self.policy_context.bounds.exclude_private_files(&self.policy_context.workspace);
     }
 
@@ -380,23 +172,23 @@ impl Gate {
     /// Judges one call. Reads files, and changes nothing itself; what user hooks do is theirs.
     pub async fn judge(&self, call: &ToolCall, call_context: ToolCallContext<'_>) -> GateOutcome {
         let batch = call_context.hooks.is_some_and(|here| here.hooks.has(EventName::PostToolBatch));
-        let mut heard = HookMessages { batch, ..HookMessages::default() };
-        match self.check(call, call_context, &mut heard).await {
-            Ok((decision, permit)) => GateOutcome { decision, permit, heard },
+        let mut hook_messages = HookMessages { batch, ..HookMessages::default() };
+        match self.check(call, call_context, &mut hook_messages).await {
+            Ok((decision, permit)) => GateOutcome { decision, permit, hook_messages },
             Err(Refusal { rule, mut reason, mistake, detail }) => {
                 // It may show lines of a file.
                 reason = self.mask().masked(&reason).unwrap_or(reason);
-                if let Some(here) = call_context.hooks.filter(|_| !mistake)
-                    && self.after_refusal(call, (rule, &reason), here, &mut heard).await
+                if let Some(hooks) = self.hooks(call_context).filter(|_| !mistake)
+                    && hooks.after_refusal(call, (rule, &reason), &mut hook_messages).await
                 {
                     reason.push_str("\nA hook says that you may try it again.");
                 }
                 // A call that doesn't run has no other parameters than its own.
-                heard.params = None;
+                hook_messages.params = None;
                 // A text that doesn't fit the file says nothing of whether the place can be written.
                 let saves = rule != RefusalRule::Content && self.would_save(call, call_context.urid);
                 let decision = PolicyDecision::Deny { rule, reason, mistake, saves, detail };
-                GateOutcome { decision, permit: None, heard }
+                GateOutcome { decision, permit: None, hook_messages }
             }
         }
     }
@@ -405,28 +197,36 @@ impl Gate {
         &self,
         call: &ToolCall,
         call_context: ToolCallContext<'_>,
-        heard: &mut HookMessages,
+        hook_messages: &mut HookMessages,
     ) -> Result<(PolicyDecision, Option<Permit>), Refusal> {
         let mut checked = self.prepare(call, call_context).await?;
-        let Some(here) = call_context.hooks else {
-            return self.verdict(call, checked, HookDecision::Nothing, call_context, heard).await;
+        let Some(hooks) = self.hooks(call_context) else {
+            return self.verdict(call, checked, HookDecision::Nothing, call_context, hook_messages).await;
         };
-        let said = self.before_call(call, here, heard).await?;
+        let hook_decision = hooks.before_call(call, hook_messages).await?;
         // The call as it runs is judged from the start, but for the hooks, which have said their word.
-        let rewritten = heard.params.clone().map(|params| ToolCall { params, ..call.clone() });
+        let rewritten = hook_messages.params.clone().map(|params| ToolCall { params, ..call.clone() });
         if let Some(rewritten) = &rewritten {
-            checked = self.prepare(rewritten, call_context).await.map_err(Refusal::of_rewritten)?;
+            checked = self.prepare(rewritten, call_context).await.map_err(Refusal::after_rewrite)?;
         }
         let call = rewritten.as_ref().unwrap_or(call);
-        let decided = self.verdict(call, checked, said, call_context, heard).await?;
+        let decided = self.verdict(call, checked, hook_decision, call_context, hook_messages).await?;
         if let (PolicyDecision::Allow { .. }, _) = &decided {
-            self.before_end(call, here, heard).await?;
+            hooks.before_end(call, hook_messages).await?;
         }
         Ok(decided)
     }
 
+    fn hooks<'a>(&'a self, call_context: ToolCallContext<'a>) -> Option<CallHooks<'a>> {
+        call_context.hooks.map(|context| CallHooks { policy_context: &self.policy_context, context })
+    }
+
     /// Runs all checks but for the hooks and the approval policy.
-    async fn prepare(&self, call: &ToolCall, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn prepare(
+        &self,
+        call: &ToolCall,
+        call_context: ToolCallContext<'_>,
+    ) -> Result<CheckedCall, Refusal> {
         let mode = call_context.mode;
         let names = || {
             let tools = mode.tools_with(call_context.tools);
@@ -453,14 +253,14 @@ impl Gate {
         };
         let invocation = invocation.map_err(|error| Refusal::mistake(RefusalRule::Parameters, error))?;
         let mut judged = match with_call!(invocation, call => call.judge(self, call_context).await)? {
-            free @ Checked::Free { .. } => return Ok(free),
-            Checked::CallAssessment(judged) => judged,
+            free @ CheckedCall::Free { .. } => return Ok(free),
+            CheckedCall::CallAssessment(judged) => judged,
         };
         if let Some(note) = &call.note {
             judged.subject.push_str(&format!("\n{note}"));
         }
         standing::apply(&self.policy_context, &mut judged)?;
-        Ok(Checked::CallAssessment(judged))
+        Ok(CheckedCall::CallAssessment(judged))
     }
 
     /// The tool that a call names, where there is such a tool here.
@@ -472,61 +272,65 @@ impl Gate {
     async fn verdict(
         &self,
         call: &ToolCall,
-        checked: Checked,
-        said: HookDecision,
+        checked: CheckedCall,
+        hook_decision: HookDecision,
         call_context: ToolCallContext<'_>,
-        heard: &mut HookMessages,
+        hook_messages: &mut HookMessages,
     ) -> Result<(PolicyDecision, Option<Permit>), Refusal> {
-        let allow = |(rule, reason): (String, &str), plan: Plan, action: Option<Box<dyn Action>>| {
+        let allow = |(rule, reason): (AllowRule, &str), plan: Plan, action: Option<Box<dyn Action>>| {
             let decision = PolicyDecision::Allow { rule, reason: reason.to_owned(), plan };
             (decision, action.map(|action| Permit::new(call.id.clone(), action)))
         };
-        let mut judged = match (checked, &said) {
-            (Checked::CallAssessment(judged), _) => *judged,
-            (Checked::Free { action, .. }, HookDecision::Ask(_)) => of_free(call, action),
-            (Checked::Free { rule, reason, action }, _) => {
-                return Ok(allow((rule.to_owned(), reason), Plan::Nothing, action));
+        let mut judged = match (checked, &hook_decision) {
+            (CheckedCall::CallAssessment(judged), _) => *judged,
+            (CheckedCall::Free { action, .. }, HookDecision::Ask(_)) => assess_free_call(call, action),
+            (CheckedCall::Free { rule, reason, action }, _) => {
+                return Ok(allow((rule.into(), reason), Plan::Nothing, action));
             }
         };
-        let mut why = "the user's settings allow it without asking";
-        match said {
+        let mut why = match &judged.allowed_by {
+            Some(AllowRule::Standing(_)) => "a standing rule of the user allows it without asking",
+            _ => "the user's settings allow it without asking",
+        };
+        match hook_decision {
             HookDecision::Nothing => {}
             HookDecision::Ask(reason) => judged.must_ask = judged.must_ask.or(Some(reason)),
             HookDecision::Allow if judged.allowed_by.is_none() => {
-                judged.allowed_by = Some(hook_decision::RULE.to_owned());
+                judged.allowed_by = Some(NamedAllowRule::Hook.into());
                 why = "one of the user's hooks allows it";
             }
             HookDecision::Allow => {}
         }
         let digest = Digest::of(judged.identity.to_string());
         if call_context.approved == Some(digest) {
-            let by_user = ("approval".to_owned(), "the user allowed exactly this");
+            let by_user = (NamedAllowRule::Approval.into(), "the user allowed exactly this");
             return Ok(allow(by_user, judged.plan, judged.action));
         }
         let must_ask = match (judged.must_ask, judged.allowed_by) {
             (None, Some(rule)) => return Ok(allow((rule, why), judged.plan, judged.action)),
             (must_ask, _) => must_ask,
         };
-        if let Some(here) = call_context.hooks
-            && self.permission(call, here, heard).await?
+        if let Some(hooks) = self.hooks(call_context)
+            && hooks.permission(call, hook_messages).await?
             && must_ask.is_none()
         {
-            let by_hook = (hook_decision::RULE.to_owned(), "one of the user's hooks answered for them");
+            let by_hook = (NamedAllowRule::Hook.into(), "one of the user's hooks answered for them");
             return Ok(allow(by_hook, judged.plan, judged.action));
         }
         // What asks whatever the settings say asks whatever a rule says, but for a rule about just that.
         let about_that =
             matches!(judged.standing, Some(RuleSubject::Network | RuleSubject::SandboxAccess(_)));
         let offers_rule = must_ask.is_none() || about_that;
-        let reason = must_ask
-            .or(judged.undecided)
-            .unwrap_or(Reason { rule: "policy", text: "the settings don't allow it without asking".into() });
+        let reason = must_ask.or(judged.undecided).unwrap_or(AskReason {
+            rule: AskRule::Policy,
+            text: "the settings don't allow it without asking".into(),
+        });
         let rule_subject = judged.standing.filter(|_| offers_rule);
         let has_alternative =
             matches!(rule_subject, None | Some(RuleSubject::Commands { .. } | RuleSubject::SandboxAccess(_)));
         let alternative = judged.alternative.filter(|_| offers_rule && has_alternative);
         let decision = PolicyDecision::Ask {
-            rule: reason.rule.to_owned(),
+            rule: reason.rule,
             reason: reason.text,
             digest,
             title: match rule_subject.as_ref().and_then(RuleSubject::question) {
@@ -553,7 +357,7 @@ impl Gate {
         call_context: ToolCallContext<'_>,
         place: &Resolved,
         access: Access,
-    ) -> Result<Option<Reason>, Refusal> {
+    ) -> Result<Option<AskReason>, Refusal> {
         check::check(&CheckContext { policy_context: &self.policy_context, call_context, place, access })
     }
 
@@ -563,14 +367,37 @@ impl Gate {
             || self.policy_context.workspace.read_access(path) != ReadAccess::Free
     }
 
-    pub(crate) fn read_rule(&self) -> Option<String> {
-        self.policy_context.settings.auto_approve.read.then(|| "autoApprove.read".to_owned())
+    pub(crate) fn read_rule(&self) -> Option<AllowRule> {
+        self.policy_context.settings.auto_approve.read.then(|| NamedAllowRule::Read.into())
     }
 
-    fn mask(&self) -> TextMask {
+    pub(crate) fn mask(&self) -> TextMask {
         TextMask::new(self.settings().redact_secrets, || {
             known_secrets(&Environment::inherited(), self.workspace().roots().paths(), &[])
         })
+    }
+
+    /// The review of an edit as its user answered it. `accepts` says what becomes of hunks that are not named. Reads the
+    /// disk.
+    ///
+    /// # Errors
+    /// [`ReviewError`] for an answer that doesn't fit the hunks, or that leads to a text which can't be written.
+    pub fn review(
+        &self,
+        files: &[Preview],
+        accepts: bool,
+        answers: Vec<HunkAnswer>,
+    ) -> Result<Review, ReviewError> {
+        let review = Review::new(files, accepts, answers, &self.mask())?;
+        let edits = review.apply(files).unwrap_or_default();
+        for ReviewedEdit { edit, .. } in &edits {
+            if let Some(after) = edit.after() {
+                let name = edit.moved_to().unwrap_or(edit.file()).display();
+                self.refuse_masks(&name, edit.before(), after)
+                    .map_err(|refusal| ReviewError::Text(refusal.into_reason()))?;
+            }
+        }
+        Ok(review)
     }
 
     /// Refuses a text with the mask of a secret: the model has it from what it read, and the file would lose the secret.
@@ -619,7 +446,7 @@ impl Gate {
 }
 
 /// A call that needs nobody's leave, but for a hook that wants it asked.
-fn of_free(call: &ToolCall, action: Option<Box<dyn Action>>) -> CallAssessment {
+fn assess_free_call(call: &ToolCall, action: Option<Box<dyn Action>>) -> CallAssessment {
     let params = Value::Object(call.params.clone());
     CallAssessment {
         action,

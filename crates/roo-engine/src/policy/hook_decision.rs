@@ -6,27 +6,12 @@
 
 use serde_json::{Map, Value};
 
-use super::gate::{Gate, Reason, Refusal};
-use super::rule::RefusalRule;
-use crate::hooks::{CONTINUATIONS, EventName, HookContext, Outcome, Source, ToolUse, UserHooks, Verdict};
+use super::context::{PolicyContext, UserHookContext};
+use super::decision::{AskReason, Refusal};
+use super::rule::{AskRule, RefusalRule};
+use crate::hooks::{CONTINUATIONS, EventName, Outcome, Source, ToolUse, Verdict};
 use roo_catalog::{Invocation, ServerTool, ToolCall};
 use roo_workspace::{Purpose, Workspace};
-
-/// The rule by which a hook allows or asks.
-pub(super) const RULE: &str = RefusalRule::Hook.as_str();
-
-/// The user hooks that count, and the context in which they are asked.
-#[derive(Clone, Copy)]
-pub struct UserHookContext<'a> {
-    /// The hooks.
-    pub hooks: &'a UserHooks,
-    /// Who asks, and where.
-    pub hook_context: HookContext<'a>,
-    /// True if the call would end the task; then they are asked about that too.
-    pub ends: bool,
-    /// Number of times in a row that they have kept the task from ending.
-    pub continuations: u32,
-}
 
 /// Messages of hooks beside their verdict. Every text in it is data, and can't pass for a mark of ours.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,7 +37,7 @@ impl HookMessages {
     }
 
     /// Adds what the model reads, what the user is told, and whether the task ends.
-    pub fn hear(&mut self, outcome: &Outcome) {
+    pub fn add_outcome(&mut self, outcome: &Outcome) {
         self.add(outcome.for_model());
         self.warn(outcome);
         if self.stop.is_none() {
@@ -96,28 +81,33 @@ pub(super) enum HookDecision {
     /// The user need not be asked, where policy alone would ask.
     Allow,
     /// The user must be asked.
-    Ask(Reason),
+    Ask(AskReason),
 }
 
-impl Gate {
+/// Hooks that are asked about the calls of one judgement.
+pub(super) struct CallHooks<'a> {
+    pub(super) policy_context: &'a PolicyContext,
+    pub(super) context: UserHookContext<'a>,
+}
+
+impl CallHooks<'_> {
     /// Asks the hooks before a call. Their rewrite is left in `messages`.
     pub(super) async fn before_call(
         &self,
         call: &ToolCall,
-        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<HookDecision, Refusal> {
-        if !here.hooks.has(EventName::PreToolUse) {
+        if !self.context.hooks.has(EventName::PreToolUse) {
             return Ok(HookDecision::Nothing);
         }
         let invocation = roo_catalog::parse(call).ok();
-        let real_path = |path: &str| real_path(self.workspace(), path);
-        let server_tool = self.server_tool(&call.name);
+        let real_path = |path: &str| real_path(&self.policy_context.workspace, path);
+        let server_tool = self.policy_context.server_tools.find(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let judged = here.hooks.pre_tool(&tool, &here.hook_context).await;
+        let judged = self.context.hooks.pre_tool(&tool, &self.context.hook_context).await;
         let outcome = &judged.outcome;
-        messages.hear(outcome);
+        messages.add_outcome(outcome);
         if let Some(reason) = &messages.stop {
             return Err(Refusal::forbidden(RefusalRule::HookStop, reason));
         }
@@ -128,7 +118,7 @@ impl Gate {
                     reason if reason.is_empty() => "a hook wants you to be asked".to_owned(),
                     reason => format!("a hook wants you to be asked: {reason}"),
                 };
-                HookDecision::Ask(Reason { rule: RULE, text })
+                HookDecision::Ask(AskReason { rule: AskRule::Hook, text })
             }
             Some(Verdict::Allow) if allows(outcome, judged.params.is_some()) => HookDecision::Allow,
             Some(Verdict::Allow) | None => HookDecision::Nothing,
@@ -141,19 +131,18 @@ impl Gate {
     pub(super) async fn permission(
         &self,
         call: &ToolCall,
-        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<bool, Refusal> {
-        if !here.hooks.has(EventName::PermissionRequest) {
+        if !self.context.hooks.has(EventName::PermissionRequest) {
             return Ok(false);
         }
         let invocation = roo_catalog::parse(call).ok();
-        let real_path = |path: &str| real_path(self.workspace(), path);
-        let server_tool = self.server_tool(&call.name);
+        let real_path = |path: &str| real_path(&self.policy_context.workspace, path);
+        let server_tool = self.policy_context.server_tools.find(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let judged = here.hooks.permission_request(&tool, &here.hook_context).await;
-        messages.hear(&judged.outcome);
+        let judged = self.context.hooks.permission_request(&tool, &self.context.hook_context).await;
+        messages.add_outcome(&judged.outcome);
         if let Some(reason) = &messages.stop {
             return Err(Refusal::forbidden(RefusalRule::HookStop, reason));
         }
@@ -161,7 +150,7 @@ impl Gate {
             Some(Verdict::Deny) => Err(refusal(&judged.outcome)),
             // What it would allow is another call, which has not been judged.
             Some(Verdict::Allow) if judged.params.is_some() => {
-                let text = "A hook allows a call in another form than it is asked about, so you are asked.";
+                let text = "A hook allowed this call only in a changed form, so you are asked.";
                 messages.warnings.push(text.to_owned());
                 Ok(false)
             }
@@ -174,27 +163,29 @@ impl Gate {
     pub(super) async fn before_end(
         &self,
         call: &ToolCall,
-        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> Result<(), Refusal> {
-        let is_branch = here.hook_context.agent.is_some();
+        let is_branch = self.context.hook_context.agent.is_some();
         let event = if is_branch { EventName::SubagentStop } else { EventName::Stop };
-        if !here.ends || !here.hooks.has(event) {
+        if !self.context.ends || !self.context.hooks.has(event) {
             return Ok(());
         }
         let Ok(Invocation::AttemptCompletion(completion)) = roo_catalog::parse(call) else { return Ok(()) };
-        let is_going_on = here.continuations > 0;
+        let is_going_on = self.context.continuations > 0;
         let outcome = if is_branch {
-            here.hooks.subagent_stop(&completion.result, is_going_on, &here.hook_context).await
+            self.context
+                .hooks
+                .subagent_stop(&completion.result, is_going_on, &self.context.hook_context)
+                .await
         } else {
-            here.hooks.stop(&completion.result, is_going_on, &here.hook_context).await
+            self.context.hooks.stop(&completion.result, is_going_on, &self.context.hook_context).await
         };
         messages.warn(&outcome);
         // To stop is just what the task does.
         if !outcome.is_refused() || outcome.stop.is_some() {
             return Ok(());
         }
-        if here.continuations >= CONTINUATIONS {
+        if self.context.continuations >= CONTINUATIONS {
             let text = format!("Hooks kept the task from ending {CONTINUATIONS} times; now it ends.");
             messages.warnings.push(text);
             return Ok(());
@@ -212,20 +203,19 @@ impl Gate {
         &self,
         call: &ToolCall,
         (rule, reason): (RefusalRule, &str),
-        here: UserHookContext<'_>,
         messages: &mut HookMessages,
     ) -> bool {
         let by_hook = matches!(rule, RefusalRule::Hook | RefusalRule::HookStop | RefusalRule::HookContinue);
-        if by_hook || !here.hooks.has(EventName::PermissionDenied) {
+        if by_hook || !self.context.hooks.has(EventName::PermissionDenied) {
             return false;
         }
         let invocation = roo_catalog::parse(call).ok();
-        let real_path = |path: &str| real_path(self.workspace(), path);
-        let server_tool = self.server_tool(&call.name);
+        let real_path = |path: &str| real_path(&self.policy_context.workspace, path);
+        let server_tool = self.policy_context.server_tools.find(&call.name);
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
-        let outcome = here.hooks.permission_denied(&tool, reason, &here.hook_context).await;
-        messages.hear(&outcome);
+        let outcome = self.context.hooks.permission_denied(&tool, reason, &self.context.hook_context).await;
+        messages.add_outcome(&outcome);
         outcome.retry
     }
 }

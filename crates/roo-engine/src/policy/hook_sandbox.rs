@@ -3,21 +3,18 @@
 //! A hook is the user's program or an approved one of the workspace, but what it opens in its turn may be a file that
 //! an agent has written. What a hook needs besides is added in [`crate::hooks`].
 
-use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::gate::{Gate, Offers, ToolCallContext};
+use super::bounds::BoundsRequest;
+use super::gate::Gate;
 use super::task_network::NetworkRules;
-use super::tool_configuration;
-use crate::hooks::{HookBounds, HookOverlays, HookSandbox, Overlaid, UserHooks};
-use roo_formats::config::{SandboxLevel, ToolChoice};
-use roo_formats::modes::{ENTRY, Modes};
+use crate::hooks::{HookBounds, HookSandbox, UserHooks};
+use roo_formats::config::SandboxLevel;
 use roo_protocol::ids::Urid;
-use roo_sandbox::changes::LeasedLayers;
 use roo_sandbox::exec::sandbox::Confinement;
 
 impl Gate {
@@ -36,34 +33,20 @@ impl Gate {
             Ok(_) => {}
         }
         // The bounds go by the request and the workspace; no mode and no intent narrows what is the user's.
-        let modes = Modes::built_in();
-        let mode = match modes.find(ENTRY) {
-            Ok(mode) => mode,
-            Err(unknown) => return HookSandbox::Missing(unknown.to_string()),
-        };
-        let call_context = ToolCallContext {
-            mode,
-            modes: &modes,
-            profile: None,
-            tools: &ToolChoice::default(),
-            is_branch: false,
-            delegations: 0,
+        let policy_context = self.policy_context();
+        let request = BoundsRequest {
+            workspace: &policy_context.workspace,
+            settings: &policy_context.settings,
             urid,
-            seen: &BTreeMap::new(),
-            approved: None,
-            intent: None,
-            within: &[],
-            hooks: None,
-            offers: Offers::default(),
+            grant: None,
         };
-        let confined =
-            match bounds.of(self.policy_context(), call_context, None, NetworkRules::default()).await {
-                Ok(Some(confined)) => confined,
-                Ok(None) => return HookSandbox::Off,
-                Err(error) => {
-                    return HookSandbox::Missing(format!("the protected paths can't be listed: {error}"));
-                }
-            };
+        let confined = match bounds.command(&request, NetworkRules::default()).await {
+            Ok(Some(confined)) => confined,
+            Ok(None) => return HookSandbox::Off,
+            Err(error) => {
+                return HookSandbox::Missing(format!("the protected paths can't be listed: {error}"));
+            }
+        };
         let confinement = confined.without_git();
         let Some(temp) = &confinement.temp else {
             return HookSandbox::Missing("its private directory can't be made".to_owned());
@@ -79,24 +62,6 @@ impl Gate {
         let confinement = Confinement { temp: Some(temp), ..confinement };
         let overlays = Arc::new(confined.overlays(bounds.layers_of(None)));
         HookSandbox::On(Box::new(HookBounds { sandbox: confined.sandbox, confinement, exchange, overlays }))
-    }
-}
-
-/// Overlays that hooks see in place of the user's files, as commands do.
-#[derive(Debug)]
-pub(super) struct ToolOverlays {
-    /// Directories of build tools that are seen through layers, and where those are.
-    pub(super) layered: Vec<PathBuf>,
-    pub(super) area: PathBuf,
-    /// Configuration that is seen without the secrets in it.
-    pub(super) configuration: Vec<(PathBuf, String)>,
-}
-
-impl HookOverlays for ToolOverlays {
-    fn make(&self, directory: &Path) -> io::Result<Overlaid> {
-        let leased = LeasedLayers::lease(&self.area, &self.layered)?;
-        let substitutes = tool_configuration::substitutes(&self.configuration, directory)?;
-        Ok(Overlaid { layers: leased.layers().to_vec(), substitutes, lease: Box::new(leased) })
     }
 }
 

@@ -4,23 +4,23 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::bounds::CommandScope;
+use super::command_scope::CommandScope;
 use roo_protocol::ids::Digest;
 use roo_sandbox::changes::{Allowed, Scope as _};
 
 /// The commands of a workspace that run now.
 #[derive(Default)]
-pub struct UnderWay {
-    state: Mutex<State>,
+pub struct InFlightCommands {
+    state: Mutex<InFlightState>,
 }
 
 #[derive(Default)]
-struct State {
+struct InFlightState {
     next: u64,
-    running: HashMap<u64, Running>,
+    running: HashMap<u64, RunningScope>,
 }
 
-struct Running {
+struct RunningScope {
     scope: Arc<CommandScope>,
     /// Those that ran at some time while this one did.
     beside: Vec<Arc<CommandScope>>,
@@ -29,37 +29,37 @@ struct Running {
 }
 
 /// A command that runs, until this is dropped.
-pub struct Turn {
+pub struct CommandTurn {
     number: u64,
-    all: Arc<UnderWay>,
+    all: Arc<InFlightCommands>,
 }
 
-impl UnderWay {
+impl InFlightCommands {
     /// A command that may change this is about to run.
-    pub fn begin(self: &Arc<Self>, scope: &Arc<CommandScope>) -> Turn {
+    pub fn begin(self: &Arc<Self>, scope: &Arc<CommandScope>) -> CommandTurn {
         let mut state = self.state();
         let number = state.next;
         state.next += 1;
         let beside = state.running.values().map(|running| Arc::clone(&running.scope)).collect();
         state.running.values_mut().for_each(|running| running.beside.push(Arc::clone(scope)));
-        state.running.insert(number, Running { scope: Arc::clone(scope), beside, left: HashSet::new() });
-        Turn { number, all: Arc::clone(self) }
+        state.running.insert(number, RunningScope { scope: Arc::clone(scope), beside, left: HashSet::new() });
+        CommandTurn { number, all: Arc::clone(self) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, InFlightState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Turn {
+impl CommandTurn {
     /// Returns whether another command that ran meanwhile may change a path.
-    pub fn may_be_anothers(&self, root: usize, path: &Path) -> bool {
+    pub(crate) fn may_be_anothers(&self, root: usize, path: &Path) -> bool {
         let beside = self.all.state().running.get(&self.number).map(|own| own.beside.clone());
         beside.into_iter().flatten().any(|scope| scope.allowed(root, path) == Allowed::InScope)
     }
 }
 
-impl Turn {
+impl CommandTurn {
     /// Tells the commands that still run how this one left the files that it was allowed to change: by its path, and the
     /// digest of what a file holds.
     pub fn leaves(&self, files: &[(PathBuf, Option<Digest>)]) {
@@ -69,14 +69,14 @@ impl Turn {
     }
 
     /// Returns whether a file is as another command left it, which has ended meanwhile.
-    pub fn is_as_left(&self, path: &Path, digest: Option<Digest>) -> bool {
+    pub(crate) fn is_as_left(&self, path: &Path, digest: Option<Digest>) -> bool {
         let state = self.all.state();
         let own = state.running.get(&self.number);
         own.is_some_and(|own| own.left.contains(&(path.to_owned(), digest)))
     }
 }
 
-impl Drop for Turn {
+impl Drop for CommandTurn {
     fn drop(&mut self) {
         self.all.state().running.remove(&self.number);
     }

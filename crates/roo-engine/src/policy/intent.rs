@@ -1,29 +1,31 @@
 //! Check that the task has bound a valid intent, where the workspace has intents.
 
-use super::check::{Access, CheckContext, Finding, Hook};
-use super::gate::{Gate, PolicyContext, Refusal, ToolCallContext};
+use super::context::{PolicyContext, ToolCallContext};
+use super::decision::Refusal;
+use super::grant::Grant;
+use super::place_check::{Access, CheckContext, CheckFinding, PlaceCheck};
 use super::protected;
 use super::rule::RefusalRule;
 use crate::intent_store::{Binding, IntentRefusal, Intents};
 use roo_catalog::ToolId;
 use roo_formats::config::RequireIntent;
-use roo_formats::intents::{Enforced, Intent, IntentFile};
+use roo_formats::intents::{Intent, IntentFile};
 use roo_workspace::Protection;
 
-pub(super) struct Bound;
+pub(super) struct IntentBoundCheck;
 
-impl Hook for Bound {
-    fn check(&self, context: &CheckContext<'_>) -> Finding {
+impl PlaceCheck for IntentBoundCheck {
+    fn check(&self, context: &CheckContext<'_>) -> CheckFinding {
         // Where looking needs an intent too, every tool does, and this one has been let through.
         if context.access == Access::Look {
-            return Finding::Pass;
+            return CheckFinding::Pass;
         }
-        if protected::of(context) == Protection::OwnTaskDirectory {
-            return Finding::Pass;
+        if protected::protection_of(context) == Protection::OwnTaskDirectory {
+            return CheckFinding::Pass;
         }
         match grant(context.policy_context, context.call_context) {
-            Ok(_) => Finding::Pass,
-            Err(refusal) => Finding::Deny(refuse(&refusal, context.call_context.intent)),
+            Ok(_) => CheckFinding::Pass,
+            Err(refusal) => CheckFinding::Deny(refuse(&refusal, context.call_context.intent)),
         }
     }
 }
@@ -38,26 +40,15 @@ pub(super) fn check_every_tool(
     if policy_context.settings.intents.require != RequireIntent::All || precedes {
         return Ok(());
     }
-    grant(policy_context, call_context).map(drop).map_err(|refusal| refuse(&refusal, call_context.intent))
+    require(policy_context, call_context)
 }
 
 /// Refuses a call of which nobody knows what it changes, where there are intents and the task has bound none.
-pub(crate) fn require(gate: &Gate, call_context: ToolCallContext<'_>) -> Result<(), Refusal> {
-    grant(gate.policy_context(), call_context)
-        .map(drop)
-        .map_err(|refusal| refuse(&refusal, call_context.intent))
-}
-
-/// Paths that a task may change: what all of these cover. The first is the one that it has bound itself.
-pub(super) struct Grant {
-    pub(super) intents: Vec<Intent>,
-}
-
-impl Grant {
-    /// Returns the intent that forbids something, if one does.
-    pub(super) fn enforces(&self, enforced: Enforced) -> Option<&Intent> {
-        self.intents.iter().find(|intent| intent.enforce.contains(&enforced))
-    }
+pub(crate) fn require(
+    policy_context: &PolicyContext,
+    call_context: ToolCallContext<'_>,
+) -> Result<(), Refusal> {
+    grant(policy_context, call_context).map(drop).map_err(|refusal| refuse(&refusal, call_context.intent))
 }
 
 /// Returns the paths that a task may change; none where there are no intents.

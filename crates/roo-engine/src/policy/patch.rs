@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::action::ProposedPatch;
-use super::check::Access;
+use super::action::{ProposedPatch, ReviewedTexts};
+use super::context::ToolCallContext;
+use super::decision::{CallAssessment, Refusal, TITLE};
 use super::escaped;
-use super::gate::{CallAssessment, Gate, Refusal, TITLE, ToolCallContext, unread_refusal};
+use super::gate::{Gate, unread_refusal};
+use super::place_check::Access;
 use super::plan::{Plan, PlannedFile, PlannedPatch};
-use super::rule::RefusalRule;
+use super::preview::Preview;
+use super::review::{Review, ReviewState, ReviewedEdit};
+use super::rule::{NamedAllowRule, RefusalRule};
 use super::{protected, remote};
 use roo_catalog::{ApplyPatch, ToolName};
 use roo_formats::modes;
@@ -76,7 +80,7 @@ impl Gate {
                 .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
             let reason = self.examine(call_context, place, access)?;
             must_ask = must_ask.or(reason);
-            match protected::of_place(self.policy_context(), call_context, place) {
+            match protected::protection_at(self.policy_context(), call_context, place) {
                 Protection::OwnTaskDirectory => {}
                 Protection::Tier2 { rule } => {
                     shared = false;
@@ -85,7 +89,17 @@ impl Gate {
                 _ => shared = false,
             }
         }
-        let proposed = self.fit(placed, call_context.seen).await?;
+        let mut proposed = self.fit(placed, call_context.seen).await?;
+        let identity = json!({ "tool": "patch", "files": planned_files(&proposed.edits) });
+        let is_approved = call_context.approved == Some(Digest::of(identity.to_string()));
+        if call_context.review.is_some() {
+            let files: Vec<Preview> = proposed.edits.iter().cloned().map(Preview::from).collect();
+            let reviewed = Review::state(call_context.review, is_approved, &files);
+            must_ask = must_ask.or_else(|| reviewed.ask());
+            if let ReviewState::Reviewed(edits) = reviewed {
+                self.take_reviewed(&mut proposed, edits)?;
+            }
+        }
         for edit in &proposed.edits {
             let path = edit.moved_to().unwrap_or(edit.file()).relative();
             must_ask = must_ask.or_else(|| {
@@ -95,14 +109,14 @@ impl Gate {
         }
         let granted = shared && must_ask.is_none();
         let allowed_by = if granted {
-            Some("own task directory".to_owned())
+            Some(NamedAllowRule::OwnTaskDirectory.into())
         } else {
-            self.settings().auto_approve.write.then(|| "autoApprove.write".to_owned())
+            self.settings().auto_approve.write.then(|| NamedAllowRule::Write.into())
         };
         let label = later.map(|rule| format!(" (runs later: {rule})")).unwrap_or_default();
-        let files = proposed.edits.iter().flat_map(planned).collect::<Vec<_>>();
+        let files = planned_files(&proposed.edits);
         Ok(CallAssessment {
-            identity: json!({ "tool": "patch", "files": files }),
+            identity,
             title: format!("{}{label}", title(&proposed.edits)),
             // Shown from the action.
             subject: String::new(),
@@ -115,6 +129,24 @@ impl Gate {
             plan: Plan::WriteAll(PlannedPatch { files }),
             action: Some(Box::new(proposed)),
         })
+    }
+
+    /// Leaves of a patch what its user accepted, with their own lines.
+    fn take_reviewed(&self, proposed: &mut ProposedPatch, edits: Vec<ReviewedEdit>) -> Result<(), Refusal> {
+        if edits.is_empty() {
+            return Err(Refusal::forbidden(RefusalRule::Content, "The user accepted none of the changes."));
+        }
+        let (edits, by_model): (Vec<_>, Vec<_>) =
+            edits.into_iter().map(|reviewed| (reviewed.edit, reviewed.model_text)).unzip();
+        for edit in &edits {
+            if let Some(after) = edit.after() {
+                let name = edit.moved_to().unwrap_or(edit.file()).display();
+                self.refuse_masks(&name, edit.before(), after)?;
+            }
+        }
+        proposed.edits = edits;
+        proposed.review = Some(ReviewedTexts { by_model });
+        Ok(())
     }
 
     /// Returns what a patch would make of its files as they are now.
@@ -208,9 +240,10 @@ impl Gate {
             if let Some(to) = &one.moved_to
                 && self.text_at(to, seen).await?.is_some()
             {
-                return Err(
-                    one.wrong(format!("{} exists already, and nothing is moved onto it.", to.display()))
-                );
+                return Err(one.wrong(format!(
+                    "{} exists already, and a move replaces no file. Choose another name.",
+                    to.display()
+                )));
             }
             let name = one.file.display();
             let Placed { patch, file, moved_to } = &one;
@@ -218,9 +251,9 @@ impl Gate {
             edits.push(match (&patch.change, before) {
                 (PatchOf::Add { text }, None) => FileEdit::Create { file, text: text.clone() },
                 (PatchOf::Add { .. }, Some(_)) => {
-                    return Err(one.wrong("it exists already. Change it by `*** Update File:`."));
+                    return Err(one.wrong("it exists already. Change it with `*** Update File:`."));
                 }
-                (_, None) => return Err(one.wrong("it does not exist. Create it by `*** Add File:`.")),
+                (_, None) => return Err(one.wrong("it does not exist. Create it with `*** Add File:`.")),
                 (PatchOf::Delete, Some(before)) => FileEdit::Delete { file, before },
                 (PatchOf::Update { hunks, .. }, Some(before)) => {
                     let applied = patch::apply(&before, hunks).map_err(|error| one.wrong(error))?;
@@ -237,7 +270,8 @@ impl Gate {
                 }
             });
         }
-        Ok(ProposedPatch { edits, notice: (!notices.is_empty()).then(|| notices.join("\n")) })
+        let notice = (!notices.is_empty()).then(|| notices.join("\n"));
+        Ok(ProposedPatch { edits, notice, review: None })
     }
 
     /// The text of a file that the task may know; none where no file is.
@@ -282,6 +316,10 @@ impl Gate {
         }
         Ok(Some(text))
     }
+}
+
+fn planned_files(edits: &[FileEdit]) -> Vec<PlannedFile> {
+    edits.iter().flat_map(planned).collect()
 }
 
 /// Returns what an edit leaves at each of its places.

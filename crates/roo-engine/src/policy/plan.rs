@@ -126,7 +126,10 @@ pub struct ModeChange {
 impl ModeChange {
     /// Into this mode, with the model that the settings give it; none for the profile when they
     /// define none of that name, so that the old one stays.
-    pub fn into_mode(mode: &roo_formats::modes::Mode, settings: &roo_formats::config::Settings) -> Self {
+    pub(crate) fn into_mode(
+        mode: &roo_formats::modes::Mode,
+        settings: &roo_formats::config::Settings,
+    ) -> Self {
         let (name, profile) = settings.profile_of(&mode.slug);
         Self {
             mode: Some((mode.slug.clone(), mode.emoji.clone())),

@@ -2,29 +2,14 @@
 //!
 //! To add one: a file beside this one with a `PostHook`, and a line in `POST_HOOKS`.
 
-use super::trace::{Recorder, Trace};
-use crate::intent_store::Binding;
-use roo_trace::record::Entry;
+use super::post_hook::{AuditRecord, PostHook};
+use super::recorder::Recorder;
+use super::trace::TraceHook;
 
 /// The hooks, in their order.
-const POST_HOOKS: &[&dyn PostHook] = &[&Trace];
+const POST_HOOKS: &[&dyn PostHook] = &[&TraceHook];
 
-/// Work after a call. It can't undo the call, nor fail it.
-pub(super) trait PostHook: Sync {
-    /// Does what it does. May wait for the disk.
-    fn after(&self, recorder: &Recorder, audit_record: &AuditRecord);
-}
-
-/// Something that an agent did, or was refused.
-#[derive(Clone, Debug)]
-pub struct AuditRecord {
-    /// Entry for the trace; its intent is filled in there.
-    pub entry: Entry,
-    /// The intent that was bound.
-    pub intent: Option<Binding>,
-}
-
-/// Runs the hooks on an audit record. Waits for the disk.
+/// Runs the hooks on an audit record. What they keep is durable after [`Recorder::settle`].
 pub fn after(recorder: &Recorder, audit_record: &AuditRecord) {
     POST_HOOKS.iter().for_each(|hook| hook.after(recorder, audit_record));
 }

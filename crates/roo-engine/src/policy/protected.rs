@@ -1,17 +1,18 @@
 //! Names that steer agents, git and editors, and those that the user adds: no scope and no setting grants them.
 
-use super::check::{CheckContext, Finding, Hook};
-use super::gate::{PolicyContext, Reason, Refusal, ToolCallContext};
-use super::rule::RefusalRule;
+use super::context::{PolicyContext, ToolCallContext};
+use super::decision::{AskReason, Refusal};
+use super::place_check::{CheckContext, CheckFinding, PlaceCheck};
+use super::rule::{AskRule, RefusalRule};
 use roo_workspace::{Location, ProtectedBy, Protection, Resolved, protection};
 
-pub(super) struct Protected;
+pub(super) struct ProtectedNameCheck;
 
-impl Hook for Protected {
-    fn check(&self, context: &CheckContext<'_>) -> Finding {
-        let Location::Inside { .. } = context.place.location() else { return Finding::Pass };
+impl PlaceCheck for ProtectedNameCheck {
+    fn check(&self, context: &CheckContext<'_>) -> CheckFinding {
+        let Location::Inside { .. } = context.place.location() else { return CheckFinding::Pass };
         if !context.access.changes() {
-            return Finding::Pass;
+            return CheckFinding::Pass;
         }
         let name = context.place.display();
         // A workspace may hold them, as a home directory does.
@@ -19,36 +20,36 @@ impl Hook for Protected {
             let text = format!(
                 "{name} is kept by the server and can't be edited by tools. Ask the user to change it."
             );
-            return Finding::Deny(Refusal::forbidden(RefusalRule::Protected, text));
+            return CheckFinding::Deny(Refusal::forbidden(RefusalRule::Protected, text));
         }
-        match of(context) {
+        match protection_of(context) {
             Protection::Denied => {
                 let text = format!(
-                    "{name} is kept by the server and can't be edited by tools. An intent's scope changes by \
+                    "{name} is kept by the server and can't be edited by tools. To widen an intent's scope, call \
                      request_scope_expansion."
                 );
-                Finding::Deny(Refusal::forbidden(RefusalRule::Protected, text))
+                CheckFinding::Deny(Refusal::forbidden(RefusalRule::Protected, text))
             }
-            Protection::Tier1 { by } => Finding::Ask(Reason {
-                rule: "protected",
+            Protection::Tier1 { by } => CheckFinding::Ask(AskReason {
+                rule: AskRule::Protected,
                 text: match by {
                     ProtectedBy::Name(rule) => format!("{name} steers agents or tools ({rule})"),
                     ProtectedBy::Pattern(pattern) => format!("{name} is protected ({pattern})"),
                 },
             }),
-            Protection::None | Protection::Tier2 { .. } | Protection::OwnTaskDirectory => Finding::Pass,
+            Protection::None | Protection::Tier2 { .. } | Protection::OwnTaskDirectory => CheckFinding::Pass,
         }
     }
 }
 
 /// Returns the protection of the place of a call.
-pub(super) fn of(context: &CheckContext<'_>) -> Protection {
-    of_place(context.policy_context, context.call_context, context.place)
+pub(super) fn protection_of(context: &CheckContext<'_>) -> Protection {
+    protection_at(context.policy_context, context.call_context, context.place)
 }
 
 /// Returns the protection of a place. Requests live in the first root; a directory of that name elsewhere is like any
 /// other.
-pub(super) fn of_place(
+pub(super) fn protection_at(
     policy_context: &PolicyContext,
     call_context: ToolCallContext<'_>,
     place: &Resolved,

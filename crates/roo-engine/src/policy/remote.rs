@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::gate::Reason;
+use super::decision::AskReason;
+use super::rule::AskRule;
 
 /// The longest address that is told, in characters.
 const TOLD: usize = 200;
@@ -42,12 +43,12 @@ static ESCAPE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Returns the reason why a write has to be asked about: addresses that other programs fetch, and that were not there
 /// before.
-pub(super) fn ask(before: Option<&str>, after: &str) -> Option<Reason> {
+pub(super) fn ask(before: Option<&str>, after: &str) -> Option<AskReason> {
     let known = before.map(addresses).unwrap_or_default();
     let new = addresses(after).into_iter().find(|address| !known.contains(address))?;
     let shown = roo_text::render::one_line(&new, TOLD);
     let text = format!("it makes other programs fetch {shown}");
-    Some(Reason { rule: "remote", text })
+    Some(AskReason { rule: AskRule::Remote, text })
 }
 
 fn addresses(text: &str) -> BTreeSet<String> {

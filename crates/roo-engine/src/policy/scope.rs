@@ -2,31 +2,31 @@
 
 use serde_json::json;
 
-use super::check::{Access, CheckContext, Finding, Hook};
-use super::gate::Refusal;
+use super::decision::Refusal;
+use super::place_check::{Access, CheckContext, CheckFinding, PlaceCheck};
 use super::rule::RefusalRule;
 use super::{intent, protected};
 use roo_formats::intents::{Covered, Enforced};
 use roo_workspace::{Location, ProtectedBy, Protection};
 
-pub(super) struct Owned;
+pub(super) struct ScopeCheck;
 
-impl Hook for Owned {
-    fn check(&self, context: &CheckContext<'_>) -> Finding {
+impl PlaceCheck for ScopeCheck {
+    fn check(&self, context: &CheckContext<'_>) -> CheckFinding {
         // What steers agents is asked about, whatever the scope; a command's own reach is for the sandbox. What
         // users protect besides stays in the scope: a pattern of theirs must not take a bound away.
         let free = matches!(
-            protected::of(context),
+            protected::protection_of(context),
             Protection::OwnTaskDirectory | Protection::Tier1 { by: ProtectedBy::Name(_) }
         );
         if !context.access.changes() || free {
-            return Finding::Pass;
+            return CheckFinding::Pass;
         }
         let grant = match intent::grant(context.policy_context, context.call_context) {
             Ok(Some(grant)) => grant,
             // The implicit intent owns the workspace; what is outside of it is refused in any case.
-            Ok(None) => return Finding::Pass,
-            Err(refusal) => return Finding::Deny(intent::refuse(&refusal, context.call_context.intent)),
+            Ok(None) => return CheckFinding::Pass,
+            Err(refusal) => return CheckFinding::Deny(intent::refuse(&refusal, context.call_context.intent)),
         };
         let inside = matches!(context.place.location(), Location::Inside { root: 0 });
         for intent in &grant.intents {
@@ -47,7 +47,7 @@ impl Hook for Owned {
                 "canonical": context.place.absolute(),
                 "matchedRule": rule,
             });
-            return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
+            return CheckFinding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
         }
         if let Some(intent) = grant.enforces(Enforced::NoDelete)
             && context.access == Access::Remove
@@ -58,7 +58,7 @@ impl Hook for Owned {
                 context.place.display()
             );
             let detail = json!({ "code": "CONSTRAINT", "intentId": intent.id, "constraint": "no_delete" });
-            return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
+            return CheckFinding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
         }
         if let Some(intent) = grant.enforces(Enforced::NoNewFiles)
             && !context.place.is_file()
@@ -69,8 +69,8 @@ impl Hook for Owned {
                 context.place.display()
             );
             let detail = json!({ "code": "CONSTRAINT", "intentId": intent.id, "constraint": "no_new_files" });
-            return Finding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
+            return CheckFinding::Deny(Refusal::mistake(RefusalRule::Scope, text).detailed(detail));
         }
-        Finding::Pass
+        CheckFinding::Pass
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::trace::Recorder;
+use super::recorder::Recorder;
 use roo_formats::modes::is_urid;
 use roo_protocol::ids::Urid;
 use roo_sandbox::changes::{Change, Kind, What};

@@ -3,13 +3,13 @@
 //!
 //! Whether a server may be started at all is decided elsewhere; here is what it could do then.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bounds::{Bounds, Private, TEMPORARY};
+use super::bounds::Bounds;
+use super::private_directory::{PrivateDirectory, PrivatePaths, SERVER_PREFIX, TEMPORARY};
 use super::task_network::{NetworkRules, TaskNetwork};
 use super::tool_configuration;
 use roo_formats::config::{SandboxLevel, Settings};
@@ -21,11 +21,11 @@ use roo_sandbox::exec::sandbox::{Confinement, Network, Sandbox};
 use roo_sandbox::exec::{Environment, EnvironmentRules};
 use roo_workspace::Workspace;
 
-/// Which server is to be bounded, and by what.
+/// MCP server that is to be confined, and the settings for it.
 pub struct ServerSandboxRequest<'a> {
     /// Its name.
     pub server: &'a str,
-    /// Whose it is.
+    /// Owner of the server.
     pub level: Level,
     /// The workspace that it is started for.
     pub workspace: &'a Arc<Workspace>,
@@ -33,12 +33,12 @@ pub struct ServerSandboxRequest<'a> {
     pub settings: &'a Settings,
 }
 
-/// What a server's program may do.
+/// Confinement of a server's program.
 pub enum ServerSandbox {
     /// Whatever its user may: the settings turn the sandbox off, or the machine has none and the settings allow that. It
     /// sees these variables.
     Off(Environment),
-    /// What these bounds say.
+    /// Within these limits.
     On(Box<ServerBounds>),
     /// Nothing: it must not be started, for this reason.
     Refused(String),
@@ -46,58 +46,15 @@ pub enum ServerSandbox {
 
 /// The bounds of a program that runs. What was made for it is removed when they are dropped, which must be after its end.
 pub struct ServerBounds {
-    /// What holds them.
+    /// Sandbox that enforces the limits.
     pub sandbox: Sandbox,
-    /// What they are.
+    /// The limits.
     pub confinement: Confinement,
     /// The variables that it sees.
     pub environment: Environment,
     _network: Option<TaskNetwork>,
     _layers: LeasedLayers,
     _private: PrivateDirectory,
-}
-
-/// A directory of one server's program. It is removed when this is dropped, or by [`remove_abandoned`] after a crash.
-struct PrivateDirectory {
-    path: PathBuf,
-    /// Locked as long as the directory is used.
-    _lock: File,
-}
-
-/// The file in a private directory that is locked as long as the directory is used.
-const LOCK: &str = "lock";
-/// The first part of the names of private directories.
-const PREFIX: &str = "mcp-";
-
-impl PrivateDirectory {
-    fn create(path: PathBuf) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        let lock = File::create(path.join(LOCK))?;
-        lock.lock()?;
-        Ok(Self { path, _lock: lock })
-    }
-}
-
-impl Drop for PrivateDirectory {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(%error, directory = %self.path.display(), "what an MCP server left can't be removed");
-        }
-    }
-}
-
-/// Removes the private directories that servers left whose roo-lsp was killed.
-pub(super) fn remove_abandoned(temporary: &Path) {
-    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
-        let is_servers = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        // One that is being made has no lock yet, or holds it.
-        let lock = if is_servers { File::open(entry.path().join(LOCK)).ok() } else { None };
-        if lock.is_some_and(|lock| lock.try_lock().is_ok())
-            && let Err(error) = fs::remove_dir_all(entry.path())
-        {
-            tracing::warn!(%error, directory = %entry.path().display(), "what an MCP server left can't be removed");
-        }
-    }
 }
 
 impl Bounds {
@@ -136,8 +93,8 @@ impl Bounds {
         let ServerSandboxRequest { server, level, workspace, settings } = request;
         // Of the workspace's server of a name nothing gets to the user's of the same name.
         let key: String = Digest::of(format!("{level:?} {server}")).hex().chars().take(16).collect();
-        let own = Path::new(TEMPORARY).join(format!("{PREFIX}{}", uuid::Uuid::new_v4()));
-        let places = Private { temp: own.join("tmp"), cache: PathBuf::from("cache-mcp").join(&key) };
+        let own = Path::new(TEMPORARY).join(format!("{SERVER_PREFIX}{}", uuid::Uuid::new_v4()));
+        let places = PrivatePaths { temp: own.join("tmp"), cache: PathBuf::from("cache-mcp").join(&key) };
         let directory = PrivateDirectory::create(self.private(&own))?;
         let rules = match level {
             Level::User => NetworkRules::default(),
@@ -190,30 +147,5 @@ impl Bounds {
             _layers: layers,
             _private: directory,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_directories_of_servers_that_have_ended_are_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name);
-        let used = PrivateDirectory::create(at("mcp-used")).unwrap();
-        // As after a kill: the lock is gone with the process, the directory is not.
-        let killed = PrivateDirectory::create(at("mcp-killed")).unwrap();
-        killed._lock.unlock().unwrap();
-        fs::create_dir(at("mcp-being-made")).unwrap();
-        fs::create_dir(at("a-request")).unwrap();
-        remove_abandoned(directory.path());
-        let left = |name: &str| at(name).is_dir();
-        assert_eq!(
-            ["mcp-used", "mcp-killed", "mcp-being-made", "a-request"].map(left),
-            [true, false, true, true]
-        );
-        drop(used);
-        assert!(!left("mcp-used"));
     }
 }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::command;
-use super::gate::{CallAssessment, PolicyContext, Refusal, ToolCallContext};
-use super::rule::RefusalRule;
+use super::context::{PolicyContext, ToolCallContext};
+use super::decision::{CallAssessment, Refusal};
+use super::rule::{AllowRule, RefusalRule};
 use roo_formats::config::{Settings, VariablePattern};
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 
@@ -29,7 +30,7 @@ pub(super) fn apply(policy_context: &PolicyContext, judged: &mut CallAssessment)
     if judged.allowed_by.is_none()
         && let Some(rule) = of(RuleVerdict::Allow)
     {
-        judged.allowed_by = Some(format!("rule {}", rule.rule_id));
+        judged.allowed_by = Some(AllowRule::Standing(rule.rule_id.clone()));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ const MOST: usize = 16;
 /// Names of the machine's loopback, before a port.
 const LOOPBACK: &[&str] = &["127.0.0.1", "localhost", "[::1]"];
 
-/// Which hosts a command may reach.
+/// Hosts that a command may reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NetworkRules {
     /// None means no host.
@@ -144,7 +144,7 @@ impl TaskNetworks {
     ///
     /// # Errors
     /// When it can't be made, or the user's own proxy is of a kind that can't be used.
-    pub(super) fn of(
+    pub(super) fn join(
         &self,
         task: &Urid,
         rules: &NetworkRules,
@@ -287,7 +287,7 @@ impl TaskNetwork {
 
     /// Returns the port of the proxy that reaches hosts for the commands; none where the user's own proxy can't be used
     /// and no host may be reached.
-    pub fn proxy_port(&self) -> Option<u16> {
+    pub(crate) fn proxy_port(&self) -> Option<u16> {
         self.proxy.as_ref().map(|proxy| proxy.port)
     }
 

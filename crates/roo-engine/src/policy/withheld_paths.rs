@@ -21,7 +21,7 @@ pub(super) const SCRATCH: &[&str] =
 
 /// Paths of the workspace that may not be written or not be seen. Absolute, outermost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct WithheldPaths {
     pub(super) protected: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
     pub(super) scratch: Vec<PathBuf>,
@@ -30,11 +30,11 @@ pub(super) struct Places {
 /// Finds these places for the commands of a workspace, at the cost of what has changed since the one before.
 pub(super) struct PlaceFinder {
     index: Arc<FileIndex>,
-    known: Mutex<Known>,
+    known: Mutex<FinderState>,
 }
 
 #[derive(Default)]
-struct Known {
+struct FinderState {
     markers: Vec<(PathBuf, Arc<NameMarker>)>,
     /// Files that are other names of hidden ones.
     other_names: Vec<PathBuf>,
@@ -102,7 +102,11 @@ impl PlaceFinder {
     ///
     /// # Errors
     /// When a root can't be read.
-    pub(super) fn look(&self, workspace: &Workspace, protected: &[String]) -> Result<Places, ChangesError> {
+    pub(super) fn look(
+        &self,
+        workspace: &Workspace,
+        protected: &[String],
+    ) -> Result<WithheldPaths, ChangesError> {
         let first = || workspace.roots().paths().next().map(Path::to_path_buf).unwrap_or_default();
         let roots = self.roots(workspace, protected).map_err(|source| ChangesError::Io {
             what: "looked at",
@@ -123,11 +127,11 @@ impl PlaceFinder {
         hidden.extend(known.other_names.iter().cloned());
         // What is there and can't be looked into is hidden: the command could open it.
         hidden.extend(unreadable);
-        Ok(Places { protected, hidden, scratch })
+        Ok(WithheldPaths { protected, hidden, scratch })
     }
 }
 
-impl Known {
+impl FinderState {
     fn marker(&mut self, root: &Path, rules: Arc<Rules>, protected: ProtectedNames) -> Arc<NameMarker> {
         if let Some((_, marker)) = self.markers.iter().find(|(path, _)| path == root)
             && Arc::ptr_eq(&marker.rules, &rules)

@@ -7,7 +7,7 @@ use super::Limits;
 use roo_text::render::exact_line;
 use roo_workspace::{FoundKind, Resolved, Walk, Workspace};
 
-/// The most entries of one directory, so that a large one does not take the room of all others.
+/// The most entries of one directory, so that a large one does not displace all others.
 const PER_DIRECTORY: usize = 80;
 
 /// Directories that are named, not opened: what programs put there says little about a project.

@@ -48,7 +48,7 @@ fn pretty_name(release: &str) -> Option<String> {
     shlex::split(value)?.into_iter().next()
 }
 
-/// Which programs are where, as commands see it.
+/// Finds the programs that commands can run.
 pub(super) fn programs() -> Vec<String> {
     let environment = Environment::inherited();
     let Some((_, path)) = environment.variables().find(|(name, _)| *name == "PATH") else {

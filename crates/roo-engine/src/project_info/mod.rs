@@ -63,7 +63,8 @@ fn describe(workspace: &Workspace, limits: Limits) -> String {
     text.push_str(&format!("\n\n## System\n\n{}", list(machine::system())));
     text.push_str(&format!("\n\n## Programs on PATH\n\n{}", list(machine::programs())));
     text.push_str("\n\n## What the project can run\n\n");
-    let found: Vec<String> = folders.iter().flat_map(|folder| scripts::of(workspace, folder)).collect();
+    let found: Vec<String> =
+        folders.iter().flat_map(|folder| scripts::package_scripts(workspace, folder)).collect();
     match found.is_empty() {
         true => text.push_str(&format!("None found: there is no {}.", scripts::MANIFESTS.join(", no "))),
         false => text.push_str(&list(found)),

@@ -19,7 +19,7 @@ const NAME: usize = 100;
 type ScriptKind = (&'static str, Vec<String>);
 
 /// One line for each kind of names in each manifest of a folder, and for each that can't be read.
-pub(super) fn of(workspace: &Workspace, folder: &str) -> Vec<String> {
+pub(super) fn package_scripts(workspace: &Workspace, folder: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut makefile = false;
     for manifest in MANIFESTS {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::policy::{
-    Checked, Edit, FileBefore, Gate, Preview, Refusal, RefusalRule, Tool, ToolCallContext, of_masked,
+    CheckedCall, Edit, FileBefore, Gate, Preview, Refusal, RefusalRule, Tool, ToolCallContext, of_masked,
 };
 use roo_catalog::{ApplyDiff, ToolName};
 use roo_protocol::ids::Digest;
 use roo_text::blocks;
 
 impl Tool for ApplyDiff {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        gate.edit(call_context, &self).await.map(Checked::from)
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        gate.edit(call_context, &self).await.map(CheckedCall::from)
     }
 
     async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use futures_util::future::BoxFuture;
 use quick_xml::escape::partial_escape;
 
-use super::{AppliedEdit, Outcome, ToolContext};
 use crate::policy::{
-    Action, Checked, Gate, Permitted, Preview, ProposedPatch, Refusal, Tool, ToolCallContext, shown_patch,
+    Action, CheckedCall, Gate, Permitted, Preview, ProposedPatch, Refusal, Tool, ToolCallContext, shown_patch,
 };
+use crate::tool_run::{AppliedEdit, Outcome, ToolContext};
 use roo_catalog::ApplyPatch;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_trace::record::{Author, FileChange, Side};
-use roo_workspace::{Changed, FileEdit, Reviewed, WriteError};
+use roo_workspace::{ChangedFile, FileEdit, Reviewed, WriteError};
 
 impl Tool for ApplyPatch {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        gate.patch(call_context, &self).await.map(Checked::from)
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        gate.patch(call_context, &self).await.map(CheckedCall::from)
     }
 
     async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
@@ -31,10 +31,6 @@ impl Action for ProposedPatch {
         Box::pin(run(*self, context))
     }
 
-    fn texts(&self) -> Vec<(String, String)> {
-        self.edits.iter().flat_map(FileEdit::texts).collect()
-    }
-
     fn shown(&self) -> Option<String> {
         Some(shown_patch(self))
     }
@@ -42,7 +38,7 @@ impl Action for ProposedPatch {
 
 /// Changes the files, if each still holds the text that the patch was made for.
 async fn run(proposed: ProposedPatch, context: &ToolContext) -> Outcome {
-    let ProposedPatch { edits, notice } = proposed;
+    let ProposedPatch { edits, notice, review: answered } = proposed;
     let count = edits.len();
     let label = match edits.as_slice() {
         [edit] => format!("roo-lsp: edit {}", edit.file().display()),
@@ -57,11 +53,16 @@ async fn run(proposed: ProposedPatch, context: &ToolContext) -> Outcome {
         Ok(changed) => changed,
         Err(error) => return failed(&edits, &error),
     };
+    let state = if answered.is_some() { REVIEWED } else { WRITTEN };
+    let mut by_model = answered.map(|review| review.by_model.into_iter()).unwrap_or_default();
     let mut told = Told::new(Outcome::new(ToolStatus::Ok, String::new(), summary(&edits)));
     for (edit, changed) in edits.iter().zip(&changed) {
         told.changed(edit, changed);
+        if let Some(by_model) = by_model.next().flatten() {
+            told.edited_by_user(&by_model);
+        }
     }
-    told.end(WRITTEN, notice)
+    told.end(state, notice)
 }
 
 /// Has the user choose among the changes. What they left out is no mistake of anybody's, and is told.
@@ -77,9 +78,9 @@ async fn review(edits: &[FileEdit], notice: Option<String>, label: &str, context
         }
     };
     if reviewed.iter().all(|one| *one == Reviewed::Left) {
-        let text =
-            "The user looked at the changes in their editor and took none of them. No file has changed.";
-        return Outcome::new(ToolStatus::Denied, text, "The user took none of the changes");
+        let text = "The user reviewed the changes in their editor and accepted none of them. No file has changed. \
+                    Take another approach, or ask what they want.";
+        return Outcome::new(ToolStatus::Denied, text, "The user accepted none of the changes");
     }
     let all = reviewed.iter().all(|one| matches!(one, Reviewed::Taken(_)));
     let taken = reviewed.iter().filter(|one| **one != Reviewed::Left).count();
@@ -130,7 +131,7 @@ impl Told {
     }
 
     /// A file that is as the patch says.
-    fn changed(&mut self, edit: &FileEdit, changed: &Changed) {
+    fn changed(&mut self, edit: &FileEdit, changed: &ChangedFile) {
         self.file(
             edit,
             match edit {
@@ -151,9 +152,16 @@ impl Told {
         self.outcome.changes.push(change_of(edit, changed));
     }
 
+    /// The user put other lines in the place of the model's in the file that was told last.
+    fn edited_by_user(&mut self, by_model: &str) {
+        if let Some(change) = self.outcome.changes.pop() {
+            self.outcome.changes.extend(change.edited_by_user(by_model));
+        }
+    }
+
     /// A file that is neither as it was nor as the patch says.
-    fn other(&mut self, edit: &FileEdit, text: Option<&str>, changed: &Changed) {
-        self.file(edit, "changed otherwise; read it");
+    fn other(&mut self, edit: &FileEdit, text: Option<&str>, changed: &ChangedFile) {
+        self.file(edit, "differs from the old and the proposed text; read it");
         self.outcome.seen.extend(edit.places().map(|place| (place.display(), None)));
         self.applied(changed);
         let change = change_of(edit, changed);
@@ -161,8 +169,8 @@ impl Told {
         self.outcome.changes.push(FileChange { after, author: Author::Mixed, ..change });
     }
 
-    fn applied(&mut self, changed: &Changed) {
-        let Changed { uri, before, after } = changed.clone();
+    fn applied(&mut self, changed: &ChangedFile) {
+        let ChangedFile { uri, before, after } = changed.clone();
         self.outcome.edits.push(AppliedEdit { uri, before, after });
     }
 
@@ -180,8 +188,11 @@ impl Told {
 const WRITTEN: &str =
     "All files now hold what the patch says. There is no need to read them again: go on from here.";
 
-const CHOSEN: &str = "The user chose among the changes. Those that they left out they don't want as they were \
-                      proposed: go on from what the files hold now, or ask.";
+const REVIEWED: &str =
+    "The user went through this patch change by change. The files now hold what they accepted of it.";
+
+const CHOSEN: &str = "The user chose among the changes and doesn't want those that they left out as proposed: go on \
+                      from what the files hold now, or ask.";
 
 fn summary(edits: &[FileEdit]) -> String {
     match edits {
@@ -194,7 +205,7 @@ fn summary(edits: &[FileEdit]) -> String {
 }
 
 /// Returns the trace's record of one of the files.
-fn change_of(edit: &FileEdit, changed: &Changed) -> FileChange {
+fn change_of(edit: &FileEdit, changed: &ChangedFile) -> FileChange {
     let side = |text: Option<&str>, digest: Option<Digest>| match text {
         None => Side::Absent,
         Some(text) => Side::Text { text: text.into(), digest: digest.unwrap_or_else(|| Digest::of(text)) },
@@ -235,7 +246,7 @@ mod tests {
                 after: "same\n".into(),
             },
         ];
-        let proposed = ProposedPatch { edits, notice: Some("a < b".into()) };
+        let proposed = ProposedPatch { edits, notice: Some("a < b".into()), review: None };
         let outcome = run(proposed, &fixture.context).await;
         assert_eq!((outcome.status, outcome.summary.as_str()), (ToolStatus::Ok, "Changed 4 files"));
         assert_eq!(
@@ -280,7 +291,7 @@ mod tests {
             after: "new\n".into(),
         };
         let edits = vec![update("a.rs", "old\n"), update("b.rs", "as read\n")];
-        let outcome = run(ProposedPatch { edits, notice: None }, &fixture.context).await;
+        let outcome = run(ProposedPatch { edits, notice: None, review: None }, &fixture.context).await;
         assert_eq!(outcome.status, ToolStatus::Failed);
         assert!(outcome.text.contains("b.rs has been changed since it was read"), "{}", outcome.text);
         assert_eq!((fixture.read("a.rs"), fixture.read("b.rs")), ("old\n".into(), "changed\n".into()));

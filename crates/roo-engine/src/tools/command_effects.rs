@@ -9,20 +9,20 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::policy::{
-    Captured, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork, Turn, Watch,
-    WithheldGitChange,
+    Captured, CommandTurn, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork,
+    Watch, WithheldGitChange,
 };
 use roo_protocol::ids::Digest;
 use roo_sandbox::changes::{
-    Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
-    WithheldChange,
+    Change, CommitOutcome, Kind, LeasedLayers, Recording, Stage, State, UndoFailure, UndoOutcome, UndoResult,
+    What, Withheld, WithheldChange,
 };
 use roo_sandbox::egress::EgressDecision;
 use roo_sandbox::exec::Environment;
 use roo_sandbox::exec::sandbox::{Confinement, Journal, SigningService, Substitute};
 use roo_text::render::exact_line;
 use roo_trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
-use roo_workspace::{EDIT_LIMIT, Mark, Workspace, WrittenSince};
+use roo_workspace::{EDIT_LIMIT, Workspace, WriteMark, WrittenSince};
 
 /// The most files of which the trace tells that a command changed them.
 const FILES: usize = 256;
@@ -54,9 +54,9 @@ pub(super) struct Before {
     /// Service that signs for git in it.
     signing: Option<(Signing, SigningService)>,
     /// The commands that run at the same time.
-    turn: Turn,
+    turn: CommandTurn,
     /// From when on others' writes are not in the record.
-    since: Mark,
+    since: WriteMark,
     /// Time of its start.
     begun: SystemTime,
 }
@@ -144,7 +144,7 @@ impl Before {
 /// # Errors
 /// Why what the command changes can't be kept track of; then it must not run.
 pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Result<Before, String> {
-    let turn = watch.under_way.begin(&watch.scope);
+    let turn = watch.in_flight.begin(&watch.scope);
     let (since, begun) = (workspace.mark(), SystemTime::now());
     let workspace = Arc::clone(workspace);
     let taken = tokio::task::spawn_blocking(move || {
@@ -220,7 +220,7 @@ pub(super) async fn after(
             ..
         } = before;
         drop(layers);
-        let others = Others { begun, written: workspace.written_since(&since), turn };
+        let others = OtherWriters { begun, written: workspace.written_since(&since), turn };
         let settled = git.settle(&watch.store);
         let journal = captured.as_ref().map(Captured::journal).transpose();
         let (journal, unreadable) = match journal {
@@ -253,15 +253,15 @@ pub(super) async fn after(
     })
 }
 
-/// Who else writes to the workspace.
-struct Others {
+/// Other writers to the workspace.
+struct OtherWriters {
     /// Time when the command began.
     begun: SystemTime,
     written: WrittenSince,
-    turn: Turn,
+    turn: CommandTurn,
 }
 
-impl Others {
+impl OtherWriters {
     /// Returns whether a change is known to be somebody else's: a task's edit, or what the editor has saved.
     fn made(&self, path: &Path, change: &Change) -> bool {
         let Some(after) = &change.after else { return self.written.left(path, None) };
@@ -279,7 +279,7 @@ fn compare(
     recording: &Recording,
     journal: &Journal,
     git: &GitGuard,
-    others: &Others,
+    others: &OtherWriters,
 ) -> CommandEffects {
     let mut found = recording.changes(&*watch.scope, journal);
     let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
@@ -305,9 +305,9 @@ fn compare(
     let allowed = found.changes.iter().filter(|change| !change.is_violation());
     others.turn.leaves(&allowed.filter_map(state_of).collect::<Vec<_>>());
     let mut settled = recording.restore(&found, &watch.store, journal);
-    settled.extend(unclear.into_iter().map(|change| Settled {
+    settled.extend(unclear.into_iter().map(|change| UndoResult {
         change,
-        settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
+        outcome: UndoOutcome::NotUndone { why: UndoFailure::ChangedMeanwhile, kept: None },
     }));
     let mut effects = CommandEffects { unknown: found.unknown.take(), ..CommandEffects::default() };
     tell_git(new_repositories, &mut effects);
@@ -319,22 +319,22 @@ fn compare(
         .take(FILES)
         .collect();
     let mut told: Vec<String> = Vec::new();
-    for Settled { change, settlement } in &settled {
+    for UndoResult { change, outcome } in &settled {
         let path = exact_line(&change.path.to_string_lossy());
-        let (action, words) = match settlement {
-            Settlement::Restored { moved: Some(moved) } => (
+        let (action, words) = match outcome {
+            UndoOutcome::Restored { moved: Some(moved) } => (
                 "restored",
                 format!(
                     "it was undone; what the command wrote is kept in {}",
                     exact_line(&moved.to_string_lossy())
                 ),
             ),
-            Settlement::Restored { moved: None } => ("restored", "it was undone".to_owned()),
-            Settlement::Held { why, .. } => {
+            UndoOutcome::Restored { moved: None } => ("restored", "it was undone".to_owned()),
+            UndoOutcome::NotUndone { why, .. } => {
                 let why = match why {
-                    Held::ChangedMeanwhile => "somebody else may have changed it meanwhile".to_owned(),
-                    Held::NotKept => "its earlier content was not saved".to_owned(),
-                    Held::Failed(error) => error.clone(),
+                    UndoFailure::ChangedMeanwhile => "somebody else may have changed it meanwhile".to_owned(),
+                    UndoFailure::NotKept => "its earlier content was not saved".to_owned(),
+                    UndoFailure::Failed(error) => error.clone(),
                 };
                 ("held", format!("it could not be undone ({why}); ask the user"))
             }
@@ -450,8 +450,8 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
                 Err(error) => format!("it can't be kept either: {error}"),
             };
             let told = format!(
-                "\nNothing of what the command changed has reached the workspace ({error}); {kept}. Let a command \
-                 do less, or ask the user."
+                "\nNone of the command's changes have reached the workspace ({error}); {kept}. Run a smaller \
+                 command, or ask the user."
             );
             let short = "none of its changes reached the workspace".to_owned();
             return CommandEffects { told, short, incomplete: true, ..CommandEffects::default() };
@@ -471,7 +471,7 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
         }
     }
     let known = |change: &Change| replaced.get(&(change.root, change.path.clone())).map(Arc::clone);
-    let Landed { committed, withheld, kept } =
+    let CommitOutcome { committed, withheld, kept } =
         staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
     let mut effects = CommandEffects {
         changes: committed.iter().filter_map(|change| traced(watch, change, known(change))).collect(),
@@ -527,8 +527,8 @@ fn tell_withheld(withheld: &[WithheldChange], kept: Option<&Path>, ended: Ended)
             let what = match why {
                 Withheld::NotAllowed | Withheld::Unfinished => "",
                 Withheld::ChangedMeanwhile => ": somebody else changed it since the command began",
-                Withheld::Moved => ": it was moved to a place that it did not get to, so it is still there",
-                Withheld::LeadsOut => ": a link to a place that is not the task's",
+                Withheld::Moved => ": it could not be moved to its new place, so it is still in the old one",
+                Withheld::LeadsOut => ": a symlink to a place outside the task's scope",
                 Withheld::Special => ": a device, pipe or socket, or a program that would run as its owner",
                 Withheld::ThereAlready => ": it is there already",
                 Withheld::Failed(error) => &format!(": {error}"),
@@ -545,7 +545,7 @@ fn tell_withheld(withheld: &[WithheldChange], kept: Option<&Path>, ended: Ended)
             let head = "\nScope Violation: the command changed what it may not change. This has not reached the \
                         workspace:";
             list(head, &is_violation);
-            list("\nThis could not be brought to the workspace:", &|why| !is_violation(why));
+            list("\nThese changes could not be applied to the workspace:", &|why| !is_violation(why));
         }
         Ended::CutOff | Ended::DiskFilled => {
             list("\nThe command did not end by itself, so none of this has reached the workspace:", &|_| {

@@ -1,25 +1,13 @@
 //! The command for the system context, where a shell runs it: each of its parts by itself, and what the server can see
 //! instead where one fails. Few machines have all of its programs.
 
-use std::time::Duration;
-
-use super::execute_command::{self, Bounds};
-use super::{Outcome, ToolContext};
 use crate::project_info::{Limits, system_context};
+use crate::tool_run::{Outcome, ToolContext};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
-use roo_workspace::Resolved;
 
-/// Runs the parts of a command one after the other, whatever comes of each.
-pub async fn run(
-    command: &str,
-    parts: &[String],
-    directory: Resolved,
-    timeout: Option<Duration>,
-    bounds: Bounds,
-    context: &ToolContext,
-) -> Outcome {
-    let mut outcome = execute_command::run(script(parts), directory, timeout, bounds, context).await;
+/// Adds what the server can see itself to the outcome of the [`script`] of a command, where a part of it failed.
+pub(super) async fn complete(mut outcome: Outcome, command: &str, context: &ToolContext) -> Outcome {
     let Some(run) = &mut outcome.command else { return outcome };
     run.digest = Digest::of(command);
     if run.exit_code == Some(0) || outcome.status == ToolStatus::Interrupted {
@@ -34,8 +22,9 @@ pub async fn run(
     outcome
 }
 
-/// A script that reports each part with its exit code, and ends with that of the last part that failed.
-fn script(parts: &[String]) -> String {
+/// A script that runs the parts of a command one after the other, whatever comes of each. It reports each part with its
+/// exit code, and ends with that of the last part that failed.
+pub(super) fn script(parts: &[String]) -> String {
     let mut script = String::new();
     for part in parts {
         // What can't be quoted holds a NUL, and no part of a command line does.
@@ -51,6 +40,7 @@ fn script(parts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::execute_command::{self, Bounds};
     use crate::tools::fixture::Fixture;
     use roo_workspace::Purpose;
 
@@ -58,7 +48,8 @@ mod tests {
         let parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
         let command = parts.join(" && ");
         let directory = fixture.context.workspace.resolve(".", Purpose::Directory).unwrap();
-        run(&command, &parts, directory, None, Bounds::default(), &fixture.context).await
+        let run = execute_command::run(script(&parts), directory, None, Bounds::default(), &fixture.context);
+        complete(run.await, &command, &fixture.context).await
     }
 
     #[tokio::test]

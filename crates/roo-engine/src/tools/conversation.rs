@@ -1,32 +1,35 @@
 //! The tools that are steps of the conversation: a question, the to-do list, the end. The task machine takes them, so
 //! nothing runs and there is nothing that could need somebody's leave.
 
-use crate::policy::{Checked, Gate, Refusal, Tool, ToolCallContext};
+use crate::policy::{CheckedCall, Gate, NamedAllowRule, Refusal, Tool, ToolCallContext};
 use roo_catalog::{AskFollowupQuestion, AttemptCompletion, CompleteWithFailure, UpdateTodoList};
 
-const STEP: Checked =
-    Checked::Free { rule: "conversation", reason: "it only steers the conversation", action: None };
+const STEP: CheckedCall = CheckedCall::Free {
+    rule: NamedAllowRule::Conversation,
+    reason: "it only steers the conversation",
+    action: None,
+};
 
 impl Tool for AskFollowupQuestion {
-    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         Ok(STEP)
     }
 }
 
 impl Tool for UpdateTodoList {
-    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         Ok(STEP)
     }
 }
 
 impl Tool for AttemptCompletion {
-    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         Ok(STEP)
     }
 }
 
 impl Tool for CompleteWithFailure {
-    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         Ok(STEP)
     }
 }

@@ -3,20 +3,15 @@
 use futures_util::future::BoxFuture;
 use quick_xml::escape::partial_escape;
 
-use super::{AppliedEdit, Outcome, ToolContext};
-use crate::policy::{Action, Permitted, Proposal, shown_edit};
+use crate::policy::{Action, Permitted, ProposedEdit, shown_edit};
+use crate::tool_run::{AppliedEdit, Outcome, ToolContext};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_trace::record::{Author, FileChange, Side};
 
-impl Action for Proposal {
+impl Action for ProposedEdit {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(run(*self, context))
-    }
-
-    fn texts(&self) -> Vec<(String, String)> {
-        let texts = self.before.iter().chain([&self.after]);
-        texts.map(|text| (self.path.display(), text.clone())).collect()
     }
 
     fn shown(&self) -> Option<String> {
@@ -25,8 +20,8 @@ impl Action for Proposal {
 }
 
 /// Writes the proposed text, if the file still holds the text that it was made from.
-async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
-    let Proposal { path, before, after, notice } = proposal;
+async fn run(proposal: ProposedEdit, context: &ToolContext) -> Outcome {
+    let ProposedEdit { path, before, after, notice, review } = proposal;
     let shown = path.display();
     let label = format!("roo-lsp: edit {shown}");
     // Not raced against a cancellation: a write that happens must be told, and the task gives one that
@@ -43,10 +38,11 @@ async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
     };
 
     let unchanged = written.before == Some(written.after);
+    let state = if review.is_some() { REVIEWED } else { WRITTEN };
     let (operation, done, state) = match (unchanged, &before) {
         (true, _) => ("unchanged", "Left", "The file already held exactly this text; nothing was written."),
-        (false, None) => ("created", "Created", WRITTEN),
-        (false, Some(_)) => ("modified", "Changed", WRITTEN),
+        (false, None) => ("created", "Created", state),
+        (false, Some(_)) => ("modified", "Changed", state),
     };
     let notice = notice.map(|notice| format!("<notice><i>{}</i></notice>\n", partial_escape(notice)));
     let text = format!(
@@ -68,16 +64,25 @@ async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
         author: if written.after == Digest::of(&after) { Author::Ai } else { Author::Mixed },
         after: Side::Text { text: after.as_str().into(), digest: written.after },
     };
+    let by_model = review.and_then(|review| review.by_model.into_iter().next().flatten());
+    let changes = match by_model {
+        _ if unchanged => Vec::new(),
+        Some(by_model) => change.edited_by_user(&by_model).into(),
+        None => vec![change],
+    };
     let edit = AppliedEdit { uri: written.uri, before: written.before, after: Some(written.after) };
     Outcome {
         seen: vec![(path.display(), Some(written.after))],
         edits: if unchanged { Vec::new() } else { vec![edit] },
-        changes: if unchanged { Vec::new() } else { vec![change] },
+        changes,
         ..Outcome::new(ToolStatus::Ok, text, format!("{done} {shown}"))
     }
 }
 
 const WRITTEN: &str = "The file now holds the new text. There is no need to read it again: go on from here.";
+
+const REVIEWED: &str =
+    "The user went through this edit change by change. The file now holds what they accepted of it.";
 
 #[cfg(test)]
 mod tests {
@@ -86,11 +91,12 @@ mod tests {
     use roo_workspace::{Purpose, file_uri};
 
     async fn write(fixture: &Fixture, name: &str, before: Option<&str>, after: &str) -> Outcome {
-        let proposal = Proposal {
+        let proposal = ProposedEdit {
             path: fixture.context.workspace.resolve(name, Purpose::Write).unwrap(),
             before: before.map(str::to_owned),
             after: after.to_owned(),
             notice: Some("a < b".to_owned()),
+            review: None,
         };
         run(proposal, &fixture.context).await
     }

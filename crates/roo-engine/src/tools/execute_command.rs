@@ -1,7 +1,7 @@
 //! `execute_command`: a command line in a directory of the workspace, and what the model reads of it.
 //!
 //! The command runs in a task of its own, up to the decision of what it changed. The call waits for it; when it takes too
-//! long, the call ends and the command goes to the background ([`super::background`]).
+//! long, the call ends and the command goes to the background ([`crate::tool_run::BackgroundCommands`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,13 +12,15 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::background::{RunningCommand, StopReason};
 use super::command_effects::{self, Before, CommandEffects};
+use super::context_command;
 use super::withheld::{self, Ended, Explanation};
-use super::{ChangesUnknown, Outcome, ToolContext, context_command};
 use crate::policy::{
-    Action, Checked, Confined, Execute, Gate, Permitted, Refusal, Tool, ToolCallContext, Watch,
+    Action, CheckedCall, Confined, Execute, Gate, NamedAllowRule, Permitted, Refusal, Tool, ToolCallContext,
+    Watch,
 };
+use crate::tool_run::{ChangesUnknown, Outcome, ToolContext};
+use crate::tool_run::{RunningCommand, StopReason};
 use roo_catalog::ExecuteCommand;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
@@ -29,7 +31,7 @@ use roo_sandbox::exec::{
     self, Collector, Command, Environment, Escapes, NO_SIGNING, Output, Overflow, Status, known_secrets,
 };
 use roo_text::render::exact_line;
-use roo_trace::record::{CommandRun, Side};
+use roo_trace::record::{CommandRun, FileChange, Side};
 use roo_workspace::{Location, Protection, Purpose, Resolved, protection};
 
 /// A command in the foreground that has printed nothing for so long is waited for no longer, where the user has set no time
@@ -38,7 +40,7 @@ const SILENCE: Duration = Duration::from_secs(600);
 
 /// Bounds of a command, and the watch that finds what it changed.
 #[derive(Default)]
-pub struct Bounds {
+pub(super) struct Bounds {
     /// Sandbox that bounds it; none where nothing does.
     pub confined: Option<Box<Confined>>,
     /// Watch that finds its changes; none where they are not.
@@ -46,15 +48,15 @@ pub struct Bounds {
 }
 
 impl Tool for ExecuteCommand {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         if let Some(native) = gate.native(&self, call_context.urid) {
-            return Ok(Checked::Free {
-                rule: "native",
+            return Ok(CheckedCall::Free {
+                rule: NamedAllowRule::Native,
                 reason: "the server answers it itself; nothing is run",
                 action: Some(Box::new(native)),
             });
         }
-        gate.execute(call_context, self).await.map(Checked::from)
+        gate.execute(call_context, self).await.map(CheckedCall::from)
     }
 }
 
@@ -66,7 +68,9 @@ impl Action for Execute {
             if parts.is_empty() {
                 run(command, directory, timeout, bounds, context).await
             } else {
-                context_command::run(&command, &parts, directory, timeout, bounds, context).await
+                let script = context_command::script(&parts);
+                let outcome = run(script, directory, timeout, bounds, context).await;
+                context_command::complete(outcome, &command, context).await
             }
         })
     }
@@ -147,14 +151,15 @@ pub(super) async fn run(
     let mut job = tokio::spawn(run.finish());
     let wait = timeout.or(limits.foreground).filter(|_| !stays);
     match attend(&mut job, &running, wait, is_staged, context).await {
-        Attended::Ended(outcome) => *outcome,
-        Attended::Background(why) => {
+        ForegroundEnd::Ended(outcome) => *outcome,
+        ForegroundEnd::Background(why) => {
             let output = tell_output(running.take_output(), &running, context).await;
             let id = running.id.clone();
             let text = format!(
-                "{head}\nThe command still runs{why}. It is in the background now, as {id}: it runs on until it ends, \
-                 you stop it or the task ends, and you are told how it ended. read_command_output gives what it \
-                 prints from now on, stop_command ends it.\n{output}"
+                "{head}\nThe command is still running{why}. It is in the background now, as {id}: it runs on until \
+                 it ends, \
+                 you stop it or the task ends, and you are told how it ended. read_command_output returns what it \
+                 prints from now on; stop_command ends it.\n{output}"
             );
             context.background.add(Arc::clone(&running), job);
             Outcome {
@@ -166,7 +171,7 @@ pub(super) async fn run(
 }
 
 /// Results of waiting for a command in the foreground.
-enum Attended {
+enum ForegroundEnd {
     /// It has ended.
     Ended(Box<Outcome>),
     /// It goes to the background, for this reason.
@@ -180,7 +185,7 @@ async fn attend(
     wait: Option<Duration>,
     is_staged: bool,
     context: &ToolContext,
-) -> Attended {
+) -> ForegroundEnd {
     let mut cancelled = context.cancel.clone();
     let mut asked = context.to_background.clone();
     let mut deadline = wait.and_then(|wait| Some((Instant::now().checked_add(wait)?, wait)));
@@ -188,7 +193,7 @@ async fn attend(
     loop {
         let why = tokio::select! {
             biased;
-            ended = &mut *job => return Attended::Ended(Box::new(outcome_of(&running.line, ended))),
+            ended = &mut *job => return ForegroundEnd::Ended(Box::new(outcome_of(&running.line, ended))),
             () = cancelled.cancelled() => {
                 running.stop(StopReason::Cancelled);
                 cancelled = CancellationToken::new();
@@ -218,10 +223,10 @@ async fn attend(
         } else if !context.background.has_room() {
             "too many commands run there already"
         } else {
-            return Attended::Background(why);
+            return ForegroundEnd::Background(why);
         };
         (context.output)(&format!(
-            "\n[The command can't go to the background: {obstacle}. It runs on here.]\n"
+            "\n[The command can't go to the background: {obstacle}. It continues in the foreground.]\n"
         ));
     }
 }
@@ -270,31 +275,9 @@ struct Run {
 
 impl Run {
     async fn finish(self) -> Outcome {
-        let Self { command, head, bounds, watched, is_staged, running, environment, mut shown, context } =
-            self;
-        let mut escapes = Escapes::default();
-        let print = |text: &str| {
-            if !text.is_empty() {
-                (context.output)(text);
-            }
-        };
-        let show = |text: &str| {
-            running.print(text);
-            print(&shown.push(&escapes.plain(text)));
-        };
-        let exit = match &bounds {
-            None => exec::run(&command, &environment, show, running.stopped())
-                .await
-                .map(|status| (status, LeftRunning::default())),
-            Some((confined, confinement)) => {
-                let sandbox = &confined.sandbox;
-                exec::run_confined(&command, &environment, sandbox, confinement, show, running.stopped())
-                    .await
-            }
-        };
-        print(&shown.finish());
-        let level = bounds.as_ref().map_or("L0".to_owned(), |(confined, _)| confined.level.to_string());
-        let (exit, left) = match exit {
+        let Self { command, head, bounds, watched, is_staged, running, environment, shown, context } = self;
+        let ran = run_to_end(&command, &environment, bounds.as_ref(), &running, shown, &context).await;
+        let (exit, left) = match ran {
             Ok((status, left)) => (Ok(status), left),
             Err(error) => (Err(error), LeftRunning::default()),
         };
@@ -314,45 +297,16 @@ impl Run {
         };
         let preview = output.preview.clone();
         let mut text = format!("{head}\n{how}\n{}", tell_output(output, &running, &context).await);
-        let found = match watched {
-            Some(before) => {
-                let ended = match exit {
-                    Ok(Status::Code(_) | Status::Signal(_)) => command_effects::Ended::Itself,
-                    Ok(Status::DiskFilled) => command_effects::Ended::DiskFilled,
-                    Ok(Status::TimedOut | Status::Cancelled) | Err(_) => command_effects::Ended::CutOff,
-                };
-                command_effects::after(before, ended, preview.contains(NO_SIGNING), &context.workspace).await
-            }
-            None => CommandEffects::default(),
-        };
+        let found = effects(watched, &exit, &preview, &context).await;
         text.push_str(&left_running(&left));
         text.push_str(&found.told);
         if let Some(reason) = &found.unknown {
             text.push_str(&format!("\nWhat the command changed is not known: {reason}. The user is asked."));
         }
-        let explanation = match &bounds {
-            Some((confined, confinement)) => {
-                let withheld_variable = |name: &str| {
-                    environment.get(name).is_none()
-                        && std::env::var_os(name).is_some()
-                        && !confined.environment.excludes(name)
-                };
-                let ended = Ended {
-                    confinement,
-                    succeeded: matches!(exit, Ok(Status::Code(0))),
-                    refused: &found.refused,
-                    refused_hosts: &found.refused_hosts,
-                    refused_sockets: &found.refused_sockets,
-                    may_be_granted_hosts: confined.may_be_granted_hosts(),
-                    withheld_variable: &withheld_variable,
-                    output: &preview,
-                    declined: &context.declined,
-                    git: &found.git,
-                };
-                withheld::explain(&ended, &context.workspace, environment.get("HOME").map(Path::new))
-            }
-            None => Explanation::default(),
-        };
+        let level = bounds.as_ref().map_or("L0".to_owned(), |(confined, _)| confined.level.to_string());
+        let explanation = bounds.map_or_else(Explanation::default, |(confined, confinement)| {
+            explain(&confined, &confinement, &exit, &found, &preview, &environment, &context)
+        });
         text.push_str(&explanation.text);
         let status = match status {
             ToolStatus::Ok if found.unknown.is_some() || found.incomplete => ToolStatus::Failed,
@@ -364,7 +318,7 @@ impl Run {
             _ => None,
         };
         let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-        let CommandEffects { mut changes, commits, violations, short, unknown, .. } = found;
+        let CommandEffects { changes, commits, violations, short, unknown, .. } = found;
         let fault = unknown.map(|reason| ChangesUnknown { command: command.line.clone(), reason });
         let summary = match &fault {
             Some(_) => format!("{summary}; what it changed is not known"),
@@ -373,18 +327,10 @@ impl Run {
         let summary = [summary, short, explanation.summary];
         let summary: Vec<String> = summary.into_iter().filter(|part| !part.is_empty()).collect();
         let summary = summary.join("; ");
-        for change in &mut changes {
-            // What an agent has read not long ago is known.
-            if let Side::Opaque(digest) = change.before
-                && let Some(text) = context.workspace.recall(digest)
-            {
-                change.before = Side::Text { text, digest };
-            }
-        }
         Outcome {
             sandbox: Some(level),
             command: Some(run),
-            changes,
+            changes: with_recalled_texts(changes, &context),
             commits,
             violations,
             withheld: explanation.grantable,
@@ -393,6 +339,96 @@ impl Run {
             ..Outcome::new(status, text, summary)
         }
     }
+}
+
+/// Runs a command to its end, and prints what people may see of its output.
+async fn run_to_end(
+    command: &Command,
+    environment: &Environment,
+    bounds: Option<&(Box<Confined>, Confinement)>,
+    running: &RunningCommand,
+    mut shown: Redactor,
+    context: &ToolContext,
+) -> Result<(Status, LeftRunning), exec::ExecError> {
+    let mut escapes = Escapes::default();
+    let print = |text: &str| {
+        if !text.is_empty() {
+            (context.output)(text);
+        }
+    };
+    let show = |text: &str| {
+        running.print(text);
+        print(&shown.push(&escapes.plain(text)));
+    };
+    let exit = match bounds {
+        None => exec::run(command, environment, show, running.stopped())
+            .await
+            .map(|status| (status, LeftRunning::default())),
+        Some((confined, confinement)) => {
+            let sandbox = &confined.sandbox;
+            exec::run_confined(command, environment, sandbox, confinement, show, running.stopped()).await
+        }
+    };
+    print(&shown.finish());
+    exit
+}
+
+/// Finds out what a command that has ended changed, where that is watched.
+async fn effects(
+    watched: Option<Before>,
+    exit: &Result<Status, exec::ExecError>,
+    output: &str,
+    context: &ToolContext,
+) -> CommandEffects {
+    let Some(before) = watched else { return CommandEffects::default() };
+    let ended = match exit {
+        Ok(Status::Code(_) | Status::Signal(_)) => command_effects::Ended::Itself,
+        Ok(Status::DiskFilled) => command_effects::Ended::DiskFilled,
+        Ok(Status::TimedOut | Status::Cancelled) | Err(_) => command_effects::Ended::CutOff,
+    };
+    command_effects::after(before, ended, output.contains(NO_SIGNING), &context.workspace).await
+}
+
+/// Explains what the sandbox withheld from a command that has ended.
+fn explain(
+    confined: &Confined,
+    confinement: &Confinement,
+    exit: &Result<Status, exec::ExecError>,
+    found: &CommandEffects,
+    output: &str,
+    environment: &Environment,
+    context: &ToolContext,
+) -> Explanation {
+    let withheld_variable = |name: &str| {
+        environment.get(name).is_none()
+            && std::env::var_os(name).is_some()
+            && !confined.environment.excludes(name)
+    };
+    let ended = Ended {
+        confinement,
+        succeeded: matches!(exit, Ok(Status::Code(0))),
+        refused: &found.refused,
+        refused_hosts: &found.refused_hosts,
+        refused_sockets: &found.refused_sockets,
+        may_be_granted_hosts: confined.may_be_granted_hosts(),
+        withheld_variable: &withheld_variable,
+        output,
+        declined: &context.declined,
+        git: &found.git,
+    };
+    withheld::explain(&ended, &context.workspace, environment.get("HOME").map(Path::new))
+}
+
+/// Fills in what an agent has read not long ago where the command's record has a digest alone.
+fn with_recalled_texts(mut changes: Vec<FileChange>, context: &ToolContext) -> Vec<FileChange> {
+    for change in &mut changes {
+        if let Side::Opaque(digest) = change.before
+            && let Some(text) = context.workspace.recall(digest)
+        {
+            change.before = Side::Text { text, digest };
+        }
+    }
+    changes
 }
 
 /// Returns a command's output for the model; the whole of a long output is saved.
@@ -417,7 +453,7 @@ fn ending(
 ) -> (ToolStatus, String, String) {
     let effects = match is_staged {
         false => "its effects may be incomplete",
-        true => "none of its changes to the workspace was made, but to build output and caches",
+        true => "none of its changes to the workspace were made, except to build output and caches",
     };
     match status {
         Status::Code(0) => (ToolStatus::Ok, "exit code 0".to_owned(), "Exit code: 0".to_owned()),
@@ -444,7 +480,7 @@ fn ending(
         Status::DiskFilled => {
             let rest = match is_staged {
                 false => "What it wrote is still there: remove what is not needed.",
-                true => "What it wrote was removed, but for build output and caches.",
+                true => "What it wrote was removed, except for build output and caches.",
             };
             let how = format!(
                 "The command was ended because it filled a disk: too little space is left there for anything else. {rest} Write less."
@@ -544,8 +580,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::tool_run::BackgroundCommands;
     use crate::tools::fixture::Fixture;
-    use crate::tools::{BackgroundCommands, read_command_output, stop_command};
+    use crate::tools::{read_command_output, stop_command};
     use roo_protocol::ids::CommandId;
 
     async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
@@ -749,7 +786,7 @@ mod tests {
         }
         let read =
             read_command_output::read(Some(running.id.clone()), Duration::ZERO, &fixture.context).await;
-        assert!(read.text.starts_with("cmd-1 still runs: mkfifo"), "{}", read.text);
+        assert!(read.text.starts_with("cmd-1 is still running: mkfifo"), "{}", read.text);
         assert!(read.text.ends_with("Output:\none"), "{}", read.text);
         std::fs::write(fixture.path("two"), "two\n").expect("it is read");
         let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
@@ -762,7 +799,7 @@ mod tests {
         let mut fixture = Fixture::new(&[]);
         fixture.context.command_limits.foreground = Some(Duration::from_secs(1000));
         let found = run_in(&fixture, "sleep 1000", Some(Duration::from_millis(10))).await;
-        assert!(found.text.contains("still runs after 0.01 s"), "{}", found.text);
+        assert!(found.text.contains("is still running after 0.01 s"), "{}", found.text);
         let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
         let list = read_command_output::read(None, Duration::ZERO, &fixture.context).await;
         assert_eq!(list.text, "cmd-1: sleep 1000 (0 bytes of new output)");

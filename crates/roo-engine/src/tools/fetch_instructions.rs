@@ -2,9 +2,9 @@
 
 use futures_util::future::BoxFuture;
 
-use super::{Outcome, ToolContext};
 use crate::customization::CREATE_MODE;
-use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use crate::policy::{Action, CheckedCall, Gate, NamedAllowRule, Permitted, Refusal, Tool, ToolCallContext};
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::{FetchInstructions, InstructedTask};
 use roo_protocol::event::ToolStatus;
 
@@ -13,9 +13,9 @@ use roo_protocol::event::ToolStatus;
 struct Fetch(InstructedTask);
 
 impl Tool for FetchInstructions {
-    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        Ok(Checked::Free {
-            rule: "instructions",
+    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        Ok(CheckedCall::Free {
+            rule: NamedAllowRule::Instructions,
             reason: "it only returns instructions that the server brings",
             action: Some(Box::new(Fetch(self.task))),
         })

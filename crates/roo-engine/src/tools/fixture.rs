@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{CommandLimits, ToolContext};
 use crate::intent_store::Orchestration;
+use crate::tool_run::{CommandLimits, ToolContext};
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
 use roo_sandbox::exec::EnvironmentRules;

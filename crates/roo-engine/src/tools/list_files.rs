@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-use super::{Outcome, ToolContext};
-use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::ListFiles;
 use roo_protocol::event::ToolStatus;
 use roo_text::render::exact_line;
-use roo_workspace::{Found, FoundKind, Purpose, Resolved, Walk};
+use roo_workspace::{FoundKind, Purpose, Resolved, Walk, WalkEntry};
 
 /// The most entries of a list. Directories of the first level come in addition.
 const LIMIT: usize = 200;
@@ -30,10 +30,10 @@ struct List {
 }
 
 impl Tool for ListFiles {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
         let what = self.recursive.to_string();
-        Ok(Checked::from(gate.look(call_context, "List", directory, what, |directory| List {
+        Ok(CheckedCall::from(gate.look(call_context, "List", directory, what, |directory| List {
             directory,
             recursive: self.recursive,
         })?))
@@ -50,8 +50,9 @@ impl Action for List {
 async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Outcome {
     let shown = directory.display();
     if recursive && is_too_broad(&directory) {
-        let text =
-            format!("{shown} is too broad for a recursive list: list it without, or a directory below.");
+        let text = format!(
+            "{shown} is too broad for a recursive list: list it without `recursive`, or list a directory below it."
+        );
         return Outcome::new(ToolStatus::Failed, text, format!("Did not list {shown}"));
     }
     let (workspace, cancel) = (context.workspace.clone(), context.cancel.clone());
@@ -86,7 +87,7 @@ async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Out
         if cut.is_some() && recursive {
             // They sort behind what is listed already.
             let first_level = Walk { recursive: false, leave_out }.below(&directory, rules);
-            let missing: Vec<Found> = first_level
+            let missing: Vec<WalkEntry> = first_level
                 .filter(|found| found.kind == FoundKind::Directory && !entries.contains(found))
                 .take(LIMIT)
                 .collect();
@@ -101,7 +102,7 @@ async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Out
                 lines.push("No files found.".to_owned());
             }
             if let Some(cut) = cut {
-                lines.push(format!("({cut}. List a directory below for more.)"));
+                lines.push(format!("({cut}. List a directory below it to see more.)"));
             }
             let summary = format!("Listed {} entries of {shown}", entries.len());
             let list = lines.join("\n");
@@ -113,7 +114,7 @@ async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Out
     }
 }
 
-fn line(found: &Found) -> String {
+fn line(found: &WalkEntry) -> String {
     let end = if found.kind == FoundKind::Directory { "/" } else { "" };
     format!("{}{end}", exact_line(&found.path))
 }

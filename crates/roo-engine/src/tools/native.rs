@@ -2,9 +2,9 @@
 
 use futures_util::future::BoxFuture;
 
-use super::{Outcome, ToolContext};
 use crate::policy::{Action, Native, Permitted};
 use crate::project_info::{Limits, system_context};
+use crate::tool_run::{Outcome, ToolContext};
 use roo_protocol::event::ToolStatus;
 
 impl Action for Native {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::policy::{
-    CallAssessment, Checked, Gate, Plan, PlannedBranch, Refusal, RefusalRule, Tool, ToolCallContext,
+    CallAssessment, CheckedCall, Gate, Plan, PlannedBranch, Refusal, RefusalRule, Tool, ToolCallContext,
     named_mode, rights_of_mode,
 };
 use roo_catalog::NewTask;
@@ -20,7 +20,7 @@ use roo_workspace::{Location, Purpose};
 const TITLE: usize = 80;
 
 impl Tool for NewTask {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let (mode, call) = (call_context.mode, self);
         if !mode.can_delegate_to.contains(&call.mode) {
             return Err(Refusal::mistake(RefusalRule::Delegation, not_allowed(mode, &call.mode)));
@@ -51,7 +51,7 @@ impl Tool for NewTask {
             Refusal::forbidden(RefusalRule::Profile, text)
         })?;
         let title = format!("Delegate to {}: {}", named_mode(target), delegation.title);
-        Ok(Checked::from(CallAssessment {
+        Ok(CheckedCall::from(CallAssessment {
             action: None,
             identity: json!({
                 "tool": "new_task",

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::background::RunningCommand;
-use super::{Outcome, ToolContext, execute_command};
-use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext, own_command};
+use super::execute_command;
+use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext, own_command};
+use crate::tool_run::RunningCommand;
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::ReadCommandOutput;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::CommandId;
@@ -30,7 +31,7 @@ struct ReadOutput {
 }
 
 impl Tool for ReadCommandOutput {
-    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let timeout = Duration::from_secs(self.timeout);
         Ok(own_command(ReadOutput { command: self.command, timeout }))
     }
@@ -56,8 +57,8 @@ pub(super) async fn read(command: Option<CommandId>, timeout: Duration, context:
         () = tokio::time::sleep(timeout.min(LONGEST_WAIT)) => {}
     }
     let output = execute_command::tell_output(command.take_output(), &command, context).await;
-    let text = format!("{id} still runs: {}\n{output}", one_line(&command.line, LINE));
-    Outcome::new(ToolStatus::Ok, text, format!("{id} still runs"))
+    let text = format!("{id} is still running: {}\n{output}", one_line(&command.line, LINE));
+    Outcome::new(ToolStatus::Ok, text, format!("{id} is still running"))
 }
 
 pub(super) fn ended(id: &CommandId) -> Outcome {

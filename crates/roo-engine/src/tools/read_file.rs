@@ -4,10 +4,10 @@ use futures_util::future::BoxFuture;
 use quick_xml::escape::partial_escape;
 use serde_json::json;
 
-use super::{Outcome, ToolContext};
 use crate::policy::{
-    Access, Action, CallAssessment, Checked, Gate, Permitted, Plan, Refusal, TITLE, Tool, ToolCallContext,
+    Access, Action, CallAssessment, CheckedCall, Gate, Permitted, Plan, Refusal, TITLE, Tool, ToolCallContext,
 };
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::ReadFile;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::rule::RuleSubject;
@@ -37,7 +37,7 @@ struct Read {
 }
 
 impl Tool for ReadFile {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let single = self.files.len() == 1;
         let mut files = Vec::new();
         let mut must_ask = None;
@@ -60,7 +60,7 @@ impl Tool for ReadFile {
             files.push(ReadTarget { path, named: file.path, ranges: file.ranges });
         }
         let shown = names.join("\n");
-        Ok(Checked::from(CallAssessment {
+        Ok(CheckedCall::from(CallAssessment {
             identity: json!({ "tool": "read_file", "paths": names }),
             action: Some(Box::new(Read { files })),
             title: format!("Read {}", render::one_line(&names.join(", "), TITLE)),

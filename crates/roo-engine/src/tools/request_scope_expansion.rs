@@ -4,12 +4,12 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::select_active_intent::bound;
-use super::{Outcome, ToolContext};
 use crate::intent_store::{ChangeError, IntentRefusal};
 use crate::policy::{
-    Action, CallAssessment, Checked, Gate, Permitted, Plan, Reason, Refusal, RefusalRule, Tool,
-    ToolCallContext, refuse_intent,
+    Action, AskReason, AskRule, CallAssessment, CheckedCall, Gate, Permitted, Plan, Refusal, RefusalRule,
+    Tool, ToolCallContext, refuse_intent,
 };
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::RequestScopeExpansion;
 use roo_formats::intents::{Change, Intent, Scope, intent_context};
 use roo_text::{diff, render};
@@ -25,7 +25,7 @@ struct Expand {
 
 impl Tool for RequestScopeExpansion {
     /// More scope is always the user's to give.
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let Some(binding) = call_context.intent else {
             return Err(refuse_intent(
                 &IntentRefusal::NoActive(" Call select_active_intent first.".to_owned()),
@@ -55,12 +55,12 @@ impl Tool for RequestScopeExpansion {
             diff::unified(&lines(&before), &lines(&after), &format!("owned_scope of {}", before.id)),
             self.reason
         );
-        Ok(Checked::from(CallAssessment {
+        Ok(CheckedCall::from(CallAssessment {
             identity: json!({ "tool": "request_scope_expansion", "before": before.governing(), "after": after.governing() }),
             title: format!("Let {} cover {}", before.id, render::one_line(&self.patterns.join(", "), 60)),
             subject: render::visible(&shown).into_owned(),
-            must_ask: Some(Reason {
-                rule: "intent",
+            must_ask: Some(AskReason {
+                rule: AskRule::Intent,
                 text: "only you can give an intent more scope".to_owned(),
             }),
             undecided: None,

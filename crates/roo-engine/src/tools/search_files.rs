@@ -14,8 +14,8 @@ use grep_searcher::sinks::Bytes;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Outcome, ToolContext};
-use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::SearchFiles;
 use roo_protocol::event::ToolStatus;
 use roo_sandbox::exec::redaction::TextMask;
@@ -47,10 +47,10 @@ struct Search {
 }
 
 impl Tool for SearchFiles {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
         let what = format!("{} {:?}", self.regex, self.file_pattern);
-        Ok(Checked::from(gate.look(call_context, "Search", directory, what, |directory| Search {
+        Ok(CheckedCall::from(gate.look(call_context, "Search", directory, what, |directory| Search {
             directory,
             regex: self.regex,
             file_pattern: self.file_pattern,
@@ -108,7 +108,7 @@ async fn run(
     }
 }
 
-/// Which files are searched: by name, or by path below the directory when the glob has a `/`.
+/// Pattern of the files to search: by name, or by path below the directory when the glob has a `/`.
 struct FilePattern {
     glob: GlobMatcher,
     whole_path: bool,

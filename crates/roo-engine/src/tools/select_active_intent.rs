@@ -3,12 +3,12 @@
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use super::{Outcome, ToolContext};
 use crate::intent_store::{Binding, IntentRefusal, Intents};
 use crate::policy::{
-    Action, CallAssessment, Checked, Gate, Permitted, Plan, Reason, Refusal, Tool, ToolCallContext,
-    refuse_intent,
+    Action, AskReason, AskRule, CallAssessment, CheckedCall, Gate, NamedAllowRule, Permitted, Plan, Refusal,
+    Tool, ToolCallContext, refuse_intent,
 };
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::SelectActiveIntent;
 use roo_formats::intents::{Intent, Recent, Status, intent_context};
 use roo_protocol::event::ToolStatus;
@@ -28,7 +28,7 @@ struct Bind {
 impl Tool for SelectActiveIntent {
     /// Binding an intent is free, as it only narrows; one that has been widened since the user accepted it is
     /// shown first.
-    async fn judge(self, gate: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let id = self.intent_id.as_str();
         let orchestration = gate.orchestration();
         let file = orchestration.selectable(id).map_err(|refusal| refuse_intent(&refusal, None))?;
@@ -43,18 +43,18 @@ impl Tool for SelectActiveIntent {
             })
             .collect();
         let overlapping = overlapping(&intent, &orchestration.intents());
-        let must_ask = (!widened.is_empty()).then(|| Reason {
-            rule: "intent",
+        let must_ask = (!widened.is_empty()).then(|| AskReason {
+            rule: AskRule::Intent,
             text: format!("{id} allows more than you have accepted: {}", widened.join("; ")),
         });
         let shown = format!("{} ({})\n{}", intent.name, intent.status.as_str(), widened.join("\n"));
-        Ok(Checked::from(CallAssessment {
+        Ok(CheckedCall::from(CallAssessment {
             identity: json!({ "tool": "select_active_intent", "intent": intent.governing() }),
             title: format!("Accept the changed intent {id}"),
             subject: render::visible(&shown).into_owned(),
             must_ask,
             undecided: None,
-            allowed_by: Some("intents".to_owned()),
+            allowed_by: Some(NamedAllowRule::Intents.into()),
             standing: None,
             alternative: None,
             plan: Plan::Nothing,

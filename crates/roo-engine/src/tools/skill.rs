@@ -2,9 +2,11 @@
 
 use futures_util::future::BoxFuture;
 
-use super::{Outcome, ToolContext};
 use crate::customization::{Skill, read_body};
-use crate::policy::{Action, Checked, Gate, Permitted, Refusal, RefusalRule, Tool, ToolCallContext};
+use crate::policy::{
+    Action, CheckedCall, Gate, NamedAllowRule, Permitted, Refusal, RefusalRule, Tool, ToolCallContext,
+};
+use crate::tool_run::{Outcome, ToolContext};
 use roo_protocol::event::ToolStatus;
 
 /// Loads the instructions of a skill.
@@ -18,20 +20,20 @@ pub(crate) struct Load {
 
 impl Tool for roo_catalog::Skill {
     /// A skill is what the user put there for models to read, so nobody is asked.
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let mode = call_context.mode;
         let skills = gate.policy_context().customization.skills();
         let Some(skill) = skills.find(&self.name, &mode.slug) else {
             let known: Vec<&str> =
-                skills.of_mode(&mode.slug).iter().map(|skill| skill.name.as_str()).collect();
+                skills.for_mode(&mode.slug).iter().map(|skill| skill.name.as_str()).collect();
             let text = match known.as_slice() {
-                [] => "There are no skills here.".to_owned(),
+                [] => "There are no skills here. Do the work without one.".to_owned(),
                 known => format!("There is no skill '{}'. The skills are {}.", self.name, known.join(", ")),
             };
             return Err(Refusal::mistake(RefusalRule::Skill, text));
         };
-        Ok(Checked::Free {
-            rule: "skill",
+        Ok(CheckedCall::Free {
+            rule: NamedAllowRule::Skill,
             reason: "it only loads instructions that were put there for models",
             action: Some(Box::new(Load { skill: skill.clone(), arguments: self.arguments })),
         })

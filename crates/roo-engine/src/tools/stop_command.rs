@@ -2,10 +2,10 @@
 
 use futures_util::future::BoxFuture;
 
-use super::background::StopReason;
 use super::read_command_output::{ended, find};
-use super::{Outcome, ToolContext};
-use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext, own_command};
+use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext, own_command};
+use crate::tool_run::StopReason;
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::StopCommand;
 use roo_protocol::ids::CommandId;
 
@@ -14,7 +14,7 @@ use roo_protocol::ids::CommandId;
 struct Stop(CommandId);
 
 impl Tool for StopCommand {
-    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         Ok(own_command(Stop(self.command)))
     }
 }

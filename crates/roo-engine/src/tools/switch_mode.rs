@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::policy::{
-    CallAssessment, Checked, Gate, ModeChange, Plan, Reason, Refusal, RefusalRule, Tool, ToolCallContext,
-    named_mode, rights_of_mode,
+    AskReason, AskRule, CallAssessment, CheckedCall, Gate, ModeChange, Plan, Refusal, RefusalRule, Tool,
+    ToolCallContext, named_mode, rights_of_mode,
 };
 use roo_catalog::SwitchMode;
 use roo_protocol::rule::RuleSubject;
@@ -14,7 +14,7 @@ use roo_text::render;
 const TITLE: usize = 80;
 
 impl Tool for SwitchMode {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let mode = call_context
             .modes
             .find(&self.mode)
@@ -24,14 +24,14 @@ impl Tool for SwitchMode {
             return Err(Refusal::mistake(RefusalRule::Mode, text));
         }
         let title = format!("Switch from {} to {}", call_context.mode.name, named_mode(mode));
-        Ok(Checked::from(CallAssessment {
+        Ok(CheckedCall::from(CallAssessment {
             action: None,
             identity: json!({ "tool": "switch_mode", "from": call_context.mode.slug, "to": rights_of_mode(mode) }),
             title: render::one_line(&title, TITLE),
             subject: render::visible(self.reason.as_deref().unwrap_or_default()).into_owned(),
             // Whoever delegated the task chose what it may do.
-            must_ask: call_context.is_branch.then(|| Reason {
-                rule: "mode",
+            must_ask: call_context.is_branch.then(|| AskReason {
+                rule: AskRule::Mode,
                 text: "a subtask wants the rights of another mode".to_owned(),
             }),
             undecided: None,

@@ -5,17 +5,15 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use super::{Outcome, ToolContext};
+use super::server_call;
 use crate::policy::{
-    Action, CallAssessment, Checked, Gate, Permitted, Plan, Reason, Refusal, RefusalRule, TITLE, Tool,
-    ToolCallContext, require_intent,
+    Action, AskReason, AskRule, CallAssessment, CheckedCall, Gate, NamedAllowRule, Permitted, Plan, Refusal,
+    RefusalRule, TITLE, Tool, ToolCallContext, require_intent,
 };
 use crate::server_tools::{ServerToolError, ServerTools};
+use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::{Annotations, Object, ServerTool, ToolId, UseMcpTool};
-use roo_protocol::event::ToolStatus;
-use roo_protocol::ids::Digest;
 use roo_text::render;
-use roo_trace::record::ServerCall;
 
 /// Has a server do something.
 #[derive(Debug)]
@@ -27,11 +25,11 @@ struct CallServer {
 }
 
 impl Tool for UseMcpTool {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let Some(tool) = gate.server_tool(&self.tool.to_string()) else {
             return Err(Refusal::mistake(RefusalRule::Tool, ServerToolError::Gone(self.tool)));
         };
-        judge(gate, call_context, &tool, self.arguments).map(Checked::from)
+        judge(gate, call_context, &tool, self.arguments).map(CheckedCall::from)
     }
 }
 
@@ -49,9 +47,12 @@ fn judge(
         .permits_server_tool(name)
         .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
     if !call_context.tools.has(ToolId::Server(name.clone())) {
-        return Err(Refusal::mistake(RefusalRule::Mode, format!("The tool {name} is not one of yours.")));
+        return Err(Refusal::mistake(
+            RefusalRule::Mode,
+            format!("The tool {name} is not one of yours. Call one of the tools that you were given."),
+        ));
     }
-    require_intent(gate, call_context)?;
+    require_intent(gate.policy_context(), call_context)?;
     let title = format!("Call {} of the server {}", name.tool(), name.server());
     let servers = gate.server_tools();
     let why = if servers.has_changed(tool) {
@@ -61,10 +62,10 @@ fn judge(
     } else {
         None
     };
-    let must_ask = why.map(|text| Reason { rule: RefusalRule::Server.as_str(), text: text.to_owned() });
+    let must_ask = why.map(|text| AskReason { rule: AskRule::Server, text: text.to_owned() });
     let allowed_by = match gate.settings().auto_approve.mcp {
-        true => Some("autoApprove.mcp".to_owned()),
-        false => servers.always_allows(name).then(|| "alwaysAllow of mcp.json".to_owned()),
+        true => Some(NamedAllowRule::Mcp.into()),
+        false => servers.always_allows(name).then(|| NamedAllowRule::McpFile.into()),
     };
     let mut shown = format!("{:#}", json!(arguments));
     let claims = claims(tool);
@@ -80,10 +81,7 @@ fn judge(
         title: render::one_line(&title, TITLE),
         subject: render::visible(&shown).into_owned(),
         must_ask,
-        undecided: Some(Reason {
-            rule: RefusalRule::Server.as_str(),
-            text: "what a server does is not known before it is asked".to_owned(),
-        }),
+        undecided: Some(server_call::unknown_effects()),
         allowed_by,
         standing: None,
         alternative: None,
@@ -96,7 +94,7 @@ fn judge(
     })
 }
 
-/// What a server says of its tool's effects.
+/// Returns a server's claims about its tool's effects.
 fn claims(tool: &ServerTool) -> Vec<&'static str> {
     let Annotations { read_only, destructive, idempotent, open_world, .. } = tool.annotations();
     let claims = [
@@ -115,32 +113,14 @@ impl Action for CallServer {
             let now = self.servers.find(&name.to_string());
             if now.is_some_and(|now| now.digest() != self.tool.digest()) {
                 return Outcome::failed(format!(
-                    "The server has just described {name} anew. Nothing was done: look at the tool, and call it again."
+                    "The server has just changed its description of {name}. Nothing was done: read the new \
+                     description, then call the tool again."
                 ));
             }
             self.servers.keep_description(&self.tool).await;
-            let arguments = Digest::of(json!(self.arguments).to_string());
-            let made = ServerCall { tool: name.to_string(), arguments };
+            let made = server_call::recorded(name.to_string(), &self.arguments);
             let answered = self.servers.call(&name, self.arguments, &context.cancel).await;
-            // Of what was not reached there is nothing to record.
-            let server_call = match &answered {
-                Err(ServerToolError::Gone(_) | ServerToolError::Unreachable { .. }) => None,
-                _ => Some(made),
-            };
-            let outcome = match answered {
-                Ok(answer) => {
-                    let (status, what) = match answer.failed {
-                        true => (ToolStatus::Failed, "failed"),
-                        false => (ToolStatus::Ok, "answered"),
-                    };
-                    let text = context.mask().masked(&answer.text).unwrap_or(answer.text);
-                    let summary = format!("{name} {what}");
-                    Outcome { images: answer.images, ..Outcome::new(status, text, summary) }
-                }
-                Err(error @ ServerToolError::Cancelled(_)) => Outcome::interrupted(error.to_string()),
-                Err(error) => Outcome::failed(error.to_string()),
-            };
-            Outcome { server_call, ..outcome }
+            server_call::outcome(answered, made, &name.to_string(), context)
         })
     }
 }

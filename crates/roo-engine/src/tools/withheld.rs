@@ -148,7 +148,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     }
     let home = home.and_then(|home| home.canonicalize().ok());
     let credentials = credentials(home.as_deref());
-    let places = Places { workspace, home, credentials };
+    let places = NamedPlaces { workspace, home, credentials };
     let mut found = Findings {
         places: &places,
         declined: ended.declined,
@@ -224,7 +224,7 @@ fn unwritable(refused: &[PathBuf], errors: &[(&str, Error)]) -> BTreeSet<PathBuf
 }
 
 /// Names that programs may use for a path.
-struct Names {
+struct PathNames {
     /// From the root or the home directory.
     whole: Vec<String>,
     /// From the workspace folder.
@@ -233,7 +233,7 @@ struct Names {
     own: Option<String>,
 }
 
-impl Names {
+impl PathNames {
     /// Returns whether a line of output names the path or what is below it.
     fn are_in(&self, line: &str, error: Error) -> bool {
         // A bare name may be that of another file, above all where none was found.
@@ -244,16 +244,16 @@ impl Names {
 }
 
 /// Names of places, and what may be done about them.
-struct Places<'a> {
+struct NamedPlaces<'a> {
     workspace: &'a Workspace,
     home: Option<PathBuf>,
     /// Files in which the user and the machine keep credentials.
     credentials: Vec<PathBuf>,
 }
 
-impl Places<'_> {
+impl NamedPlaces<'_> {
     /// Returns the names that programs may use for a path.
-    fn names(&self, path: &Path) -> Names {
+    fn names(&self, path: &Path) -> PathNames {
         let mut whole = vec![path.to_string_lossy().into_owned()];
         if let Some(below) = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
             whole.push(format!("~/{}", below.display()));
@@ -261,7 +261,7 @@ impl Places<'_> {
         let mut roots = self.workspace.roots().paths();
         let inside = roots.find_map(|root| path.strip_prefix(root).ok());
         let own = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        Names {
+        PathNames {
             whole,
             inside: inside.map(|inside| inside.to_string_lossy().into_owned()),
             own: own.filter(|name| name.starts_with('.')),
@@ -323,7 +323,7 @@ impl Places<'_> {
 
 /// Findings on the way to an explanation.
 struct Findings<'a> {
-    places: &'a Places<'a>,
+    places: &'a NamedPlaces<'a>,
     declined: &'a SandboxAccess,
     lines: Vec<String>,
     names: Vec<String>,

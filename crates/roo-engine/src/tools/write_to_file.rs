@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::policy::{Checked, Edit, FileBefore, Gate, Preview, Refusal, RefusalRule, Tool, ToolCallContext};
+use crate::policy::{
+    CheckedCall, Edit, FileBefore, Gate, Preview, Refusal, RefusalRule, Tool, ToolCallContext,
+};
 use roo_catalog::{ToolName, WriteToFile};
 use roo_protocol::ids::Digest;
 use roo_text::edit;
 
 impl Tool for WriteToFile {
-    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<Checked, Refusal> {
-        gate.edit(call_context, &self).await.map(Checked::from)
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        gate.edit(call_context, &self).await.map(CheckedCall::from)
     }
 
     async fn preview(self, gate: &Gate, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {

@@ -1,7 +1,7 @@
 //! Limit on the nesting of brackets in YAML, checked in one pass before the library reads it: the library's own limit
 //! comes after a scan that takes quadratic time on deep brackets.
 
-use super::yaml::Position;
+use crate::text_range::Position;
 
 /// Maximum nesting of brackets.
 pub(super) const LIMIT: usize = 128;

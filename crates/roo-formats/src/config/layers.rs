@@ -11,15 +11,16 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::SETTINGS;
 use super::settings::{Execute, ExecuteMode, Settings};
-use super::yaml::{self, Position, Step};
+use super::yaml::{self, Step};
+use crate::declaration::{Part, did_you_mean, shown};
+use crate::problem::{Problem, Severity};
+use crate::text_range::{Position, TextRange};
 use roo_durable::read_named;
-use roo_text::misspelling;
 
 /// The largest settings file, in bytes.
 const LARGEST: u64 = 16 << 20;
-/// Settings that nothing reads yet; `*` stands for any name.
-const WITHOUT_EFFECT: &[&str] = &["profiles.*.contextWindow"];
 /// Settings that a workspace can tighten.
 const TIGHTENED: [&str; 6] = ["autoApprove", "intents", "limits", "protected", "redactSecrets", "sandbox"];
 
@@ -49,31 +50,29 @@ impl fmt::Display for Origin {
 
 /// Problem with one setting. Shown as `config.yaml:3:13: limits.requests: …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct SettingsProblem {
     /// The layer.
     pub origin: Origin,
-    /// The place in the file; none for layers that aren't files.
-    pub position: Option<Position>,
     /// The key, such as `limits.requests`; empty when the layer as a whole is meant.
     pub path: String,
-    /// Problem and remedy.
-    pub message: String,
+    /// Problem; without a position for layers that aren't files.
+    pub problem: Box<Problem>,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.origin)?;
-        if let Some(at) = self.position {
+        if let Some(at) = self.problem.start() {
             write!(f, "{}:{}:", at.line, at.column)?;
         }
         if !self.path.is_empty() {
             write!(f, " {}:", self.path)?;
         }
-        write!(f, " {}", self.message)
+        write!(f, " {}", self.problem)
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for SettingsProblem {}
 
 /// The settings of one origin. Keys may be missing; `null` counts as missing.
 #[derive(Clone, Debug)]
@@ -83,6 +82,8 @@ pub struct Layer {
     text: Option<String>,
     /// True if the keys stand below `roo`.
     nested: bool,
+    /// Those keys that stand beside `roo` all the same.
+    beside: Vec<String>,
     keys: Map<String, Value>,
 }
 
@@ -91,8 +92,8 @@ pub struct Layer {
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// Keys that mean nothing, or nothing yet.
-    pub warnings: Vec<Problem>,
+    /// Keys that mean nothing.
+    pub warnings: Vec<SettingsProblem>,
 }
 
 impl Layer {
@@ -100,16 +101,10 @@ impl Layer {
     ///
     /// # Errors
     /// A file that can't be read or is no YAML mapping.
-    pub fn read(path: &Path) -> Result<Option<Self>, Problem> {
-        match read_named(path, LARGEST) {
-            Ok(text) => Self::from_yaml(path, &text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Problem {
-                origin: Origin::File(path.to_owned()),
-                position: None,
-                path: String::new(),
-                message: format!("can't be read: {error}"),
-            }),
+    pub fn read(path: &Path) -> Result<Option<Self>, SettingsProblem> {
+        match read_settings(path)? {
+            Some(text) => Self::from_yaml(path, &text),
+            None => Ok(None),
         }
     }
 
@@ -117,12 +112,12 @@ impl Layer {
     ///
     /// # Errors
     /// Broken YAML, a key that is there twice, or something else than a mapping; with the position.
-    pub fn from_yaml(path: &Path, text: &str) -> Result<Option<Self>, Problem> {
+    pub fn from_yaml(path: &Path, text: &str) -> Result<Option<Self>, SettingsProblem> {
         let origin = Origin::File(path.to_owned());
         match yaml::parse(text) {
             Ok(Value::Null) => Ok(None),
             Ok(value) => Self::from_value(origin, Some(text), value).map(Some),
-            Err((position, message)) => Err(Problem { origin, position, path: String::new(), message }),
+            Err(problem) => Err(SettingsProblem { origin, path: String::new(), problem: Box::new(problem) }),
         }
     }
 
@@ -131,7 +126,7 @@ impl Layer {
     ///
     /// # Errors
     /// `roo` is something else than an object.
-    pub fn from_initialization_options(options: &Value) -> Result<Option<Self>, Problem> {
+    pub fn from_initialization_options(options: &Value) -> Result<Option<Self>, SettingsProblem> {
         let Value::Object(keys) = options else { return Ok(None) };
         let ours = to_object(&Settings::default());
         if !keys.keys().any(|key| key == "roo" || ours.contains_key(key)) {
@@ -142,7 +137,7 @@ impl Layer {
 
     /// The settings that command-line flags stand for.
     pub fn from_command_line(keys: Map<String, Value>) -> Self {
-        Self { origin: Origin::CommandLine, text: None, nested: false, keys }
+        Self { origin: Origin::CommandLine, text: None, nested: false, beside: vec![], keys }
     }
 
     /// The settings in a client's answer to `workspace/configuration`, for [`tighten_by`]. No
@@ -150,7 +145,7 @@ impl Layer {
     ///
     /// # Errors
     /// `roo` is something else than an object.
-    pub fn from_workspace(answer: &Value) -> Result<Option<Self>, Problem> {
+    pub fn from_workspace(answer: &Value) -> Result<Option<Self>, SettingsProblem> {
         if !answer.is_object() {
             return Ok(None);
         }
@@ -168,25 +163,34 @@ impl Layer {
         if value.is_null() {
             return None;
         }
-        let problem = self.problem(&path, String::new());
-        Some(match problem.position {
-            Some(at) => format!("{}:{}", problem.origin, at.line),
-            None => problem.origin.to_string(),
+        Some(match self.position(&path) {
+            Some(at) => format!("{}:{}", self.origin, at.line),
+            None => self.origin.to_string(),
         })
     }
 
-    fn from_value(origin: Origin, text: Option<&str>, value: Value) -> Result<Self, Problem> {
-        let mut layer = Self { origin, text: text.map(str::to_owned), nested: false, keys: Map::new() };
+    fn from_value(origin: Origin, text: Option<&str>, value: Value) -> Result<Self, SettingsProblem> {
+        let mut layer =
+            Self { origin, text: text.map(str::to_owned), nested: false, beside: vec![], keys: Map::new() };
         let Value::Object(mut keys) = value else {
-            return Err(layer.problem(&[], "expected settings as `key: value`".to_owned()));
+            return Err(layer.error(&[], "expected settings as `key: value`"));
         };
         if let Some(inner) = keys.remove("roo") {
             layer.nested = true;
-            keys = match inner {
+            let inner = match inner {
                 Value::Object(keys) => keys,
                 Value::Null => Map::new(),
-                _ => return Err(layer.problem(&[], "`roo` must hold settings as `key: value`".to_owned())),
+                _ => return Err(layer.error(&[], "`roo` must hold settings as `key: value`")),
             };
+            // A client may send what every client sends below `roo`, and the user's settings beside it. What is no
+            // setting there is the client's own affair.
+            let root = SETTINGS.root();
+            let unknown = root.unknown_keys(&keys);
+            let is_setting = |key: &String| unknown.iter().all(|unknown| unknown.name != key);
+            layer.beside =
+                keys.keys().filter(|key| is_setting(key) && !inner.contains_key(*key)).cloned().collect();
+            keys.retain(|key, _| layer.beside.contains(key));
+            keys.extend(inner);
         }
         layer.keys = keys;
         Ok(layer)
@@ -198,47 +202,78 @@ impl Layer {
         execute.and_then(|execute| typed::<Execute>(execute.clone()).ok()).unwrap_or_default()
     }
 
-    /// Something wrong with a setting of this layer, where it stands.
-    pub fn problem(&self, path: &[Step], message: String) -> Problem {
-        let wrapper = self.nested.then(|| Step::Key("roo".to_owned()));
+    fn position(&self, path: &[Step]) -> Option<Position> {
+        let text = self.text.as_deref()?;
+        let is_beside =
+            matches!(path.first(), Some(Step::Key(key)) if self.beside.iter().any(|beside| beside == key));
+        let wrapper = (self.nested && !is_beside).then(|| Step::Key("roo".to_owned()));
         let full: Vec<Step> = wrapper.into_iter().chain(path.iter().cloned()).collect();
         // A missing key has no place; the value that lacks it has.
-        let position = self
-            .text
-            .as_deref()
-            .and_then(|text| (0..=full.len()).rev().find_map(|length| yaml::locate(text, &full[..length])));
-        Problem { origin: self.origin.clone(), position, path: written(path), message }
+        (0..=full.len()).rev().find_map(|length| yaml::locate(text, &full[..length]))
+    }
+
+    fn error(&self, path: &[Step], message: impl Into<String>) -> SettingsProblem {
+        let range = self.text.as_deref().zip(self.position(path)).map(|(text, at)| TextRange::at(text, at));
+        let problem = Problem::error(range, message);
+        SettingsProblem { origin: self.origin.clone(), path: shown(path), problem: Box::new(problem) }
+    }
+
+    /// A setting of this layer that may not be meant as it counts, where it stands.
+    pub fn warning(&self, path: &[Step], message: impl Into<String>) -> SettingsProblem {
+        let mut found = self.error(path, message);
+        found.problem.severity = Severity::Warning;
+        found
+    }
+
+    /// A value of a wrong type or one that isn't allowed, with the allowed one that it may be meant for.
+    fn mismatch(&self, value: &Value, path: &[Step], message: &str) -> SettingsProblem {
+        let written = path.iter().try_fold(value, |value, step| match step {
+            Step::Key(key) | Step::Name(key) => value.get(key),
+            Step::Index(index) => value.get(index),
+        });
+        let written = written.and_then(Value::as_str);
+        let suggestion = written.and_then(|written| SETTINGS.at(path)?.meant(written));
+        let suggestion = suggestion.as_deref();
+        let mut found = self.error(path, format!("{message}{}", did_you_mean(suggestion)));
+        found.problem.suggestion = suggestion.map(str::to_owned);
+        found
     }
 
     /// These keys over those of weaker layers.
-    fn over(&self, mut below: Map<String, Value>) -> Result<(Map<String, Value>, Settings), Problem> {
+    fn over(&self, mut below: Map<String, Value>) -> Result<(Map<String, Value>, Settings), SettingsProblem> {
         overlay(&mut below, &self.keys);
-        let settings = typed::<Settings>(Value::Object(below.clone()))
-            .map_err(|(path, message)| self.problem(&path, message))?;
+        let merged = Value::Object(below.clone());
+        let settings = typed::<Settings>(merged.clone())
+            .map_err(|(path, message)| self.mismatch(&merged, &path, &message))?;
         Ok((below, settings))
     }
 
-    /// The keys that mean nothing, or nothing yet.
-    fn warnings(&self, settings: &Settings) -> Vec<Problem> {
+    /// The keys that mean nothing.
+    pub fn warnings(&self) -> Vec<SettingsProblem> {
         let mut unknown = Vec::new();
-        collect_unknown(&self.keys, &to_object(settings), &mut Vec::new(), &mut unknown);
-        let unknown = unknown.iter().map(|unknown| {
-            let question = unknown.meant.as_ref().map(|meant| format!("; did you mean `{meant}`?"));
-            self.problem(&unknown.path, format!("unknown key, ignored{}", question.unwrap_or_default()))
+        collect_unknown(&self.keys, &SETTINGS.root(), &[], &mut unknown);
+        let unknown = unknown.into_iter().map(|(path, meant)| {
+            let mut found = self.warning(&path, format!("unknown key, ignored{}", did_you_mean(meant)));
+            found.problem.suggestion = meant.map(str::to_owned);
+            found
         });
+        unknown.collect()
+    }
+}
 
-        let defaults = to_object(&Settings::default());
-        let idle = WITHOUT_EFFECT.iter().flat_map(|pattern| {
-            let pattern: Vec<&str> = pattern.split('.').collect();
-            let default = values_at(&defaults, &pattern, &[]).into_iter().next().map(|(_, value)| value);
-            let mut given = values_at(&self.keys, &pattern, &[]);
-            given.retain(|(_, value)| !value.is_null() && Some(*value) != default);
-            given
-        });
-        let idle = idle.map(|(path, _)| {
-            self.problem(&path, "this setting is not supported yet and has no effect".to_owned())
-        });
-        unknown.chain(idle).collect()
+/// Reads the text of the user's settings file; none where there is no file.
+///
+/// # Errors
+/// A file that can't be read.
+pub fn read_settings(path: &Path) -> Result<Option<String>, SettingsProblem> {
+    match read_named(path, LARGEST) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(SettingsProblem {
+            origin: Origin::File(path.to_owned()),
+            path: String::new(),
+            problem: Box::new(Problem::error(None, format!("can't be read: {error}"))),
+        }),
     }
 }
 
@@ -249,12 +284,12 @@ impl Layer {
 ///
 /// # Errors
 /// The first value of a wrong type.
-pub fn load(layers: impl IntoIterator<Item = Layer>) -> Result<Loaded, Problem> {
+pub fn load(layers: impl IntoIterator<Item = Layer>) -> Result<Loaded, SettingsProblem> {
     let mut merged = Map::new();
     let mut loaded = Loaded { settings: Settings::default(), warnings: Vec::new() };
     for layer in layers {
         (merged, loaded.settings) = layer.over(merged)?;
-        loaded.warnings.extend(layer.warnings(&loaded.settings));
+        loaded.warnings.extend(layer.warnings());
     }
     Ok(loaded)
 }
@@ -264,11 +299,14 @@ pub fn load(layers: impl IntoIterator<Item = Layer>) -> Result<Loaded, Problem> 
 ///
 /// # Errors
 /// A value of a wrong type; the settings are unchanged then.
-pub fn tighten_by(settings: &mut Settings, workspace: &Layer) -> Result<Vec<Problem>, Problem> {
+pub fn tighten_by(
+    settings: &mut Settings,
+    workspace: &Layer,
+) -> Result<Vec<SettingsProblem>, SettingsProblem> {
     // What the workspace leaves out must not count as the default, which may be stricter.
     let (_, wanted) = workspace.over(to_object(settings))?;
     tighten(settings, &wanted);
-    Ok(workspace.warnings(settings))
+    Ok(workspace.warnings())
 }
 
 /// Takes from `settings` what `other` does not allow: flags are and'ed, allow lists intersected,
@@ -376,42 +414,25 @@ fn without_null(keys: &Map<String, Value>) -> Map<String, Value> {
     set
 }
 
-/// A key that is no setting.
-struct UnknownKey {
-    path: Vec<Step>,
-    /// The setting that it may be meant for.
-    meant: Option<String>,
-}
-
-/// The keys of `given` that `known` lacks, each with its path.
-fn collect_unknown(
+/// Adds the keys that aren't declared, each with its path and the key that it may be meant for.
+fn collect_unknown<'a>(
     given: &Map<String, Value>,
-    known: &Map<String, Value>,
-    path: &mut Vec<Step>,
-    unknown: &mut Vec<UnknownKey>,
+    known: &Part<'a>,
+    above: &[Step],
+    unknown: &mut Vec<(Vec<Step>, Option<&'a str>)>,
 ) {
+    let undeclared = known.unknown_keys(given);
     for (key, value) in given {
-        path.push(Step::Key(key.clone()));
-        match (value, known.get(key)) {
-            (Value::Null, _) => {}
-            (_, None) => {
-                let above = path.iter().take(path.len().saturating_sub(1)).cloned();
-                let free: Vec<_> = known.iter().filter(|(known, _)| !given.contains_key(*known)).collect();
-                // Of two that are as near, the one that holds what is given: `profils: {}` is no `profile`.
-                let (alike, others): (Vec<_>, Vec<_>) =
-                    free.into_iter().partition(|(_, known)| known.is_object() == value.is_object());
-                let free = alike.into_iter().chain(others).map(|(known, _)| known.as_str());
-                unknown.push(UnknownKey {
-                    path: above.chain([Step::Name(key.clone())]).collect(),
-                    meant: misspelling::meant(key, free).map(str::to_owned),
-                });
-            }
-            (Value::Object(given), Some(Value::Object(known))) => {
-                collect_unknown(given, known, path, unknown);
-            }
-            _ => {}
+        if let Some(key) = undeclared.iter().find(|undeclared| undeclared.name == key) {
+            let path = [above, &[Step::Name(key.name.to_owned())]].concat();
+            // A client sends `null` for what its user left unset.
+            unknown.extend((!value.is_null()).then_some((path, key.meant)));
+            continue;
         }
-        path.pop();
+        let step = Step::Key(key.clone());
+        if let (Value::Object(given), Some(known)) = (value, known.step(&step).filter(Part::has_keys)) {
+            collect_unknown(given, &known, &[above, &[step]].concat(), unknown);
+        }
     }
 }
 
@@ -486,21 +507,6 @@ fn plain(message: &str) -> String {
     }
 }
 
-fn written(path: &[Step]) -> String {
-    let mut text = String::new();
-    for step in path {
-        match step {
-            Step::Key(key) | Step::Name(key) if text.is_empty() => text.push_str(key),
-            Step::Key(key) | Step::Name(key) => {
-                text.push('.');
-                text.push_str(key);
-            }
-            Step::Index(index) => text.push_str(&format!("[{index}]")),
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -562,6 +568,7 @@ profiles:
     toolProtocol: xml
     contextWindow: 200000
     maxTokens: 8192
+    condense: { threshold: 80, profile: main }
     reasoning: medium
     temperature: 0.5
     pricePerMillion: { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 }
@@ -575,7 +582,7 @@ sandbox: { level: staged, writable: [/w], readable: [/r], sockets: [/run/db.sock
 redactSecrets: false
 "#;
         let loaded = load([yaml(text)]).unwrap();
-        let unknown = |problem: &Problem| problem.message.contains("unknown key");
+        let unknown = |problem: &SettingsProblem| problem.problem.message.contains("unknown key");
         assert!(!loaded.warnings.iter().any(unknown), "{:?}", loaded.warnings);
         let profile = &loaded.settings.profiles["main"];
         assert_eq!(profile.tool_protocol(), ToolProtocol::Xml);
@@ -638,7 +645,7 @@ redactSecrets: false
             assert!(!told.contains("sk-") && !told.contains("123456"), "{told}");
         }
         // Elsewhere it helps to see it.
-        assert!(load([yaml("limits: {depth: x}\n")]).unwrap_err().message.contains("\"x\""));
+        assert!(load([yaml("limits: {depth: x}\n")]).unwrap_err().problem.message.contains("\"x\""));
     }
 
     #[test]
@@ -658,14 +665,14 @@ redactSecrets: false
         // It would allow every command.
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], []]}}\n")]).unwrap_err();
         assert_eq!(error.path, "autoApprove.execute.allow");
-        assert_eq!(error.message, "entry 2 doesn't name a program");
+        assert_eq!(error.problem.message, "entry 2 doesn't name a program");
     }
 
     #[test]
     fn a_star_denies_every_command_and_allows_none() {
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], ['*']]}}\n")]).unwrap_err();
         assert_eq!(error.path, "autoApprove.execute.allow");
-        assert!(error.message.contains("entry 2 would match every command"), "{error}");
+        assert!(error.problem.message.contains("entry 2 would match every command"), "{error}");
         assert!(load([yaml("autoApprove: {execute: {deny: [['*']]}}\n")]).is_ok());
     }
 
@@ -673,10 +680,13 @@ redactSecrets: false
     fn a_variable_with_its_value_is_an_error_that_does_not_repeat_it() {
         let error = load([yaml("sandbox:\n  env: [CI, TOKEN=sk-1]\n")]).unwrap_err();
         assert_eq!(
-            (error.position, error.path.as_str()),
+            (error.problem.start(), error.path.as_str()),
             (Some(Position { line: 2, column: 13 }), "sandbox.env[1]")
         );
-        assert!(error.message.starts_with("expected the name of a variable without a value"), "{error}");
+        assert!(
+            error.problem.message.starts_with("expected the name of a variable without a value"),
+            "{error}"
+        );
         assert!(!error.to_string().contains("sk-1"));
     }
 
@@ -739,6 +749,17 @@ redactSecrets: false
     }
 
     #[test]
+    fn settings_count_below_roo_and_beside_it() {
+        let text = "roo:\n  mode: ask\nprofile: own\nlimits:\n  requests: x\n";
+        let problem = load([yaml(text)]).unwrap_err();
+        assert_eq!(problem.problem.start(), Some(Position { line: 5, column: 13 }), "beside `roo`");
+        let options =
+            options(json!({ "roo": { "mode": "ask" }, "profile": "own", "mode": "code", "other": 1 }));
+        let settings = load([options]).unwrap().settings;
+        assert_eq!((settings.mode.as_str(), settings.profile.as_str()), ("ask", "own"));
+    }
+
+    #[test]
     fn unknown_keys_are_warnings() {
         let loaded = load([
             yaml("modes: {code: {profil: x}}\nlimts: {}\n"),
@@ -751,21 +772,13 @@ redactSecrets: false
             warnings,
             ["/c/config.yaml: modes.code.profil", "/c/config.yaml: limts", "initializationOptions: limits.a",]
         );
-        assert_eq!(loaded.warnings[1].position, Some(Position { line: 2, column: 1 }));
+        assert_eq!(loaded.warnings[1].problem.start(), Some(Position { line: 2, column: 1 }));
     }
 
     #[test]
-    fn settings_without_effect_are_warnings_when_they_are_changed() {
+    fn the_defaults_are_known_settings() {
         let defaults = to_object(&Settings::default());
         assert_eq!(load([Layer::from_command_line(defaults)]).unwrap().warnings, []);
-        let loaded = load([yaml(
-            "autoApprove: {mcp: true, delegate: false}\nlimits: {depth: 1, branches: 64}\nintents: {require: all}\n\
-             profiles: {a: {provider: scripted, contextWindow: 9}, b: {provider: scripted, contextWindow: null}}\n",
-        )])
-        .unwrap();
-        let warnings: Vec<String> = loaded.warnings.iter().map(Problem::to_string).collect();
-        let text = "this setting is not supported yet and has no effect";
-        assert_eq!(warnings, [format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),]);
     }
 
     #[test]
@@ -816,11 +829,11 @@ redactSecrets: false
         std::fs::write(&path, "# mode: ask\n").unwrap();
         assert!(Layer::read(&path).unwrap().is_none());
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
-        assert!(Layer::read(&path).unwrap_err().message.starts_with("can't be read"));
+        assert!(Layer::read(&path).unwrap_err().problem.message.starts_with("can't be read"));
         std::fs::remove_file(&path).unwrap();
         let mode = rustix::fs::Mode::RUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let refused = Layer::read(&path).unwrap_err().message;
+        let refused = Layer::read(&path).unwrap_err().problem.message;
         assert_eq!(refused, "can't be read: it is not a regular file");
     }
 
@@ -858,7 +871,8 @@ redactSecrets: false
     #[test]
     fn a_misspelt_key_is_told_with_the_one_that_it_may_be_meant_for() {
         let text = "profils: {default: {provider: scripted}}\nmodes: {code: {profil: x}}\ncolour: red\n";
-        let told: Vec<String> = load([yaml(text)]).unwrap().warnings.iter().map(Problem::to_string).collect();
+        let told: Vec<String> =
+            load([yaml(text)]).unwrap().warnings.iter().map(SettingsProblem::to_string).collect();
         let expected = [
             "/c/config.yaml:1:1: profils: unknown key, ignored; did you mean `profiles`?",
             "/c/config.yaml:2:16: modes.code.profil: unknown key, ignored; did you mean `profile`?",

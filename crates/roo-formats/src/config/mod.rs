@@ -3,14 +3,18 @@
 //! Values only: the one file that is read is the user's `config.yaml`. How a profile becomes a model is in
 //! `roo_model::providers`; what a limit or an approval rule leads to is decided where it is asked.
 
+mod argv;
+mod condense;
 mod directories;
 pub mod edit;
 mod flow_depth;
 mod layers;
 mod model_catalogue;
+mod price;
 mod profile;
 mod provider;
 mod settings;
+mod source;
 mod variables;
 pub mod yaml;
 
@@ -18,17 +22,19 @@ use std::sync::LazyLock;
 
 use crate::declaration::Declaration;
 
+pub use condense::Condense;
 pub use directories::{Directories, NoHome};
-pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
+pub use layers::{Layer, Loaded, Origin, SettingsProblem, load, read_settings, tighten_by};
 pub use model_catalogue::CatalogueModel;
-pub use profile::{Headers, Price, Profile, Reasoning, Timeouts, ToolChoice};
+pub use price::Price;
+pub use profile::{Headers, Profile, Reasoning, Timeouts, ToolChoice};
 pub use provider::{PROVIDERS, Provider, ProviderSpec, WireFormat};
 pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, ExecuteMode, IntentSettings, Limits, ModeSettings, RequireIntent,
     RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
 };
+pub use source::SettingsSource;
 pub use variables::{InvalidVariable, VariablePattern};
-pub use yaml::Position;
 
 /// The format of `config.yaml`.
 pub static SETTINGS: LazyLock<Declaration> = LazyLock::new(Declaration::of::<Settings>);

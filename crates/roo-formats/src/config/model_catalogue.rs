@@ -14,7 +14,7 @@ use super::{Price, Provider};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CatalogueModel {
-    /// Who serves it.
+    /// Provider that serves it.
     pub provider: Provider,
     /// Its name there.
     pub id: String,

@@ -7,17 +7,18 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::argv::optional_argv;
+use super::condense::{Condense, CondenseForm};
 use super::model_catalogue::CatalogueModel;
+use super::price::Price;
 use super::provider::{Provider, WireFormat};
-use super::settings::{amount, optional_argv};
 use roo_catalog::{Group, TOOLS, ToolId, ToolName, ToolProtocol};
-use roo_protocol::task::Usage;
 
 /// One named way to reach a model. What is left out is the provider's own default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
-    /// Who serves the model.
+    /// Provider that serves the model.
     pub provider: Provider,
     /// Format of requests, where it is not what the provider usually speaks: a gateway may speak several.
     #[serde(default)]
@@ -50,12 +51,17 @@ pub struct Profile {
     /// and what steers the conversation.
     #[serde(default)]
     pub excluded_tools: Vec<String>,
-    /// Number of tokens that a request and its answer may have together. When left out, the catalogue's figure.
+    /// Number of tokens that a request and its answer may have together. When left out, the catalogue's figure. A conversation
+    /// that would not fit is shortened.
     #[serde(default)]
     pub context_window: Option<u64>,
     /// Number of tokens that an answer may have.
     #[serde(default)]
     pub max_tokens: Option<u64>,
+    /// When earlier turns of a long conversation are replaced by a summary that a model writes; `off` for never.
+    #[serde(default)]
+    #[schemars(with = "CondenseForm")]
+    pub condense: Condense,
     /// Amount of thinking before the model answers.
     #[serde(default)]
     pub reasoning: Option<Reasoning>,
@@ -69,6 +75,10 @@ pub struct Profile {
     /// Time limits for a silent endpoint.
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// The name of the profile that takes over for the rest of a request when the model of this one has failed five times
+    /// in a row. Where the user chose the profile for a request, it stays.
+    #[serde(default)]
+    pub fallback: Option<String>,
     /// The script of the `scripted` provider.
     #[serde(default)]
     pub script: Option<PathBuf>,
@@ -90,10 +100,12 @@ impl Profile {
             excluded_tools: Vec::new(),
             context_window: None,
             max_tokens: None,
+            condense: Condense::default(),
             reasoning: None,
             temperature: None,
             price_per_million: None,
             timeouts: Timeouts::default(),
+            fallback: None,
             script: None,
         }
     }
@@ -134,7 +146,7 @@ impl Profile {
         self.wire_format() == WireFormat::Script
     }
 
-    /// Which tools its model gets.
+    /// Returns the choice of tools for its model.
     pub fn tools(&self) -> ToolChoice {
         let named = |names: &[String]| names.iter().filter_map(|name| ToolId::of_call(name)).collect();
         let included = match &self.included_tools {
@@ -164,7 +176,7 @@ fn patches(model: &str) -> bool {
     name.starts_with("gpt-5") || name.contains("codex")
 }
 
-/// Which of its mode's tools a model gets. Names of tools that don't exist here change nothing.
+/// Choice of a mode's tools for a model. Names of tools that don't exist here change nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChoice {
     included: BTreeSet<ToolId>,
@@ -222,36 +234,6 @@ impl Headers {
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-/// US dollars for a million tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Price {
-    /// Input that the provider's cache does not know.
-    #[serde(deserialize_with = "amount")]
-    pub input: f64,
-    /// Output.
-    #[serde(deserialize_with = "amount")]
-    pub output: f64,
-    /// Input read from the provider's cache.
-    #[serde(deserialize_with = "amount")]
-    pub cache_read: f64,
-    /// Input written to the provider's cache.
-    #[serde(deserialize_with = "amount")]
-    pub cache_write: f64,
-}
-
-impl Price {
-    /// Returns the cost of these tokens, in US dollars.
-    pub fn cost(&self, usage: &Usage) -> f64 {
-        let of = |tokens: u64, price: f64| tokens as f64 * price;
-        let millionths = of(usage.tokens_in, self.input)
-            + of(usage.tokens_out, self.output)
-            + of(usage.cache_reads, self.cache_read)
-            + of(usage.cache_writes, self.cache_write);
-        millionths / 1e6
     }
 }
 

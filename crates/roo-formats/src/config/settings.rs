@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::argv::is_empty;
+use super::price::amount;
 use super::{Profile, VariablePattern};
 use crate::modes::ModeSlug;
 use roo_text::name_patterns::NamePatterns;
@@ -111,7 +113,7 @@ impl Default for AutoApprove {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Execute {
-    /// Which commands run without asking. Unset, `allow` decides, and a trusted workspace's first command that the
+    /// Commands that run without asking. Unset, `allow` decides, and a trusted workspace's first command that the
     /// sandbox holds asks once whether commands may run in it unasked.
     pub mode: Option<ExecuteMode>,
     /// Run without asking. An entry has at least one word, the program.
@@ -124,7 +126,7 @@ pub struct Execute {
     pub deny: Vec<Vec<String>>,
 }
 
-/// Which commands run without asking, from strict to lax. What `deny` names never runs.
+/// Commands that run without asking, from strict to lax. What `deny` names never runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecuteMode {
@@ -158,7 +160,7 @@ pub struct IntentSettings {
     pub require: RequireIntent,
 }
 
-/// Which tools need a declared intent. Ordered from lax to strict.
+/// Calls that need a declared intent. Ordered from lax to strict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RequireIntent {
@@ -225,7 +227,7 @@ pub const CONTEXT_COMMAND: &str = "pwd && tree --gitignore && npx -y envinfo --m
 pub struct SystemContext {
     /// The command that stands for it.
     pub command: String,
-    /// Who answers that command.
+    /// Server that answers that command.
     pub run: RunContext,
 }
 
@@ -235,7 +237,7 @@ impl Default for SystemContext {
     }
 }
 
-/// Who answers the command for the system context.
+/// Server that answers the command for the system context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunContext {
@@ -282,26 +284,6 @@ impl Default for Limits {
     }
 }
 
-/// An amount of money: not negative, not infinite.
-pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let amount = f64::deserialize(deserializer)?;
-    if amount.is_finite() && amount >= 0.0 {
-        Ok(amount)
-    } else {
-        Err(D::Error::custom(format!("expected an amount of 0 or more, got {amount}")))
-    }
-}
-
-/// A command, not empty.
-pub(super) fn optional_argv<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Vec<String>>, D::Error> {
-    match Option::<Vec<String>>::deserialize(deserializer)? {
-        Some(argv) if is_empty(&argv) => Err(D::Error::custom("expected a program and its arguments")),
-        argv => Ok(argv),
-    }
-}
-
 /// Command prefixes. An empty one would match every command.
 fn prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
     let prefixes = Vec::<Vec<String>>::deserialize(deserializer)?;
@@ -340,10 +322,6 @@ fn allowed_prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Ve
         ))),
         None => Ok(prefixes),
     }
-}
-
-fn is_empty(argv: &[String]) -> bool {
-    argv.first().is_none_or(|program| program.trim().is_empty())
 }
 
 #[cfg(test)]

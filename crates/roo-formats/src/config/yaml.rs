@@ -8,21 +8,14 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::{Map, Number, Value};
 
 use super::flow_depth;
+use crate::problem::Problem;
+use crate::text_range::Position;
 
 /// The most that a document may hold after its aliases are followed: bytes of text, and
 /// [`NODE_COST`] for each value. An alias may stand for much that is not in the file.
 const BUDGET: usize = 4 << 20;
 /// Cost of a value besides its text.
 const NODE_COST: usize = 16;
-
-/// A place in a text file; both count from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// The line.
-    pub line: usize,
-    /// The column, in characters.
-    pub column: usize,
-}
 
 /// One step from a value into a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,21 +28,22 @@ pub enum Step {
     Name(String),
 }
 
-/// Problem with a text, and its position.
-pub type Fault = (Option<Position>, String);
-
 /// Reads one document. The YAML library itself would let the last of several equal keys win.
-pub fn parse(text: &str) -> Result<Value, Fault> {
+pub fn parse(text: &str) -> Result<Value, Problem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // The library takes a text without any node as an early end.
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Value::Null);
     }
-    read(text, Node(&Cell::new(BUDGET)))
+    let value = read(text, Node(&Cell::new(BUDGET)));
+    value.map_err(|(position, message)| Problem::error_at(text, position, message))
 }
 
-/// Reads one document of JSON. Columns of a fault count bytes.
-pub(crate) fn parse_json(text: &str) -> Result<Value, Fault> {
+/// Reads one document of JSON.
+///
+/// # Errors
+/// What is wrong, and the position, whose column counts bytes.
+pub(crate) fn parse_json(text: &str) -> Result<Value, (Position, String)> {
     read_json(text, Node(&Cell::new(BUDGET)))
 }
 
@@ -60,9 +54,12 @@ pub fn locate(text: &str, path: &[Step]) -> Option<Position> {
     read(text, Seek(path)).err()?.0
 }
 
+/// Message about what is wrong with a text, and its position.
+type Fault = (Option<Position>, String);
+
 fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, Fault> {
     if is_json_only(text) {
-        return read_json(text, seed);
+        return read_json(text, seed).map_err(|(position, message)| (Some(position), message));
     }
     if let Some(position) = flow_depth::too_deep(text) {
         let message = format!("brackets are nested deeper than {} levels", flow_depth::LIMIT);
@@ -74,12 +71,12 @@ fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Valu
     })
 }
 
-fn read_json<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, Fault> {
+fn read_json<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, (Position, String)> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = seed.deserialize(&mut deserializer);
-    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| {
-        (Some(Position { line: error.line(), column: error.column() }), without_place(&error))
-    })
+    value
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| (Position { line: error.line(), column: error.column() }, without_place(&error)))
 }
 
 /// A text as YAML takes it on one line, whatever is in it.
@@ -290,6 +287,11 @@ mod tests {
         Some(Position { line, column })
     }
 
+    fn fault(text: &str) -> (Option<Position>, String) {
+        let problem = parse(text).unwrap_err();
+        (problem.start(), problem.message)
+    }
+
     #[test]
     fn plain_documents_become_json() {
         let text = "\u{feff}a: 1\nb: [x, yes, 0.5, -2, null]\nc: {1: {}}\n";
@@ -301,14 +303,14 @@ mod tests {
 
     #[test]
     fn a_key_that_is_there_twice_is_an_error_at_the_second() {
-        let (position, message) = parse("limits:\n  requests: 1\n  depth: 2\n  requests: 3\n").unwrap_err();
+        let (position, message) = fault("limits:\n  requests: 1\n  depth: 2\n  requests: 3\n");
         assert_eq!(position, at(4, 3));
         assert!(message.ends_with("duplicate key 'requests'; keep one"), "{message}");
     }
 
     #[test]
     fn broken_syntax_has_a_position() {
-        let (position, message) = parse("mode: code\nlimits: [1, 2\n").unwrap_err();
+        let (position, message) = fault("mode: code\nlimits: [1, 2\n");
         assert!(position.is_some(), "{message}");
         assert!(!message.contains(" at line "), "{message}");
         assert!(parse("a: .inf").is_err());
@@ -328,7 +330,7 @@ mod tests {
         let text = "{\n\t\"a\": \"\\ud83d\\ude80\",\n\t\"b\": 1\n}\n";
         assert_eq!(parse(text), Ok(serde_json::json!({ "a": "\u{1f680}", "b": 1 })));
         assert_eq!(locate(text, &[Step::Key("b".to_owned())]).map(|at| at.line), Some(3));
-        let (position, message) = parse("{\"a\": \"\\ud83d\\ude80\",\n\"a\": 1}").unwrap_err();
+        let (position, message) = fault("{\"a\": \"\\ud83d\\ude80\",\n\"a\": 1}");
         assert_eq!((position.map(|at| at.line), message.contains("duplicate key")), (Some(2), true));
     }
 
@@ -336,7 +338,7 @@ mod tests {
     fn what_grows_beyond_its_text_is_refused() {
         let long = "x".repeat(100_000);
         let text = format!("a: &a {long}\nb: [{}]\n", "*a, ".repeat(100));
-        assert!(parse(&text).unwrap_err().1.contains("too large"));
+        assert!(parse(&text).unwrap_err().message.contains("too large"));
     }
 
     #[test]
@@ -344,7 +346,7 @@ mod tests {
         let before = std::time::Instant::now();
         for (open, count) in [("[", 1_000_000), ("{a: ", 250_000), ("[ \"]\", ", 100_000)] {
             let text = format!("customModes: {}", open.repeat(count));
-            let (position, message) = parse(&text).unwrap_err();
+            let (position, message) = fault(&text);
             assert_eq!((position.map(|at| at.line), message.contains("nested deeper")), (Some(1), true));
             assert_eq!(locate(&text, &[Step::Key("b".to_owned())]), position);
         }

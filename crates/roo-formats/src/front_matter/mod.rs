@@ -6,89 +6,98 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use crate::config::Position;
 use crate::config::yaml::{self, Step};
+use crate::declaration::MismatchKind;
+use crate::problem::{Problem, Severity};
+use crate::text_range::Position;
 
-pub use self::declaration::{COMMAND, CommandKeys, ModeSlugs, SKILL, SkillKeys};
+pub use self::declaration::{COMMAND, CommandKeys, Keys, SKILL, SkillKeys};
 
 /// The longest front matter, in bytes.
 pub const LONGEST: usize = 16 << 10;
 
-/// The keys and values before a Markdown text; none when it has no front matter.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FrontMatter<'a> {
+/// The keys and values before a Markdown text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrontMatter<'a, T> {
     /// Begins in the second line of the file.
     yaml: &'a str,
-    values: Map<String, Value>,
+    /// The declared keys; their defaults where the text has no front matter.
+    pub keys: T,
+    /// Problems with keys that are left out.
+    pub problems: Vec<Problem>,
 }
 
-/// Problem with front matter, and its position in the file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Fault {
-    /// The place in the file.
-    pub position: Option<Position>,
-    /// Problem and remedy.
-    pub message: String,
-}
-
-impl<'a> FrontMatter<'a> {
+impl<'a, T: Keys> FrontMatter<'a, T> {
     /// Splits a file into front matter and body. A text that does not begin with a line `---`, or in
     /// which no second one follows, is all body. A byte order mark is dropped.
     ///
     /// # Errors
-    /// [`Fault`] for what is no YAML mapping, has a key twice, or is longer than 16 KiB.
-    pub fn split(text: &'a str) -> Result<(Self, &'a str), Fault> {
+    /// [`Problem`] for what is no YAML mapping, has a key twice, is longer than 16 KiB, or has a wrong value for one of
+    /// [`Keys::ESSENTIAL`].
+    pub fn split(text: &'a str) -> Result<(Self, &'a str), Problem> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let Some((yaml, body)) = fenced(text) else { return Ok((Self::default(), text)) };
+        let (yaml, body) = fenced(text).unwrap_or(("", text));
         if yaml.len() > LONGEST {
             let message = format!("The front matter is longer than {} KiB: shorten it.", LONGEST >> 10);
-            return Err(Fault { position: Some(Position { line: 1, column: 1 }), message });
+            return Err(Problem::error_at(text, Some(Position::START), message));
         }
-        match yaml::parse(yaml) {
-            Ok(Value::Null) => Ok((Self::default(), body)),
-            Ok(Value::Object(values)) => Ok((Self { yaml, values }, body)),
-            Ok(_) => Err(Fault {
-                position: Some(Position { line: 2, column: 1 }),
-                message: "The front matter is not a list of `key: value` lines.".to_owned(),
-            }),
-            Err((position, message)) => Err(Fault { position: position.map(in_file), message }),
-        }
-    }
-
-    /// The text of a key, trimmed; none when it is missing or empty.
-    ///
-    /// # Errors
-    /// [`Fault`] when the value is a list or a mapping.
-    pub fn text(&self, key: &str) -> Result<Option<String>, Fault> {
-        match self.values.get(key).map(scalar) {
-            None => Ok(None),
-            Some(Some(text)) => Ok((!text.is_empty()).then_some(text)),
-            Some(None) => Err(self.fault(key, format!("'{key}' must be a string: put quotes around it."))),
-        }
-    }
-
-    /// The texts of a key: a list, or one text. None when it is missing or holds nothing.
-    ///
-    /// # Errors
-    /// [`Fault`] when it holds anything else.
-    pub fn texts(&self, key: &str) -> Result<Option<Vec<String>>, Fault> {
-        let texts: Option<Vec<String>> = match self.values.get(key) {
-            None => return Ok(None),
-            Some(Value::Array(items)) => items.iter().map(scalar).collect(),
-            Some(value) => scalar(value).map(|text| vec![text]),
+        let mut values = match yaml::parse(yaml) {
+            Ok(Value::Null) => Map::new(),
+            Ok(Value::Object(values)) => values,
+            Ok(_) => {
+                let message = "The front matter is not a list of `key: value` lines.";
+                return Err(Problem::error_at(text, Some(Position { line: 2, column: 1 }), message));
+            }
+            Err(problem) => return Err(in_file(problem)),
         };
-        let mut texts =
-            texts.ok_or_else(|| self.fault(key, format!("'{key}' must be a list of strings.")))?;
-        texts.retain(|text| !text.is_empty());
-        Ok((!texts.is_empty()).then_some(texts))
+        let problems = check::<T>(yaml, &mut values)?;
+        let keys = T::deserialize(Value::Object(values));
+        let keys = keys.map_err(|error| Problem::error_at(text, Some(Position::START), error.to_string()))?;
+        Ok((Self { yaml, keys, problems }, body))
     }
 
     /// Something wrong with the value of a key.
-    pub fn fault(&self, key: &str, message: String) -> Fault {
-        let position = yaml::locate(self.yaml, &[Step::Key(key.to_owned())]);
-        Fault { position: position.map(in_file), message }
+    pub fn problem(&self, key: &str, message: String) -> Problem {
+        problem_at(self.yaml, &[Step::Key(key.to_owned())], message)
     }
+}
+
+/// Takes out the values that their declaration doesn't allow. Other programs have keys of their own: only those that
+/// look like one of ours, which is missing, are pointed out.
+fn check<T: Keys>(yaml: &str, values: &mut Map<String, Value>) -> Result<Vec<Problem>, Problem> {
+    let declared = T::declaration().root();
+    let unknown = declared
+        .unknown_keys(values)
+        .into_iter()
+        .filter(|key| key.meant.is_some_and(|meant| !values.contains_key(meant)));
+    let mut problems: Vec<Problem> = unknown
+        .map(|key| {
+            let problem = problem_at(yaml, &[Step::Name(key.name.to_owned())], key.to_string());
+            Problem { severity: Severity::Warning, ..problem.with_suggestion(key.meant) }
+        })
+        .collect();
+    for mismatch in declared.mismatches(&Value::Object(values.clone()), &[]) {
+        let Some(Step::Key(key)) = mismatch.path.first() else { continue };
+        if mismatch.kind != MismatchKind::Value {
+            continue;
+        }
+        let problem = problem_at(yaml, &mismatch.path, mismatch.message);
+        if T::ESSENTIAL.contains(&key.as_str()) {
+            return Err(problem);
+        }
+        values.remove(key);
+        problems.push(problem);
+    }
+    Ok(problems)
+}
+
+fn problem_at(yaml: &str, path: &[Step], message: String) -> Problem {
+    in_file(Problem::error_at(yaml, yaml::locate(yaml, path), message))
+}
+
+/// A problem in the file from one in the YAML, which begins in the second line.
+fn in_file(problem: Problem) -> Problem {
+    Problem { range: problem.range.map(|range| range.below(1)), ..problem }
 }
 
 /// Returns the range of the YAML in a file; to the end of one that is being typed and has no second fence yet.
@@ -125,26 +134,17 @@ fn is_fence(line: &str) -> bool {
     line.trim_end() == "---"
 }
 
-/// A place in the file from one in the YAML, which begins in the second line.
-fn in_file(position: Position) -> Position {
-    Position { line: position.line + 1, ..position }
-}
-
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::Null => Some(String::new()),
-        Value::String(text) => Some(text.trim().to_owned()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn split(text: &str) -> (FrontMatter<'_>, &str) {
+    fn split<T: Keys>(text: &str) -> (FrontMatter<'_, T>, &str) {
         FrontMatter::split(text).unwrap()
+    }
+
+    fn fault<T: Keys>(text: &str) -> (Option<Position>, String) {
+        let problem = FrontMatter::<T>::split(text).map(|_| ()).unwrap_err();
+        (problem.start(), problem.message)
     }
 
     fn at(line: usize, column: usize) -> Option<Position> {
@@ -154,24 +154,27 @@ mod tests {
     #[test]
     fn front_matter_and_body_are_parted() {
         for text in [
-            "---\ndescription: Deploys\nretries: 3\n---\nBody\n---\nmore\n",
-            "\u{feff}---\r\ndescription: Deploys\r\nretries: 3\r\n---  \r\nBody\n---\nmore\n",
+            "---\ndescription: Deploys\nargument-hint: 3\nallowed-tools: [x]\n---\nBody\n---\nmore\n",
+            "\u{feff}---\r\ndescription: Deploys\r\nargument-hint: 3\r\n---  \r\nBody\n---\nmore\n",
         ] {
-            let (front, body) = split(text);
-            assert_eq!(front.text("description"), Ok(Some("Deploys".to_owned())));
-            assert_eq!(front.text("retries"), Ok(Some("3".to_owned())));
-            assert_eq!(front.text("missing"), Ok(None));
-            assert_eq!(body, "Body\n---\nmore\n");
+            let (front, body) = split::<CommandKeys>(text);
+            let keys = CommandKeys {
+                description: Some("Deploys".to_owned()),
+                argument_hint: Some("3".to_owned()),
+                ..CommandKeys::default()
+            };
+            assert_eq!((front.keys, front.problems, body), (keys, vec![], "Body\n---\nmore\n"));
         }
     }
 
     #[test]
     fn a_text_without_two_fences_is_all_body() {
         for text in ["", "Body", "---", "---\na: 1\n", " ---\na: 1\n---\n", "----\na: 1\n----\n"] {
-            assert_eq!(split(text), (FrontMatter::default(), text));
+            let (front, body) = split::<SkillKeys>(text);
+            assert_eq!((front.keys, body), (SkillKeys::default(), text));
         }
-        assert_eq!(split("---\n---\nBody"), (FrontMatter::default(), "Body"));
-        assert_eq!(split("---\n# nothing\n---").1, "");
+        assert_eq!(split::<SkillKeys>("---\n---\nBody").1, "Body");
+        assert_eq!(split::<SkillKeys>("---\n# nothing\n---").1, "");
     }
 
     #[test]
@@ -183,36 +186,55 @@ mod tests {
 
     #[test]
     fn a_list_may_be_one_text() {
-        let (front, _) = split("---\na: [x, 2, '']\nb: y\nc: []\nd: {e: 1}\n---\n");
-        assert_eq!(front.texts("a"), Ok(Some(vec!["x".to_owned(), "2".to_owned()])));
-        assert_eq!(front.texts("b"), Ok(Some(vec!["y".to_owned()])));
-        assert_eq!(front.texts("c"), Ok(None));
-        assert_eq!(front.texts("d").unwrap_err().position.map(|at| at.line), Some(5));
+        let slugs = |yaml: &str| {
+            let text = format!("---\nname: x\nmodeSlugs: {yaml}\n---\n");
+            FrontMatter::<SkillKeys>::split(&text).map(|(front, _)| front.keys.mode_slugs)
+        };
+        assert_eq!(slugs("[x, ' y ', '']"), Ok(Some(vec!["x".to_owned(), "y".to_owned()])));
+        assert_eq!(slugs("y"), Ok(Some(vec!["y".to_owned()])));
+        assert_eq!(slugs("[]"), Ok(None));
+        let problem = slugs("{e: 1}").unwrap_err();
+        assert_eq!(problem.to_string(), "`modeSlugs` must be a list or a string");
+        assert_eq!(problem.start(), at(3, 12));
     }
 
     #[test]
-    fn faults_are_placed_in_the_file() {
-        let twice = FrontMatter::split("---\nmode: code\nmode: ask\n---\n").unwrap_err();
-        assert_eq!(twice.position, at(3, 1));
-        assert!(twice.message.contains("duplicate key 'mode'"), "{twice}");
-        let list = FrontMatter::split("---\n- a\n---\n").unwrap_err();
-        assert_eq!(list.position, at(2, 1));
-        let (front, _) = split("---\nname: x\nmode: [code]\n---\n");
-        assert_eq!(front.text("mode").unwrap_err().position, at(3, 7));
-        assert!(FrontMatter::split("---\na: [\n---\n").unwrap_err().position.is_some());
+    fn problems_have_their_position_in_the_file() {
+        let (start, message) = fault::<CommandKeys>("---\nmode: code\nmode: ask\n---\n");
+        assert_eq!((start, message.contains("duplicate key 'mode'")), (at(3, 1), true), "{message}");
+        assert_eq!(fault::<CommandKeys>("---\n- a\n---\n").0, at(2, 1));
+        let (start, message) = fault::<CommandKeys>("---\nname: x\nmode: [code]\n---\n");
+        assert_eq!((start, message.as_str()), (at(3, 7), "`mode` must be a string"));
+        assert!(fault::<SkillKeys>("---\na: [\n---\n").0.is_some());
+    }
+
+    #[test]
+    fn a_wrong_value_that_only_people_read_is_left_out() {
+        let (front, _) = split::<CommandKeys>("---\ndescription: [a]\nmode: code\n---\n");
+        assert_eq!((front.keys.description, front.keys.mode.as_deref()), (None, Some("code")));
+        assert_eq!(front.problems[0].start(), at(2, 14));
+    }
+
+    #[test]
+    fn a_key_that_looks_like_a_missing_one_is_pointed_out() {
+        let (front, _) = split::<CommandKeys>("---\nargument_hint: a\nmodel: b\nallowed-tools: c\n---\n");
+        let [problem] = &front.problems[..] else { panic!("{:?}", front.problems) };
+        assert_eq!(problem.message, "unknown key `argument_hint`, ignored; did you mean `argument-hint`?");
+        assert_eq!((problem.start(), problem.severity), (at(2, 1), Severity::Warning));
+        assert_eq!(problem.suggestion.as_deref(), Some("argument-hint"));
+        assert_eq!(split::<SkillKeys>("---\nname: a\nnames: [b]\n---\n").0.problems, []);
     }
 
     #[test]
     fn front_matter_is_bounded() {
         let long = format!("---\na: {}\n---\n", "x".repeat(LONGEST));
-        assert!(FrontMatter::split(&long).unwrap_err().message.contains("16 KiB"));
+        assert!(fault::<CommandKeys>(&long).1.contains("16 KiB"));
     }
 
     proptest::proptest! {
         #[test]
         fn no_text_is_too_strange(text in r"(---\r?\n)?[a-c:\[\]{}&*|\n 'ä-]{0,40}(\n---\n)?[x-]{0,5}") {
-            if let Ok((front, body)) = FrontMatter::split(&text) {
-                let _ = front.texts("a");
+            if let Ok((_, body)) = FrontMatter::<CommandKeys>::split(&text) {
                 assert!(text.ends_with(body));
             }
         }

@@ -66,7 +66,7 @@ pub struct HookGroup {
     pub description: Option<String>,
 }
 
-/// What hooks run for.
+/// Pattern of what hooks run for.
 #[derive(JsonSchema)]
 pub struct MatcherText(pub String);
 

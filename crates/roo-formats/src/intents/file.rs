@@ -11,10 +11,11 @@ use serde_json::{Map, Value};
 use super::declaration::DECLARATION;
 use super::intent::{Enforced, Intent, Status, is_intent_id};
 use super::scope::Scope;
-use crate::config::Position;
 use crate::config::yaml::{self, Step};
-use crate::declaration::UnknownKey;
-use crate::modes::Severity;
+use crate::declaration::{UnknownKey, meant_or_known};
+use crate::problem::{Problem, Severity};
+use crate::problem_list::ProblemList;
+use crate::text_range::Position;
 use roo_text::misspelling;
 
 /// The largest file, in bytes.
@@ -35,18 +36,6 @@ const BOUNDING: [&str; 4] = ["owned_scope", "constraints", "enforce", "parent"];
 /// The longest key that may be a misspelt one, in bytes.
 const LONGEST_SLIP: usize = 32;
 
-/// Problem with the file or with a part of it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct IntentProblem {
-    /// Position, if known.
-    pub position: Option<Position>,
-    /// Severity.
-    pub severity: Severity,
-    /// Problem and remedy.
-    pub message: String,
-}
-
 /// An intent that can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
@@ -64,7 +53,7 @@ pub struct IntentFile {
     /// Those that can't.
     pub invalid: Vec<Invalid>,
     /// In the order of the file.
-    pub problems: Vec<IntentProblem>,
+    pub problems: Vec<Problem>,
 }
 
 impl IntentFile {
@@ -72,14 +61,15 @@ impl IntentFile {
     ///
     /// # Errors
     /// A text that is too large, no plain YAML, or has no list of intents.
-    pub fn parse(text: &str) -> Result<Self, IntentProblem> {
+    pub fn parse(text: &str) -> Result<Self, Problem> {
         let (list, entries) = entries(text)?;
-        let mut reader = IntentReader { text, list, file: Self::default(), untold: 0 };
+        let problems = ProblemList::new(text, yaml::locate, PROBLEMS);
+        let mut reader = IntentReader { list, file: Self::default(), problems };
         for (index, entry) in entries.iter().enumerate() {
             reader.entry(index, entry);
         }
-        reader.check_together();
-        Ok(reader.finish())
+        reader.check_together(&entries);
+        Ok(Self { problems: reader.problems.finish(), ..reader.file })
     }
 
     /// The intent of this id that can be used.
@@ -110,20 +100,19 @@ impl IntentFile {
 }
 
 /// The name of the list, and what is in it.
-pub(super) fn entries(text: &str) -> Result<(&'static str, Vec<Value>), IntentProblem> {
-    let whole = |position, message: String| IntentProblem { position, severity: Severity::Error, message };
+pub(super) fn entries(text: &str) -> Result<(&'static str, Vec<Value>), Problem> {
     if text.len() > FILE_LIMIT {
-        return Err(whole(None, format!("the file has more than {FILE_LIMIT} bytes")));
+        return Err(Problem::error(None, format!("the file has more than {FILE_LIMIT} bytes")));
     }
     if let Some((position, what)) = beyond_plain(text) {
         let message = format!("{what} is not supported here: write the value itself, or put it in quotes");
-        return Err(whole(Some(position), message));
+        return Err(Problem::error_at(text, Some(position), message));
     }
-    let value = yaml::parse(text).map_err(|(position, message)| whole(position, message))?;
+    let value = yaml::parse(text)?;
     if deeper_than(&value, DEPTH) {
-        return Err(whole(None, format!("it is nested deeper than {DEPTH} levels")));
+        return Err(Problem::error(None, format!("it is nested deeper than {DEPTH} levels")));
     }
-    let missing = || whole(None, "expected `active_intents:` with a list of intents".to_owned());
+    let missing = || Problem::error(None, "expected `active_intents:` with a list of intents".to_owned());
     let Value::Object(mut root) = value else {
         return Err(missing());
     };
@@ -133,11 +122,11 @@ pub(super) fn entries(text: &str) -> Result<(&'static str, Vec<Value>), IntentPr
         Some(Value::Null) => vec![],
         _ => {
             let position = yaml::locate(text, &[key(list)]);
-            return Err(whole(position, format!("`{list}` must be a list of intents")));
+            return Err(Problem::error_at(text, position, format!("`{list}` must be a list of intents")));
         }
     };
     if entries.len() > MOST {
-        return Err(whole(None, format!("there are more than {MOST} intents")));
+        return Err(Problem::error(None, format!("there are more than {MOST} intents")));
     }
     Ok((list, entries))
 }
@@ -212,7 +201,7 @@ pub(super) fn scope_key(entry: Option<&Map<String, Value>>) -> &'static str {
 
 /// The keys of an intent that are nearly one of ours, with that one. A key that is there and bounds nothing isn't meant
 /// once more.
-fn misspelt<'a>(entry: &'a Map<String, Value>) -> impl Iterator<Item = UnknownKey<'a>> {
+fn misspelt(entry: &Map<String, Value>) -> impl Iterator<Item = UnknownKey<'_, 'static>> {
     let known: Vec<&str> = DECLARATION
         .at(&[key(LISTS[0]), Step::Index(0)])
         .map(|part| part.keys())
@@ -230,178 +219,112 @@ fn misspelt<'a>(entry: &'a Map<String, Value>) -> impl Iterator<Item = UnknownKe
 }
 
 struct IntentReader<'a> {
-    text: &'a str,
     list: &'static str,
     file: IntentFile,
-    untold: usize,
+    problems: ProblemList<'a>,
 }
 
 impl IntentReader<'_> {
-    fn problem(&mut self, severity: Severity, path: &[Step], message: String) {
-        if self.file.problems.len() >= PROBLEMS {
-            self.untold += 1;
-            return;
-        }
-        let path: Vec<Step> = [key(self.list)].into_iter().chain(path.iter().cloned()).collect();
-        let position = yaml::locate(self.text, &path);
-        self.file.problems.push(IntentProblem { position, severity, message });
-    }
-
-    fn finish(mut self) -> IntentFile {
-        if self.untold > 0 {
-            let message = format!("and {} more problems in this file", self.untold);
-            self.file.problems.push(IntentProblem { position: None, severity: Severity::Error, message });
-        }
-        self.file
-    }
-
-    fn entry(&mut self, index: usize, entry: &Value) {
-        let Value::Object(entry) = entry else {
+    fn entry(&mut self, index: usize, value: &Value) {
+        let Value::Object(entry) = value else {
             let why = "an intent must be a mapping with `id`, `name`, `status` and `owned_scope`".to_owned();
-            self.problem(Severity::Error, &[Step::Index(index)], why.clone());
+            self.problems.error(&[key(self.list), Step::Index(index)], why.clone());
             self.file.invalid.push(Invalid { id: None, why });
             return;
         };
         let id = entry.get("id").and_then(Value::as_str).map(str::to_owned);
-        match self.read(index, entry) {
+        match self.read(index, entry, value) {
             Ok(intent) => self.file.intents.push(intent),
             Err(why) => self.file.invalid.push(Invalid { id, why }),
         }
     }
 
-    /// One intent, or the first thing that is wrong with it; all are told as problems.
-    fn read(&mut self, index: usize, entry: &Map<String, Value>) -> Result<Intent, String> {
-        let mut wrong = Vec::new();
-        let mut error = |reader: &mut Self, path: &[Step], message: String| {
-            let path: Vec<Step> = [Step::Index(index)].into_iter().chain(path.iter().cloned()).collect();
-            reader.problem(Severity::Error, &path, message.clone());
-            wrong.push(message);
-        };
-        let text = |name: &str| entry.get(name).filter(|value| !value.is_null());
-
+    /// One intent, or the first thing that is wrong with it; all are reported as problems.
+    fn read(&mut self, index: usize, entry: &Map<String, Value>, value: &Value) -> Result<Intent, String> {
+        let here = [key(self.list), Step::Index(index)];
+        let at = |step: Step| [&here[..], &[step]].concat();
+        let problems = &mut self.problems;
+        problems.take_first_error();
         for unknown in misspelt(entry) {
-            let key = Step::Name(unknown.name.to_owned());
-            if unknown.meant.is_some_and(|meant| BOUNDING.contains(&meant)) {
-                error(self, &[key], unknown.to_string());
-            } else {
-                self.problem(Severity::Warning, &[Step::Index(index), key], unknown.to_string());
+            let bounds = unknown.meant.is_some_and(|meant| BOUNDING.contains(&meant));
+            let severity = if bounds { Severity::Error } else { Severity::Warning };
+            problems.unknown_key(severity, &here, &unknown);
+        }
+        let part = DECLARATION.at(&here);
+        problems.check(part.as_ref(), &here, value, &[]);
+        for known in part.map(|part| part.keys()).unwrap_or_default() {
+            let texts = |value: &Value| match value {
+                Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::len).max(),
+                value => value.as_str().map(str::len),
+            };
+            if entry.get(known.name).and_then(texts).is_some_and(|longest| longest > LONGEST) {
+                problems
+                    .error(&at(key(known.name)), format!("`{}` has more than {LONGEST} bytes", known.name));
             }
         }
-        let mut string = |reader: &mut Self, name: &str, required: bool| -> Option<String> {
-            match text(name) {
-                Some(Value::String(text)) if text.len() <= LONGEST => Some(text.clone()),
-                Some(Value::String(_)) => {
-                    error(reader, &[key(name)], format!("`{name}` has more than {LONGEST} bytes"));
-                    None
-                }
-                Some(_) => {
-                    error(reader, &[key(name)], format!("`{name}` must be a string; put it in quotes"));
-                    None
-                }
-                None if required => {
-                    error(reader, &[], format!("the intent has no `{name}`"));
-                    None
-                }
-                None => None,
-            }
+        let string = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
+        let list = |name: &str| -> Vec<String> {
+            let items = entry.get(name).and_then(Value::as_array).into_iter().flatten();
+            items.filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        let id = string(self, "id", true);
-        let name = string(self, "name", true);
-        let status = string(self, "status", true);
-        let parent = string(self, "parent", false);
-        let mut list = |reader: &mut Self, name: &str| -> Vec<String> {
-            match text(name) {
-                None => vec![],
-                Some(Value::Array(items)) => {
-                    let mut texts = Vec::with_capacity(items.len());
-                    for (at, item) in items.iter().enumerate() {
-                        match item.as_str().filter(|text| text.len() <= LONGEST) {
-                            Some(text) => texts.push(text.to_owned()),
-                            None => error(
-                                reader,
-                                &[key(name), Step::Index(at)],
-                                format!("`{name}` must be a list of strings, each at most {LONGEST} bytes"),
-                            ),
-                        }
-                    }
-                    texts
-                }
-                Some(_) => {
-                    error(reader, &[key(name)], format!("`{name}` must be a list of strings"));
-                    vec![]
-                }
-            }
-        };
-        let scope_key =
-            if text("owned_scope").is_none() && text("scope").is_some() { "scope" } else { "owned_scope" };
-        let owned_scope = list(self, scope_key);
-        let constraints = list(self, "constraints");
-        let acceptance_criteria = list(self, "acceptance_criteria");
-        let requirements = list(self, "requirements");
-        let network = list(self, "network");
-        let related_files = list(self, "related_files");
-        let enforce_words = list(self, "enforce");
+        let (id, name, parent) = (string("id"), string("name"), string("parent"));
+        let scope_key = scope_key(Some(entry));
+        let owned_scope = list(scope_key);
         if let Some(id) = &id {
             if !is_intent_id(id) {
-                error(
-                    self,
-                    &[key("id")],
-                    "an id starts with a letter, followed by at most 63 letters, digits, `.`, `_` or `-`"
-                        .to_owned(),
-                );
+                let message =
+                    "an id starts with a letter, followed by at most 63 letters, digits, `.`, `_` or `-`";
+                problems.error(&at(key("id")), message);
             } else if self.file.intents.iter().any(|known| known.id == *id)
                 || self.file.invalid.iter().any(|known| known.id.as_deref() == Some(id))
             {
-                error(self, &[key("id")], format!("duplicate id {id}; keep one"));
+                problems.error(&at(key("id")), format!("duplicate id {id}; keep one"));
             }
         }
         if let Some(parent) = &parent
             && !is_intent_id(parent)
         {
-            error(self, &[key("parent")], "`parent` must be the id of an intent".to_owned());
+            problems.error(&at(key("parent")), "`parent` must be the id of an intent");
         }
-        let status = status.and_then(|word| {
+        let status = string("status").and_then(|word| {
             let status = Status::parse(&word);
             if status.is_none() {
-                let known = Status::ALL.map(Status::as_str).join(", ");
-                error(
-                    self,
-                    &[key("status")],
-                    format!("there is no status '{word}'; the statuses are {known}"),
-                );
+                let known = Status::ALL.map(Status::as_str);
+                let (end, meant) = meant_or_known(&word, &known, "the statuses are");
+                let message = format!("there is no status '{word}'{end}");
+                problems.suggest(Severity::Error, &at(key("status")), message, meant);
             }
             status
         });
         let mut enforce = Vec::new();
-        for (at, word) in enforce_words.iter().enumerate() {
+        for (number, word) in list("enforce").iter().enumerate() {
             match Enforced::parse(word) {
                 Some(enforced) => enforce.push(enforced),
                 None => {
-                    let known = Enforced::ALL.map(Enforced::as_str).join(" and ");
-                    let message =
-                        format!("'{word}' is not a constraint that can be checked; those are {known}");
-                    error(self, &[key("enforce"), Step::Index(at)], message);
+                    let known = Enforced::ALL.map(Enforced::as_str);
+                    let (end, meant) = meant_or_known(word, &known, "those are");
+                    let message = format!("'{word}' is not a constraint that can be checked{end}");
+                    let path = [&at(key("enforce"))[..], &[Step::Index(number)]].concat();
+                    problems.suggest(Severity::Error, &path, message, meant);
                 }
             }
         }
         let scope = match Scope::parse(&owned_scope) {
             Ok(scope) => Some(scope),
             Err(bad) => {
+                let is_missing = entry.get(scope_key).is_none_or(Value::is_null);
                 for bad in bad {
-                    let mut path = vec![key(scope_key)];
-                    path.extend(bad.index.map(Step::Index));
-                    let message = match bad.index {
-                        Some(_) => bad.to_string(),
-                        None if text(scope_key).is_none() => "the intent has no `owned_scope`".to_owned(),
-                        None => format!("`{scope_key}` can't be used: {}", bad.why),
-                    };
-                    let path = if text(scope_key).is_none() { &[][..] } else { &path[..] };
-                    error(self, path, message);
+                    let path = [&at(key(scope_key))[..], bad.index.map(Step::Index).as_slice()].concat();
+                    match bad.index {
+                        Some(_) => problems.error(&path, bad.to_string()),
+                        None if is_missing => problems.error(&here, "`owned_scope` is missing"),
+                        None => problems.error(&path, format!("`{scope_key}` can't be used: {}", bad.why)),
+                    }
                 }
                 None
             }
         };
-        let first = wrong.into_iter().next();
+        let first = problems.take_first_error();
         match (id, name, status, scope, first) {
             (Some(id), Some(name), Some(status), Some(scope), None) => Ok(Intent {
                 id,
@@ -409,23 +332,22 @@ impl IntentReader<'_> {
                 status,
                 owned_scope,
                 scope,
-                constraints,
+                constraints: list("constraints"),
                 enforce,
-                acceptance_criteria,
-                requirements,
-                network,
+                acceptance_criteria: list("acceptance_criteria"),
+                requirements: list("requirements"),
+                network: list("network"),
                 parent,
-                related_files,
+                related_files: list("related_files"),
             }),
             (.., first) => Err(first.unwrap_or_else(|| "it is incomplete".to_owned())),
         }
     }
 
     /// Checks what depends on all intents together.
-    fn check_together(&mut self) {
+    fn check_together(&mut self, entries: &[Value]) {
         let intents = std::mem::take(&mut self.file.intents);
-        // Only now are places known by index: an invalid intent has one too.
-        let (_, entries) = entries(self.text).unwrap_or_default();
+        // An invalid intent has a place too.
         let place =
             |id: &str| entries.iter().position(|entry| entry.get("id").and_then(Value::as_str) == Some(id));
         let scope_key = |at: usize| key(scope_key(entries[at].as_object()));
@@ -472,7 +394,9 @@ impl IntentReader<'_> {
             }
         }
         self.file.intents = intents;
-        found.into_iter().for_each(|(severity, path, message)| self.problem(severity, &path, message));
+        for (severity, path, message) in found {
+            self.problems.add(severity, &[&[key(self.list)], &path[..]].concat(), message);
+        }
     }
 }
 
@@ -511,8 +435,8 @@ active_intents:
         }
     }
 
-    fn told(problem: &IntentProblem) -> String {
-        let at = problem.position.map_or("-".to_owned(), |at| format!("{}:{}", at.line, at.column));
+    fn told(problem: &Problem) -> String {
+        let at = problem.start().map_or("-".to_owned(), |at| format!("{}:{}", at.line, at.column));
         format!("{at} {}", problem.message)
     }
 
@@ -560,7 +484,7 @@ active_intents:
         );
         assert_eq!(
             messages("active_intents:\n  - id: a\n")[..2],
-            ["2:5 the intent has no `name`", "2:5 the intent has no `status`"]
+            ["2:5 `name` is missing", "2:5 `status` is missing"]
         );
         assert_eq!(messages("active_intents: 1"), ["1:17 `active_intents` must be a list of intents"]);
         assert_eq!(messages("a: 1"), ["- expected `active_intents:` with a list of intents"]);
@@ -668,7 +592,7 @@ active_intents:
         assert_eq!(messages(&child), Vec::<String>::new());
         let out = child.replace("src/auth/a.ts", "docs");
         assert!(messages(&out)[0].contains("not within INT-001"), "{:?}", messages(&out));
-        assert!(messages(&child.replace("parent: INT-001", "parent: X"))[0].contains("no valid intent X"));
+        assert!(messages(&child.replace("parent: INT-001", "parent: X"))[1].contains("no valid intent X"));
     }
 
     proptest::proptest! {

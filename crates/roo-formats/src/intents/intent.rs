@@ -88,20 +88,6 @@ impl Status {
     pub fn is_selectable(self) -> bool {
         matches!(self, Self::Pending | Self::InProgress)
     }
-
-    /// Returns whether it may become `next`.
-    pub fn may_become(self, next: Self) -> bool {
-        use Status::{Abandoned, Blocked, Completed, InProgress, Pending};
-        self == next
-            || matches!(
-                (self, next),
-                (Pending, InProgress | Blocked | Abandoned)
-                    | (InProgress, Completed | Blocked | Abandoned)
-                    | (Blocked, InProgress | Abandoned)
-                    // The user may take up again what was closed.
-                    | (Completed | Abandoned, InProgress)
-            )
-    }
 }
 
 /// A constraint that the gate checks.

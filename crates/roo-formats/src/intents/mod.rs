@@ -15,12 +15,10 @@ mod scope;
 pub use context::{Recent, intent_context};
 pub use declaration::{DECLARATION, IntentEntry, IntentList, ScopePattern, StatusWord, schema};
 pub use edit::{Change, EditError, NewIntent, create, update};
-pub use file::{FILE_LIMIT, IntentFile, IntentProblem, Invalid};
+pub use file::{FILE_LIMIT, IntentFile, Invalid};
 pub use intent::{Enforced, Intent, Status, is_intent_id};
 pub use scope::{BadPattern, Covered, Prefix, Scope};
 
-/// The implicit intent of a workspace without a file of intents.
-pub const ADHOC: &str = "adhoc";
 /// The file of intents, relative to the first root.
 pub const INTENTS_FILE: &str = ".orchestration/active_intents.yaml";
 /// The ids that may not be selected, relative to the first root.

@@ -40,7 +40,7 @@ pub enum Covered {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pattern `{pattern}` can't be used: {why}")]
 pub struct BadPattern {
-    /// Which one of the list, from 0; none when the list as a whole is meant.
+    /// Index in the list, from 0; none when the list as a whole is meant.
     pub index: Option<usize>,
     /// As written.
     pub pattern: String,

@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::jsonc;
 use super::server::{DEFAULT_TIMEOUT, Remote, Server, Stdio, ToolNames, Transport};
 use super::template::Template;
-use crate::config::Position;
 use crate::config::yaml::Step;
-use crate::declaration::{Declaration, published};
-use crate::modes::Severity;
+use crate::declaration::{Declaration, MismatchKind, Text, did_you_mean, published};
+use crate::problem::{Problem, Severity};
+use crate::problem_list::ProblemList;
 use roo_text::misspelling;
 use roo_text::render::{exact_line, is_invisible};
 
@@ -56,7 +56,7 @@ pub struct ServerList {
 #[serde(rename_all = "camelCase")]
 #[schemars(deny_unknown_fields)]
 pub struct ServerEntry {
-    /// How the server is reached. With `command` it is `stdio` anyway.
+    /// Transport of the server. With `command` it is `stdio` anyway.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub server_type: Option<ServerType>,
     /// The program to start: a name that is searched in `PATH`, or a path. No shell reads it.
@@ -64,13 +64,13 @@ pub struct ServerEntry {
     pub command: Option<String>,
     /// The program's arguments.
     #[serde(default, deserialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "Vec<Text>")]
     pub args: Vec<String>,
     /// Environment variables of the program, besides a minimal environment. `${env:NAME}` passes one on.
     #[serde(default, deserialize_with = "text_map", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(with = "BTreeMap<String, String>")]
+    #[schemars(with = "BTreeMap<String, Text>")]
     pub env: BTreeMap<String, String>,
-    /// Where the program starts; the workspace folder when left out.
+    /// Working directory of the program; the workspace folder when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// The address of a server that is reached by HTTP.
@@ -78,14 +78,14 @@ pub struct ServerEntry {
     pub url: Option<String>,
     /// HTTP headers of every request, such as `Authorization`.
     #[serde(default, deserialize_with = "text_map", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(with = "BTreeMap<String, String>")]
+    #[schemars(with = "BTreeMap<String, Text>")]
     pub headers: BTreeMap<String, String>,
     /// Does not start or connect the server.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
-    /// How long a call may take, in seconds.
+    /// Time limit of a call, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 3600), extend("default" = 60))]
+    #[schemars(range(min = 1, max = LONGEST_TIMEOUT), extend("default" = 60))]
     pub timeout: Option<u64>,
     /// Tools that may be called unasked; `*` stands for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -110,7 +110,7 @@ impl fmt::Debug for ServerEntry {
     }
 }
 
-/// How a server is reached.
+/// Transport of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServerType {
     /// A program that speaks over its standard input and output.
@@ -124,33 +124,13 @@ pub enum ServerType {
     Sse,
 }
 
-/// What is wrong with a file or with a part of it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct McpProblem {
-    /// Where; none where that is not known.
-    pub position: Option<Position>,
-    /// An error leaves the server out, a warning doesn't.
-    pub severity: Severity,
-    /// The server's name; none where the file as a whole is meant.
-    pub server: Option<String>,
-    /// What is wrong and what to do.
-    pub message: String,
-}
-
-impl McpProblem {
-    pub(super) fn whole_file(position: Option<Position>, message: impl Into<String>) -> Self {
-        Self { position, severity: Severity::Error, server: None, message: message.into() }
-    }
-}
-
 /// The servers of a file, and what is wrong with the others.
 #[derive(Clone, Debug, Default)]
 pub struct ParsedServers {
     /// Those that can be used, in the order of the file; each name once.
     pub servers: Vec<Server>,
     /// In the order of the file.
-    pub problems: Vec<McpProblem>,
+    pub problems: Vec<Problem>,
 }
 
 impl ParsedServers {
@@ -158,11 +138,11 @@ impl ParsedServers {
     ///
     /// # Errors
     /// A text that is too large, no JSON, or has no object `mcpServers`.
-    pub fn parse(text: &str) -> Result<Self, McpProblem> {
+    pub fn parse(text: &str) -> Result<Self, Problem> {
         let list = server_objects(text, &[LIST])?.1;
-        let mut reader = Reader { text, list: LIST, problems: Vec::new(), unreported: 0 };
+        let mut reader = Reader::new(text, LIST);
         let servers = reader.servers(&list);
-        Ok(Self { servers, problems: reader.finish() })
+        Ok(Self { servers, problems: reader.problems.finish() })
     }
 }
 
@@ -170,33 +150,33 @@ impl ParsedServers {
 pub(super) fn server_objects(
     text: &str,
     lists: &[&'static str],
-) -> Result<(&'static str, serde_json::Map<String, Value>), McpProblem> {
+) -> Result<(&'static str, serde_json::Map<String, Value>), Problem> {
     let first = lists.first().copied().unwrap_or(LIST);
     if text.len() > FILE_LIMIT {
-        let message = format!("the file has more than {FILE_LIMIT} bytes; leave out what is no server");
-        return Err(McpProblem::whole_file(None, message));
+        let message =
+            format!("the file has more than {FILE_LIMIT} bytes; remove everything that is not a server");
+        return Err(Problem::error(None, message));
     }
-    let value =
-        jsonc::parse(text).map_err(|(position, message)| McpProblem::whole_file(position, message))?;
+    let value = jsonc::parse(text)?;
     let Value::Object(mut root) = value else {
         return match value {
             Value::Null => Ok((first, serde_json::Map::new())),
-            _ => Err(McpProblem::whole_file(None, format!("expected an object with the key `{first}`"))),
+            _ => Err(Problem::error(None, format!("expected an object with the key `{first}`"))),
         };
     };
     let Some(list) = lists.iter().copied().find(|list| root.contains_key(*list)) else {
-        let written = misspelling_of(first, root.keys());
-        let hint = written.map(|key| format!("; `{key}` should perhaps be that")).unwrap_or_default();
-        return Err(McpProblem::whole_file(
-            None,
-            format!("there is no key `{first}` with servers by name{hint}"),
-        ));
+        let Some(written) = misspelling_of(first, root.keys()) else {
+            return Err(Problem::error(None, format!("there is no key `{first}` with servers by name")));
+        };
+        let position = jsonc::locate(text, &[Step::Name(written.clone())]);
+        let message = format!("unknown key `{}`{}", exact_line(written), did_you_mean(Some(first)));
+        return Err(Problem::error_at(text, position, message).with_suggestion(Some(first)));
     };
     match root.remove(list) {
         Some(Value::Object(servers)) => Ok((list, servers)),
         _ => {
             let position = jsonc::locate(text, &[Step::Key(list.to_owned())]);
-            Err(McpProblem::whole_file(position, format!("`{list}` must be an object with servers by name")))
+            Err(Problem::error_at(text, position, format!("`{list}` must be an object with servers by name")))
         }
     }
 }
@@ -208,15 +188,16 @@ fn misspelling_of<'a>(known: &str, mut written: impl Iterator<Item = &'a String>
 
 /// Reads entries and collects what is wrong with them.
 pub(super) struct Reader<'a> {
-    pub text: &'a str,
     /// The key of the object with the servers.
-    pub list: &'static str,
-    pub problems: Vec<McpProblem>,
-    /// How many more problems there are.
-    pub unreported: usize,
+    list: &'static str,
+    pub problems: ProblemList<'a>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(text: &'a str, list: &'static str) -> Self {
+        Self { list, problems: ProblemList::new(text, jsonc::locate, PROBLEMS_LIMIT) }
+    }
+
     fn servers(&mut self, list: &serde_json::Map<String, Value>) -> Vec<Server> {
         let mut servers = Vec::new();
         for (name, value) in list {
@@ -239,43 +220,46 @@ impl Reader<'_> {
             self.problem(Severity::Error, name, &[], message);
             return None;
         }
-        self.report_unknown_keys(name, value);
         let entry = self.entry(name, value)?;
         self.check(name, entry)
     }
 
-    fn report_unknown_keys(&mut self, name: &str, value: &Value) {
-        let path = [LIST, name].map(|key| Step::Key(key.to_owned()));
-        let (Some(object), Some(part)) = (value.as_object(), DECLARATION.at(&path)) else { return };
-        for unknown in part.unknown_keys(object) {
-            let key = Step::Name(unknown.name.to_owned());
-            self.problem(Severity::Warning, name, &[key], unknown.to_string());
-        }
-    }
-
     /// An entry with the types of its declaration.
-    pub fn entry(&mut self, name: &str, value: &Value) -> Option<ServerEntry> {
-        match serde_path_to_error::deserialize(value) {
-            Ok(entry) => Some(entry),
-            Err(error) => {
-                let path: Vec<Step> = error
-                    .path()
-                    .iter()
-                    .filter_map(|segment| match segment {
-                        serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
-                        serde_path_to_error::Segment::Map { key } => Some(Step::Key(key.clone())),
-                        _ => None,
-                    })
-                    .collect();
-                let shown = if path.is_empty() { String::new() } else { format!("`{}`: ", error.path()) };
-                self.problem(Severity::Error, name, &path, format!("{shown}{}", error.into_inner()));
-                None
+    pub(super) fn entry(&mut self, name: &str, value: &Value) -> Option<ServerEntry> {
+        if !value.is_object() {
+            let message = "expected an object with `command` or `url`".to_owned();
+            self.problem(Severity::Error, name, &[], message);
+            return None;
+        }
+        let part = DECLARATION.at(&[LIST, name].map(|key| Step::Key(key.to_owned())))?;
+        let mismatches = part.mismatches(value, &[]);
+        let is_wrong = mismatches.iter().any(|mismatch| mismatch.kind == MismatchKind::Value);
+        for mismatch in mismatches {
+            // A time beyond its bounds is brought within them.
+            if mismatch.kind != MismatchKind::Bounds {
+                let suggestion = mismatch.suggestion.as_deref();
+                self.suggest(mismatch.kind.severity(), name, &mismatch.path, mismatch.message, suggestion);
             }
         }
+        if is_wrong {
+            return None;
+        }
+        // What is left is words that aren't allowed.
+        let entry = serde_path_to_error::deserialize(value);
+        let entry = entry.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+            let key = error.path().to_string();
+            let written = value.get(&key).and_then(Value::as_str);
+            let part = part.step(&Step::Key(key.clone()));
+            let suggestion = written.and_then(|written| part?.meant(written));
+            let suggestion = suggestion.as_deref();
+            let message = format!("`{key}`: {}{}", error.into_inner(), did_you_mean(suggestion));
+            self.suggest(Severity::Error, name, &[Step::Key(key)], message, suggestion);
+        });
+        entry.ok()
     }
 
-    /// What an entry says, if that makes sense.
-    pub fn check(&mut self, name: &str, entry: ServerEntry) -> Option<Server> {
+    /// Checks the keys of an entry together.
+    pub(super) fn check(&mut self, name: &str, entry: ServerEntry) -> Option<Server> {
         let transport = match (&entry.command, &entry.url) {
             (Some(_), Some(_)) => {
                 self.refuse(name, "url", "`command` and `url` exclude each other; keep one")
@@ -298,7 +282,7 @@ impl Reader<'_> {
                 let taken = seconds.clamp(1, LONGEST_TIMEOUT);
                 if taken != seconds {
                     let message =
-                        format!("`timeout` is in seconds, from 1 to {LONGEST_TIMEOUT}; {taken} is taken");
+                        format!("`timeout` is in seconds, from 1 to {LONGEST_TIMEOUT}; {taken} is used");
                     self.problem(Severity::Warning, name, &[Step::Key("timeout".to_owned())], message);
                 }
                 Duration::from_secs(taken)
@@ -326,11 +310,11 @@ impl Reader<'_> {
         }
         if entry.args.is_empty() && command.split_whitespace().nth(1).is_some() {
             let message =
-                "`command` is one program, and no shell takes it apart: put the arguments into `args`";
+                "`command` names one program and is not split by a shell: put the arguments into `args`";
             self.problem(Severity::Warning, name, &[Step::Key("command".to_owned())], message.to_owned());
         }
         if let Some(variable) = entry.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
-            let message = format!("`{}` is no name of an environment variable", exact_line(variable));
+            let message = format!("`{}` is not the name of an environment variable", exact_line(variable));
             return self.refuse(name, "env", &message);
         }
         let key = |key: &str| Step::Key(key.to_owned());
@@ -374,7 +358,7 @@ impl Reader<'_> {
                     false => (ServerType::StreamableHttp, "streamable-http"),
                 };
                 let message =
-                    format!("there is no `type`; `\"type\": \"{word}\"` is taken, going by the address");
+                    format!("`type` is missing; `\"type\": \"{word}\"` is assumed because of the address");
                 self.problem(Severity::Warning, name, &[Step::Key("url".to_owned())], message);
                 kind
             }
@@ -417,26 +401,23 @@ impl Reader<'_> {
         None
     }
 
-    pub fn problem(&mut self, severity: Severity, server: &str, path: &[Step], message: String) {
-        if self.problems.len() >= PROBLEMS_LIMIT {
-            self.unreported += 1;
-            return;
-        }
-        let server_key =
-            if path.is_empty() { Step::Name(server.to_owned()) } else { Step::Key(server.to_owned()) };
-        let mut whole = vec![Step::Key(self.list.to_owned()), server_key];
-        whole.extend_from_slice(path);
-        let position = jsonc::locate(self.text, &whole);
-        self.problems.push(McpProblem { position, severity, server: Some(exact_line(server)), message });
+    pub(super) fn problem(&mut self, severity: Severity, server: &str, path: &[Step], message: String) {
+        self.suggest(severity, server, path, message, None);
     }
 
-    pub fn finish(mut self) -> Vec<McpProblem> {
-        self.problems.sort_by_key(|problem| problem.position.map(|at| (at.line, at.column)));
-        if self.unreported > 0 {
-            let message = format!("there are {} more problems in this file", self.unreported);
-            self.problems.push(McpProblem::whole_file(None, message));
-        }
-        self.problems
+    fn suggest(
+        &mut self,
+        severity: Severity,
+        server: &str,
+        path: &[Step],
+        message: String,
+        suggestion: Option<&str>,
+    ) {
+        let server_key =
+            if path.is_empty() { Step::Name(server.to_owned()) } else { Step::Key(server.to_owned()) };
+        let path = [&[Step::Key(self.list.to_owned()), server_key], path].concat();
+        let message = format!("server `{}`: {message}", exact_line(server));
+        self.problems.suggest(severity, &path, message, suggestion);
     }
 }
 
@@ -444,25 +425,6 @@ fn is_name(name: &str) -> bool {
     !name.trim().is_empty()
         && name.chars().count() <= NAME_LIMIT
         && !name.chars().any(|c| c.is_control() || is_invisible(c))
-}
-
-/// A string, or a number or truth value that stands for its text.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a string")]
-enum Text {
-    String(String),
-    Number(serde_json::Number),
-    Bool(bool),
-}
-
-impl From<Text> for String {
-    fn from(text: Text) -> Self {
-        match text {
-            Text::String(text) => text,
-            Text::Number(number) => number.to_string(),
-            Text::Bool(value) => value.to_string(),
-        }
-    }
 }
 
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

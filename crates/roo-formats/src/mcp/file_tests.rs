@@ -5,10 +5,11 @@ use super::*;
 
 /// What is wrong, as `line:column server: message`.
 fn problems(text: &str) -> Vec<String> {
-    let shown = |problem: &McpProblem| {
-        let at = problem.position.map(|at| format!("{}:{} ", at.line, at.column)).unwrap_or_default();
+    let shown = |problem: &Problem| {
+        let at = problem.start().map(|at| format!("{}:{} ", at.line, at.column)).unwrap_or_default();
         let mark = if problem.severity == Severity::Error { "" } else { "warning: " };
-        format!("{at}{}: {mark}{}", problem.server.as_deref().unwrap_or("file"), problem.message)
+        let (server, message) = parted(&problem.message);
+        format!("{at}{server}: {mark}{message}")
     };
     match ParsedServers::parse(text) {
         Ok(parsed) => parsed.problems.iter().map(shown).collect(),
@@ -16,10 +17,16 @@ fn problems(text: &str) -> Vec<String> {
     }
 }
 
+/// Parts the server's name from a message; `file` where the file as a whole is meant.
+fn parted(message: &str) -> (&str, &str) {
+    let named = message.strip_prefix("server `").and_then(|rest| rest.split_once("`: "));
+    named.unwrap_or(("file", message))
+}
+
 fn server(entry: &Value) -> Result<Server, String> {
     let text = json!({ "mcpServers": { "s": entry } }).to_string();
     let mut parsed = ParsedServers::parse(&text).unwrap();
-    parsed.servers.pop().ok_or_else(|| parsed.problems[0].message.clone())
+    parsed.servers.pop().ok_or_else(|| parted(&parsed.problems[0].message).1.to_owned())
 }
 
 #[test]
@@ -68,12 +75,15 @@ fn the_ways_to_reach_a_server_are_told_apart() {
         (json!({ "type": "sse", "url": "file:///etc/passwd" }), "`url` must begin with"),
         (json!({ "type": "sse", "url": "" }), "`url` must begin with"),
         (json!({ "command": "  " }), "`command` is empty"),
-        (json!({ "command": "x", "env": { "A=B": "c" } }), "`A=B` is no name of an environment variable"),
-        (json!({ "command": ["x"] }), "`command`: invalid type: sequence, expected a string"),
-        (json!({ "command": "x", "args": [[]] }), "`args[0]`: expected a string"),
-        (json!({ "command": "x", "alwaysAllow": [1] }), "`alwaysAllow[0]`: invalid type"),
+        (
+            json!({ "command": "x", "env": { "A=B": "c" } }),
+            "`A=B` is not the name of an environment variable",
+        ),
+        (json!({ "command": ["x"] }), "`command` must be a string"),
+        (json!({ "command": "x", "args": [[]] }), "`args[0]` must be a string"),
+        (json!({ "command": "x", "alwaysAllow": [1] }), "`alwaysAllow[0]` must be a string"),
         (json!({ "type": "websocket", "url": url }), "`type`: unknown variant `websocket`, expected one of"),
-        (json!("npx"), "invalid type: string"),
+        (json!("npx"), "expected an object with `command` or `url`"),
     ] {
         let message = server(&entry).unwrap_err();
         assert!(message.starts_with(problem), "{entry}: {message}");
@@ -98,10 +108,10 @@ fn problems_name_their_place_and_leave_the_others_alone() {
         problems(text),
         [
             "6:7 bad: warning: unknown key `timeuot`, ignored; did you mean `timeout`?",
-            "7:18 bad: warning: `timeout` is in seconds, from 1 to 3600; 3600 is taken",
-            "8:16 bad: warning: `${API_KEY}` is passed on as it stands; for the environment variable write \
+            "7:18 bad: warning: `timeout` is in seconds, from 1 to 3600; 3600 is used",
+            "8:16 bad: warning: `${API_KEY}` is passed on unchanged; for the environment variable write \
              `${env:API_KEY}`",
-            "10:40 worse: `args`: invalid type: string \"one two\", expected a sequence",
+            "10:40 worse: `args` must be a list",
         ]
     );
     let parsed = ParsedServers::parse(text).unwrap();
@@ -117,7 +127,7 @@ fn a_broken_file_says_what_to_do() {
     assert_eq!(problems("[]"), ["file: expected an object with the key `mcpServers`"]);
     assert_eq!(
         problems("{\"mcpservers\": {}}"),
-        ["file: there is no key `mcpServers` with servers by name; `mcpservers` should perhaps be that"]
+        ["1:2 file: unknown key `mcpservers`; did you mean `mcpServers`?"]
     );
     assert_eq!(
         problems("{\n\"mcpServers\": []}"),
@@ -147,7 +157,7 @@ fn a_file_of_nothing_but_problems_reports_a_bounded_number() {
         (0..90).map(|n| (format!("s{n}"), json!({ "x": 1 }))).collect();
     let parsed = ParsedServers::parse(&json!({ "mcpServers": servers }).to_string()).unwrap();
     assert_eq!(parsed.problems.len(), PROBLEMS_LIMIT + 1);
-    assert_eq!(parsed.problems.last().unwrap().message, "there are 130 more problems in this file");
+    assert_eq!(parsed.problems.last().unwrap().message, "and 130 more problems in this file");
     let servers: serde_json::Map<String, Value> =
         (0..200).map(|n| (format!("s{n}"), json!({ "command": "x" }))).collect();
     let parsed = ParsedServers::parse(&json!({ "mcpServers": servers }).to_string()).unwrap();
@@ -192,16 +202,16 @@ fn common_entries_load_or_are_explained() {
         (json!({ "type": "http", "url": url }), &[]),
         (
             json!({ "url": "http://localhost:3001/sse" }),
-            &["there is no `type`; `\"type\": \"sse\"` is taken"],
+            &["`type` is missing; `\"type\": \"sse\"` is assumed"],
         ),
-        (json!({ "url": url }), &["there is no `type`; `\"type\": \"streamable-http\"` is taken"]),
+        (json!({ "url": url }), &["`type` is missing; `\"type\": \"streamable-http\"` is assumed"]),
         (json!({ "type": "streamable-http", "url": url, "note": "local" }), &["unknown key `note`, ignored"]),
         (json!({ "command": "npx", "args": ["s"], "description": "search" }), &["unknown key `description`"]),
         (
             json!({ "command": "npx", "args": ["s"], "env": { "K": "${K}" } }),
-            &["`${K}` is passed on as it stands"],
+            &["`${K}` is passed on unchanged"],
         ),
-        (json!({ "command": "docker run --rm -i s", "args": [] }), &["`command` is one program"]),
+        (json!({ "command": "docker run --rm -i s", "args": [] }), &["`command` names one program"]),
         (json!({ "command": "npx", "args": ["s"], "timeout": 120_000 }), &["`timeout` is in seconds"]),
         (
             json!({ "command": "npx", "args": ["s"], "autoApprove": ["a"] }),
@@ -215,7 +225,7 @@ fn common_entries_load_or_are_explained() {
         assert_eq!(parsed.servers.len(), 1, "{entry}: {:?}", parsed.problems);
         assert_eq!(parsed.problems.len(), expected.len(), "{entry}: {:?}", parsed.problems);
         for (problem, expected) in parsed.problems.iter().zip(expected) {
-            assert!(problem.message.starts_with(expected), "{entry}: {}", problem.message);
+            assert!(parted(&problem.message).1.starts_with(expected), "{entry}: {}", problem.message);
         }
     }
 }
@@ -266,6 +276,6 @@ proptest! {
     fn every_problem_has_a_place(key in "[a-z]{1,8}", value in proptest::sample::select(vec!["1", "null", "[]", "\"x\""])) {
         let text = format!("{{\"mcpServers\": {{\"s\": {{\"{key}\": {value}}}}}}}");
         let parsed = ParsedServers::parse(&text).unwrap();
-        prop_assert!(parsed.problems.iter().all(|problem| problem.position.is_some()));
+        prop_assert!(parsed.problems.iter().all(|problem| problem.range.is_some()));
     }
 }

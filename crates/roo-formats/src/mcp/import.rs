@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::file::{McpProblem, Reader, ServerEntry, ServerList, ServerType, server_objects};
+use super::file::{Reader, ServerEntry, ServerList, ServerType, server_objects};
 use crate::config::yaml::Step;
-use crate::modes::Severity;
+use crate::problem::{Problem, Severity};
 
 /// A program whose file of servers can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +21,13 @@ pub enum ForeignFormat {
     RooCode,
 }
 
-/// What was read, ready to be written into `mcp.json`.
+/// Servers of another program's file, ready to be written into `mcp.json`.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// The servers.
     pub list: ServerList,
-    /// What could not be carried over, or not as it was.
-    pub problems: Vec<McpProblem>,
+    /// Problems with what could not be carried over, or not as it was.
+    pub problems: Vec<Problem>,
 }
 
 impl ForeignFormat {
@@ -35,20 +35,20 @@ impl ForeignFormat {
     ///
     /// # Errors
     /// A text that is too large, no JSON, or has no servers.
-    pub fn read(self, text: &str) -> Result<Imported, McpProblem> {
+    pub fn read(self, text: &str) -> Result<Imported, Problem> {
         let lists: &[&'static str] = match self {
             Self::VsCode => &["servers", "mcpServers"],
             Self::ClaudeCode | Self::Cursor | Self::RooCode => &["mcpServers"],
         };
         let (list, servers) = server_objects(text, lists)?;
-        let mut reader = Reader { text, list, problems: Vec::new(), unreported: 0 };
+        let mut reader = Reader::new(text, list);
         let mut entries = BTreeMap::new();
         for (name, value) in servers {
             if let Some(entry) = self.entry(&mut reader, &name, value) {
                 entries.insert(name, entry);
             }
         }
-        Ok(Imported { list: ServerList { mcp_servers: entries }, problems: reader.finish() })
+        Ok(Imported { list: ServerList { mcp_servers: entries }, problems: reader.problems.finish() })
     }
 
     fn entry(self, reader: &mut Reader<'_>, name: &str, mut value: Value) -> Option<ServerEntry> {
@@ -249,7 +249,7 @@ mod tests {
             "two": { "command": "python", "args": ["${env:HOME}/server.py"] },
         }});
         assert_eq!(list, expected);
-        assert!(problems[0].starts_with("expected `command` for a program"), "{problems:?}");
+        assert!(problems[0].starts_with("server `three`: expected `command` for a program"), "{problems:?}");
     }
 
     #[test]

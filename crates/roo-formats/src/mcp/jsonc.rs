@@ -1,35 +1,34 @@
 //! JSON with comments and trailing commas, as editors accept it: its value, and where the parts of it are.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::config::Position;
-use crate::config::yaml::{self, Fault, Step};
+use crate::config::yaml::{self, Step};
+use crate::problem::Problem;
+use crate::text_range::Position;
 
 /// Reads one document. Duplicate keys are errors.
-pub(super) fn parse(text: &str) -> Result<Value, Fault> {
+pub(super) fn parse(text: &str) -> Result<Value, Problem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let plain = plain(text);
     if plain.trim().is_empty() {
         return Ok(Value::Null);
     }
-    yaml::parse_json(&plain).map_err(|(position, message)| {
+    yaml::parse_json(&plain).map_err(|(Position { line, column }, message)| {
         // Comments were replaced byte by byte: columns are those of the original line in bytes.
-        let position = position.map(|at| Position {
-            line: at.line,
-            column: characters(text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default(), at.column),
-        });
-        (position, message)
+        let content = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        Problem::error_at(text, Some(Position { line, column: characters(content, column) }), message)
     })
 }
 
-/// How many characters the first `bytes` bytes of a line are.
+/// Counts the characters in the first `bytes` bytes of a line.
 fn characters(line: &str, bytes: usize) -> usize {
     line.char_indices().take_while(|(index, _)| *index < bytes).count().max(1)
 }
 
-/// Where the part at the end of `path` begins, in a text that [`parse`] reads; none when there is no such part.
+/// Returns the start of the part at the end of `path`, in a text that [`parse`] reads; none when there is no such part.
 pub(super) fn locate(text: &str, path: &[Step]) -> Option<Position> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let plain = plain(text);
@@ -125,57 +124,76 @@ impl Scanner<'_> {
     }
 }
 
-/// Replaces comments and trailing commas by spaces, so that every position stays what it was. What is wrong stays as it
-/// is, for the reader of JSON to report.
-fn plain(text: &str) -> Cow<'_, str> {
+/// Returns the ranges of the comments of a text, in bytes. A comment without an end is an error of the file and ends the
+/// search.
+pub fn comments(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let end = match (byte, bytes.get(at + 1)) {
+            (b'/', Some(b'/')) => Some(find(bytes, at, b"\n").unwrap_or(bytes.len())),
+            (b'/', Some(b'*')) => match find(bytes, at + 2, b"*/") {
+                Some(end) => Some(end + 2),
+                None => break,
+            },
+            _ => None,
+        };
+        found.extend(end.map(|end| at..end));
+        at = match byte {
+            b'"' => end_of_string(bytes, at),
+            _ => end.unwrap_or(at + 1),
+        };
+    }
+    found
+}
+
+/// Replaces comments by spaces, so that every position stays what it was.
+pub fn without_comments(text: &str) -> Cow<'_, str> {
+    let comments = comments(text);
+    if comments.is_empty() {
+        return Cow::Borrowed(text);
+    }
     let mut bytes = text.as_bytes().to_vec();
-    let mut changed = false;
+    comments.into_iter().for_each(|comment| blank(&mut bytes, comment));
+    // Whole comments were replaced by ASCII.
+    String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// Replaces comments and trailing commas by spaces. What is wrong stays as it is, for the reader of JSON to report.
+fn plain(text: &str) -> Cow<'_, str> {
+    let text = without_comments(text);
+    let bytes = text.as_bytes();
+    let mut trailing = Vec::new();
     let mut at = 0;
     // Where the last comma after a value is that nothing but space has followed.
     let mut comma = None;
     let mut after_value = false;
     while let Some(&byte) = bytes.get(at) {
-        match (byte, bytes.get(at + 1)) {
-            (b'"', _) => {
-                at = end_of_string(&bytes, at);
+        match byte {
+            b'"' => {
+                at = end_of_string(bytes, at);
                 (comma, after_value) = (None, true);
                 continue;
             }
-            (b'/', Some(b'/')) => {
-                let end = find(&bytes, at, b"\n").unwrap_or(bytes.len());
-                blank(&mut bytes, at, end);
-                changed = true;
-                at = end;
-                continue;
-            }
-            (b'/', Some(b'*')) => {
-                // A comment without an end is an error of the file.
-                let Some(end) = find(&bytes, at + 2, b"*/") else { break };
-                blank(&mut bytes, at, end + 2);
-                changed = true;
-                at = end + 2;
-                continue;
-            }
-            (b',', _) => (comma, after_value) = (after_value.then_some(at), false),
-            (b'}' | b']', _) => {
-                if let Some(comma) = comma.take() {
-                    blank(&mut bytes, comma, comma + 1);
-                    changed = true;
-                }
+            b',' => (comma, after_value) = (after_value.then_some(at), false),
+            b'}' | b']' => {
+                trailing.extend(comma.take());
                 after_value = true;
             }
-            (byte, _) if !byte.is_ascii_whitespace() => {
+            byte if !byte.is_ascii_whitespace() => {
                 (comma, after_value) = (None, !matches!(byte, b'{' | b'[' | b':'));
             }
             _ => {}
         }
         at += 1;
     }
-    if !changed {
-        return Cow::Borrowed(text);
+    if trailing.is_empty() {
+        return text;
     }
-    // Whole comments and ASCII were replaced by ASCII.
-    String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
+    let mut bytes = bytes.to_vec();
+    trailing.into_iter().for_each(|comma| blank(&mut bytes, comma..comma + 1));
+    // ASCII was replaced by ASCII.
+    String::from_utf8(bytes).map_or(text, Cow::Owned)
 }
 
 /// The index after a string that begins at `start`; the end of the text if it has none.
@@ -197,8 +215,8 @@ fn find(bytes: &[u8], from: usize, what: &[u8]) -> Option<usize> {
 }
 
 /// Overwrites with spaces, byte by byte. Line ends stay.
-fn blank(bytes: &mut [u8], start: usize, end: usize) {
-    for byte in bytes.iter_mut().take(end).skip(start) {
+fn blank(bytes: &mut [u8], range: Range<usize>) {
+    for byte in bytes.iter_mut().take(range.end).skip(range.start) {
         if !matches!(byte, b'\n' | b'\r') {
             *byte = b' ';
         }
@@ -249,9 +267,11 @@ mod tests {
 
     #[test]
     fn errors_have_a_line_and_a_character() {
-        let (position, message) = parse("{\n  /* äö */ \"a\": 1 \"b\"}").unwrap_err();
+        let problem = parse("{\n  /* äö */ \"a\": 1 \"b\"}").unwrap_err();
+        let (position, message) = (problem.start(), problem.message);
         assert_eq!((position, message.as_str()), (at(2, 19), "expected `,` or `}`"));
-        let (position, message) = parse("{\"a\": 1,\n \"a\": 2}").unwrap_err();
+        let problem = parse("{\"a\": 1,\n \"a\": 2}").unwrap_err();
+        let (position, message) = (problem.start(), problem.message);
         assert_eq!((position.map(|at| at.line), message.contains("duplicate key")), (Some(2), true));
         assert!(parse(&"[".repeat(100_000)).is_err());
     }

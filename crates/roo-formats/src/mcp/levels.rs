@@ -3,7 +3,7 @@
 use super::file::ParsedServers;
 use super::server::{Server, ToolNames};
 
-/// Whose configuration a server comes from.
+/// Owner of the configuration that a server comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The user's own `mcp.json`.
@@ -15,11 +15,11 @@ pub enum Level {
 /// A server that counts, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredServer {
-    /// Whose configuration it comes from.
+    /// Owner of the configuration that it comes from.
     pub level: Level,
-    /// What it says.
+    /// Server as it is configured.
     pub server: Server,
-    /// Whether the workspace's server takes the place of one of the user's.
+    /// True if the workspace's server takes the place of one of the user's.
     pub replaces_users: bool,
 }
 

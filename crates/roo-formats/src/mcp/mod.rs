@@ -11,10 +11,9 @@ mod levels;
 mod server;
 mod template;
 
-pub use file::{
-    DECLARATION, FILE_LIMIT, McpProblem, ParsedServers, ServerEntry, ServerList, ServerType, schema,
-};
+pub use file::{DECLARATION, FILE_LIMIT, ParsedServers, ServerEntry, ServerList, ServerType, schema};
 pub use import::{ForeignFormat, Imported};
+pub use jsonc::{comments, without_comments};
 pub use levels::{ConfiguredServer, Level, merge};
 pub use server::{
     Access, DEFAULT_TIMEOUT, Remote, ResolveError, ResolvedRemote, ResolvedServer, ResolvedStdio, Server,

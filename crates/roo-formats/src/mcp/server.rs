@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::template::Template;
 
-/// How long a call may take when the file doesn't say.
+/// Time limit of a call where the file sets none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server as it is configured, with variables not yet filled in.
@@ -14,11 +14,11 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Server {
     /// Its name, unique in a file.
     pub name: String,
-    /// How it is reached.
+    /// Transport.
     pub transport: Transport<Stdio, Remote>,
-    /// Whether it is left alone.
+    /// True if it is neither started nor connected.
     pub disabled: bool,
-    /// How long a call may take.
+    /// Time limit of a call.
     pub timeout: Duration,
     /// Tools that may be called unasked.
     pub always_allow: ToolNames,
@@ -26,7 +26,7 @@ pub struct Server {
     pub disabled_tools: ToolNames,
 }
 
-/// How a server is reached.
+/// Transport of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport<P = Stdio, R = Remote> {
     /// By the standard input and output of a program.
@@ -46,7 +46,7 @@ pub struct Stdio {
     pub args: Vec<Template>,
     /// Variables besides the minimal environment.
     pub env: BTreeMap<String, Template>,
-    /// Where it starts; the workspace folder when none.
+    /// Working directory; the workspace folder when none.
     pub directory: Option<Template>,
     /// Files whose change restarts it.
     pub watched: Vec<Template>,
@@ -94,7 +94,7 @@ impl Default for ToolNames {
     }
 }
 
-/// Which environment variables of the user a server may have by `${env:NAME}`.
+/// Environment variables of the user that a server may have by `${env:NAME}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Every one: the user's own configuration.
@@ -103,17 +103,17 @@ pub enum Access {
     Granted(BTreeSet<String>),
 }
 
-/// Where references are filled in from.
+/// Sources of the values for references.
 pub struct Variables<'a> {
     /// The user's environment.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// What of it counts.
+    /// Variables that may be used.
     pub access: &'a Access,
     /// The workspace folder.
     pub workspace: &'a str,
 }
 
-/// Why references can't be filled in.
+/// Reasons why references can't be filled in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// Variables that are not set.
@@ -149,9 +149,9 @@ fn quoted(names: &BTreeSet<String>) -> String {
 pub struct ResolvedServer {
     /// Its name.
     pub name: String,
-    /// How it is reached.
+    /// Transport.
     pub transport: Transport<ResolvedStdio, ResolvedRemote>,
-    /// How long a call may take.
+    /// Time limit of a call.
     pub timeout: Duration,
 }
 
@@ -164,7 +164,7 @@ pub struct ResolvedStdio {
     pub args: Vec<String>,
     /// Variables besides the minimal environment.
     pub env: BTreeMap<String, String>,
-    /// Where it starts; the workspace folder when none.
+    /// Working directory; the workspace folder when none.
     pub directory: Option<String>,
     /// Files whose change restarts it.
     pub watched: Vec<String>,

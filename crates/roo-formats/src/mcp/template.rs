@@ -18,18 +18,18 @@ enum Part {
     Workspace,
 }
 
-/// What is doubtful in a string.
+/// Doubtful reference in a string.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateProblem {
     /// `${NAME}`, which other programs take for a variable.
-    #[error("`${{{0}}}` is passed on as it stands; for the environment variable write `${{env:{0}}}`")]
+    #[error("`${{{0}}}` is passed on unchanged; for the environment variable write `${{env:{0}}}`")]
     Bare(String),
     /// `${env:…}` with something else than a name.
     #[error("`${{env:{0}}}` names no environment variable: expected letters, digits and `_`")]
     Name(String),
     /// `${…}` of an unknown kind.
     #[error(
-        "`${{{0}}}` is no reference that roo-lsp fills in, so it is passed on as it stands; `${{env:NAME}}` and `${{workspaceFolder}}` are known"
+        "`${{{0}}}` is not a reference that roo-lsp fills in, so it is passed on unchanged; `${{env:NAME}}` and `${{workspaceFolder}}` are known"
     )]
     Unknown(String),
 }

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::file::MODES_LIMIT;
 use crate::declaration::{Declaration, published};
 use roo_catalog::Group;
 
@@ -38,13 +37,13 @@ pub struct ModeEntry {
     /// The mode's name for people. An emoji at its start marks the mode in trees. Required.
     #[schemars(regex(pattern = r"\S"))]
     pub name: String,
-    /// Who the model is in this mode, in the second person. Required.
+    /// Role of the model in this mode, in the second person. Required.
     #[schemars(regex(pattern = r"\S"))]
     pub role_definition: String,
-    /// Which tools the mode has besides those that every mode has: read, edit, command, browser, mcp, modes.
+    /// Groups of tools that the mode has besides those that every mode has: read, edit, command, browser, mcp, modes.
     /// `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.
     pub groups: Vec<GroupEntry>,
-    /// What the mode does, for people, in one line.
+    /// Description of the mode for people, in one line.
     pub description: Option<String>,
     /// Tells other modes when to delegate to it.
     pub when_to_use: Option<String>,
@@ -94,7 +93,7 @@ pub struct GroupOptions {
     /// A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in
     /// the path; anchor it with `^` and `$`.
     pub file_regex: Option<FilePattern>,
-    /// Which files these are, for people and for the model.
+    /// Description of these files, for people and for the model.
     pub description: Option<String>,
 }
 
@@ -138,3 +137,6 @@ impl GroupName {
         })
     }
 }
+
+/// The most modes of a file.
+pub(super) const MODES_LIMIT: usize = 200;

@@ -11,18 +11,18 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::built_in::BUILT_IN;
-use super::declaration::{DECLARATION, GroupName};
+use super::declaration::{DECLARATION, GroupName, MODES_LIMIT};
 use super::mode::{FileRestriction, Mode, Source};
-use crate::config::Position;
 use crate::config::yaml::{self, Step};
-use crate::declaration::words_of;
+use crate::declaration::{meant_or_known, words_of};
+use crate::problem::{Problem, Severity};
+use crate::problem_list::ProblemList;
+use crate::text_range::TextRange;
 use roo_catalog::Group;
 use roo_text::render::{exact_line, is_invisible, without_hidden};
 
 /// The largest mode file, in bytes.
 pub const FILE_LIMIT: usize = 1 << 20;
-/// The most modes of a file.
-pub(super) const MODES_LIMIT: usize = 200;
 /// The most problems of a file that are told one by one.
 const PROBLEMS_LIMIT: usize = 20;
 /// Maximum length of text searched for positions, in bytes: each is a walk from the beginning.
@@ -35,32 +35,6 @@ const EMOJI_LIMIT: usize = 32;
 const DEFAULT_EMOJI: &str = "🤖";
 
 const LIST: &str = "customModes";
-/// Severity of a problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Something counts, but perhaps not as it was meant.
-    Warning,
-    /// Something does not count.
-    Error,
-}
-
-/// Problem with a mode file or with a part of it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ModeFileProblem {
-    /// Position, if known.
-    pub position: Option<Position>,
-    /// Severity.
-    pub severity: Severity,
-    /// Problem and remedy.
-    pub message: String,
-}
-
-impl ModeFileProblem {
-    fn whole_file(message: String) -> Self {
-        Self { position: None, severity: Severity::Error, message }
-    }
-}
 
 /// The modes of a file, and what is wrong with the others.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +42,7 @@ pub struct ParsedModes {
     /// Those that can be used, in the order of the file; each slug once.
     pub modes: Vec<Mode>,
     /// In the order of the file.
-    pub problems: Vec<ModeFileProblem>,
+    pub problems: Vec<Problem>,
 }
 
 impl ParsedModes {
@@ -77,11 +51,11 @@ impl ParsedModes {
     ///
     /// # Errors
     /// A text that is too large, no YAML or JSON, or has no list `customModes`.
-    pub fn parse(text: &str, source: Source) -> Result<Self, ModeFileProblem> {
+    pub fn parse(text: &str, source: Source) -> Result<Self, Problem> {
         if text.len() > FILE_LIMIT {
             let message =
                 format!("the file has more than {FILE_LIMIT} bytes; keep long texts in rules files");
-            return Err(ModeFileProblem::whole_file(message));
+            return Err(Problem::error(None, message));
         }
         let exact = Self::parse_exactly(text, source);
         if errors(&exact) == 0 {
@@ -90,26 +64,32 @@ impl ParsedModes {
         match plain_typing(text) {
             Cow::Owned(plain) => {
                 let repaired = Self::parse_exactly(&plain, source);
-                if errors(&repaired) < errors(&exact) { repaired } else { exact }
+                if errors(&repaired) < errors(&exact) {
+                    repaired.map(Self::without_suggestions)
+                } else {
+                    exact
+                }
             }
             Cow::Borrowed(_) => exact,
         }
     }
 
-    fn parse_exactly(text: &str, source: Source) -> Result<Self, ModeFileProblem> {
-        let value = yaml::parse(text).map_err(|(position, message)| ModeFileProblem {
-            position,
-            ..ModeFileProblem::whole_file(message)
-        })?;
-        let mut reader =
-            ModeReader { text, source, problems: vec![], errors: 0, untold: 0, slugs: BTreeSet::new() };
-        let modes = reader.file(&value)?;
-        Ok(Self { modes, problems: reader.finish() })
+    /// Positions in a repaired text may be a few columns off: no edit goes by them.
+    fn without_suggestions(mut self) -> Self {
+        self.problems.iter_mut().for_each(|problem| problem.suggestion = None);
+        self
+    }
+
+    fn parse_exactly(text: &str, source: Source) -> Result<Self, Problem> {
+        let problems = ProblemList::new(text, yaml::locate, places_limit(text));
+        let mut reader = ModeReader { text, source, problems, slugs: BTreeSet::new() };
+        let modes = reader.file(&yaml::parse(text)?)?;
+        Ok(Self { modes, problems: reader.problems.finish() })
     }
 }
 
 /// Counts errors.
-fn errors(outcome: &Result<ParsedModes, ModeFileProblem>) -> usize {
+fn errors(outcome: &Result<ParsedModes, Problem>) -> usize {
     match outcome {
         Ok(parsed) => parsed.problems.iter().filter(|problem| problem.severity == Severity::Error).count(),
         Err(_) => usize::MAX,
@@ -122,17 +102,44 @@ pub fn is_slug(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Returns the positions of the modes with these slugs in the text of a file. Each costs a walk over the text, see
+/// Returns the parts of a file's text that problems with its modes are about. Each costs a walk over the text, see
 /// [`places_limit`].
-pub fn locate(text: &str, slugs: &[&str]) -> Vec<Option<Position>> {
+pub fn locate(text: &str, parts: &[ModePart<'_>]) -> Vec<Option<TextRange>> {
     let value = yaml::parse(text).unwrap_or_default();
     let entries = value.get(LIST).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let is = |entry: &Value, slug: &str| entry.get("slug").and_then(Value::as_str) == Some(slug);
-    let place = |slug: &&str| {
-        let index = entries.iter().position(|entry| is(entry, slug))?;
-        yaml::locate(text, &[key(LIST), Step::Index(index), key("slug")])
+    let is = |value: Option<&Value>, text: &str| value.and_then(Value::as_str) == Some(text);
+    let place = |part: &ModePart<'_>| {
+        let (ModePart::Slug(slug) | ModePart::DelegatesTo { slug, .. }) = *part;
+        let index = entries.iter().position(|entry| is(entry.get("slug"), slug))?;
+        let target = match part {
+            ModePart::Slug(_) => None,
+            ModePart::DelegatesTo { target, .. } => {
+                let targets = entries.get(index)?.get("canDelegateTo").and_then(Value::as_array);
+                targets.and_then(|targets| targets.iter().position(|value| is(Some(value), target)))
+            }
+        };
+        let mode = [key(LIST), Step::Index(index)];
+        let within = match target {
+            Some(target) => vec![key("canDelegateTo"), Step::Index(target)],
+            None => vec![key("slug")],
+        };
+        Some(TextRange::at(text, yaml::locate(text, &[&mode[..], &within].concat())?))
     };
-    slugs.iter().map(place).collect()
+    parts.iter().map(place).collect()
+}
+
+/// Part of a mode file that a problem is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModePart<'a> {
+    /// The slug of a mode.
+    Slug(&'a str),
+    /// An entry of a mode's `canDelegateTo`; the mode's slug where the file doesn't have the entry.
+    DelegatesTo {
+        /// The slug of the mode.
+        slug: &'a str,
+        /// The entry.
+        target: &'a str,
+    },
 }
 
 /// Maximum number of places in a text that are searched: the longer it is, the fewer.
@@ -165,9 +172,7 @@ fn plain_typing(text: &str) -> Cow<'_, str> {
 struct ModeReader<'a> {
     text: &'a str,
     source: Source,
-    problems: Vec<ModeFileProblem>,
-    errors: usize,
-    untold: usize,
+    problems: ProblemList<'a>,
     /// Those that came already.
     slugs: BTreeSet<String>,
 }
@@ -175,12 +180,12 @@ struct ModeReader<'a> {
 type JsonObject = Map<String, Value>;
 
 impl ModeReader<'_> {
-    fn file(&mut self, value: &Value) -> Result<Vec<Mode>, ModeFileProblem> {
+    fn file(&mut self, value: &Value) -> Result<Vec<Mode>, Problem> {
         let Value::Object(file) = value else {
             if value.is_null() {
                 return Ok(vec![]);
             }
-            return Err(ModeFileProblem::whole_file(format!("expected `{LIST}:` with a list of modes")));
+            return Err(Problem::error(None, format!("expected `{LIST}:` with a list of modes")));
         };
         let entries = match file.get(LIST) {
             Some(Value::Array(entries)) => entries.as_slice(),
@@ -188,79 +193,55 @@ impl ModeReader<'_> {
             Some(_) => {
                 let position = yaml::locate(self.text, &[key(LIST)]);
                 let message = format!("`{LIST}` must be a list of modes");
-                return Err(ModeFileProblem { position, ..ModeFileProblem::whole_file(message) });
+                return Err(Problem::error_at(self.text, position, message));
             }
-            None => {
-                return Err(ModeFileProblem::whole_file(format!(
-                    "`{LIST}` is missing; add it with a list of modes"
-                )));
-            }
+            None => return Err(self.without_list(file)),
         };
-        self.unknown_keys(file, &[]);
+        self.problems.check(Some(&DECLARATION.root()), &[], value, &[LIST]);
         if entries.len() > MODES_LIMIT {
             let message = format!("there are more than {MODES_LIMIT} modes; the rest are ignored");
-            self.error(&[key(LIST), Step::Index(MODES_LIMIT)], message);
+            self.problems.error(&[key(LIST), Step::Index(MODES_LIMIT)], message);
         }
         let entries = entries.iter().enumerate().take(MODES_LIMIT);
         Ok(entries.filter_map(|(index, entry)| self.entry(index, entry)).collect())
     }
 
-    /// Points out the keys of a mapping that aren't declared at `path`.
-    fn unknown_keys(&mut self, object: &JsonObject, path: &[Step]) {
-        for unknown in DECLARATION.at(path).iter().flat_map(|part| part.unknown_keys(object)) {
-            self.warning(&[path, &[Step::Name(unknown.name.to_owned())]].concat(), unknown.to_string());
-        }
-    }
-
-    fn finish(mut self) -> Vec<ModeFileProblem> {
-        if self.untold > 0 {
-            let message = format!("and {} more problems in this file", self.untold);
-            self.problems.push(ModeFileProblem::whole_file(message));
-        }
-        self.problems
-    }
-
-    fn error(&mut self, path: &[Step], message: String) {
-        self.errors += 1;
-        self.problem(Severity::Error, path, message);
-    }
-
-    fn warning(&mut self, path: &[Step], message: String) {
-        self.problem(Severity::Warning, path, message);
-    }
-
-    fn problem(&mut self, severity: Severity, path: &[Step], message: String) {
-        if self.problems.len() >= places_limit(self.text) {
-            self.untold += 1;
-            return;
-        }
-        let position = yaml::locate(self.text, path);
-        self.problems.push(ModeFileProblem { position, severity, message });
+    /// The problem of a file without the list, at a key that may be meant for it.
+    fn without_list(&self, file: &JsonObject) -> Problem {
+        let misspelt = DECLARATION.root().unknown_keys(file).into_iter().find(|key| key.meant == Some(LIST));
+        let Some(key) = misspelt else {
+            return Problem::error(None, format!("`{LIST}` is missing; add it with a list of modes"));
+        };
+        let position = yaml::locate(self.text, &[Step::Name(key.name.to_owned())]);
+        Problem::error_at(self.text, position, key.to_string()).with_suggestion(key.meant)
     }
 
     /// One mode; none when something in it is wrong.
     fn entry(&mut self, index: usize, value: &Value) -> Option<Mode> {
-        let before = self.errors;
         let here = [key(LIST), Step::Index(index)];
         let Value::Object(object) = value else {
-            self.error(&here, "expected a mode: `slug`, `name`, `roleDefinition`, `groups`".to_owned());
+            self.problems.error(&here, "expected a mode: `slug`, `name`, `roleDefinition`, `groups`");
             return None;
         };
+        self.problems.take_first_error();
+        self.problems.check(DECLARATION.at(&here).as_ref(), &here, value, &["groups"]);
+        let source = self.source;
         let mut entry = ModeEntry { reader: self, index, object };
         let slug = entry.slug();
         let name = entry.name();
-        let role = entry.required("roleDefinition");
-        let description = entry.optional("description");
-        let when_to_use = entry.optional("whenToUse");
-        let custom_instructions = entry.optional("customInstructions");
+        let role = entry.text("roleDefinition");
+        let description = entry.text("description");
+        let when_to_use = entry.text("whenToUse");
+        let custom_instructions = entry.text("customInstructions");
         let (groups, file_restriction) = entry.groups();
         let can_delegate_to = entry.can_delegate_to();
-        self.unknown_keys(object, &here);
-        let source = self.source;
-        if self.errors > before {
+        if self.problems.take_first_error().is_some() {
             return None;
         }
-        let (slug, (emoji, name)) = (slug?, name?);
+        let (Some(slug), Some((emoji, name)), Some(role)) = (slug, name, role) else {
+            self.problems.error(&here, "`name` and `roleDefinition` must have visible characters");
+            return None;
+        };
         let below = BUILT_IN.iter().find(|mode| mode.slug == slug);
         let emoji = emoji.or_else(|| below.map(|mode| mode.emoji.clone()));
         Some(Mode {
@@ -269,7 +250,7 @@ impl ModeReader<'_> {
             emoji: emoji.unwrap_or_else(|| DEFAULT_EMOJI.to_owned()),
             description,
             when_to_use,
-            role: role?,
+            role,
             groups,
             file_restriction,
             can_delegate_to: can_delegate_to
@@ -300,11 +281,12 @@ impl ModeEntry<'_, '_> {
 
     fn error(&mut self, field: &str, rest: &[Step], message: String) {
         let path = self.path(field, rest);
-        self.reader.error(&path, message);
+        self.reader.problems.error(&path, message);
     }
 
     fn slug(&mut self) -> Option<String> {
-        let slug = self.required("slug")?;
+        // What can't be seen is no part of a slug, and it is told as such.
+        let slug = self.object.get("slug").and_then(Value::as_str)?.trim().to_owned();
         if !is_slug(&slug) {
             let slug = exact_line(&slug);
             self.error(
@@ -323,7 +305,7 @@ impl ModeEntry<'_, '_> {
 
     /// The emoji that the name begins with, and the name.
     fn name(&mut self) -> Option<(Option<String>, String)> {
-        let (emoji, name) = split_emoji(&self.required("name")?);
+        let (emoji, name) = split_emoji(&self.text("name")?);
         if emoji.as_ref().is_some_and(|emoji| emoji.len() > EMOJI_LIMIT) {
             self.error("name", &[], "`name` begins with more than one emoji; keep one".to_owned());
             return None;
@@ -336,77 +318,35 @@ impl ModeEntry<'_, '_> {
         Some((emoji, name))
     }
 
-    /// A text that must be there. What is one line in a prompt is one line here.
-    fn required(&mut self, field: &str) -> Option<String> {
-        if self.object.get(field).is_none_or(Value::is_null) {
-            let path = [key(LIST), Step::Index(self.index)];
-            self.reader.error(&path, format!("the mode lacks `{field}`"));
-            return None;
-        }
-        let text = self.text(field)?;
-        if text.is_empty() {
-            self.error(field, &[], format!("`{field}` must not be empty"));
-            return None;
-        }
-        Some(text)
-    }
-
-    /// A text that may be missing; empty is missing.
-    fn optional(&mut self, field: &str) -> Option<String> {
-        self.text(field).filter(|text| !text.is_empty())
-    }
-
+    /// A text; none where it is missing or empty.
     fn text(&mut self, field: &str) -> Option<String> {
-        match self.object.get(field)? {
-            Value::Null => None,
-            // What can't be seen is no part of a slug, and it is told as such.
-            Value::String(text) if field == "slug" => Some(text.trim().to_owned()),
-            Value::String(text) => {
-                let text = text.trim();
-                // An emoji is joined and shaped by what can't be seen.
-                let kept = if field == "name" { emoji_length(text) } else { 0 };
-                let (emoji, rest) = text.split_at_checked(kept).unwrap_or(("", text));
-                let shown = self.shown(&self.path(field, &[]), rest);
-                Some(format!("{emoji}{shown}").trim().to_owned())
-            }
-            _ => {
-                self.error(field, &[], format!("`{field}` must be a string; put it in quotes"));
-                None
-            }
-        }
+        let text = self.object.get(field).and_then(Value::as_str)?.trim();
+        // An emoji is joined and shaped by what can't be seen.
+        let kept = if field == "name" { emoji_length(text) } else { 0 };
+        let (emoji, rest) = text.split_at_checked(kept).unwrap_or(("", text));
+        let shown = self.shown(&self.path(field, &[]), rest);
+        Some(format!("{emoji}{shown}").trim().to_owned()).filter(|text| !text.is_empty())
     }
 
     /// A text at a place without what can't be seen, in which orders to a model could hide.
     fn shown<'t>(&mut self, path: &[Step], text: &'t str) -> Cow<'t, str> {
         let (shown, hidden) = without_hidden(text);
         if hidden.is_some() {
-            let message = "invisible characters were ignored; remove them".to_owned();
-            self.reader.warning(path, message);
+            self.reader.problems.warning(path, "invisible characters were ignored; remove them");
         }
         shown
     }
 
     fn groups(&mut self) -> (Vec<Group>, Option<FileRestriction>) {
         let (mut groups, mut restriction, mut seen) = (Vec::new(), None, BTreeSet::new());
-        let entries = match self.object.get("groups") {
-            Some(Value::Array(entries)) => entries.as_slice(),
-            None | Some(Value::Null) => {
-                let path = [key(LIST), Step::Index(self.index)];
-                self.reader.error(&path, "the mode lacks `groups`; write `groups: []` for none".to_owned());
-                &[]
-            }
-            Some(_) => {
-                self.error("groups", &[], "`groups` must be a list".to_owned());
-                &[]
-            }
-        };
+        let entries = self.object.get("groups").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for (index, entry) in entries.iter().enumerate() {
             let at = [Step::Index(index)];
             let (name, options) = match entry {
                 Value::String(name) => (name, None),
                 Value::Array(pair) => match pair.as_slice() {
                     [Value::String(name)] => (name, None),
-                    [Value::String(name), Value::Object(options)] => (name, Some(options)),
+                    [Value::String(name), options @ Value::Object(_)] => (name, Some(options)),
                     _ => {
                         let message = "expected a group and its options: `[edit, { fileRegex: … }]`";
                         self.error("groups", &at, message.to_owned());
@@ -419,11 +359,7 @@ impl ModeEntry<'_, '_> {
                 }
             };
             let Some(group) = GroupName::parse(name) else {
-                let words: Vec<String> =
-                    words_of::<GroupName>().into_iter().map(|known| known.word).collect();
-                let message =
-                    format!("there is no group '{}'; the groups are {}", exact_line(name), words.join(", "));
-                self.error("groups", &at, message);
+                self.unknown_group(&at, entry.is_array(), name);
                 continue;
             };
             if !seen.insert(group) {
@@ -434,10 +370,9 @@ impl ModeEntry<'_, '_> {
             match group {
                 GroupName::Edit => restriction = found,
                 _ if found.is_some() => {
-                    let message =
-                        "fileRegex applies only to the group edit; it has no effect here".to_owned();
+                    let message = "fileRegex applies only to the group edit; it has no effect here";
                     let path = self.path("groups", &at);
-                    self.reader.warning(&path, message);
+                    self.reader.problems.warning(&path, message);
                 }
                 _ => {}
             }
@@ -446,19 +381,22 @@ impl ModeEntry<'_, '_> {
         (groups, restriction)
     }
 
+    fn unknown_group(&mut self, at: &[Step], has_options: bool, name: &str) {
+        let words: Vec<String> = words_of::<GroupName>().into_iter().map(|known| known.word).collect();
+        let known: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (end, meant) = meant_or_known(name, &known, "the groups are");
+        let inner: &[Step] = if has_options { &[Step::Index(0)] } else { &[] };
+        let path = self.path("groups", &[at, inner].concat());
+        let message = format!("there is no group '{}'{end}", exact_line(name));
+        self.reader.problems.suggest(Severity::Error, &path, message, meant);
+    }
+
     /// The pattern of a group's options. One that can't be used is an error: it would let everything pass.
-    fn restriction(&mut self, at: &[Step], options: &JsonObject) -> Option<FileRestriction> {
+    fn restriction(&mut self, at: &[Step], options: &Value) -> Option<FileRestriction> {
         let field = |name: &str| [at, &[Step::Index(1), key(name)]].concat();
         let path = self.path("groups", &[at, &[Step::Index(1)]].concat());
-        self.reader.unknown_keys(options, &path);
-        let mut text = |name: &str| match options.get(name) {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text.as_str()),
-            Some(_) => {
-                self.error("groups", &field(name), format!("`{name}` must be a string; put it in quotes"));
-                None
-            }
-        };
+        self.reader.problems.check(DECLARATION.at(&path).as_ref(), &path, options, &[]);
+        let text = |name: &str| options.get(name).and_then(Value::as_str);
         let description = text("description").map(str::trim).filter(|text| !text.is_empty());
         let pattern = text("fileRegex")?;
         if let (Cow::Owned(_), _) = without_hidden(pattern) {
@@ -480,27 +418,16 @@ impl ModeEntry<'_, '_> {
 
     /// To whom it may delegate; none when nothing is said.
     fn can_delegate_to(&mut self) -> Option<Vec<String>> {
-        let entries = match self.object.get("canDelegateTo")? {
-            Value::Null => return None,
-            Value::Array(entries) => entries,
-            _ => {
-                self.error("canDelegateTo", &[], "`canDelegateTo` must be a list of slugs".to_owned());
-                return None;
-            }
-        };
-        if entries.len() > MODES_LIMIT {
-            let message = format!("`canDelegateTo` has more than {MODES_LIMIT} modes");
-            self.error("canDelegateTo", &[], message);
-            return None;
-        }
+        let entries = self.object.get("canDelegateTo").and_then(Value::as_array)?;
         let mut slugs: Vec<String> = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            match entry.as_str().filter(|slug| is_slug(slug)) {
+            match entry.as_str() {
+                Some(slug) if !is_slug(slug) => {
+                    self.error("canDelegateTo", &[Step::Index(index)], "expected a mode's slug".to_owned());
+                }
                 Some(slug) if slugs.iter().any(|known| known == slug) => {}
                 Some(slug) => slugs.push(slug.to_owned()),
-                None => {
-                    self.error("canDelegateTo", &[Step::Index(index)], "expected a mode's slug".to_owned())
-                }
+                None => {}
             }
         }
         Some(slugs)

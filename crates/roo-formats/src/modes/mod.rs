@@ -9,6 +9,7 @@ mod declaration;
 pub mod delegation;
 mod file;
 mod mode;
+mod mode_list;
 mod urid;
 
 pub use built_in::ENTRY;
@@ -16,6 +17,7 @@ pub use declaration::{
     DECLARATION, FilePattern, GroupEntry, GroupName, GroupOptions, LimitedGroup, ModeEntry, ModeFile,
     ModeSlug, NewModeSlug, schema,
 };
-pub use file::{FILE_LIMIT, ModeFileProblem, ParsedModes, Severity, is_slug, locate, places_limit};
-pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, PatternError, Source, UnknownMode};
+pub use file::{FILE_LIMIT, ModePart, ParsedModes, is_slug, locate, places_limit};
+pub use mode::{FileRestriction, Mode, ModeRefusal, PatternError, Source};
+pub use mode_list::{Modes, UnknownMode};
 pub use urid::{is_urid, task_directory, urid};

@@ -1,13 +1,10 @@
 //! Modes and their permissions.
 
-use std::collections::BTreeMap;
 use std::path::{Component, Path};
-use std::sync::Arc;
 
 use fancy_regex::{Regex, RegexBuilder};
 
-use super::built_in::{BUILT_IN, ENTRY};
-use crate::config::{ModeSettings, ToolChoice};
+use crate::config::ToolChoice;
 use roo_catalog::{Group, ServerToolName, TOOLS, ToolName};
 
 /// A specialised agent.
@@ -23,11 +20,11 @@ pub struct Mode {
     pub description: Option<String>,
     /// Guidance for other modes on when to choose it.
     pub when_to_use: Option<String>,
-    /// Who the model is in this mode.
+    /// Role of the model in this mode.
     pub role: String,
     /// The groups that bring its tools, besides what every mode has.
     pub groups: Vec<Group>,
-    /// Which files its edits may touch; all when none.
+    /// Files that its edits may touch; all when none.
     pub file_restriction: Option<FileRestriction>,
     /// The slugs of the modes to which it may delegate.
     pub can_delegate_to: Vec<String>,
@@ -65,7 +62,7 @@ impl Source {
     }
 }
 
-/// Which files a mode may change. The default lets none pass.
+/// Files that a mode may change. The default lets none pass.
 #[derive(Clone, Debug, Default)]
 pub struct FileRestriction {
     /// Description of what it matches, for people.
@@ -73,7 +70,7 @@ pub struct FileRestriction {
     pattern: Option<Regex>,
 }
 
-/// Which files edits may touch.
+/// Files that edits may touch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Edits<'a> {
     None,
@@ -121,86 +118,6 @@ impl FileRestriction {
     pub fn pattern(&self) -> &str {
         self.pattern.as_ref().map_or("", Regex::as_str)
     }
-}
-
-/// Stands for every mode in the user's settings.
-const EVERY_MODE: &str = "*";
-
-/// The modes that there are, each slug once.
-#[derive(Clone, Debug)]
-pub struct Modes(Vec<Arc<Mode>>);
-
-impl Modes {
-    /// The built-in modes alone.
-    pub fn built_in() -> Self {
-        Self(BUILT_IN.clone())
-    }
-
-    /// These modes with others over them: one of a slug that is there takes its place, a new one comes
-    /// at the end.
-    #[must_use]
-    pub fn with(mut self, others: impl IntoIterator<Item = Mode>) -> Self {
-        for mode in others {
-            match self.0.iter_mut().find(|known| known.slug == mode.slug) {
-                Some(known) => *known = Arc::new(mode),
-                None => self.0.push(Arc::new(mode)),
-            }
-        }
-        self
-    }
-
-    /// These modes, with what the user's settings let them delegate to beyond what is theirs.
-    #[must_use]
-    pub fn delegating_by(mut self, settings: &BTreeMap<String, ModeSettings>) -> Self {
-        let slugs: Vec<String> = self.0.iter().map(|mode| mode.slug.clone()).collect();
-        for mode in &mut self.0 {
-            let Some(more) = settings.get(&mode.slug).map(|settings| &settings.can_delegate_to) else {
-                continue;
-            };
-            let all = more.iter().any(|slug| slug == EVERY_MODE);
-            // To hand work to itself, or to the mode that everything began with, leads nowhere.
-            let others = slugs.iter().filter(|slug| **slug != mode.slug && *slug != ENTRY);
-            let further: Vec<String> = others
-                .filter(|slug| (all || more.contains(*slug)) && !mode.can_delegate_to.contains(*slug))
-                .cloned()
-                .collect();
-            if !further.is_empty() {
-                Arc::make_mut(mode).can_delegate_to.extend(further);
-            }
-        }
-        self
-    }
-
-    /// The mode of this slug.
-    ///
-    /// # Errors
-    /// [`UnknownMode`] with the slugs that there are.
-    pub fn find(&self, slug: &str) -> Result<&Arc<Mode>, UnknownMode> {
-        self.get(slug).ok_or_else(|| UnknownMode {
-            slug: slug.to_owned(),
-            known: self.0.iter().map(|mode| mode.slug.clone()).collect(),
-        })
-    }
-
-    /// The mode of this slug; none when there is none.
-    pub fn get(&self, slug: &str) -> Option<&Arc<Mode>> {
-        self.0.iter().find(|mode| mode.slug == slug)
-    }
-
-    /// All of them, the built-in ones first.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Mode>> {
-        self.0.iter()
-    }
-}
-
-/// No mode has this slug.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("There is no mode '{slug}'. The modes are {}.", known.join(", "))]
-pub struct UnknownMode {
-    /// Requested slug.
-    pub slug: String,
-    /// Known slugs.
-    pub known: Vec<String>,
 }
 
 /// A mode does not permit a call. The text is for the model.
@@ -304,7 +221,7 @@ impl Mode {
         more
     }
 
-    /// Which files its edits may touch, its request's own directory aside.
+    /// Returns the files that its edits may touch, its request's own directory aside.
     fn edits(&self) -> Edits<'_> {
         let pattern = self.file_restriction.as_ref().map(|files| files.pattern.as_ref().map(Regex::as_str));
         match pattern {
@@ -398,6 +315,10 @@ fn is_below(path: &str, directory: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::Modes;
+    use super::super::built_in::BUILT_IN;
     use super::*;
 
     const OWN: &str = ".roo/tasks/20250307-09-05-0a1b2c3d";
@@ -422,7 +343,9 @@ mod tests {
                     &["new-task", "code", "debug"]
                 }
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
-                ToolName::UseMcpTool => &["orchestrator", "architect", "code", "debug", "ask"],
+                ToolName::UseMcpTool | ToolName::AccessMcpResource => {
+                    &["orchestrator", "architect", "code", "debug", "ask"]
+                }
                 _ => &all,
             };
             assert_eq!(who_has(spec.name), expected, "{}", spec.name);
@@ -556,28 +479,5 @@ mod tests {
         assert!(begun.elapsed().as_secs() < 5);
         let greedy = FileRestriction::new("(a+)+$", "greedy").unwrap();
         assert!(!greedy.matches(&format!("{}b", "a".repeat(100_000))));
-    }
-
-    #[test]
-    fn the_users_settings_let_modes_delegate_further() {
-        let to = |slugs: &[&str]| ModeSettings {
-            can_delegate_to: slugs.iter().map(|&slug| slug.to_owned()).collect(),
-            ..ModeSettings::default()
-        };
-        let settings =
-            [("orchestrator".to_owned(), to(&["ask", "poet", "code"])), ("architect".to_owned(), to(&["*"]))];
-        let modes = Modes::built_in().delegating_by(&settings.into());
-        let of = |slug: &str| modes.find(slug).unwrap().can_delegate_to.join(" ");
-        assert_eq!(of("orchestrator"), "architect code debug ask");
-        assert_eq!(of("architect"), "orchestrator code debug ask");
-        assert_eq!(of("code"), "debug");
-    }
-
-    #[test]
-    fn an_unknown_slug_lists_the_known_ones() {
-        assert_eq!(
-            Modes::built_in().find("coder").unwrap_err().to_string(),
-            "There is no mode 'coder'. The modes are new-task, orchestrator, architect, code, debug, ask."
-        );
     }
 }

@@ -64,8 +64,8 @@ async fn a_call_without_an_answer_ends_in_time_and_the_server_is_told() {
     assert_eq!(began.elapsed().as_secs(), 60);
     assert_eq!(
         error.to_string(),
-        "MCP server `s` has not answered the tool `wait` for 60 s; its effects are unknown. A longer `timeout` can be \
-         set in mcp.json"
+        "MCP server `s` has not answered the tool `wait` within its `timeout` of 60 s; its effects are unknown. Set a \
+         longer `timeout` in mcp.json if it needs more time"
     );
     tokio::time::sleep(Duration::from_secs(1)).await;
     let heard = heard.lock().unwrap().clone();

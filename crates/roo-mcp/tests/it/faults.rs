@@ -19,7 +19,7 @@ async fn a_server_that_never_answers_fails_in_time() {
     let (fault, retry) = failed(&hub, "s").await;
     assert_eq!(
         fault,
-        "it has not answered `initialize` within 60 s: `waiting for the database`; check that it is an MCP server of \
+        "it has not answered `initialize` within 60 s, the limit for starting a server: `waiting for the database`; check that it is an MCP server of \
          this transport"
     );
     assert_eq!((began.elapsed().as_secs(), retry), (60, Some(1)));
@@ -109,7 +109,7 @@ async fn a_flood_of_garbage_ends_the_connection_and_shows_a_sample() {
         }
     });
     let (fault, retry) = failed(&hub_with(&launcher), "s").await;
-    assert!(fault.starts_with("it writes something else than MCP messages"), "{fault}");
+    assert!(fault.starts_with("its standard output has something other than MCP messages"), "{fault}");
     assert!(fault.contains("GET / HTTP/1.1") && !fault.contains('\u{1b}'), "{fault}");
     assert_eq!(retry, None);
 }
@@ -211,7 +211,7 @@ async fn pages_without_end_and_floods_of_notifications_are_bounded() {
         }
     });
     let (fault, _) = failed(&hub_with(&endless), "s").await;
-    assert!(fault.contains("its pages do not end"), "{fault}");
+    assert!(fault.contains("its list of pages has no end"), "{fault}");
 
     let noisy = FakeLauncher::new(|_, mut peer: Peer| async move {
         while let Some((id, _)) = peer.serve_until_call(&json!([tool("echo")])).await {

@@ -93,7 +93,7 @@ async fn programs_that_misbehave_are_named_with_the_reason() {
         ("crash", "its program ended (exit code 3): `no database`"),
         (
             "garbage",
-            "it writes something else than MCP messages to standard output, such as `Listening on port 3000",
+            "its standard output has something other than MCP messages, such as `Listening on port 3000",
         ),
     ] {
         let hub = hub(fault);

@@ -1,11 +1,11 @@
 //! Cuts text into tags and what is between them. It knows what a tag looks like, not what it means.
 //!
 //! A tag is `<name>` or `</name>`, with white space before `>` if need be; only `<invoke …>` and
-//! `<parameter …>` may have attributes. Nothing else is held back: not `a < b`, not `<!--`.
+//! `<parameter …>` may have attributes. Nothing else is buffered: not `a < b`, not `<!--`.
 
 use roo_text::work;
 
-/// A tag longer than this is text. Bounds what is held back.
+/// A tag longer than this is text. Bounds what is buffered.
 const MAX_TAG_BYTES: usize = 256;
 
 /// A piece of text.

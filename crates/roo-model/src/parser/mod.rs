@@ -15,6 +15,8 @@ mod tags;
 mod tests;
 mod unknown_call;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 pub use sse::{MAX_EVENT_BYTES, Oversized, SseEvent, SseReader};
@@ -97,7 +99,7 @@ pub enum Update {
     /// More of a parameter of the call that is open, decoded, to be shown while it streams.
     ParameterDelta {
         /// The parameter's name.
-        parameter: String,
+        parameter: Arc<str>,
         /// More of its value.
         text: String,
     },
@@ -125,11 +127,11 @@ impl Update {
     }
 
     /// Adds more of a parameter.
-    fn parameter(name: &str, text: &str, out: &mut Vec<Self>) {
+    fn parameter(name: &Arc<str>, text: &str, out: &mut Vec<Self>) {
         match out.last_mut() {
             _ if text.is_empty() => {}
             Some(Self::ParameterDelta { parameter, text: last }) if parameter == name => last.push_str(text),
-            _ => out.push(Self::ParameterDelta { parameter: name.to_owned(), text: text.to_owned() }),
+            _ => out.push(Self::ParameterDelta { parameter: Arc::clone(name), text: text.to_owned() }),
         }
     }
 }

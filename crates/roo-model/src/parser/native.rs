@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
+use memchr::memchr2;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -226,7 +228,9 @@ enum Escape {
 #[derive(Debug, Default)]
 struct ArgumentReader {
     place: ArgumentPosition,
-    key: String,
+    /// Name of the parameter in hand, in pieces until it is closed.
+    spelled: String,
+    key: Arc<str>,
     escape: Escape,
     /// The first half of a surrogate pair.
     high: Option<u32>,
@@ -246,10 +250,10 @@ impl ArgumentReader {
                 | ArgumentPosition::Nested { .. }
                 | ArgumentPosition::Scalar
         )
-        .then_some(self.key.as_str())
+        .then_some(&*self.key)
     }
 
-    fn push(&mut self, text: &str, mut sink: impl FnMut(&str, &str)) {
+    fn push(&mut self, text: &str, mut sink: impl FnMut(&Arc<str>, &str)) {
         let mut rest = text;
         while let Some(character) = rest.chars().next() {
             let taken = match self.place {
@@ -273,7 +277,7 @@ impl ArgumentReader {
             (place, ' ' | '\t' | '\r' | '\n') => place,
             (ArgumentPosition::Before, '{') => ArgumentPosition::Key,
             (ArgumentPosition::Key, '"') => {
-                self.key.clear();
+                self.spelled.clear();
                 ArgumentPosition::InKey
             }
             (ArgumentPosition::Colon, ':') => ArgumentPosition::Value,
@@ -294,11 +298,12 @@ impl ArgumentReader {
     }
 
     /// Reads on in a text that begins with `first`; returns how many bytes.
-    fn text(&mut self, text: &str, first: char, sink: &mut impl FnMut(&str, &str)) -> usize {
+    fn text(&mut self, text: &str, first: char, sink: &mut impl FnMut(&Arc<str>, &str)) -> usize {
         match (self.escape, first) {
             (Escape::None, '"') => {
                 self.lose_high(sink);
                 self.place = if self.place == ArgumentPosition::InKey {
+                    self.key = self.spelled.as_str().into();
                     ArgumentPosition::Colon
                 } else {
                     ArgumentPosition::Comma
@@ -307,7 +312,7 @@ impl ArgumentReader {
             (Escape::None, '\\') => self.escape = Escape::Backslash,
             (Escape::None, _) => {
                 self.lose_high(sink);
-                let length = text.find(['"', '\\']).unwrap_or(text.len());
+                let length = memchr2(b'"', b'\\', text.as_bytes()).unwrap_or(text.len());
                 self.show(text.get(..length).unwrap_or_default(), sink);
                 return length;
             }
@@ -342,7 +347,7 @@ impl ArgumentReader {
     }
 
     /// A UTF-16 unit.
-    fn unit(&mut self, unit: u32, sink: &mut impl FnMut(&str, &str)) {
+    fn unit(&mut self, unit: u32, sink: &mut impl FnMut(&Arc<str>, &str)) {
         let code = match (self.high.take(), unit) {
             (Some(high), 0xdc00..=0xdfff) => 0x1_0000 + ((high - 0xd800) << 10) + (unit - 0xdc00),
             (high, _) => {
@@ -360,15 +365,15 @@ impl ArgumentReader {
     }
 
     /// The second half of a surrogate pair did not come.
-    fn lose_high(&mut self, sink: &mut impl FnMut(&str, &str)) {
+    fn lose_high(&mut self, sink: &mut impl FnMut(&Arc<str>, &str)) {
         if self.high.take().is_some() {
             self.show("\u{fffd}", sink);
         }
     }
 
-    fn show(&mut self, decoded: &str, sink: &mut impl FnMut(&str, &str)) {
+    fn show(&mut self, decoded: &str, sink: &mut impl FnMut(&Arc<str>, &str)) {
         if self.place == ArgumentPosition::InKey {
-            self.key.push_str(decoded);
+            self.spelled.push_str(decoded);
         } else {
             sink(&self.key, decoded);
         }

@@ -6,18 +6,20 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr2;
+
 use roo_text::work;
 
 /// The greatest size of one event.
 pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// One event.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SseEvent {
+/// One event, in the reader's own buffers: a stream has an event for every few letters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SseEvent<'a> {
     /// Its type, where one was sent.
-    pub event: Option<String>,
+    pub event: Option<&'a str>,
     /// Its data, lines joined by LF.
-    pub data: String,
+    pub data: &'a str,
 }
 
 /// An event is greater than [`MAX_EVENT_BYTES`]. The stream can't be read any further.
@@ -30,9 +32,10 @@ pub struct Oversized;
 pub struct SseReader {
     /// The line in hand.
     line: Vec<u8>,
-    event: Option<String>,
-    /// None while no data line came: such an event is not delivered.
-    data: Option<String>,
+    /// Empty where none was sent.
+    event: String,
+    /// Each line of data with an LF behind it; empty while none came, as such an event is not delivered.
+    data: String,
     /// The last byte was a CR, so that an LF belongs to it.
     after_return: bool,
     /// The first line is behind us: no byte order mark can come.
@@ -50,7 +53,7 @@ impl SseReader {
     ///
     /// # Errors
     /// [`Oversized`], then and from then on. Events before that were delivered.
-    pub fn push(&mut self, bytes: &[u8], mut sink: impl FnMut(SseEvent)) -> Result<(), Oversized> {
+    pub fn push(&mut self, bytes: &[u8], mut sink: impl FnMut(SseEvent<'_>)) -> Result<(), Oversized> {
         let mut rest = bytes;
         if self.after_return && !rest.is_empty() {
             self.after_return = false;
@@ -84,7 +87,7 @@ impl SseReader {
     }
 
     /// The stream has ended: delivers the event in hand. The reader is then at the start of a new stream.
-    pub fn finish(&mut self, mut sink: impl FnMut(SseEvent)) {
+    pub fn finish(&mut self, mut sink: impl FnMut(SseEvent<'_>)) {
         let mut last = std::mem::take(self);
         if !last.oversized {
             let line = std::mem::take(&mut last.line);
@@ -95,9 +98,7 @@ impl SseReader {
 
     /// Returns whether so many more bytes are within the limit.
     fn check(&mut self, more: usize) -> Result<(), Oversized> {
-        let held = self.line.len()
-            + self.event.as_ref().map_or(0, String::len)
-            + self.data.as_ref().map_or(0, String::len);
+        let held = self.line.len() + self.event.len() + self.data.len();
         if self.oversized || held.saturating_add(more) > MAX_EVENT_BYTES {
             *self = Self { oversized: true, ..Self::default() };
             return Err(Oversized);
@@ -106,7 +107,7 @@ impl SseReader {
         Ok(())
     }
 
-    fn end_line(&mut self, line: &[u8], sink: &mut impl FnMut(SseEvent)) {
+    fn end_line(&mut self, line: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         // Valid text, nearly always, is checked much faster than it is mended.
         let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let text = match std::mem::replace(&mut self.begun, true) {
@@ -116,38 +117,33 @@ impl SseReader {
         if text.is_empty() {
             self.deliver(sink);
         } else {
-            let (field, value) = text.split_once(':').unwrap_or((text, ""));
-            let value = value.strip_prefix(' ').unwrap_or(value);
-            match field {
-                "data" => match &mut self.data {
-                    Some(data) => {
-                        data.push('\n');
-                        data.push_str(value);
-                    }
-                    None => self.data = Some(value.to_owned()),
-                },
-                "event" => self.event = Some(value.to_owned()),
-                _ => {}
+            let value_of = |field: &str| {
+                let rest = text.strip_prefix(field)?;
+                let value = if rest.is_empty() { rest } else { rest.strip_prefix(':')? };
+                Some(value.strip_prefix(' ').unwrap_or(value))
+            };
+            if let Some(value) = value_of("data") {
+                self.data.push_str(value);
+                self.data.push('\n');
+            } else if let Some(value) = value_of("event") {
+                self.event.clear();
+                self.event.push_str(value);
             }
         }
     }
 
-    fn deliver(&mut self, sink: &mut impl FnMut(SseEvent)) {
-        let event = self.event.take().filter(|event| !event.is_empty());
-        if let Some(data) = self.data.take() {
-            sink(SseEvent { event, data });
+    fn deliver(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
+        if let Some(data) = self.data.strip_suffix('\n') {
+            sink(SseEvent { event: (!self.event.is_empty()).then_some(&*self.event), data });
         }
+        self.event.clear();
+        self.data.clear();
     }
 }
 
 /// Returns the end of the first line.
 fn line_end(bytes: &[u8]) -> Option<usize> {
-    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    // Blocks without an early exit are compared as a whole; this is most of a stream.
-    let holds_end = |block: &&[u8; 16]| block.iter().fold(false, |found, byte| found | is_end(byte));
-    let (blocks, _) = bytes.as_chunks();
-    let before = blocks.iter().take_while(|block| !holds_end(block)).count() * 16;
-    Some(before + bytes.get(before..)?.iter().position(is_end)?)
+    memchr2(b'\r', b'\n', bytes)
 }
 
 #[cfg(test)]
@@ -156,18 +152,21 @@ mod tests {
 
     use super::*;
 
-    fn read(chunks: &[&[u8]]) -> Vec<SseEvent> {
+    type Owned = (Option<String>, String);
+
+    fn read(chunks: &[&[u8]]) -> Vec<Owned> {
         let mut reader = SseReader::new();
         let mut events = Vec::new();
+        let mut keep = |SseEvent { event: name, data }: SseEvent<'_>| events.push(event(name, data));
         for chunk in chunks {
-            reader.push(chunk, |event| events.push(event)).unwrap();
+            reader.push(chunk, &mut keep).unwrap();
         }
-        reader.finish(|event| events.push(event));
+        reader.finish(keep);
         events
     }
 
-    fn event(event: Option<&str>, data: &str) -> SseEvent {
-        SseEvent { event: event.map(str::to_owned), data: data.to_owned() }
+    fn event(event: Option<&str>, data: &str) -> Owned {
+        (event.map(str::to_owned), data.to_owned())
     }
 
     #[test]

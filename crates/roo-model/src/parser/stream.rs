@@ -22,7 +22,8 @@ pub struct StreamParser {
 }
 
 /// Reason why a call isn't run that an answer shows before it goes on, worded for the model.
-const EXAMPLE: &str = "it stands in a code block and more follows, so it is taken for an example. If you mean it, make it \
+const EXAMPLE: &str = "it is in a code block and more text follows, so it is treated as an example. If you mean it, \
+                       make it \
                        the end of your answer, outside of code blocks";
 
 impl StreamParser {
@@ -44,9 +45,13 @@ impl StreamParser {
 
     /// Reads the next piece of the stream; what it led to is added to `out`.
     pub fn push(&mut self, event: StreamEvent, out: &mut Vec<Update>) {
-        let mut read = Vec::new();
-        self.read(event, &mut read);
-        hold(&mut self.in_code, read, out);
+        let before = out.len();
+        self.read(event, out);
+        let is_held = |update: &Update| matches!(update, Update::Closed(Block::Call { fenced: true, .. }));
+        if !self.in_code.is_empty() || out.iter().skip(before).any(is_held) {
+            let read = out.split_off(before);
+            hold(&mut self.in_code, read, out);
+        }
     }
 
     fn read(&mut self, event: StreamEvent, out: &mut Vec<Update>) {

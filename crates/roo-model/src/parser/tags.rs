@@ -3,10 +3,12 @@
 //! The grammar is the tools' own: a tool's tag, its parameters' tags, nothing nested. Inside a
 //! parameter everything is data until its closing tag, and that tag counts only when another
 //! parameter or the end of the call follows, so that a file may hold `</content>`; what a file may hold beyond that is
-//! settled by [`call_end`]. Unknown tags are text. Whatever may still turn out to be markup is held back and not shown: at most a beginning
-//! (fence, wrapper, tool tag), a closing tag, and white space after them.
+//! settled by [`call_end`]. Unknown tags are text. Text that may still turn out to be markup is buffered and
+//! not shown: at most a beginning (fence, wrapper, tool tag), a closing tag, and white space after them.
 
 mod call_end;
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -107,7 +109,7 @@ impl Scanner {
         }
     }
 
-    /// Settles where the last call has ended, and gives out what was held back for that.
+    /// Settles where the last call has ended, and gives out what was buffered for that.
     fn settle(&mut self, complete: bool, out: &mut Vec<Update>) {
         let mut before = std::mem::take(&mut self.held_back);
         match self.ended.take() {
@@ -292,7 +294,7 @@ struct Text {
 enum LineStart {
     /// With nothing but white space so far.
     Blank,
-    /// With what may be a fence; held back until that is known.
+    /// With what may be a fence; buffered until that is known.
     Fence { raw: String, marker: char, count: usize, in_info: bool },
     /// With text.
     Text,
@@ -321,7 +323,7 @@ struct Beginning {
 /// Indentation that makes code without a fence, in columns.
 const CODE_INDENT: usize = 4;
 
-/// A longer line is no fence. Bounds what is held back.
+/// A longer line is no fence. Bounds what is buffered.
 const MAX_FENCE_BYTES: usize = 256;
 
 impl Text {
@@ -392,7 +394,7 @@ impl Text {
         }
     }
 
-    /// Holds back one more character of what may be a fence; false when the line is none.
+    /// Buffers one more character of what may be a fence; false when the line is none.
     fn hold_fence(&mut self, character: char, markup: Markup, out: &mut Vec<Update>) -> bool {
         let LineStart::Fence { raw, marker, count, in_info } = &mut self.line else { return false };
         work::add(1);
@@ -639,7 +641,7 @@ struct OpenCall {
 /// The parameter in hand.
 #[derive(Debug)]
 struct Parameter {
-    name: String,
+    name: Arc<str>,
     /// `path`, or `parameter` in the form with attributes.
     tag_name: String,
     value: Growing,
@@ -666,7 +668,7 @@ impl OpenCall {
         if let Some(parameter) = &mut self.parameter {
             // A second `<path>` is data: a file may show calls.
             let opens_new =
-                opens.is_some_and(|name| name != parameter.name && !self.params.contains_key(name));
+                opens.is_some_and(|name| *name != *parameter.name && !self.params.contains_key(name));
             if parameter.closing.is_none() || !(opens_new || self.head.closes(tag)) {
                 parameter.tag(tag, out);
                 return false;
@@ -680,7 +682,7 @@ impl OpenCall {
         if let Some(name) = opens {
             let ends = if is_verbatim(self.head.tool, name) { Ends::Newline } else { Ends::Blank };
             self.parameter = Some(Parameter {
-                name: name.to_owned(),
+                name: name.into(),
                 tag_name: tag.name.to_owned(),
                 value: Growing::new(ends),
                 closing: None,
@@ -694,7 +696,7 @@ impl OpenCall {
         if let Some(Parameter { name, mut value, .. }) = self.parameter.take() {
             let (value, rest) = value.finish();
             Update::parameter(&name, &rest, out);
-            self.params.insert(name, Value::String(value));
+            self.params.insert(name.as_ref().to_owned(), Value::String(value));
         }
     }
 

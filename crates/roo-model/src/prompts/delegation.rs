@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::sections::emoji;
-use super::system::SystemInput;
+use super::system_input::SystemInput;
 use roo_catalog::{ToolName, ToolProtocol};
 use roo_formats::modes::Mode;
 use roo_text::render::{exact_line, one_line};

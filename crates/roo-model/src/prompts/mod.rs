@@ -7,12 +7,14 @@
 
 mod authoring;
 mod brief;
+pub mod condense;
 mod delegation;
 mod environment;
 mod overrides;
 pub mod replies;
 mod sections;
 mod system;
+mod system_input;
 mod tool_use;
 mod untrusted;
 
@@ -22,7 +24,8 @@ pub use environment::{
     ActiveFile, CommandStatus, Environment, Problems, ended_command, ended_commands, environment,
 };
 pub use overrides::{OverrideInput, override_prompt};
-pub use system::{DeclaredIntents, RuleText, SkillEntry, SystemInput, system};
+pub use system::system;
+pub use system_input::{DeclaredIntents, RuleText, SkillEntry, SystemInput};
 pub use untrusted::untrusted;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::sections;
-use super::system::RuleText;
+use super::system_input::RuleText;
 use roo_text::render::exact_line;
 
 /// Values of an override's variables, and the text around it.

@@ -1,10 +1,16 @@
 //! Replies of the server itself to the model: fixed texts, each saying what to do next.
 
 mod delegation;
+mod review;
 
 pub use delegation::*;
+pub use review::reviewed;
 
 use roo_catalog::{Effect, ToolName, ToolProtocol};
+use roo_text::render::exact_line;
+
+/// Beginning of the result of a call that the user refused.
+const DENIED: &str = "The user refused this call, so it was not run";
 
 /// To an answer without a tool call.
 pub fn no_tool_used(protocol: ToolProtocol) -> String {
@@ -27,7 +33,7 @@ pub fn no_tool_used(protocol: ToolProtocol) -> String {
 /// To an answer that reached the output limit before it came to a call.
 pub fn answer_cut() -> String {
     "[From the server, not the user] Your answer reached the output limit before it came to a tool call, so nothing \
-     happened. Say less, or work in smaller steps, and make a call."
+     happened. Write less, or work in smaller steps, and call a tool."
         .to_owned()
 }
 
@@ -77,13 +83,25 @@ pub fn command_ended_with_server() -> String {
 /// To a call that the user refused.
 pub fn denied(feedback: Option<&str>) -> String {
     match words(feedback) {
-        Some(feedback) => {
-            format!("The user refused this call, so it was not run, and said:\n{feedback}\nGo on by these words.")
-        }
-        None => "The user refused this call, so it was not run. Don't reach the same effect in another way; choose \
-                 another step, or ask what is wanted."
-            .to_owned(),
+        Some(feedback) => format!("{DENIED}, and said:\n{feedback}\nContinue accordingly."),
+        None => format!(
+            "{DENIED}. Don't try to reach the same effect in another way; choose another step, or ask the user what they \
+             want."
+        ),
     }
+}
+
+/// Returns whether the user refused the call that has this result.
+pub fn is_denied_by_user(result: &str) -> bool {
+    result.starts_with(DENIED)
+}
+
+/// To a call that needs permission, in a run that asks nobody for it.
+pub fn denied_unattended() -> String {
+    "Not run: this call needs permission, and this run is set to refuse instead of asking (`--on-ask deny`). Don't reach \
+     the same effect in another way; choose another step. If there is none, end with what would have to be allowed: with \
+     `--allow-write`, with `--allow-command`, under `autoApprove` in the user's settings, or in a run that asks."
+        .to_owned()
 }
 
 /// To a call that was made too often in a row with the same parameters.
@@ -98,7 +116,8 @@ pub fn repeated(tool: &str, times: u32) -> String {
 pub fn guidance(feedback: &str) -> String {
     match words(Some(feedback)) {
         Some(feedback) => {
-            format!("Several attempts in a row have failed. The user was asked and said:\n{feedback}\nGo on by these words.")
+            format!("Several attempts in a row have failed. The user was asked and said:\n{feedback}\nContinue \
+                     accordingly.")
         }
         None => "Several attempts in a row have failed. The user was asked and wants you to go on. Take a different way \
                  than before."
@@ -114,6 +133,22 @@ pub fn completion_after_failure() -> String {
 /// To a completion while a message of the user waits.
 pub fn completion_with_queue() -> String {
     "Not final: the user has said something in the meantime. Take it into account before you complete."
+        .to_owned()
+}
+
+/// Before the next request, when the user has restored files.
+pub fn files_restored(paths: &[String]) -> String {
+    let list: String = paths.iter().map(|path| format!("\n- {}", exact_line(path))).collect();
+    format!(
+        "The user has restored files to an earlier state, which undoes changes of yours. Read a file again before you \
+         change it:{list}"
+    )
+}
+
+/// Before the next request, when the user has taken the conversation back and left the files as they were.
+pub fn conversation_restored() -> String {
+    "The user has taken this conversation back to this point. The files were not restored, so they may hold changes \
+     that you made after it. Read a file again before you change it."
         .to_owned()
 }
 
@@ -146,7 +181,7 @@ pub fn patch_unknown(changed: &[&str], unchanged: &[&str], other: &[&str]) -> St
     for (files, what) in [
         (changed, "hold the new text"),
         (unchanged, "are as they were"),
-        (other, "hold neither: somebody else has changed them"),
+        (other, "hold neither text: somebody else has changed them"),
     ] {
         if !files.is_empty() {
             text.push_str(&format!("\n- {} {what}.", files.join(", ")));

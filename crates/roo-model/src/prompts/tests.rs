@@ -52,6 +52,7 @@ fn input<'a>(
         entry: ENTRY,
         tools,
         server_tools: &[],
+        server_resources: &[],
         skills: &[],
         intents: None,
         protocol,
@@ -128,7 +129,6 @@ fn the_sections_have_their_order() {
 fn a_prompt_names_only_tools_that_are_there() {
     // Tools that the model may have met elsewhere and that don't exist here.
     let foreign = [
-        "access_mcp_resource",
         "apply_patch",
         "browser_action",
         "codebase_search",

@@ -1,7 +1,7 @@
 //! The section about tools: how they are called and, where the provider doesn't tell it, which there are.
 
 use super::delegation;
-use super::system::SystemInput;
+use super::system_input::SystemInput;
 use roo_catalog::{Needs, ToolName, ToolProtocol};
 use roo_text::render::{exact_line, one_line};
 

@@ -14,6 +14,7 @@ const TAGS: &[&str] = &[
     "subtask_result",
     "system_context",
     "hook_output",
+    "conversation_summary",
 ];
 
 /// Text after the bracket in the head of a tool's result.

@@ -2,17 +2,20 @@
 //!
 //! Format: <https://docs.anthropic.com/en/api/messages> and `/en/docs/build-with-claude/streaming`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::conversation::{
     self, AssistantPart, CallResult, Image, Message, ToolDeclaration, UserMessage, UserPart,
 };
-use super::http::{Fault, error_text, is_context_overflow};
-use super::http_format::{Decoder, HttpFormat, RequestOptions};
+use super::fault::Fault;
+use super::http::{error_text, is_context_overflow};
+use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
 use super::listed::ListedModel;
+use super::repeated_event::RepeatedEvent;
 use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
 use roo_formats::config::{Price, Reasoning};
@@ -39,7 +42,7 @@ impl HttpFormat for Messages {
         ("x-api-key", key.to_owned())
     }
 
-    fn body(&self, request: &ModelRequest, options: &RequestOptions) -> Value {
+    fn frame(&self, request: &ModelRequest, options: &RequestOptions) -> Map<String, Value> {
         let max_tokens = options.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
         let mut body = json!({ "model": options.model, "max_tokens": max_tokens, "stream": true });
         if options.adaptive_thinking {
@@ -62,8 +65,29 @@ impl HttpFormat for Messages {
             mark(&mut system);
             body["system"] = system.into();
         }
-        body["messages"] = messages(request, &options.origin).into();
-        body
+        body["messages"] = json!([]);
+        fields(body)
+    }
+
+    fn messages_field(&self) -> &'static str {
+        "messages"
+    }
+
+    fn message(&self, message: Message<'_>, _: &RequestOptions, is_marked: bool) -> Vec<Value> {
+        vec![match message {
+            Message::User(message) => json!({ "role": "user", "content": user_content(message, is_marked) }),
+            Message::Assistant(parts) => {
+                let content: Vec<Value> = parts.into_iter().map(assistant_part).collect();
+                json!({ "role": "assistant", "content": content })
+            }
+        }]
+    }
+
+    /// The provider keeps what it has read up to a mark, and the next request finds it by its longest equal
+    /// beginning. Four marks are allowed: tools, system, and the last two user messages, of which the
+    /// older one is where the request before ended. The tail stays behind the last mark.
+    fn marked_messages(&self) -> usize {
+        2
     }
 
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
@@ -107,29 +131,6 @@ fn thinking_budget(reasoning: Reasoning, max_tokens: u64) -> Option<u64> {
     };
     let budget = (max_tokens / 100).saturating_mul(percent).max(SMALLEST_BUDGET);
     (budget < max_tokens).then_some(budget)
-}
-
-/// The provider keeps what it has read up to a mark, and the next request finds it by its longest equal
-/// beginning. Four marks are allowed: tools, system, and the last two user messages, of which the
-/// older one is where the request before ended. The tail stays behind the last mark.
-fn messages(request: &ModelRequest, origin: &str) -> Vec<Value> {
-    let conversation = conversation::messages(request, origin);
-    let users = conversation.iter().filter(|message| matches!(message, Message::User(_))).count();
-    let mut user = 0;
-    let mut rendered = Vec::with_capacity(conversation.len());
-    for message in conversation {
-        rendered.push(match message {
-            Message::User(message) => {
-                user += 1;
-                json!({ "role": "user", "content": user_content(message, user + 2 > users) })
-            }
-            Message::Assistant(parts) => {
-                let content: Vec<Value> = parts.into_iter().map(assistant_part).collect();
-                json!({ "role": "assistant", "content": content })
-            }
-        });
-    }
-    rendered
 }
 
 fn user_content(message: UserMessage<'_>, marked: bool) -> Vec<Value> {
@@ -176,7 +177,7 @@ fn assistant_part(part: AssistantPart<'_>) -> Value {
     }
 }
 
-/// Which event it is. Read before the rest of it: serde's own tagged enums are built twice, and there
+/// Kind of an event. Read before the rest of it: serde's own tagged enums are built twice, and there
 /// is an event for every few letters.
 #[derive(Deserialize)]
 struct Tagged {
@@ -217,9 +218,10 @@ struct BlockStart {
 }
 
 #[derive(Deserialize)]
-struct BlockDelta {
+struct BlockDelta<'a> {
     index: u32,
-    delta: Delta,
+    #[serde(borrow)]
+    delta: Delta<'a>,
 }
 
 #[derive(Deserialize)]
@@ -247,20 +249,33 @@ struct Stop {
 }
 
 #[derive(Deserialize)]
-struct Delta {
+struct Delta<'a> {
     #[serde(rename = "type")]
     kind: DeltaKind,
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    thinking: String,
-    #[serde(default)]
-    signature: String,
-    #[serde(default)]
-    partial_json: String,
+    #[serde(default, borrow)]
+    text: Cow<'a, str>,
+    #[serde(default, borrow)]
+    thinking: Cow<'a, str>,
+    #[serde(default, borrow)]
+    signature: Cow<'a, str>,
+    #[serde(default, borrow)]
+    partial_json: Cow<'a, str>,
 }
 
-#[derive(Deserialize)]
+impl<'a> Delta<'a> {
+    /// The text of its kind.
+    fn into_text(self) -> Cow<'a, str> {
+        match self.kind {
+            DeltaKind::Text => self.text,
+            DeltaKind::Thinking => self.thinking,
+            DeltaKind::Signature => self.signature,
+            DeltaKind::Input => self.partial_json,
+            DeltaKind::Other => Cow::Borrowed(""),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
 enum DeltaKind {
     #[serde(rename = "text_delta")]
     Text,
@@ -298,11 +313,13 @@ struct Stream {
     usage: Usage,
     open: BTreeMap<u32, Open>,
     finish: Finish,
+    /// The newest delta, whose like are read by it.
+    repeated: Option<(RepeatedEvent, u32, DeltaKind)>,
 }
 
 impl Stream {
     fn new(prices: Price) -> Self {
-        Self { prices, usage: Usage::default(), open: BTreeMap::new(), finish: Finish::Done }
+        Self { prices, usage: Usage::default(), open: BTreeMap::new(), finish: Finish::Done, repeated: None }
     }
 
     fn used(&mut self, tokens: &Tokens) -> Output {
@@ -342,19 +359,36 @@ impl Stream {
         events
     }
 
-    fn go_on(&mut self, index: u32, delta: Delta) -> Option<StreamEvent> {
-        match (self.open.get_mut(&index)?, delta.kind) {
-            (Open::Text, DeltaKind::Text) => Some(StreamEvent::Text(delta.text)),
+    /// Reads a delta of a content block.
+    fn delta(&mut self, event: SseEvent<'_>) -> Result<Option<StreamEvent>, Fault> {
+        if let Some((repeated, index, kind)) = &self.repeated
+            && let Some(text) = repeated.text_of(event.data)
+        {
+            let (index, kind) = (*index, *kind);
+            return Ok(self.go_on(index, kind, text));
+        }
+        let BlockDelta { index, delta } = read(event)?;
+        let kind = delta.kind;
+        let text = delta.into_text();
+        if let Some(repeated) = RepeatedEvent::around(event.data, &text) {
+            self.repeated = Some((repeated, index, kind));
+        }
+        Ok(self.go_on(index, kind, text))
+    }
+
+    fn go_on(&mut self, index: u32, kind: DeltaKind, more: Cow<'_, str>) -> Option<StreamEvent> {
+        match (self.open.get_mut(&index)?, kind) {
+            (Open::Text, DeltaKind::Text) => Some(StreamEvent::Text(more.into_owned())),
             (Open::Thinking { text, .. }, DeltaKind::Thinking) => {
-                text.push_str(&delta.thinking);
-                Some(StreamEvent::Thinking(delta.thinking))
+                text.push_str(&more);
+                Some(StreamEvent::Thinking(more.into_owned()))
             }
             (Open::Thinking { signature, .. }, DeltaKind::Signature) => {
-                signature.push_str(&delta.signature);
+                signature.push_str(&more);
                 None
             }
             (Open::Call, DeltaKind::Input) => {
-                Some(StreamEvent::CallArguments { index, text: delta.partial_json })
+                Some(StreamEvent::CallArguments { index, text: more.into_owned() })
             }
             _ => None,
         }
@@ -375,8 +409,8 @@ impl Stream {
 }
 
 impl Decoder for Stream {
-    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
-        let kind = match event.event.as_deref() {
+    fn event(&mut self, event: SseEvent<'_>, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
+        let kind = match event.event {
             // The one that comes a thousand times is known by its name.
             Some("content_block_delta") => Kind::ContentBlockDelta,
             _ => read::<Tagged>(event)?.kind,
@@ -392,8 +426,7 @@ impl Decoder for Stream {
                 outputs.extend(events.into_iter().map(Output::Event));
             }
             Kind::ContentBlockDelta => {
-                let BlockDelta { index, delta } = read(event)?;
-                outputs.extend(self.go_on(index, delta).map(Output::Event));
+                outputs.extend(self.delta(event)?.map(Output::Event));
             }
             Kind::ContentBlockStop => {
                 let BlockStop { index } = read(event)?;
@@ -423,8 +456,8 @@ impl Decoder for Stream {
     }
 }
 
-fn read<'de, T: Deserialize<'de>>(event: &'de SseEvent) -> Result<T, Fault> {
-    serde_json::from_str(&event.data).map_err(|error| Fault::malformed(&error))
+fn read<'de, T: Deserialize<'de>>(event: SseEvent<'de>) -> Result<T, Fault> {
+    serde_json::from_str(event.data).map_err(|error| Fault::malformed(&error))
 }
 
 /// The failure that an `error` event tells of.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::anthropic::Messages;
 use super::gemini::GenerateContent;
 use super::http::Endpoint;
-use super::http_format::{HttpFormat, HttpModel};
+use super::http_format::HttpFormat;
+use super::http_model::HttpModel;
 use super::key::{Key, KeyCommand, Secret, is_usable};
 use super::key_store::KeyStore;
 use super::listed::ListedModel;
@@ -83,9 +84,32 @@ pub async fn check_key(
     }
 }
 
-/// Returns whether there is a key for a profile's endpoint, or none is needed.
-pub fn has_key(profile: &Profile, environment: &dyn Fn(&str) -> Option<String>) -> bool {
-    http_format(profile.wire_format()).is_none_or(|format| endpoint(format, profile, "", environment).is_ok())
+/// Knowledge about the key of a profile's endpoint without a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// One is needed, and there is none.
+    Missing,
+    /// There is none, and the endpoint may need none.
+    NotNeeded,
+    /// There is one.
+    Present,
+}
+
+/// Returns what is known of the key of a profile's endpoint.
+///
+/// # Errors
+/// A `baseUrl` that is no URL.
+pub fn key_state(
+    profile: &Profile,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<KeyState, ModelError> {
+    let Some(format) = http_format(profile.wire_format()) else { return Ok(KeyState::NotNeeded) };
+    let endpoint = Endpoint::new(format, profile, "")?;
+    Ok(match key(profile, &endpoint, environment) {
+        Ok(Key::None) => KeyState::NotNeeded,
+        Ok(Key::Given(_) | Key::Command(_)) => KeyState::Present,
+        Err(_) => KeyState::Missing,
+    })
 }
 
 fn endpoint(
@@ -95,7 +119,17 @@ fn endpoint(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Endpoint, ModelError> {
     let mut endpoint = Endpoint::new(format, profile, model)?;
-    endpoint.set_key(key(profile, &endpoint, environment)?);
+    let key = key(profile, &endpoint, environment)?;
+    if matches!(key, Key::None)
+        && let Some(variable) = &profile.api_key_env
+    {
+        endpoint.lacks_key(format!(
+            "the environment variable {}is not set: set it, or run roo-lsp login {} with --base-url",
+            shown(variable).unwrap_or_else(|| "that the profile's `apiKeyEnv` is to name ".to_owned()),
+            profile.provider.as_str()
+        ));
+    }
+    endpoint.set_key(key);
     Ok(endpoint)
 }
 
@@ -117,7 +151,6 @@ fn key(
     let value = variable.and_then(environment);
     let given = value.as_deref().map(str::trim).filter(|value| !value.is_empty());
     if given.is_none()
-        && profile.api_key_env.is_none()
         && let Some(secret) = KeyStore::from_environment(environment).and_then(|store| store.read(profile))
     {
         return Ok(Key::Given(secret));
@@ -142,9 +175,13 @@ fn key(
                     endpoint.shown(),
                     shown(variable)
                         .unwrap_or_else(|| "that the profile's `apiKeyEnv` is to name ".to_owned()),
-                    match profile.api_key_env {
-                        None => format!("run roo-lsp login {}, or ", profile.provider.as_str()),
-                        Some(_) => String::new(),
+                    match (&profile.base_url, profile.provider.spec().key_variable) {
+                        // The URL may hold a password.
+                        (Some(_), _) => {
+                            format!("run roo-lsp login {} with --base-url, or ", profile.provider.as_str())
+                        }
+                        (None, Some(_)) => format!("run roo-lsp login {}, or ", profile.provider.as_str()),
+                        (None, None) => String::new(),
                     },
                 ),
             ),
@@ -242,6 +279,32 @@ mod tests {
         assert!(connect(&profile(own), &nothing).is_ok());
         let not_local = json!({ "provider": "openai", "model": "m", "baseUrl": "http://localhost.example" });
         assert!(connect(&profile(not_local), &nothing).is_err());
+    }
+
+    #[test]
+    fn a_stored_key_serves_where_the_named_variable_is_not_set() {
+        let state = tempfile::tempdir().unwrap();
+        let directory = state.path().to_str().unwrap().to_owned();
+        let environment = |name: &str| {
+            matches!(name, "HOME" | "XDG_STATE_HOME" | "XDG_CONFIG_HOME").then(|| directory.clone())
+        };
+        let local = json!({
+            "provider": "openai", "model": "m", "baseUrl": "http://127.0.0.1:8765/v1", "apiKeyEnv": "TEAM_KEY"
+        });
+        let local = profile(local);
+        assert_eq!(key_state(&local, &environment).unwrap(), KeyState::NotNeeded);
+        KeyStore::from_environment(&environment).unwrap().store(&local, "sk-stored").unwrap();
+        assert_eq!(key_state(&local, &environment).unwrap(), KeyState::Present);
+        assert!(connect(&local, &environment).is_ok());
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_is_no_base_url() {
+        for url in ["127.0.0.1:8765/v1", "localhost:8765/v1", "models.example"] {
+            let wrong = profile(json!({ "provider": "openai", "baseUrl": url }));
+            let error = key_state(&wrong, &nothing).unwrap_err();
+            assert!(error.message.contains("`baseUrl`"), "{url}: {error}");
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Here every call gets exactly one result, identifiers become what providers accept, and in the XML
 //! protocol calls and results turn into text. Equal beginnings of a conversation give equal beginnings
-//! of the rendered messages; that is what prompt caches need.
+//! of the rendered messages; that is what prompt caches need, and it lets rendering continue where it
+//! stopped ([`Cut`]). Which messages are kept rendered is the business of `rendering`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,7 +11,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{AssistantBlock, Item, ModelRequest, ToolResult};
-use roo_catalog::{OfferedTool, ToolName, ToolProtocol, is_verbatim};
+use roo_catalog::{OfferedTool, ToolCall, ToolName, ToolProtocol, is_verbatim};
 use roo_protocol::event::ToolStatus;
 
 /// The longest identifier that every provider takes.
@@ -40,6 +41,8 @@ pub(super) struct UserMessage<'a> {
 #[derive(Debug, PartialEq)]
 pub(super) struct CallResult<'a> {
     pub(super) id: String,
+    /// The tool's name as it was sent with the call.
+    pub(super) name: String,
     pub(super) text: Cow<'a, str>,
     pub(super) is_error: bool,
     pub(super) images: Vec<Image<'a>>,
@@ -99,39 +102,131 @@ pub(super) fn declared_tools(request: &ModelRequest) -> Vec<ToolDeclaration> {
     request.tools.iter().map(declare).collect()
 }
 
-/// Renders the conversation of a request. Thinking is kept where `origin` made it.
-pub(super) fn messages<'a>(request: &'a ModelRequest, origin: &str) -> Vec<Message<'a>> {
-    let mut builder = Builder { protocol: request.protocol, ..Builder::default() };
-    for item in request.items.iter() {
-        match item {
-            Item::User { text, images } => {
-                builder.text(Cow::Borrowed(text));
-                builder.images(images);
-            }
-            Item::Results { results } => results.iter().for_each(|result| builder.result(result)),
-            Item::Assistant { blocks } => builder.assistant(blocks, origin),
-        }
-    }
-    builder.finish(request.tail.as_deref())
+/// A place between two items of a conversation where everything before is rendered: the answer before it is
+/// closed, and what follows begins a message of the user's side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Number of items before it.
+    pub(super) items: usize,
+    /// Number of messages before it, of those that were rendered together.
+    pub(super) messages: usize,
+    /// Number of calls before it.
+    calls: usize,
+    /// The first of these calls that has no result yet.
+    first_unanswered: usize,
 }
 
-/// Collects a user message and the answer to it before both are closed: an answer of foreign thinking
-/// alone vanishes, and its neighbours become one message.
-#[derive(Default)]
-struct Builder<'a> {
-    protocol: ToolProtocol,
-    messages: Vec<Message<'a>>,
-    user: UserMessage<'a>,
-    assistant: Vec<AssistantPart<'a>>,
-    /// The calls of `assistant`: the engine's id and the one that is sent.
-    calls: Vec<(&'a str, String)>,
-    /// The calls of the answer before, as long as they have no result.
-    unanswered: Vec<(&'a str, String)>,
+/// The calls of a conversation as they are sent.
+#[derive(Debug, Default)]
+pub(super) struct SentCalls {
+    calls: Vec<SentCall>,
     /// Sent ids, which must be unique.
     taken: HashSet<String>,
 }
 
-impl<'a> Builder<'a> {
+#[derive(Debug)]
+struct SentCall {
+    /// The engine's id.
+    own_id: String,
+    /// The id that is sent.
+    id: String,
+    name: String,
+}
+
+impl SentCalls {
+    /// Forgets the calls behind a cut.
+    pub(super) fn return_to(&mut self, cut: &Cut) {
+        for call in self.calls.drain(cut.calls.min(self.calls.len())..) {
+            self.taken.remove(&call.id);
+        }
+    }
+
+    fn add(&mut self, call: &ToolCall) -> (String, String) {
+        let (id, name) = (self.unique(call.id.as_str()), portable(&call.name, NAME_LIMIT));
+        let own_id = call.id.as_str().to_owned();
+        self.calls.push(SentCall { own_id, id: id.clone(), name: name.clone() });
+        (id, name)
+    }
+
+    fn unique(&mut self, id: &str) -> String {
+        let wanted = portable(id, ID_LIMIT);
+        let mut id = wanted.clone();
+        let mut number = 2_u32;
+        while !self.taken.insert(id.clone()) {
+            let suffix = format!("_{number}");
+            id = format!("{}{suffix}", portable(&wanted, ID_LIMIT - suffix.len()));
+            number += 1;
+        }
+        id
+    }
+}
+
+/// The messages of the items behind a cut, and the further cuts between them. Thinking is kept where `origin` made
+/// it. `sent` has the calls before the cut, and gets those behind it.
+pub(super) fn messages<'a>(
+    request: &'a ModelRequest,
+    origin: &str,
+    from: &Cut,
+    sent: &mut SentCalls,
+) -> (Vec<Message<'a>>, Vec<Cut>) {
+    sent.return_to(from);
+    let mut builder = Builder {
+        protocol: request.protocol,
+        messages: Vec::new(),
+        user: UserMessage::default(),
+        assistant: Vec::new(),
+        first_call: sent.calls.len(),
+        unanswered: (from.first_unanswered..sent.calls.len()).collect(),
+        sent,
+    };
+    let mut cuts = Vec::new();
+    for (index, item) in request.items.iter().enumerate().skip(from.items) {
+        match item {
+            Item::User { text, images } => {
+                cuts.extend(builder.cut(index));
+                builder.text(Cow::Borrowed(text));
+                builder.images(images);
+            }
+            Item::Summary { text, .. } => {
+                cuts.extend(builder.cut(index));
+                builder.text(Cow::Borrowed(text));
+            }
+            Item::Results { results } if results.is_empty() => {}
+            Item::Results { results } => {
+                cuts.extend(builder.cut(index));
+                results.iter().for_each(|result| builder.result(result));
+            }
+            Item::Assistant { blocks } => builder.assistant(blocks, origin),
+        }
+    }
+    (builder.finish(request.tail.as_deref()), cuts)
+}
+
+/// Collects a user message and the answer to it before both are closed: an answer of foreign thinking
+/// alone vanishes, and its neighbours become one message.
+struct Builder<'a, 's> {
+    protocol: ToolProtocol,
+    messages: Vec<Message<'a>>,
+    user: UserMessage<'a>,
+    assistant: Vec<AssistantPart<'a>>,
+    sent: &'s mut SentCalls,
+    /// The first of the sent calls that is one of `assistant`.
+    first_call: usize,
+    /// The calls of the answer before, as long as they have no result; indices of sent calls.
+    unanswered: Vec<usize>,
+}
+
+impl<'a> Builder<'a, '_> {
+    /// Closes the model's answer before an item of the user's side, if there is one to close.
+    fn cut(&mut self, items: usize) -> Option<Cut> {
+        let first_unanswered = self.first_call;
+        if !self.close_answer() {
+            return None;
+        }
+        let (messages, calls) = (self.messages.len(), self.sent.calls.len());
+        Some(Cut { items, messages, calls, first_unanswered })
+    }
+
     fn text(&mut self, text: Cow<'a, str>) {
         self.close_answer();
         // Providers refuse blocks without visible text.
@@ -151,18 +246,19 @@ impl<'a> Builder<'a> {
 
     fn result(&mut self, result: &'a ToolResult) {
         self.close_answer();
-        let call = self.unanswered.iter().position(|(id, _)| *id == result.call_id.as_str());
-        let Some(index) = call else {
+        let is_its_call = |index: &usize| self.sent.calls[*index].own_id == result.call_id.as_str();
+        let Some(place) = self.unanswered.iter().position(is_its_call) else {
             // In the XML protocol, and where the call was dropped from the conversation.
             self.text(Cow::Owned(format!("{} Result:\n{}", header(result), body(result))));
             self.images(&result.images);
             return;
         };
-        let (_, id) = self.unanswered.remove(index);
+        let SentCall { id, name, .. } = &self.sent.calls[self.unanswered.remove(place)];
+        let (id, name) = (id.clone(), name.clone());
         let is_error =
             matches!(result.status, ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted);
         let images = result.images.iter().filter_map(|url| Image::parse(url)).collect();
-        self.user.results.push(CallResult { id, text: body(result), is_error, images });
+        self.user.results.push(CallResult { id, name, text: body(result), is_error, images });
     }
 
     fn assistant(&mut self, blocks: &'a [AssistantBlock], origin: &str) {
@@ -174,9 +270,7 @@ impl<'a> Builder<'a> {
                 }
                 AssistantBlock::Thinking { .. } => {}
                 AssistantBlock::Call { call } if self.protocol == ToolProtocol::Native => {
-                    let id = self.unique(call.id.as_str());
-                    self.calls.push((call.id.as_str(), id.clone()));
-                    let name = portable(&call.name, NAME_LIMIT);
+                    let (id, name) = self.sent.add(call);
                     self.assistant.push(AssistantPart::Call { id, name, params: &call.params });
                 }
                 AssistantBlock::Call { call } => {
@@ -200,21 +294,25 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Ends the model's answer: what follows is the user's.
-    fn close_answer(&mut self) {
+    /// Ends the model's answer: what follows is the user's. Returns whether there was one to be sent.
+    fn close_answer(&mut self) -> bool {
         let assistant = std::mem::take(&mut self.assistant);
         if assistant.iter().all(|part| matches!(part, AssistantPart::Thinking(_))) {
-            return;
+            return false;
         }
         self.close_user(None);
         self.messages.push(Message::Assistant(assistant));
-        self.unanswered = std::mem::take(&mut self.calls);
+        self.unanswered = (self.first_call..self.sent.calls.len()).collect();
+        self.first_call = self.sent.calls.len();
+        true
     }
 
     fn close_user(&mut self, tail: Option<&'a str>) {
-        for (_, id) in self.unanswered.drain(..) {
+        for index in self.unanswered.drain(..) {
+            let SentCall { id, name, .. } = &self.sent.calls[index];
+            let (id, name) = (id.clone(), name.clone());
             let text = Cow::Borrowed("The call was interrupted before it gave a result.");
-            self.user.results.push(CallResult { id, text, is_error: true, images: Vec::new() });
+            self.user.results.push(CallResult { id, name, text, is_error: true, images: Vec::new() });
         }
         let user = UserMessage { tail, ..std::mem::take(&mut self.user) };
         if user != UserMessage::default() {
@@ -226,18 +324,6 @@ impl<'a> Builder<'a> {
         self.close_answer();
         self.close_user(tail.filter(|tail| !tail.trim().is_empty()));
         self.messages
-    }
-
-    fn unique(&mut self, id: &str) -> String {
-        let wanted = portable(id, ID_LIMIT);
-        let mut id = wanted.clone();
-        let mut number = 2_u32;
-        while !self.taken.insert(id.clone()) {
-            let suffix = format!("_{number}");
-            id = format!("{}{suffix}", portable(&wanted, ID_LIMIT - suffix.len()));
-            number += 1;
-        }
-        id
     }
 }
 
@@ -301,8 +387,8 @@ mod tests {
     use pretty_assertions::assert_eq;
     use serde_json::json;
 
+    use super::super::Rendered;
     use super::*;
-    use roo_catalog::ToolCall;
     use roo_protocol::ids::ToolCallId;
 
     fn user(text: &str) -> Item {
@@ -343,12 +429,17 @@ mod tests {
     fn request(protocol: ToolProtocol, items: Vec<Item>) -> ModelRequest {
         ModelRequest {
             system: "".into(),
-            items: Arc::new(items),
+            items: items.into(),
+            rendered: Rendered::default(),
             tail: None,
             tools: Arc::new([]),
             protocol,
             mode: "code".into(),
         }
+    }
+
+    fn all_messages(request: &ModelRequest) -> Vec<Message<'_>> {
+        messages(request, "p/m", &Cut::default(), &mut SentCalls::default()).0
     }
 
     /// Each message on a line: role, result ids with `!` for errors, and how many other parts.
@@ -371,7 +462,7 @@ mod tests {
                 format!("assistant{}", ids.collect::<String>())
             }
         };
-        messages(&request, "p/m").into_iter().map(line).collect()
+        all_messages(&request).into_iter().map(line).collect()
     }
 
     #[test]
@@ -454,7 +545,7 @@ mod tests {
             results([result("1", ToolStatus::Ok, "done")]),
         ];
         let request = request(ToolProtocol::Xml, items);
-        let rendered = messages(&request, "p/m");
+        let rendered = all_messages(&request);
         let tags = "So:\n\n<insert_content>\n<path>a.rs</path>\n<content>\nx\n\n</content>\n<line>3</line>\n</insert_content>";
         let text = "[list_files for 'a.rs'] Result:\ndone";
         assert_eq!(
@@ -474,7 +565,7 @@ mod tests {
         let images = vec!["data:image/png;base64,AAAA".to_owned(), "https://example.com/a.png".to_owned()];
         let items = vec![Item::User { text: "  ".into(), images }];
         let request = ModelRequest { tail: Some(" ".into()), ..request(ToolProtocol::Native, items) };
-        let rendered = messages(&request, "p/m");
+        let rendered = all_messages(&request);
         let [Message::User(user)] = rendered.as_slice() else { panic!("{rendered:?}") };
         assert!(matches!(user.parts[..], [UserPart::Image(_), UserPart::Text(_)]));
         assert_eq!(user.tail, None);

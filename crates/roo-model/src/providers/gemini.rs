@@ -3,14 +3,15 @@
 //! Format: <https://ai.google.dev/api/generate-content>. Signatures:
 //! <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::conversation::{self, AssistantPart, CallResult, Image, Message, UserMessage, UserPart};
-use super::http::{Fault, error_text, kind_of_status};
-use super::http_format::{Decoder, HttpFormat, RequestOptions};
+use super::fault::Fault;
+use super::http::{error_text, kind_of_status};
+use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
 use super::listed::ListedModel;
 use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
@@ -38,7 +39,7 @@ impl HttpFormat for GenerateContent {
         ("x-goog-api-key", key.to_owned())
     }
 
-    fn body(&self, request: &ModelRequest, options: &RequestOptions) -> Value {
+    fn frame(&self, request: &ModelRequest, options: &RequestOptions) -> Map<String, Value> {
         let mut body = json!({});
         if !request.system.trim().is_empty() {
             body["systemInstruction"] = json!({ "parts": [{ "text": &*request.system }] });
@@ -55,7 +56,7 @@ impl HttpFormat for GenerateContent {
             let declarations: Vec<Value> = tools.into_iter().map(declare).collect();
             body["tools"] = json!([{ "functionDeclarations": declarations }]);
         }
-        body["contents"] = contents(request, options).into();
+        body["contents"] = json!([]);
         let mut generation = Map::new();
         if let Some(limit) = options.max_tokens {
             generation.insert("maxOutputTokens".to_owned(), limit.into());
@@ -69,7 +70,20 @@ impl HttpFormat for GenerateContent {
         if !generation.is_empty() {
             body["generationConfig"] = generation.into();
         }
-        body
+        fields(body)
+    }
+
+    fn messages_field(&self) -> &'static str {
+        "contents"
+    }
+
+    fn message(&self, message: Message<'_>, options: &RequestOptions, _: bool) -> Vec<Value> {
+        vec![match message {
+            Message::User(message) => json!({ "role": "user", "parts": user_parts(message) }),
+            Message::Assistant(parts) => {
+                json!({ "role": "model", "parts": model_parts(parts, is_before_3(&options.model)) })
+            }
+        }]
     }
 
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
@@ -112,31 +126,12 @@ fn thinking(model: &str, reasoning: Reasoning) -> Value {
     }
 }
 
-fn contents(request: &ModelRequest, options: &RequestOptions) -> Vec<Value> {
-    let mut names = HashMap::new();
-    let mut rendered = Vec::new();
-    for message in conversation::messages(request, &options.origin) {
-        rendered.push(match message {
-            Message::User(message) => json!({ "role": "user", "parts": user_parts(message, &names) }),
-            Message::Assistant(parts) => {
-                names.extend(parts.iter().filter_map(|part| match part {
-                    AssistantPart::Call { id, name, .. } => Some((id.clone(), name.clone())),
-                    AssistantPart::Text(_) | AssistantPart::Thinking(_) => None,
-                }));
-                json!({ "role": "model", "parts": model_parts(parts, is_before_3(&options.model)) })
-            }
-        });
-    }
-    rendered
-}
-
-fn user_parts(message: UserMessage<'_>, names: &HashMap<String, String>) -> Vec<Value> {
+fn user_parts(message: UserMessage<'_>) -> Vec<Value> {
     let mut parts = Vec::new();
     let mut images = Vec::new();
     for result in message.results {
-        let CallResult { id, text, is_error, images: shown } = result;
+        let CallResult { id, name, text, is_error, images: shown } = result;
         let response = json!({ if is_error { "error" } else { "output" }: text });
-        let name = names.get(&id).map_or("", String::as_str);
         parts.push(json!({ "functionResponse": { "id": id, "name": name, "response": response } }));
         images.extend(shown);
     }
@@ -329,8 +324,8 @@ impl Stream {
 }
 
 impl Decoder for Stream {
-    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
-        let chunk: Chunk = serde_json::from_str(&event.data).map_err(|error| Fault::malformed(&error))?;
+    fn event(&mut self, event: SseEvent<'_>, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
+        let chunk: Chunk = serde_json::from_str(event.data).map_err(|error| Fault::malformed(&error))?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(stream_fault(&error));
         }

@@ -3,10 +3,14 @@
 //! Paths, headers and the meaning of a stream's events are the business of an [`HttpFormat`].
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
@@ -14,8 +18,9 @@ use reqwest::{Client, Response, Url};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, Sleep, timeout};
 
+use super::fault::Fault;
 use super::http_format::{Decoder, HttpFormat};
 use super::key::{Key, Secret};
 use super::{ModelError, ModelErrorKind, Output};
@@ -24,6 +29,8 @@ use roo_formats::config::Profile;
 use roo_text::render::one_line;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Number of connections that are kept open for later requests.
+const MOST_IDLE: usize = 16;
 /// No endpoint makes us wait longer than this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Time that the end of a body may take once its content is known.
@@ -39,24 +46,6 @@ const ERROR_TEXT_LIMIT: usize = 500;
 /// Number of characters of an error behind its URL: a redirect's target and a broken event are another's words too.
 const MESSAGE_LIMIT: usize = 1000;
 
-/// A failure whose endpoint is still to be named.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) kind: ModelErrorKind,
-    pub(super) text: String,
-}
-
-impl Fault {
-    pub(super) fn new(kind: ModelErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into() }
-    }
-
-    /// An event that is not what its wire format says.
-    pub(super) fn malformed(error: &serde_json::Error) -> Self {
-        Self::new(ModelErrorKind::Malformed, format!("an event of the stream can't be read: {error}"))
-    }
-}
-
 /// One URL, with everything that a request to it needs besides its body.
 pub(super) struct Endpoint {
     base_url: Url,
@@ -71,6 +60,8 @@ pub(super) struct Endpoint {
     /// The values of the user's own headers: they may be keys.
     header_secrets: Vec<Secret>,
     key: Key,
+    /// Reason why there is no key, and what to do, where its owner named a source of one.
+    missing_key: Option<String>,
     first_byte: Duration,
     idle: Duration,
     client: OnceCell<Client>,
@@ -137,6 +128,7 @@ impl Endpoint {
             headers,
             header_secrets,
             key: Key::None,
+            missing_key: None,
             first_byte: Duration::from_secs(profile.timeouts.first_byte_sec),
             idle: Duration::from_secs(profile.timeouts.idle_sec),
             client: OnceCell::new(),
@@ -147,6 +139,11 @@ impl Endpoint {
     /// Asks for another document than the list of models.
     pub(super) fn list_at(&mut self, path: &str) {
         self.list_url = below(&self.base_url, path, None);
+    }
+
+    /// Keeps the reason why requests have no key, for an endpoint that wants one.
+    pub(super) fn lacks_key(&mut self, reason: String) {
+        self.missing_key = Some(reason);
     }
 
     pub(super) fn set_key(&mut self, key: Key) {
@@ -178,7 +175,7 @@ impl Endpoint {
     /// Makes one request.
     pub(super) fn ask(
         self: &Arc<Self>,
-        body: &Value,
+        body: Vec<u8>,
         decoder: Box<dyn Decoder>,
     ) -> BoxStream<'static, Result<Output, ModelError>> {
         let exchange = Exchange {
@@ -186,7 +183,8 @@ impl Endpoint {
             decoder,
             reader: SseReader::new(),
             outputs: VecDeque::new(),
-            phase: Phase::New(body.to_string()),
+            phase: Phase::New(body),
+            silence: None,
         };
         // Boxed, as it is handed round with every piece of the answer.
         stream::unfold(Box::new(exchange), |mut exchange| async move {
@@ -212,7 +210,7 @@ impl Endpoint {
     /// The endpoint answers, but not with a list of models.
     pub(super) fn no_list(&self) -> ModelError {
         let text = format!(
-            "{}: the answer is no list of models. Check `baseUrl` and `provider`.",
+            "{}: the answer is not a list of models. Check `baseUrl` and `provider`.",
             shown(&self.list_url)
         );
         ModelError::new(ModelErrorKind::Invalid, text)
@@ -269,6 +267,7 @@ fn build_client(loopback: bool, https: bool) -> Result<Client, Fault> {
     let mut builder = Client::builder()
         .user_agent(concat!("roo-lsp/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
+        .pool_max_idle_per_host(MOST_IDLE)
         // A redirect could carry the conversation and the key to another origin.
         .redirect(reqwest::redirect::Policy::none());
     if loopback {
@@ -287,7 +286,7 @@ fn client_fault(error: &dyn std::error::Error) -> Fault {
 /// Phases of one request.
 enum Phase {
     /// Not sent. Holds the body.
-    New(String),
+    New(Vec<u8>),
     /// The answer has begun.
     Reading(Box<Response>),
     /// To be said after what was decoded before.
@@ -303,6 +302,48 @@ struct Exchange {
     reader: SseReader,
     outputs: VecDeque<Output>,
     phase: Phase,
+    /// Watches an answer that has begun.
+    silence: Option<SilenceWatch>,
+}
+
+/// Measures how long nothing came, in parts of the longest silence: pieces come by the ten thousand, and to look at the
+/// clock and to set a timer for each would cost more than to read them.
+struct SilenceWatch {
+    part: Duration,
+    timer: Pin<Box<Sleep>>,
+    /// Number of parts that ended since the last piece.
+    ended: u32,
+}
+
+impl SilenceWatch {
+    /// The parts that a silence is measured in. It may last one part longer than allowed, as its first one began before it.
+    const PARTS: u32 = 8;
+
+    fn new(longest: Duration) -> Self {
+        let part = longest / Self::PARTS;
+        Self { part, timer: Box::pin(tokio::time::sleep(part)), ended: 0 }
+    }
+
+    /// Returns the next piece of a body; none when nothing came for too long.
+    async fn piece(&mut self, response: &mut Response) -> Option<reqwest::Result<Option<Bytes>>> {
+        let mut piece = pin!(response.chunk());
+        poll_fn(|context| {
+            if let Poll::Ready(piece) = piece.as_mut().poll(context) {
+                self.ended = 0;
+                return Poll::Ready(Some(piece));
+            }
+            while self.timer.as_mut().poll(context).is_ready() {
+                self.ended += 1;
+                if self.ended > Self::PARTS {
+                    return Poll::Ready(None);
+                }
+                let end = self.timer.deadline() + self.part;
+                self.timer.as_mut().reset(end);
+            }
+            Poll::Pending
+        })
+        .await
+    }
 }
 
 impl Exchange {
@@ -323,7 +364,7 @@ impl Exchange {
 
     /// Sends the request and waits for the first byte of the answer's body: some servers send their
     /// headers before they begin to work.
-    async fn open(&mut self, body: String) -> Result<Phase, ModelError> {
+    async fn open(&mut self, body: Vec<u8>) -> Result<Phase, ModelError> {
         let endpoint = Arc::clone(&self.connection.endpoint);
         self.connection.key = endpoint.key.get().await?;
         let ending = endpoint.ending().take();
@@ -366,10 +407,11 @@ impl Exchange {
 
     async fn read(&mut self, mut response: Box<Response>) -> Result<Phase, ModelError> {
         let idle = self.connection.endpoint.idle;
-        match timeout(idle, response.chunk()).await {
-            Ok(chunk) => self.take(response, chunk),
-            Err(_) if self.decoder.end(&mut self.outputs) => Ok(Phase::Over),
-            Err(_) => Err(self.error(Fault::new(
+        let silence = self.silence.get_or_insert_with(|| SilenceWatch::new(idle));
+        match silence.piece(&mut response).await {
+            Some(chunk) => self.take(response, chunk),
+            None if self.decoder.end(&mut self.outputs) => Ok(Phase::Over),
+            None => Err(self.error(Fault::new(
                 ModelErrorKind::TimedOut,
                 format!("the answer stalled for {} s (the profile's `timeouts.idleSec`)", idle.as_secs()),
             ))),
@@ -382,11 +424,12 @@ impl Exchange {
         response: Box<Response>,
         chunk: reqwest::Result<Option<impl AsRef<[u8]>>>,
     ) -> Result<Phase, ModelError> {
-        let mut events = Vec::new();
+        let mut decoding =
+            Decoding { decoder: &mut *self.decoder, outputs: &mut self.outputs, end: Ok(false) };
         let cause = match chunk {
             Ok(Some(bytes)) => {
-                let pushed = self.reader.push(bytes.as_ref(), &mut |event| events.push(event));
-                let finished = self.decode(&events).map_err(|fault| self.error(fault))?;
+                let pushed = self.reader.push(bytes.as_ref(), |event| decoding.event(event));
+                let finished = decoding.end.map_err(|fault| self.error(fault))?;
                 pushed
                     .map_err(|error| self.error(Fault::new(ModelErrorKind::Malformed, error.to_string())))?;
                 if finished {
@@ -397,9 +440,9 @@ impl Exchange {
                 return Ok(Phase::Reading(response));
             }
             Ok(None) => {
-                self.reader.finish(&mut |event| events.push(event));
+                self.reader.finish(|event| decoding.event(event));
                 // The last event may lack its end. If it can't be read, it was cut.
-                if self.decode(&events).unwrap_or(false) {
+                if decoding.end.unwrap_or(false) {
                     return Ok(Phase::Over);
                 }
                 String::new()
@@ -413,19 +456,25 @@ impl Exchange {
         Err(self.error(Fault::new(ModelErrorKind::Cut, text)))
     }
 
-    /// Returns whether the answer is finished.
-    fn decode(&mut self, events: &[SseEvent]) -> Result<bool, Fault> {
-        for event in events {
-            self.decoder.event(event, &mut self.outputs)?;
-            if let Some(Output::Finished(_)) = self.outputs.back() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     fn error(&self, fault: Fault) -> ModelError {
         self.connection.error(fault)
+    }
+}
+
+/// The decoding of what was read at once, event by event.
+struct Decoding<'a> {
+    decoder: &'a mut dyn Decoder,
+    outputs: &'a mut VecDeque<Output>,
+    /// Whether the answer is finished, or what is wrong with it: further events don't count.
+    end: Result<bool, Fault>,
+}
+
+impl Decoding<'_> {
+    fn event(&mut self, event: SseEvent<'_>) {
+        if let Ok(false) = self.end {
+            let decoded = self.decoder.event(event, self.outputs);
+            self.end = decoded.map(|()| matches!(self.outputs.back(), Some(Output::Finished(_))));
+        }
     }
 }
 
@@ -472,10 +521,12 @@ impl Connection {
         let location = location.map(str::to_owned);
         let body = self.error_body(&mut response).await;
         let said = error_text(&self.redact(&body));
-        let own_kind = serde_json::from_str(&body)
-            .ok()
-            .and_then(|body: Value| self.endpoint.format.error_kind(status, &body));
+        let body: Option<Value> = serde_json::from_str(&body).ok();
+        let own_kind = body.as_ref().and_then(|body| self.endpoint.format.error_kind(status, body));
         let kind = match kind_of_status(status, &said, wait) {
+            ModelErrorKind::RateLimited(_) if body.as_ref().is_some_and(is_out_of_credit) => {
+                ModelErrorKind::Invalid
+            }
             // A header that says how long to wait is as good as the body.
             kind if kind.retry_after().is_some() => kind,
             kind => own_kind.unwrap_or(kind),
@@ -486,7 +537,11 @@ impl Connection {
             }
             404 if self.endpoint.model.is_empty() => " Check `baseUrl` and `provider`.".to_owned(),
             404 => format!(" Check `baseUrl` and the model's name, {}.", self.endpoint.model),
-            _ if kind == ModelErrorKind::Unauthorized => " Check the profile's key.".to_owned(),
+            _ if kind == ModelErrorKind::Unauthorized => match &self.endpoint.missing_key {
+                Some(reason) => format!(" No key was sent, because {reason}."),
+                None => " Check the profile's key.".to_owned(),
+            },
+            429 if kind == ModelErrorKind::Invalid => " Check the account's credit and billing.".to_owned(),
             _ => String::new(),
         };
         if kind == ModelErrorKind::Unauthorized {
@@ -553,18 +608,28 @@ fn transport_fault(error: reqwest::Error) -> Fault {
     let connecting = error.is_connect();
     let error = error.without_url();
     if connecting {
-        return Fault::new(
-            ModelErrorKind::Unreachable,
-            format!(
+        let text = match is_refused(&error) {
+            true => {
+                "no connection: nothing listens there. Check `baseUrl`, and that the server runs.".to_owned()
+            }
+            false => format!(
                 "no connection: {}. Check `baseUrl`, the network and that the server runs.",
                 chain(&error)
             ),
-        );
+        };
+        return Fault::new(ModelErrorKind::Unreachable, text);
     }
     Fault::new(
         ModelErrorKind::Cut,
         format!("the connection ended before the answer began: {}", chain(&error)),
     )
+}
+
+/// Returns whether the machine answered that no program listens on the port.
+fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
 /// An error with its causes, each said once.
@@ -579,6 +644,12 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Returns whether the account behind the key has no credit: to wait brings none.
+fn is_out_of_credit(body: &Value) -> bool {
+    let error = &body["error"];
+    [&error["code"], &error["type"]].into_iter().any(|word| word == "insufficient_quota")
 }
 
 /// The kind of failure that an HTTP status means. `said` is the provider's own text.
@@ -640,6 +711,17 @@ fn retry_after(value: &str, now: jiff::Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_account_without_credit_is_not_a_rate_limit() {
+        let said =
+            |code: &str| serde_json::json!({ "error": { "message": "You exceeded it.", "code": code } });
+        assert!(
+            is_out_of_credit(&said("insufficient_quota")) && !is_out_of_credit(&said("rate_limit_exceeded"))
+        );
+        let by_type = serde_json::json!({ "error": { "type": "insufficient_quota", "code": null } });
+        assert!(is_out_of_credit(&by_type));
+    }
 
     #[test]
     fn a_retry_after_header_is_read_and_kept_within_bounds() {

@@ -3,16 +3,15 @@
 //! Connections, deadlines and HTTP errors are the business of `http`, the choice of a format that of `connect`.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use futures_util::stream::BoxStream;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::http::{Endpoint, Fault};
+use super::conversation::Message;
+use super::fault::Fault;
 use super::listed::ListedModel;
-use super::{Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use super::{ModelErrorKind, ModelRequest, Output};
 use crate::parser::SseEvent;
-use roo_formats::config::{Price, Profile, Reasoning};
+use roo_formats::config::{Price, Reasoning};
 
 /// One wire format.
 pub(super) trait HttpFormat: Send + Sync {
@@ -34,8 +33,21 @@ pub(super) trait HttpFormat: Send + Sync {
         ("authorization", format!("Bearer {key}"))
     }
 
-    /// The body of a streaming request.
-    fn body(&self, request: &ModelRequest, options: &RequestOptions) -> Value;
+    /// The fields of a streaming request's body, in order. The list of messages has those that come before the
+    /// conversation.
+    fn frame(&self, request: &ModelRequest, options: &RequestOptions) -> Map<String, Value>;
+
+    /// The field with the list of messages.
+    fn messages_field(&self) -> &'static str;
+
+    /// The entries of that list for one message. Nothing but the message, its mark and the profile's model counts, so
+    /// that an entry stays as it is while the conversation grows.
+    fn message(&self, message: Message<'_>, options: &RequestOptions, is_marked: bool) -> Vec<Value>;
+
+    /// Number of the last user messages that are marked for the provider's cache.
+    fn marked_messages(&self) -> usize {
+        0
+    }
 
     /// A decoder for one answer.
     fn decoder(&self, prices: Price) -> Box<dyn Decoder>;
@@ -57,10 +69,18 @@ pub(super) trait HttpFormat: Send + Sync {
     }
 }
 
+/// The fields of an object.
+pub(super) fn fields(object: Value) -> Map<String, Value> {
+    match object {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
 /// Decoder of the events of one answer.
 pub(super) trait Decoder: Send + Sync {
     /// Decodes one event. [`Output::Finished`] ends the stream.
-    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault>;
+    fn event(&mut self, event: SseEvent<'_>, outputs: &mut VecDeque<Output>) -> Result<(), Fault>;
 
     /// The connection gives no more. Yields the rest and whether the answer is complete.
     fn end(&mut self, outputs: &mut VecDeque<Output>) -> bool;
@@ -80,52 +100,4 @@ pub(super) struct RequestOptions {
     /// True if the catalogue knows the model to take a level of effort in place of a budget for thinking.
     pub(super) adaptive_thinking: bool,
     pub(super) prices: Price,
-}
-
-/// A model behind an HTTP endpoint.
-pub(super) struct HttpModel {
-    format: &'static dyn HttpFormat,
-    endpoint: Arc<Endpoint>,
-    options: RequestOptions,
-}
-
-impl HttpModel {
-    pub(super) fn new(
-        format: &'static dyn HttpFormat,
-        profile: &Profile,
-        model: &str,
-        endpoint: Endpoint,
-    ) -> Self {
-        let options = RequestOptions {
-            origin: origin(profile, model),
-            model: model.to_owned(),
-            host: endpoint.host().to_owned(),
-            max_tokens: profile.max_tokens,
-            reasoning: profile.reasoning,
-            temperature: profile.temperature,
-            adaptive_thinking: profile.known().is_some_and(|model| model.adaptive_thinking),
-            prices: profile.prices().unwrap_or_default(),
-        };
-        Self { format, endpoint: Arc::new(endpoint), options }
-    }
-}
-
-/// Provider and model. Thinking of another wire format than the provider's usual one can't be read by that one.
-fn origin(profile: &Profile, model: &str) -> String {
-    let provider = profile.provider.as_str();
-    match profile.wire_format.filter(|format| *format != profile.provider.spec().wire_format) {
-        Some(format) => format!("{provider}+{}/{model}", format.as_str()),
-        None => format!("{provider}/{model}"),
-    }
-}
-
-impl Model for HttpModel {
-    fn origin(&self) -> &str {
-        &self.options.origin
-    }
-
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {
-        let body = self.format.body(&request, &self.options);
-        self.endpoint.ask(&body, self.format.decoder(self.options.prices))
-    }
 }

@@ -129,7 +129,7 @@ impl KeyCommand {
 }
 
 /// Returns whether this can stand in a request header: visible ASCII, one line.
-pub(super) fn is_usable(key: &str) -> bool {
+pub fn is_usable(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 

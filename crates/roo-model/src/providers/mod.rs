@@ -8,21 +8,30 @@
 mod anthropic;
 mod connect;
 mod conversation;
+mod event_fields;
+mod fault;
 mod gemini;
 mod http;
 mod http_format;
+mod http_model;
 mod key;
 mod key_store;
 mod listed;
+mod offered;
 mod openai;
 mod probe;
+mod rendering;
+mod repeated_event;
 mod responses;
 mod scripted;
 
-pub use connect::{check_key, connect, has_key, list_models};
+pub use connect::{KeyState, check_key, connect, key_state, list_models};
+pub use key::is_usable as is_usable_key;
 pub use key_store::{KeyStore, StoreKeyError};
-pub use listed::{ListedModel, known_models, offered_models};
+pub use listed::ListedModel;
+pub use offered::{known_models, offered_models};
 pub use probe::{Probe, probe};
+pub use rendering::Rendered;
 pub use scripted::{Script, Scripted};
 
 use std::sync::Arc;
@@ -38,9 +47,9 @@ use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::ToolCallId;
 use roo_protocol::task::Usage;
 
-/// One item of a conversation, independent of wire format and tool protocol. An item never changes
-/// once it is there, so that the requests of a task share their beginnings byte for byte and a
-/// provider's prompt cache works.
+/// One item of a conversation, independent of wire format and tool protocol. An item doesn't change
+/// once it is there, until its results become stubs, so that the requests of a task share their beginnings
+/// byte for byte and a provider's prompt cache works.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum Item {
@@ -62,6 +71,82 @@ pub enum Item {
         /// Exactly one for each call.
         results: Vec<ToolResult>,
     },
+    /// A message of the server in place of earlier turns.
+    Summary {
+        /// The whole message.
+        text: String,
+        /// What was made of the turns: a summary of a model, or a list of the calls.
+        summary: String,
+        /// What is kept of them word for word, each with where it is from.
+        kept: Vec<String>,
+        /// Number of the model's answers that it stands for.
+        answers: usize,
+    },
+}
+
+/// The items of a conversation, oldest first, shared between its task and its requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Items(Arc<Vec<Arc<Item>>>);
+
+impl Items {
+    /// The items in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Item> + ExactSizeIterator + Clone {
+        self.0.iter().map(|item| &**item)
+    }
+
+    /// The items in order, shared.
+    pub fn shared(&self) -> &[Arc<Item>] {
+        &self.0
+    }
+
+    /// One of the items.
+    pub fn get(&self, index: usize) -> Option<&Item> {
+        self.0.get(index).map(|item| &**item)
+    }
+
+    /// The newest item.
+    pub fn last(&self) -> Option<&Item> {
+        self.0.last().map(|item| &**item)
+    }
+
+    /// The number of items.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends an item.
+    pub fn push(&mut self, item: Item) {
+        Arc::make_mut(&mut self.0).push(Arc::new(item));
+    }
+
+    /// Removes an item; none where there is none.
+    pub fn remove(&mut self, index: usize) -> Option<Arc<Item>> {
+        (index < self.0.len()).then(|| Arc::make_mut(&mut self.0).remove(index))
+    }
+
+    /// Puts items in place of the first ones, up to this index.
+    pub fn replace_first(&mut self, count: usize, items: Vec<Arc<Item>>) {
+        let count = count.min(self.0.len());
+        Arc::make_mut(&mut self.0).splice(..count, items);
+    }
+
+    /// Puts another item in place of one. Nothing happens where there is none.
+    pub fn replace(&mut self, index: usize, item: Item) {
+        if let Some(place) = Arc::make_mut(&mut self.0).get_mut(index) {
+            *place = Arc::new(item);
+        }
+    }
+}
+
+impl From<Vec<Item>> for Items {
+    fn from(items: Vec<Item>) -> Self {
+        Self(Arc::new(items.into_iter().map(Arc::new).collect()))
+    }
 }
 
 /// One block of a model's answer.
@@ -115,7 +200,9 @@ pub struct ModelRequest {
     /// The system prompt.
     pub system: Arc<str>,
     /// The conversation.
-    pub items: Arc<Vec<Item>>,
+    pub items: Items,
+    /// The part that was rendered for earlier requests.
+    pub rendered: Rendered,
     /// A last part that changes with every request (environment details). Not part of the
     /// conversation: it is sent as the last text of the last user message and forgotten.
     pub tail: Option<String>,
@@ -154,7 +241,7 @@ pub enum Finish {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// Which kind of failure.
+    /// Kind of failure.
     pub kind: ModelErrorKind,
     /// Description of what failed, on what endpoint, and what to do.
     pub message: String,
@@ -205,6 +292,9 @@ impl ModelErrorKind {
         }
     }
 }
+
+/// The mode of a request for a summary, for the scripted model: only turns that name it are played.
+pub const SUMMARY_MODE: &str = "condense";
 
 /// A model that can be asked.
 pub trait Model: Send + Sync {

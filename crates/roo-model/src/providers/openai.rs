@@ -11,8 +11,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::conversation::{self, AssistantPart, Image, Message, ToolDeclaration, UserMessage, UserPart};
-use super::http::{Fault, error_text, is_context_overflow, kind_of_status};
-use super::http_format::{Decoder, HttpFormat, RequestOptions};
+use super::event_fields::{First, Text, TextOrValue};
+use super::fault::Fault;
+use super::http::{error_text, is_context_overflow, kind_of_status};
+use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
+use super::repeated_event::RepeatedEvent;
 use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
 use roo_formats::config::Price;
@@ -26,7 +29,7 @@ impl HttpFormat for ChatCompletions {
         "/chat/completions".to_owned()
     }
 
-    fn body(&self, request: &ModelRequest, options: &RequestOptions) -> Value {
+    fn frame(&self, request: &ModelRequest, options: &RequestOptions) -> Map<String, Value> {
         let mut body = json!({
             "model": options.model,
             "stream": true,
@@ -50,8 +53,23 @@ impl HttpFormat for ChatCompletions {
                 body["parallel_tool_calls"] = true.into();
             }
         }
-        body["messages"] = messages(request, &options.origin).into();
-        body
+        body["messages"] = if request.system.trim().is_empty() {
+            json!([])
+        } else {
+            json!([{ "role": "system", "content": &*request.system }])
+        };
+        fields(body)
+    }
+
+    fn messages_field(&self) -> &'static str {
+        "messages"
+    }
+
+    fn message(&self, message: Message<'_>, _: &RequestOptions, _: bool) -> Vec<Value> {
+        match message {
+            Message::User(message) => user_messages(message),
+            Message::Assistant(parts) => vec![assistant_message(parts)],
+        }
     }
 
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
@@ -75,22 +93,9 @@ pub(super) fn always_reasons(model: &str) -> bool {
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn messages(request: &ModelRequest, origin: &str) -> Vec<Value> {
-    let mut rendered = Vec::new();
-    if !request.system.trim().is_empty() {
-        rendered.push(json!({ "role": "system", "content": &*request.system }));
-    }
-    for message in conversation::messages(request, origin) {
-        match message {
-            Message::User(message) => user_messages(message, &mut rendered),
-            Message::Assistant(parts) => rendered.push(assistant_message(parts)),
-        }
-    }
-    rendered
-}
-
 /// Results are messages of their own; their images go along with what the user says.
-fn user_messages(message: UserMessage<'_>, rendered: &mut Vec<Value>) {
+fn user_messages(message: UserMessage<'_>) -> Vec<Value> {
+    let mut rendered = Vec::new();
     let mut texts = Vec::new();
     let mut images = Vec::new();
     for result in message.results {
@@ -105,7 +110,7 @@ fn user_messages(message: UserMessage<'_>, rendered: &mut Vec<Value>) {
     }
     texts.extend(message.tail.map(Cow::Borrowed));
     if texts.is_empty() && images.is_empty() {
-        return;
+        return rendered;
     }
     let text = texts.join("\n\n");
     // Plain text where it can be: the chat templates of small servers know nothing else.
@@ -119,6 +124,7 @@ fn user_messages(message: UserMessage<'_>, rendered: &mut Vec<Value>) {
         parts.into()
     };
     rendered.push(json!({ "role": "user", "content": content }));
+    rendered
 }
 
 fn image_part(image: Image<'_>) -> Value {
@@ -152,9 +158,9 @@ fn assistant_message(parts: Vec<AssistantPart<'_>>) -> Value {
 }
 
 #[derive(Deserialize)]
-struct Chunk {
-    #[serde(default)]
-    choices: Option<Vec<Choice>>,
+struct Chunk<'a> {
+    #[serde(default, borrow)]
+    choices: Option<First<Choice<'a>>>,
     #[serde(default)]
     usage: Option<Tokens>,
     #[serde(default)]
@@ -162,51 +168,50 @@ struct Chunk {
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    /// Boxed, as a list makes room for several and there is a list in every piece of an answer.
-    #[serde(default)]
-    delta: Option<Box<Delta>>,
-    #[serde(default)]
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Delta {
-    /// Text, or a list of parts (Mistral).
-    #[serde(default)]
-    content: Option<Value>,
-    #[serde(default)]
-    refusal: Option<String>,
-    /// DeepSeek, vLLM, llama.cpp.
-    #[serde(default)]
-    reasoning_content: Option<String>,
-    /// OpenRouter, Ollama.
-    #[serde(default)]
-    reasoning: Option<String>,
-    /// OpenRouter: blocks that go back to the model's maker, signed or encrypted.
-    #[serde(default)]
-    reasoning_details: Option<Vec<Value>>,
-    #[serde(default)]
-    tool_calls: Option<Vec<CallDelta>>,
-}
-
-#[derive(Deserialize)]
-struct CallDelta {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    function: Option<FunctionDelta>,
+struct Choice<'a> {
+    #[serde(default, borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(default, borrow)]
+    finish_reason: Option<Text<'a>>,
 }
 
 #[derive(Deserialize, Default)]
-struct FunctionDelta {
+struct Delta<'a> {
+    /// Text, or a list of parts (Mistral).
+    #[serde(default, borrow)]
+    content: Option<TextOrValue<'a>>,
+    #[serde(default, borrow)]
+    refusal: Option<Text<'a>>,
+    /// DeepSeek, vLLM, llama.cpp.
+    #[serde(default, borrow)]
+    reasoning_content: Option<Text<'a>>,
+    /// OpenRouter, Ollama.
+    #[serde(default, borrow)]
+    reasoning: Option<Text<'a>>,
+    /// OpenRouter: blocks that go back to the model's maker, signed or encrypted.
     #[serde(default)]
-    name: Option<String>,
+    reasoning_details: Option<Vec<Value>>,
+    #[serde(default, borrow)]
+    tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta<'a> {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(default, borrow)]
+    id: Option<Text<'a>>,
+    #[serde(default, borrow)]
+    function: Option<FunctionDelta<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+struct FunctionDelta<'a> {
+    #[serde(default, borrow)]
+    name: Option<Text<'a>>,
     /// A piece of JSON text; some endpoints send the object itself.
-    #[serde(default)]
-    arguments: Option<Value>,
+    #[serde(default, borrow)]
+    arguments: Option<TextOrValue<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -252,68 +257,124 @@ struct Thinking {
     details: Vec<Value>,
 }
 
+/// The place of the one text of an event that has nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnlyText {
+    Content,
+    /// Of the call with the endpoint's number.
+    Arguments(Option<u64>),
+}
+
+impl Chunk<'_> {
+    /// The one text, if nothing else in the event counts.
+    fn only_text(&self) -> Option<(&Cow<'_, str>, OnlyText)> {
+        let Self { choices: Some(First(Some(choice))), usage: None, error: None } = self else { return None };
+        let Choice { delta: Some(delta), finish_reason: None } = choice else { return None };
+        match delta {
+            Delta {
+                content: Some(TextOrValue::Text(text)),
+                refusal: None,
+                reasoning_content: None,
+                reasoning: None,
+                reasoning_details: None,
+                tool_calls: None,
+            } => Some((text, OnlyText::Content)),
+            Delta {
+                content: None,
+                refusal: None,
+                reasoning_content: None,
+                reasoning: None,
+                reasoning_details: None,
+                tool_calls: Some(calls),
+            } => {
+                let [CallDelta { index, id: None, function: Some(function) }] = &**calls else { return None };
+                let FunctionDelta { name: None, arguments: Some(TextOrValue::Text(text)) } = function else {
+                    return None;
+                };
+                Some((text, OnlyText::Arguments(*index)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Delta<'a> {
+    /// A delta with one text.
+    fn only(text: Cow<'a, str>, place: OnlyText) -> Self {
+        let text = Some(TextOrValue::Text(text));
+        match place {
+            OnlyText::Content => Self { content: text, ..Self::default() },
+            OnlyText::Arguments(index) => {
+                let function = Some(FunctionDelta { name: None, arguments: text });
+                Self { tool_calls: Some(vec![CallDelta { index, id: None, function }]), ..Self::default() }
+            }
+        }
+    }
+}
+
 /// Decodes one answer.
 struct Stream {
     prices: Price,
     thinking: Thinking,
     calls: Vec<Call>,
     finish: Option<Finish>,
+    /// The newest event with nothing but one text, whose like are read by it.
+    repeated: Option<(RepeatedEvent, OnlyText)>,
 }
 
 impl Stream {
     fn new(prices: Price) -> Self {
-        Self { prices, thinking: Thinking::default(), calls: Vec::new(), finish: None }
+        Self { prices, thinking: Thinking::default(), calls: Vec::new(), finish: None, repeated: None }
     }
 
-    fn delta(&mut self, delta: Delta, outputs: &mut VecDeque<Output>) {
+    fn delta(&mut self, delta: Delta<'_>, outputs: &mut VecDeque<Output>) {
         let mut tell = |event| outputs.push_back(Output::Event(event));
-        let (listed_thinking, text) = delta.content.as_ref().map(content).unwrap_or_default();
-        let reasoning =
-            [delta.reasoning_content.as_deref(), delta.reasoning.as_deref(), Some(&listed_thinking)]
-                .into_iter()
-                .flatten()
-                .find(|text| !text.is_empty());
-        if let Some(text) = reasoning {
+        let (listed_thinking, text) = delta.content.map(content).unwrap_or_default();
+        let Text(reasoning_content) = delta.reasoning_content.unwrap_or_default();
+        let Text(reasoning) = delta.reasoning.unwrap_or_default();
+        self.thinking.content.push_str(&reasoning_content);
+        let thinking = [reasoning_content, reasoning, listed_thinking.into()];
+        if let Some(text) = thinking.into_iter().find(|text| !text.is_empty()) {
             self.thinking.open = true;
-            tell(StreamEvent::Thinking(text.to_owned()));
+            tell(StreamEvent::Thinking(text.into_owned()));
         }
-        self.thinking.content.push_str(delta.reasoning_content.as_deref().unwrap_or_default());
         for detail in delta.reasoning_details.unwrap_or_default() {
             self.thinking.open = true;
             merge_detail(&mut self.thinking.details, detail);
         }
-        let text = if text.is_empty() { delta.refusal.unwrap_or_default() } else { text };
+        let text = if text.is_empty() { delta.refusal.unwrap_or_default().0 } else { text };
         let calls = delta.tool_calls.unwrap_or_default();
         if !text.is_empty() || !calls.is_empty() {
             self.thinking.close(&mut tell);
         }
         if !text.is_empty() {
-            tell(StreamEvent::Text(text));
+            tell(StreamEvent::Text(text.into_owned()));
         }
         for call in calls {
             self.call(call, &mut tell);
         }
     }
 
-    fn call(&mut self, delta: CallDelta, tell: &mut impl FnMut(StreamEvent)) {
-        let id = delta.id.unwrap_or_default();
+    fn call(&mut self, delta: CallDelta<'_>, tell: &mut impl FnMut(StreamEvent)) {
+        let Text(id) = delta.id.unwrap_or_default();
         let function = delta.function.unwrap_or_default();
-        let name = function.name.unwrap_or_default();
+        let Text(name) = function.name.unwrap_or_default();
         let position = self.position(delta.index, &id, &name).unwrap_or_else(|| {
-            self.calls.push(Call { number: delta.index, id: id.clone(), begun: false, early: String::new() });
+            let id = id.clone().into_owned();
+            self.calls.push(Call { number: delta.index, id, begun: false, early: String::new() });
             self.calls.len() - 1
         });
         let Some(call) = self.calls.get_mut(position) else { return };
         let index = u32::try_from(position).unwrap_or(u32::MAX);
         if call.id.is_empty() {
-            call.id = id;
+            call.id = id.into_owned();
         }
         if !call.begun && !name.is_empty() {
-            call.begin(index, name, tell);
+            call.begin(index, name.into_owned(), tell);
         }
         let arguments = match function.arguments {
-            Some(Value::String(text)) => text,
-            Some(object @ Value::Object(_)) => object.to_string(),
+            Some(TextOrValue::Text(text)) => text.into_owned(),
+            Some(TextOrValue::Value(object @ Value::Object(_))) => object.to_string(),
             _ => String::new(),
         };
         match (arguments.is_empty(), call.begun) {
@@ -368,7 +429,7 @@ impl Stream {
 }
 
 impl Decoder for Stream {
-    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
+    fn event(&mut self, event: SseEvent<'_>, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
         if event.data.trim() == "[DONE]" {
             return match self.finish {
                 Some(finish) => {
@@ -381,29 +442,32 @@ impl Decoder for Stream {
                 )),
             };
         }
-        let chunk: Chunk = serde_json::from_str(&event.data).map_err(|error| Fault::malformed(&error))?;
+        if let Some((repeated, place)) = &self.repeated
+            && self.finish.is_none()
+            && let Some(text) = repeated.text_of(event.data)
+        {
+            let delta = Delta::only(text, *place);
+            self.delta(delta, outputs);
+            return Ok(());
+        }
+        let chunk: Chunk<'_> = serde_json::from_str(event.data).map_err(|error| Fault::malformed(&error))?;
+        if let Some((text, place)) = chunk.only_text()
+            && let Some(repeated) = RepeatedEvent::around(event.data, text)
+        {
+            self.repeated = Some((repeated, place));
+        }
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(stream_fault(&error));
         }
-        for choice in chunk.choices.into_iter().flatten().take(1) {
-            // What comes after the end belongs to no block.
-            if self.finish.is_some() {
-                break;
-            }
+        // What comes after the end belongs to no block.
+        if let Some(First(Some(choice))) = chunk.choices.filter(|_| self.finish.is_none()) {
             if let Some(delta) = choice.delta {
-                self.delta(*delta, outputs);
+                self.delta(delta, outputs);
             }
-            let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) else { continue };
-            self.finish = Some(match reason.as_str() {
-                "length" => Finish::Length,
-                "content_filter" => Finish::Refused,
-                "error" => {
-                    let text = "the endpoint ended the answer without a reason";
-                    return Err(Fault::new(ModelErrorKind::Unavailable(None), text));
-                }
-                _ => Finish::Done,
-            });
-            self.close(outputs);
+            if let Some(Text(reason)) = choice.finish_reason.filter(|Text(reason)| !reason.is_empty()) {
+                self.finish = Some(finish(&reason)?);
+                self.close(outputs);
+            }
         }
         if let Some(tokens) = &chunk.usage {
             outputs.push_back(self.used(tokens));
@@ -443,22 +507,34 @@ impl Thinking {
 }
 
 /// Thinking and text of a delta's content.
-fn content(content: &Value) -> (String, String) {
+fn content(content: TextOrValue<'_>) -> (String, Cow<'_, str>) {
+    let parts = match content {
+        TextOrValue::Text(text) => return (String::new(), text),
+        TextOrValue::Value(Value::Array(parts)) => parts,
+        TextOrValue::Value(_) => vec![],
+    };
     let mut thinking = String::new();
     let mut text = String::new();
-    match content {
-        Value::String(content) => text.push_str(content),
-        Value::Array(parts) => {
-            for part in parts {
-                text.push_str(part["text"].as_str().unwrap_or_default());
-                for part in part["thinking"].as_array().into_iter().flatten() {
-                    thinking.push_str(part["text"].as_str().unwrap_or_default());
-                }
-            }
+    for part in parts {
+        text.push_str(part["text"].as_str().unwrap_or_default());
+        for part in part["thinking"].as_array().into_iter().flatten() {
+            thinking.push_str(part["text"].as_str().unwrap_or_default());
         }
-        _ => {}
     }
-    (thinking, text)
+    (thinking, text.into())
+}
+
+/// What the end of an answer means by its reason.
+fn finish(reason: &str) -> Result<Finish, Fault> {
+    match reason {
+        "length" => Ok(Finish::Length),
+        "content_filter" => Ok(Finish::Refused),
+        "error" => {
+            let text = "the endpoint ended the answer without a reason";
+            Err(Fault::new(ModelErrorKind::Unavailable(None), text))
+        }
+        _ => Ok(Finish::Done),
+    }
 }
 
 /// Adds a piece of a reasoning block to the block of the same index and type.

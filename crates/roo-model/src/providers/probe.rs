@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use super::{Item, ModelError, ModelErrorKind, ModelRequest, Output, connect, list_models};
+use super::{Item, ModelError, ModelErrorKind, ModelRequest, Output, Rendered, connect, list_models};
 use crate::parser::StreamEvent;
 use roo_catalog::ToolProtocol;
 use roo_formats::config::Profile;
@@ -76,7 +76,8 @@ async fn ask(
     let model = connect(&short, environment)?;
     let request = ModelRequest {
         system: "".into(),
-        items: Arc::new(vec![Item::User { text: "Answer with the word OK.".to_owned(), images: Vec::new() }]),
+        items: vec![Item::User { text: "Answer with the word OK.".to_owned(), images: Vec::new() }].into(),
+        rendered: Rendered::default(),
         tail: None,
         tools: Arc::new([]),
         protocol: ToolProtocol::Xml,

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::conversation::{self, AssistantPart, Image, Message, ToolDeclaration, UserMessage, UserPart};
-use super::http::Fault;
-use super::http_format::{Decoder, HttpFormat, RequestOptions};
+use super::fault::Fault;
+use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
 use super::openai::{always_reasons, stream_fault};
 use super::{Finish, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
@@ -25,7 +25,7 @@ impl HttpFormat for Responses {
         "/responses".to_owned()
     }
 
-    fn body(&self, request: &ModelRequest, options: &RequestOptions) -> Value {
+    fn frame(&self, request: &ModelRequest, options: &RequestOptions) -> Map<String, Value> {
         let mut body = json!({ "model": options.model, "stream": true, "store": false });
         let always_reasons = always_reasons(&options.model);
         // Other models refuse to encrypt what they don't have.
@@ -52,8 +52,19 @@ impl HttpFormat for Responses {
         if !request.system.trim().is_empty() {
             body["instructions"] = (*request.system).into();
         }
-        body["input"] = input(request, &options.origin).into();
-        body
+        body["input"] = json!([]);
+        fields(body)
+    }
+
+    fn messages_field(&self) -> &'static str {
+        "input"
+    }
+
+    fn message(&self, message: Message<'_>, _: &RequestOptions, _: bool) -> Vec<Value> {
+        match message {
+            Message::User(message) => user_items(message),
+            Message::Assistant(parts) => parts.into_iter().map(answer_item).collect(),
+        }
     }
 
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
@@ -72,19 +83,9 @@ fn tool(tool: ToolDeclaration) -> Value {
     })
 }
 
-fn input(request: &ModelRequest, origin: &str) -> Vec<Value> {
-    let mut items = Vec::new();
-    for message in conversation::messages(request, origin) {
-        match message {
-            Message::User(message) => user_items(message, &mut items),
-            Message::Assistant(parts) => items.extend(parts.into_iter().map(answer_item)),
-        }
-    }
-    items
-}
-
 /// Results are items of their own; their images go along with what the user says.
-fn user_items(message: UserMessage<'_>, items: &mut Vec<Value>) {
+fn user_items(message: UserMessage<'_>) -> Vec<Value> {
+    let mut items = Vec::new();
     let mut content = Vec::new();
     for result in message.results {
         items.push(json!({ "type": "function_call_output", "call_id": result.id, "output": result.text }));
@@ -98,6 +99,7 @@ fn user_items(message: UserMessage<'_>, items: &mut Vec<Value>) {
     if !content.is_empty() {
         items.push(json!({ "type": "message", "role": "user", "content": content }));
     }
+    items
 }
 
 fn image_part(image: Image<'_>) -> Value {
@@ -250,12 +252,12 @@ fn reasoning_input(item: &Value) -> Value {
 }
 
 impl Decoder for Stream {
-    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
+    fn event(&mut self, event: SseEvent<'_>, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
         if event.data.trim() == "[DONE]" {
             return Ok(());
         }
         let Event { kind, output_index: index, summary_index, delta, item, response } =
-            serde_json::from_str(&event.data).map_err(|error| Fault::malformed(&error))?;
+            serde_json::from_str(event.data).map_err(|error| Fault::malformed(&error))?;
         let mut tell = |event| outputs.push_back(Output::Event(event));
         let piece = || delta.as_str().unwrap_or_default().to_owned();
         match kind {
@@ -281,7 +283,7 @@ impl Decoder for Stream {
                 }));
             }
             Kind::Failed => return Err(stream_fault(&response["error"])),
-            Kind::Error => return Err(stream_fault(&failure(&event.data))),
+            Kind::Error => return Err(stream_fault(&failure(event.data))),
             Kind::SummaryPart | Kind::Other => {}
         }
         Ok(())

@@ -28,13 +28,14 @@
 //! played follows from the conversation: the script is walked again along the answers that are there, so a
 //! task that is resumed after a restart goes on where it was, and every task walks the script on its own.
 //! Only a failure leaves no trace in a conversation; how often one has failed is remembered. The mode of
-//! the request counts for the whole walk. If no turn fits, the request fails and says what was seen and
+//! the request counts for the whole walk. Turns of the mode `condense` answer requests for a summary of earlier turns,
+//! and no others do. If no turn fits, the request fails and says what was seen and
 //! what was left.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -43,7 +44,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::conversation::tags;
-use super::{Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use super::{Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, SUMMARY_MODE};
 use crate::parser::StreamEvent;
 use roo_catalog::{ToolId, ToolProtocol};
 use roo_durable::read_named;
@@ -214,17 +215,25 @@ impl Scripted {
         let mut walk = Walk::new(&self.script.turns, &request.mode);
         let mut begin = 0;
         let mut answers = 0;
-        for (index, item) in request.items.iter().enumerate() {
-            if let Item::Assistant { .. } = item {
-                walk.next(&Situation::from_items(&request.items[begin..index]), None);
-                begin = index + 1;
-                answers += 1;
+        let items = request.items.shared();
+        for (index, item) in items.iter().enumerate() {
+            match &**item {
+                Item::Assistant { .. } => {
+                    walk.next(&Situation::from_items(&items[begin..index]), None);
+                    begin = index + 1;
+                    answers += 1;
+                }
+                Item::Summary { answers: replaced, .. } => {
+                    walk.skip(*replaced);
+                    answers += replaced;
+                }
+                Item::User { .. } | Item::Results { .. } => {}
             }
         }
-        let situation = Situation::from_items(&request.items[begin..]);
+        let situation = Situation::from_items(&items[begin..]);
         let left = walk.left();
         // Not the whole conversation: what is cut from it after a failure must not make it another one.
-        let place = Digest::of(format!("{} {answers} {:?}", request.mode, request.items.first()));
+        let place = Digest::of(format!("{} {answers} {:?}", request.mode, items.first()));
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = failures.get(&place).copied().unwrap_or(0);
         let Some(turn) = walk.next(&situation, Some(failed)) else {
@@ -277,10 +286,15 @@ impl Model for Scripted {
 }
 
 impl Turn {
+    fn is_of_mode(&self, mode: &str) -> bool {
+        // A summary is no turn of a mode.
+        self.mode.as_deref().map_or(mode != SUMMARY_MODE, |own| own == mode)
+    }
+
     fn fits(&self, mode: &str, situation: &Situation) -> bool {
         let When { contains, not_contains, status } = &self.when;
         let occurs = |text: &String| situation.text.contains(text.as_str());
-        self.mode.as_deref().is_none_or(|own| own == mode)
+        self.is_of_mode(mode)
             && contains.0.iter().all(occurs)
             && !not_contains.0.iter().any(occurs)
             && status.is_none_or(|status| situation.ended(status))
@@ -318,7 +332,7 @@ impl Turn {
 }
 
 /// The id of the request, which the first message of every task names.
-fn urid(items: &[Item]) -> &str {
+fn urid(items: &Items) -> &str {
     let first = items.iter().find_map(|item| match item {
         Item::User { text, .. } => Some(text.as_str()),
         _ => None,
@@ -371,6 +385,15 @@ impl<'a> Walk<'a> {
         None
     }
 
+    /// Skips turns whose answers are in the conversation no more, in the order of the script.
+    fn skip(&mut self, answers: usize) {
+        let mode = self.mode;
+        let answering = self.turns.iter().zip(&mut self.played).filter(|(turn, played)| {
+            !**played && turn.is_of_mode(mode) && turn.fail.is_none() && !turn.repeat
+        });
+        answering.take(answers).for_each(|(_, played)| *played = true);
+    }
+
     /// The turns that could still be played, a line each.
     fn left(&self) -> String {
         let mut lines = String::new();
@@ -401,12 +424,12 @@ struct Situation {
 }
 
 impl Situation {
-    fn from_items(items: &[Item]) -> Self {
+    fn from_items(items: &[Arc<Item>]) -> Self {
         let mut texts = Vec::new();
         let mut statuses = Vec::new();
         for item in items {
-            match item {
-                Item::User { text, .. } => texts.push(text.as_str()),
+            match &**item {
+                Item::User { text, .. } | Item::Summary { text, .. } => texts.push(text.as_str()),
                 Item::Results { results } => {
                     texts.extend(results.iter().map(|result| result.text.as_str()));
                     statuses.extend(results.iter().map(|result| result.status));
@@ -438,11 +461,11 @@ impl Situation {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use pretty_assertions::assert_eq;
 
     use super::*;
+    use crate::providers::Rendered;
     use crate::providers::{AssistantBlock, ToolResult};
     use roo_protocol::ids::ToolCallId;
 
@@ -474,7 +497,8 @@ mod tests {
     fn request(protocol: ToolProtocol, items: &[Item]) -> ModelRequest {
         ModelRequest {
             system: "".into(),
-            items: Arc::new(items.to_vec()),
+            items: items.to_vec().into(),
+            rendered: Rendered::default(),
             tail: Some("not ok 9".into()),
             tools: Arc::new([]),
             protocol,

@@ -19,7 +19,7 @@ use super::difference::{Change, What};
 use super::files::{is_same_file, look, open_directory, open_file, open_root, parent, pending, set_mode};
 use super::record::{Fingerprint, Kind, State, is_fresh};
 use super::recording::{Recording, digest};
-use super::staged::{CommitStep, Piece, StagedChanges, Withheld, kept_path};
+use super::staged::{CommitStep, StagedChanges, StagedEntry, Withheld, kept_path};
 use super::staging::Stage;
 use super::store::Store;
 
@@ -28,7 +28,7 @@ const OVERLAY: &[u8] = b"user.overlay.";
 
 /// Outcome of committing the changes of a staged command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Landed {
+pub struct CommitOutcome {
     /// Changes made in the workspace.
     pub committed: Vec<Change>,
     /// Changes withheld.
@@ -49,15 +49,21 @@ pub struct WithheldChange {
 impl StagedChanges {
     /// Makes the changes that may be made, and keeps the others. Of a command that did not come to its end none
     /// are made. Writes the disk, so not for a thread of the runtime.
-    pub fn commit(mut self, stage: &Stage, recording: &Recording, store: &Store, finished: bool) -> Landed {
+    pub fn commit(
+        mut self,
+        stage: &Stage,
+        recording: &Recording,
+        store: &Store,
+        finished: bool,
+    ) -> CommitOutcome {
         if !finished {
             for step in &mut self.steps {
                 step.withheld.get_or_insert(Withheld::Unfinished);
             }
         }
         let mut commit = Commit { stage, recording, withheld: HashSet::new(), made: Vec::new() };
-        let mut landed = Landed::default();
-        let mut kept = Kept { store, roots: recording.roots.len(), place: None };
+        let mut landed = CommitOutcome::default();
+        let mut kept = KeptFiles { store, roots: recording.roots.len(), place: None };
         // What is new comes first, from the outside in: if this ends halfway, nothing is lost that was only moved.
         // Then goes what is gone, from the inside out, then comes what takes a directory's place, and last are the
         // permissions of directories, which may forbid all that.
@@ -146,7 +152,7 @@ impl Commit<'_> {
         })?;
         let before = change.before.as_ref();
         let target = Target { bytes, directory, name, changed_meanwhile: step.changed_meanwhile };
-        match (&step.piece, before) {
+        match (&step.entry, before) {
             (None, Some(before)) => {
                 if self.withheld.contains(&(change.root, change.path.clone())) {
                     return Err(Withheld::Moved);
@@ -154,13 +160,13 @@ impl Commit<'_> {
                 target.delete(before)
             }
             (None, None) => Err(Withheld::ChangedMeanwhile),
-            (Some(piece), before) => {
+            (Some(entry), before) => {
                 let made = match before {
-                    None => target.create(&layer.upper, piece),
-                    Some(before) => target.modify(&layer.upper, piece, before, step.same_content),
+                    None => target.create(&layer.upper, entry),
+                    Some(before) => target.modify(&layer.upper, entry, before, step.same_content),
                 };
-                if made.is_ok() && piece.print.kind == Kind::Directory && !step.same_content {
-                    self.made.push((change.root, change.path.clone(), piece.print.mode));
+                if made.is_ok() && entry.print.kind == Kind::Directory && !step.same_content {
+                    self.made.push((change.root, change.path.clone(), entry.print.mode));
                 }
                 made
             }
@@ -247,8 +253,8 @@ impl Target<'_> {
         Ok(pending)
     }
 
-    fn create(&self, upper: &Path, piece: &Piece) -> Result<(), Withheld> {
-        if piece.print.kind == Kind::Directory {
+    fn create(&self, upper: &Path, entry: &StagedEntry) -> Result<(), Withheld> {
+        if entry.print.kind == Kind::Directory {
             // Its own permissions come last: they may forbid to fill it.
             return match mkdirat(&self.directory, self.name, Mode::RWXU) {
                 Ok(()) => Ok(()),
@@ -259,7 +265,7 @@ impl Target<'_> {
                 Err(error) => Err(error.into()),
             };
         }
-        let brought = self.bring(upper, piece, false)?;
+        let brought = self.bring(upper, entry, false)?;
         match renameat_with(
             &self.directory,
             &*brought.pending,
@@ -278,7 +284,7 @@ impl Target<'_> {
     fn modify(
         &self,
         upper: &Path,
-        piece: &Piece,
+        entry: &StagedEntry,
         before: &State,
         same_content: bool,
     ) -> Result<(), Withheld> {
@@ -287,16 +293,16 @@ impl Target<'_> {
         let has_other_names = now.kind == Kind::File
             && statat(&self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)?.st_nlink > 1;
         if same_content && !has_other_names {
-            return Ok(set_mode(&self.directory, self.name, piece.print.mode)?);
+            return Ok(set_mode(&self.directory, self.name, entry.print.mode)?);
         }
-        match (now.kind, piece.print.kind) {
+        match (now.kind, entry.print.kind) {
             (Kind::Directory, _) => {
                 self.remove_directory()?;
-                self.create(upper, piece)
+                self.create(upper, entry)
             }
             (_, Kind::Directory) => {
                 let aside = self.set_aside(now)?;
-                if let Err(why) = self.create(upper, piece) {
+                if let Err(why) = self.create(upper, entry) {
                     renameat_with(
                         &self.directory,
                         &*aside,
@@ -308,12 +314,12 @@ impl Target<'_> {
                 }
                 Ok(unlinkat(&self.directory, &*aside, AtFlags::empty())?)
             }
-            _ => self.exchange(upper, piece, now),
+            _ => self.exchange(upper, entry, now),
         }
     }
 
-    fn exchange(&self, upper: &Path, piece: &Piece, now: Fingerprint) -> Result<(), Withheld> {
-        let brought = self.bring(upper, piece, true)?;
+    fn exchange(&self, upper: &Path, entry: &StagedEntry, now: Fingerprint) -> Result<(), Withheld> {
+        let brought = self.bring(upper, entry, true)?;
         let pending = &*brought.pending;
         let exchange =
             || renameat_with(&self.directory, pending, &self.directory, self.name, RenameFlags::EXCHANGE);
@@ -331,14 +337,14 @@ impl Target<'_> {
     }
 
     /// Makes what the command wrote under another name beside where it goes.
-    fn bring(&self, upper: &Path, piece: &Piece, replaces: bool) -> Result<Brought, Withheld> {
+    fn bring(&self, upper: &Path, entry: &StagedEntry, replaces: bool) -> Result<TemporaryFile, Withheld> {
         let (from, name) = parent(open_root(upper)?.as_fd(), self.bytes)?;
-        let mut brought = Brought { pending: pending(), from, name: name.to_vec(), is_moved: false };
-        if let Some(link) = &piece.target {
+        let mut brought = TemporaryFile { pending: pending(), from, name: name.to_vec(), is_moved: false };
+        if let Some(link) = &entry.target {
             symlinkat(&**link, &self.directory, &*brought.pending)?;
             return Ok(brought);
         }
-        match self.fill(&mut brought, piece, replaces) {
+        match self.fill(&mut brought, entry, replaces) {
             Ok(()) => Ok(brought),
             Err(error) => {
                 // Nothing may be there yet.
@@ -348,10 +354,10 @@ impl Target<'_> {
         }
     }
 
-    fn fill(&self, brought: &mut Brought, piece: &Piece, replaces: bool) -> io::Result<()> {
+    fn fill(&self, brought: &mut TemporaryFile, entry: &StagedEntry, replaces: bool) -> io::Result<()> {
         let (mut file, _) = open_file(&brought.from, &brought.name)?;
-        if piece.links == 1 {
-            let Brought { from, name, pending, .. } = &*brought;
+        if entry.links == 1 {
+            let TemporaryFile { from, name, pending, .. } = &*brought;
             match renameat_with(from, &**name, &self.directory, &**pending, RenameFlags::NOREPLACE) {
                 Ok(()) => brought.is_moved = true,
                 // On another file system.
@@ -363,16 +369,16 @@ impl Target<'_> {
             forget_the_overlay(&file)?;
         } else {
             // Its other names, if it has any, go their own ways.
-            file = copy(&file, &self.directory, &brought.pending, piece)?;
+            file = copy(&file, &self.directory, &brought.pending, entry)?;
         }
-        fchmod(&file, Mode::from_raw_mode(piece.print.mode))?;
+        fchmod(&file, Mode::from_raw_mode(entry.print.mode))?;
         // What is new can be made again; what it replaces could not.
         if replaces { file.sync_all() } else { Ok(()) }
     }
 }
 
 /// Temporary file beside its destination.
-struct Brought {
+struct TemporaryFile {
     pending: Vec<u8>,
     from: OwnedFd,
     name: Vec<u8>,
@@ -380,7 +386,7 @@ struct Brought {
     is_moved: bool,
 }
 
-impl Brought {
+impl TemporaryFile {
     /// Undoes it, so that what the command wrote can be kept.
     fn give_back(&self, target: &Target<'_>) -> io::Result<()> {
         let Self { pending, from, name, is_moved } = self;
@@ -393,12 +399,12 @@ impl Brought {
     }
 }
 
-fn copy(from: &File, directory: &OwnedFd, name: &[u8], piece: &Piece) -> io::Result<File> {
+fn copy(from: &File, directory: &OwnedFd, name: &[u8], entry: &StagedEntry) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut to = File::from(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?);
     let mut from = from;
     io::copy(&mut from, &mut to)?;
-    let (tv_sec, tv_nsec) = piece.print.modified;
+    let (tv_sec, tv_nsec) = entry.print.modified;
     let time = Timespec { tv_sec, tv_nsec };
     futimens(&to, &Timestamps { last_access: time, last_modification: time })?;
     Ok(to)
@@ -420,26 +426,26 @@ fn forget_the_overlay(file: &File) -> io::Result<()> {
 }
 
 /// Files of one command that are kept for the user.
-struct Kept<'a> {
+struct KeptFiles<'a> {
     store: &'a Store,
     roots: usize,
     place: Option<(PathBuf, OwnedFd)>,
 }
 
-impl Kept<'_> {
+impl KeptFiles<'_> {
     /// Keeps what a command wrote; of a deletion and of what holds nothing there is nothing to keep.
     fn keep(&mut self, stage: &Stage, step: &CommitStep) {
-        let Some(piece) = &step.piece else { return };
+        let Some(entry) = &step.entry else { return };
         // Build output is made again sooner than looked at.
-        if piece.print.kind == Kind::Special || step.same_content || step.is_quiet {
+        if entry.print.kind == Kind::Special || step.same_content || step.is_quiet {
             return;
         }
-        if let Err(error) = self.move_here(stage, step, piece) {
+        if let Err(error) = self.move_here(stage, step, entry) {
             tracing::warn!(%error, path = %step.change.path.display(), "the staged output of a command can't be saved");
         }
     }
 
-    fn move_here(&mut self, stage: &Stage, step: &CommitStep, piece: &Piece) -> io::Result<()> {
+    fn move_here(&mut self, stage: &Stage, step: &CommitStep, entry: &StagedEntry) -> io::Result<()> {
         let Some(layer) = stage.layers().get(step.change.root) else { return Ok(()) };
         let upper = open_root(&layer.upper)?;
         let (from, name) = parent(upper.as_fd(), step.change.path.as_os_str().as_bytes())?;
@@ -456,23 +462,23 @@ impl Kept<'_> {
             };
         }
         let own = kept.file_name().unwrap_or_default().as_bytes();
-        if piece.print.kind == Kind::Directory && !step.goes_as_a_whole() {
+        if entry.print.kind == Kind::Directory && !step.goes_as_a_whole() {
             return match mkdirat(&to, own, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(error) => Err(error.into()),
             };
         }
         match renameat_with(&from, name, &to, own, RenameFlags::NOREPLACE) {
-            Err(Errno::XDEV) if piece.print.kind == Kind::File => {
-                copy(&open_file(&from, name)?.0, &to, own, piece)?;
+            Err(Errno::XDEV) if entry.print.kind == Kind::File => {
+                copy(&open_file(&from, name)?.0, &to, own, entry)?;
             }
             moved => moved?,
         }
-        if piece.print.kind == Kind::File {
+        if entry.print.kind == Kind::File {
             let (file, _) = open_file(&to, own)?;
             forget_the_overlay(&file)?;
             // Readable for the user, and of no power.
-            fchmod(&file, Mode::from_raw_mode((piece.print.mode & 0o777) | 0o600))?;
+            fchmod(&file, Mode::from_raw_mode((entry.print.mode & 0o777) | 0o600))?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ pub enum What {
 /// One path that is other than it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Which root.
+    /// Index of the root.
     pub root: usize,
     /// Relative to the root.
     pub path: PathBuf,

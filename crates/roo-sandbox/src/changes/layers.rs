@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::remove_tree;
 use crate::exec::sandbox::Staged;
-use roo_durable::disk::{Disk as _, Held, RealDisk};
+use roo_durable::disk::{Disk as _, HeldLock, RealDisk};
 use roo_protocol::ids::Digest;
 
 /// The most commands at the same time that have layers of their own.
@@ -22,7 +22,7 @@ const WORK: &str = "work-";
 pub struct LeasedLayers {
     layers: Vec<Staged>,
     /// Tells others, also other servers, that they are in use.
-    _lock: Held,
+    _lock: HeldLock,
 }
 
 impl LeasedLayers {

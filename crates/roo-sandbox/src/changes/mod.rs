@@ -12,7 +12,7 @@
 //!
 //! A staged command ([`Stage`]) has changed nothing yet when it ends: what it wrote is judged by the same rules
 //! ([`StagedChanges`]), and what is allowed is brought to the workspace where nobody else has been since it began
-//! ([`Landed`]).
+//! ([`CommitOutcome`]).
 //!
 //! Left out of the index:
 //! - git's objects, logs and index, with which no command can make git run something; its references,
@@ -39,12 +39,12 @@ mod watcher;
 
 use std::path::{Path, PathBuf};
 
-pub use commit::{Landed, WithheldChange};
+pub use commit::{CommitOutcome, WithheldChange};
 pub use difference::{Change, Changes, What};
 pub use layers::LeasedLayers;
 pub use record::{Kind, State};
 pub use recording::{FileIndex, IndexedRoot, MarkedPlaces, Recording};
-pub use restore::{Held, Settled, Settlement};
+pub use restore::{UndoFailure, UndoOutcome, UndoResult};
 pub use staged::{StagedChanges, Withheld};
 pub use staging::{Stage, StagingArea};
 pub use store::{Limits, Store};
@@ -100,7 +100,7 @@ pub trait Scope {
 #[derive(Debug, thiserror::Error)]
 pub enum ChangesError {
     /// More than can be judged.
-    #[error("what the command wrote below {} is more than {most} names, or deeper than {deepest} directories", .root.display())]
+    #[error("the command wrote more than {most} files below {}, or nested them deeper than {deepest} directories", .root.display())]
     TooMany {
         /// Root that was written.
         root: PathBuf,

@@ -26,7 +26,7 @@ const LARGEST_COPY: u64 = 64 << 20;
 
 /// Reasons why something was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum UndoFailure {
     /// Somebody else changed it after the command.
     ChangedMeanwhile,
     /// The earlier content has not been kept: too large, or more than there is room for.
@@ -37,16 +37,16 @@ pub enum Held {
 
 /// Outcome of undoing a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settlement {
+pub enum UndoOutcome {
     /// It is as it was before the command.
     Restored {
         /// Path of the command's version, if it was kept.
         moved: Option<PathBuf>,
     },
     /// It is as it is, and the user has to decide.
-    Held {
+    NotUndone {
         /// Reason.
-        why: Held,
+        why: UndoFailure,
         /// Path of the content from before the command, if it was kept.
         kept: Option<PathBuf>,
     },
@@ -54,17 +54,17 @@ pub enum Settlement {
 
 /// A change and what came of undoing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct UndoResult {
     /// The change.
     pub change: Change,
     /// Outcome.
-    pub settlement: Settlement,
+    pub outcome: UndoOutcome,
 }
 
 impl Recording {
     /// Undoes the violations among the changes, with what the store and the journal kept. Writes the disk, so not for a
     /// thread of the runtime.
-    pub fn restore(&self, changes: &Changes, store: &Store, journal: &Journal) -> Vec<Settled> {
+    pub fn restore(&self, changes: &Changes, store: &Store, journal: &Journal) -> Vec<UndoResult> {
         let mut wrong: Vec<&Change> = changes.violations().collect();
         // What came up goes from the inside out, then what went comes back from the outside in.
         wrong.sort_by(|one, other| {
@@ -76,19 +76,19 @@ impl Recording {
             })
         });
         // A file that is only at another place can be brought back from there.
-        let mut elsewhere: HashMap<(u64, u64), Elsewhere> = HashMap::new();
+        let mut elsewhere: HashMap<(u64, u64), CurrentLocation> = HashMap::new();
         for change in changes.changes.iter().filter(|change| change.renamed_from.is_some()) {
             if let Some(print) = change.after.as_ref().and_then(|after| after.print) {
-                let place = Elsewhere::InRoot(change.root, change.path.as_os_str().as_bytes().to_vec());
+                let place = CurrentLocation::InRoot(change.root, change.path.as_os_str().as_bytes().to_vec());
                 elsewhere.insert((print.device, print.inode), place);
             }
         }
         let mut undo = |change: &Change| {
             let settled = self.undo(change, store, journal, &elsewhere);
-            if let (Some(print), Settlement::Restored { moved: Some(moved) }) =
-                (change.after.as_ref().and_then(|after| after.print), &settled.settlement)
+            if let (Some(print), UndoOutcome::Restored { moved: Some(moved) }) =
+                (change.after.as_ref().and_then(|after| after.print), &settled.outcome)
             {
-                elsewhere.insert((print.device, print.inode), Elsewhere::Moved(moved.clone()));
+                elsewhere.insert((print.device, print.inode), CurrentLocation::Moved(moved.clone()));
             }
             settled
         };
@@ -100,40 +100,40 @@ impl Recording {
         change: &Change,
         store: &Store,
         journal: &Journal,
-        elsewhere: &HashMap<(u64, u64), Elsewhere>,
-    ) -> Settled {
-        let settled = |settlement| Settled { change: change.clone(), settlement };
+        elsewhere: &HashMap<(u64, u64), CurrentLocation>,
+    ) -> UndoResult {
+        let settled = |outcome| UndoResult { change: change.clone(), outcome };
         let Some(root) = self.roots.get(change.root) else {
-            return settled(Settlement::Held { why: Held::NotKept, kept: None });
+            return settled(UndoOutcome::NotUndone { why: UndoFailure::NotKept, kept: None });
         };
         let bytes = change.path.as_os_str().as_bytes();
         let before = change.before.as_ref();
         let outcome = Undo { recording: self, root, bytes, change, before, store, journal, elsewhere }.run();
         settled(match outcome {
-            Ok(moved) => Settlement::Restored { moved },
+            Ok(moved) => UndoOutcome::Restored { moved },
             Err(why) => {
                 let digest = before.and_then(|before| before.digest);
                 let kept = digest.map(|digest| store.path(digest)).filter(|path| path.exists());
-                Settlement::Held { why, kept }
+                UndoOutcome::NotUndone { why, kept }
             }
         })
     }
 }
 
-impl From<io::Error> for Held {
+impl From<io::Error> for UndoFailure {
     fn from(error: io::Error) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-impl From<rustix::io::Errno> for Held {
+impl From<rustix::io::Errno> for UndoFailure {
     fn from(error: rustix::io::Errno) -> Self {
         io::Error::from(error).into()
     }
 }
 
 /// Current location of a file that was at another path.
-enum Elsewhere {
+enum CurrentLocation {
     InRoot(usize, Vec<u8>),
     Moved(PathBuf),
 }
@@ -146,11 +146,11 @@ struct Undo<'a> {
     before: Option<&'a State>,
     store: &'a Store,
     journal: &'a Journal,
-    elsewhere: &'a HashMap<(u64, u64), Elsewhere>,
+    elsewhere: &'a HashMap<(u64, u64), CurrentLocation>,
 }
 
 impl Undo<'_> {
-    fn run(&self) -> Result<Option<PathBuf>, Held> {
+    fn run(&self) -> Result<Option<PathBuf>, UndoFailure> {
         let (directory, name) = match parent(self.root.handle.as_fd(), self.bytes) {
             Ok(found) => found,
             // What it was in is gone, and with it what came up there.
@@ -171,7 +171,7 @@ impl Undo<'_> {
             return if now.is_none() && self.before.is_none() {
                 Ok(None)
             } else {
-                Err(Held::ChangedMeanwhile)
+                Err(UndoFailure::ChangedMeanwhile)
             };
         }
         match (self.before, expected) {
@@ -183,16 +183,23 @@ impl Undo<'_> {
     }
 
     fn is_put_away(&self, print: &Fingerprint) -> bool {
-        matches!(self.elsewhere.get(&(print.device, print.inode)), Some(Elsewhere::Moved(_)))
+        matches!(self.elsewhere.get(&(print.device, print.inode)), Some(CurrentLocation::Moved(_)))
     }
 
     /// Moves away what came up.
-    fn remove(&self, directory: &OwnedFd, name: &[u8], after: Fingerprint) -> Result<Option<PathBuf>, Held> {
+    fn remove(
+        &self,
+        directory: &OwnedFd,
+        name: &[u8],
+        after: Fingerprint,
+    ) -> Result<Option<PathBuf>, UndoFailure> {
         if after.kind == Kind::Directory {
             // Only when it is empty: what is left in it is allowed, or somebody else's.
             return match unlinkat(directory, name, AtFlags::REMOVEDIR) {
                 Ok(()) => Ok(None),
-                Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST) => Err(Held::ChangedMeanwhile),
+                Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST) => {
+                    Err(UndoFailure::ChangedMeanwhile)
+                }
                 Err(error) => Err(error.into()),
             };
         }
@@ -201,7 +208,7 @@ impl Undo<'_> {
         // Looked at only now, when nobody who goes by its name can change it any more.
         if !look(directory, &pending)?.is_some_and(|moved| is_same_file(&moved, &after)) {
             return match renameat_with(directory, &*pending, directory, name, RenameFlags::NOREPLACE) {
-                Ok(()) => Err(Held::ChangedMeanwhile),
+                Ok(()) => Err(UndoFailure::ChangedMeanwhile),
                 Err(error) => Err(error.into()),
             };
         }
@@ -215,7 +222,7 @@ impl Undo<'_> {
         name: &[u8],
         before: &State,
         after: Fingerprint,
-    ) -> Result<Option<PathBuf>, Held> {
+    ) -> Result<Option<PathBuf>, UndoFailure> {
         let same_content = before.kind == after.kind
             && match after.kind {
                 Kind::Directory => true,
@@ -227,12 +234,12 @@ impl Undo<'_> {
             };
         if same_content {
             // Only its permissions were changed.
-            set_mode(directory, name, before.mode.ok_or(Held::NotKept)?)?;
+            set_mode(directory, name, before.mode.ok_or(UndoFailure::NotKept)?)?;
             return Ok(None);
         }
         if after.kind == Kind::Directory {
             // A file became a directory; what is in it went before.
-            unlinkat(directory, name, AtFlags::REMOVEDIR).map_err(|_| Held::ChangedMeanwhile)?;
+            unlinkat(directory, name, AtFlags::REMOVEDIR).map_err(|_| UndoFailure::ChangedMeanwhile)?;
             self.bring_back(directory, name, before)?;
             return Ok(None);
         }
@@ -249,15 +256,15 @@ impl Undo<'_> {
         if !look(directory, &pending)?.is_some_and(|moved| is_same_file(&moved, &after)) {
             renameat_with(directory, &*pending, directory, name, RenameFlags::EXCHANGE)?;
             unlinkat(directory, &*pending, AtFlags::empty())?;
-            return Err(Held::ChangedMeanwhile);
+            return Err(UndoFailure::ChangedMeanwhile);
         }
         self.put_away(directory, &pending, after)
     }
 
     /// Makes what is gone anew.
-    fn bring_back(&self, directory: &OwnedFd, name: &[u8], before: &State) -> Result<(), Held> {
+    fn bring_back(&self, directory: &OwnedFd, name: &[u8], before: &State) -> Result<(), UndoFailure> {
         if before.kind == Kind::Directory {
-            let mode = before.mode.ok_or(Held::NotKept)?;
+            let mode = before.mode.ok_or(UndoFailure::NotKept)?;
             mkdirat(directory, name, Mode::from_raw_mode(mode))?;
             // Whatever the mask of this process took away.
             set_mode(directory, name, mode)?;
@@ -268,24 +275,28 @@ impl Undo<'_> {
             Ok(()) => Ok(()),
             Err(error) => {
                 unlinkat(directory, &*pending, AtFlags::empty())?;
-                Err(if error == rustix::io::Errno::EXIST { Held::ChangedMeanwhile } else { error.into() })
+                Err(if error == rustix::io::Errno::EXIST {
+                    UndoFailure::ChangedMeanwhile
+                } else {
+                    error.into()
+                })
             }
         }
     }
 
     /// Makes what was there under another name beside it.
-    fn make(&self, directory: &OwnedFd, before: &State) -> Result<Vec<u8>, Held> {
+    fn make(&self, directory: &OwnedFd, before: &State) -> Result<Vec<u8>, UndoFailure> {
         let pending = pending();
         match before.kind {
             Kind::Link => {
-                let target = before.target.as_deref().ok_or(Held::NotKept)?;
+                let target = before.target.as_deref().ok_or(UndoFailure::NotKept)?;
                 symlinkat(target, directory, &*pending)?;
             }
             Kind::File => {
                 let content = before.digest.and_then(|digest| self.store.content(digest));
                 let content =
                     content.or_else(|| self.image(before)).or_else(|| self.content_elsewhere(before));
-                let content = content.ok_or(Held::NotKept)?;
+                let content = content.ok_or(UndoFailure::NotKept)?;
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let file = openat(directory, &*pending, flags, Mode::RUSR | Mode::WUSR)?;
@@ -295,7 +306,7 @@ impl Undo<'_> {
                     return Err(error.into());
                 }
             }
-            Kind::Directory | Kind::Special => return Err(Held::NotKept),
+            Kind::Directory | Kind::Special => return Err(UndoFailure::NotKept),
         }
         Ok(pending)
     }
@@ -315,11 +326,11 @@ impl Undo<'_> {
     fn content_elsewhere(&self, before: &State) -> Option<Vec<u8>> {
         let before = before.print?;
         let (directory, name) = match self.elsewhere.get(&(before.device, before.inode))? {
-            Elsewhere::InRoot(root, path) => {
+            CurrentLocation::InRoot(root, path) => {
                 let (directory, name) = parent(self.recording.roots.get(*root)?.handle.as_fd(), path).ok()?;
                 (directory, name.to_vec())
             }
-            Elsewhere::Moved(place) => {
+            CurrentLocation::Moved(place) => {
                 (open_root(place.parent()?).ok()?, place.file_name()?.as_bytes().to_vec())
             }
         };
@@ -337,7 +348,7 @@ impl Undo<'_> {
         directory: &OwnedFd,
         pending: &[u8],
         after: Fingerprint,
-    ) -> Result<Option<PathBuf>, Held> {
+    ) -> Result<Option<PathBuf>, UndoFailure> {
         let place = self.store.place_for(&self.change.path);
         match renameat(directory, pending, CWD, &place) {
             Ok(()) => Ok(Some(place)),

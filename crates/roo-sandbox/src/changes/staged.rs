@@ -61,7 +61,7 @@ pub enum Withheld {
 
 /// A thing in an upper directory.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct StagedEntry {
     /// As it was before anybody looked into it.
     pub print: Fingerprint,
     /// Number of names it has.
@@ -81,7 +81,7 @@ pub(super) struct Piece {
 pub(super) struct CommitStep {
     pub change: Change,
     /// None for a deletion.
-    pub piece: Option<Piece>,
+    pub entry: Option<StagedEntry>,
     /// True if only its permissions changed.
     pub same_content: bool,
     /// True if somebody else has changed what was there since the command began.
@@ -94,7 +94,7 @@ pub(super) struct CommitStep {
 
 impl CommitStep {
     pub(super) fn goes_as_a_whole(&self) -> bool {
-        self.piece.as_ref().is_some_and(|piece| piece.is_closed)
+        self.entry.as_ref().is_some_and(|entry| entry.is_closed)
     }
 }
 
@@ -121,8 +121,9 @@ impl Stage {
         for (number, (root, layer)) in recording.roots.iter().zip(self.layers()).enumerate() {
             let upper = open_root(&layer.upper).map_err(|source| unreadable(layer, source))?;
             let now = recording.now(number).map_err(|source| unreadable(layer, source))?;
-            let pieces = Reading { number, now: &now, layer, scope, pieces: BTreeMap::new() }.run(&upper)?;
-            let judged = Judging { number, recording, root, now, scope, upper, pieces };
+            let entries = UpperDirectoryWalk { number, now: &now, layer, scope, entries: BTreeMap::new() }
+                .run(&upper)?;
+            let judged = RootContext { number, recording, root, now, scope, upper, entries };
             judged.run(&mut steps);
         }
         pair_moves(&mut steps);
@@ -136,16 +137,16 @@ fn unreadable(layer: &Staged, source: io::Error) -> ChangesError {
 
 /// A walk through an upper directory. Each directory is opened anew from the top, so that no depth needs more
 /// handles than two.
-struct Reading<'a> {
+struct UpperDirectoryWalk<'a> {
     number: usize,
     now: &'a RootNow<'a>,
     layer: &'a Staged,
     scope: &'a dyn Scope,
-    pieces: BTreeMap<Vec<u8>, Piece>,
+    entries: BTreeMap<Vec<u8>, StagedEntry>,
 }
 
-impl Reading<'_> {
-    fn run(mut self, upper: &OwnedFd) -> Result<BTreeMap<Vec<u8>, Piece>, ChangesError> {
+impl UpperDirectoryWalk<'_> {
+    fn run(mut self, upper: &OwnedFd) -> Result<BTreeMap<Vec<u8>, StagedEntry>, ChangesError> {
         let mut waiting = vec![(Vec::new(), false)];
         while let Some((prefix, scratch)) = waiting.pop() {
             let is_within = self.list(upper, &prefix, scratch, &mut waiting);
@@ -154,7 +155,7 @@ impl Reading<'_> {
                 return Err(ChangesError::TooMany { root, most: MOST, deepest: DEEPEST });
             }
         }
-        Ok(self.pieces)
+        Ok(self.entries)
     }
 
     fn list(
@@ -174,32 +175,32 @@ impl Reading<'_> {
         for name in names(&directory)? {
             let relative = join(prefix, &name);
             let depth = relative.iter().filter(|&&byte| byte == b'/').count();
-            if depth > DEEPEST || self.pieces.len() >= MOST {
+            if depth > DEEPEST || self.entries.len() >= MOST {
                 return Ok(false);
             }
-            let Some(mut piece) = read(&directory, &name)? else { continue };
-            piece.scratch = scratch;
-            if piece.print.kind == Kind::Directory {
+            let Some(mut entry) = read(&directory, &name)? else { continue };
+            entry.scratch = scratch;
+            if entry.print.kind == Kind::Directory {
                 let judged = || self.scope.allowed_as(self.number, &path(&relative), Some(Kind::Directory));
                 let is_new_scratch = !scratch && self.now.is_scratch(&relative);
                 // Those at the top are open to every command.
                 let is_open = || !relative.contains(&b'/') || judged() != Allowed::OutOfScope;
                 if is_new_scratch && judged() != Allowed::Protected {
-                    piece.scratch = is_open();
+                    entry.scratch = is_open();
                 }
-                piece.is_closed = is_new_scratch && !piece.scratch;
-                if !piece.is_closed {
-                    waiting.push((relative.clone(), piece.scratch));
+                entry.is_closed = is_new_scratch && !entry.scratch;
+                if !entry.is_closed {
+                    waiting.push((relative.clone(), entry.scratch));
                 }
             }
-            self.pieces.insert(relative, piece);
+            self.entries.insert(relative, entry);
         }
         Ok(true)
     }
 }
 
 /// Looks at a thing, and makes it readable for us.
-fn read(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<Piece>> {
+fn read(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<StagedEntry>> {
     let found = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => found,
         Err(Errno::NOENT) => return Ok(None),
@@ -207,7 +208,7 @@ fn read(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<Piece>> {
     };
     let print = fingerprint(&found);
     let is_device = FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice;
-    let mut piece = Piece {
+    let mut entry = StagedEntry {
         print,
         links: unsigned(found.st_nlink),
         target: None,
@@ -221,17 +222,17 @@ fn read(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<Piece>> {
             if print.mode & 0o700 != 0o700 {
                 set_mode(directory, name, print.mode | 0o700)?;
             }
-            piece.hides = is_opaque(&open_directory(directory, name)?)?;
+            entry.hides = is_opaque(&open_directory(directory, name)?)?;
         }
         Kind::File => {
             if print.mode & 0o600 != 0o600 {
                 set_mode(directory, name, print.mode | 0o600)?;
             }
         }
-        Kind::Link => piece.target = Some(target(directory, name)?),
+        Kind::Link => entry.target = Some(target(directory, name)?),
         Kind::Special => {}
     }
-    Ok(Some(piece))
+    Ok(Some(entry))
 }
 
 fn is_opaque(directory: &OwnedFd) -> io::Result<bool> {
@@ -244,48 +245,48 @@ fn is_opaque(directory: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Context for the entries of one root.
-struct Judging<'a> {
+struct RootContext<'a> {
     number: usize,
     recording: &'a Recording,
     root: &'a RecordedRoot,
     now: RootNow<'a>,
     scope: &'a dyn Scope,
     upper: OwnedFd,
-    pieces: BTreeMap<Vec<u8>, Piece>,
+    entries: BTreeMap<Vec<u8>, StagedEntry>,
 }
 
 /// Something that was there when the command began.
-struct Before {
+struct EarlierState {
     state: State,
     changed_meanwhile: bool,
 }
 
-impl Judging<'_> {
+impl RootContext<'_> {
     fn run(self, steps: &mut Vec<CommitStep>) {
-        for (relative, piece) in &self.pieces {
+        for (relative, entry) in &self.entries {
             let before = self.before(relative);
             let was_directory = before.as_ref().is_some_and(|before| before.state.kind == Kind::Directory);
-            if was_directory && (piece.hides || piece.is_whiteout) {
+            if was_directory && (entry.hides || entry.is_whiteout) {
                 let below = self.now.below(relative);
-                let gone = below.iter().filter(|below| !self.pieces.contains_key(*below));
+                let gone = below.iter().filter(|below| !self.entries.contains_key(*below));
                 steps.extend(gone.filter_map(|below| self.deleted(below, self.before(below)?)));
             }
             match before {
-                Some(before) if piece.is_whiteout => steps.extend(self.deleted(relative, before)),
-                Some(before) => steps.extend(self.modified(relative, before, piece)),
-                None if piece.is_whiteout => steps.extend(self.deleted_unknown(relative)),
-                None => steps.extend(self.created(relative, piece)),
+                Some(before) if entry.is_whiteout => steps.extend(self.deleted(relative, before)),
+                Some(before) => steps.extend(self.modified(relative, before, entry)),
+                None if entry.is_whiteout => steps.extend(self.deleted_unknown(relative)),
+                None => steps.extend(self.created(relative, entry)),
             }
         }
     }
 
     /// Returns the state of a path when the command began: what is there still where nobody has touched it since.
-    fn before(&self, relative: &[u8]) -> Option<Before> {
+    fn before(&self, relative: &[u8]) -> Option<EarlierState> {
         if let Some(touch) = self.now.touched(relative)
             && touch.content
         {
             let earlier = touch.before?;
-            return Some(Before {
+            return Some(EarlierState {
                 state: State::unknown(earlier.kind, earlier.mode),
                 changed_meanwhile: true,
             });
@@ -294,10 +295,10 @@ impl Judging<'_> {
         self.now.kind(relative)?;
         let (directory, name) = parent(self.root.handle.as_fd(), relative).ok()?;
         let print = look(&directory, name).ok()??;
-        Some(Before { state: recording::now(&directory, name, print), changed_meanwhile: false })
+        Some(EarlierState { state: recording::now(&directory, name, print), changed_meanwhile: false })
     }
 
-    fn deleted(&self, relative: &[u8], before: Before) -> Option<CommitStep> {
+    fn deleted(&self, relative: &[u8], before: EarlierState) -> Option<CommitStep> {
         let change = self.change(relative, What::Deleted, Some(before.state), None)?;
         Some(CommitStep { changed_meanwhile: before.changed_meanwhile, ..self.step(change, None, false) })
     }
@@ -316,13 +317,13 @@ impl Judging<'_> {
         Some(step)
     }
 
-    fn modified(&self, relative: &[u8], before: Before, piece: &Piece) -> Option<CommitStep> {
-        let Before { state: before, changed_meanwhile } = before;
-        let after = self.state(relative, piece);
+    fn modified(&self, relative: &[u8], before: EarlierState, entry: &StagedEntry) -> Option<CommitStep> {
+        let EarlierState { state: before, changed_meanwhile } = before;
+        let after = self.state(relative, entry);
         let same_content = before.kind == after.kind
             && match after.kind {
                 Kind::Directory => true,
-                Kind::Link => before.target.is_some() && before.target == piece.target,
+                Kind::Link => before.target.is_some() && before.target == entry.target,
                 Kind::File => before.size == after.size && self.has_same_bytes(relative, &before, &after),
                 Kind::Special => true,
             };
@@ -330,12 +331,12 @@ impl Judging<'_> {
             return None;
         }
         let change = self.change(relative, What::Modified, Some(before), Some(after))?;
-        Some(CommitStep { changed_meanwhile, ..self.step(change, Some(piece.clone()), same_content) })
+        Some(CommitStep { changed_meanwhile, ..self.step(change, Some(entry.clone()), same_content) })
     }
 
-    fn created(&self, relative: &[u8], piece: &Piece) -> Option<CommitStep> {
-        let change = self.change(relative, What::Created, None, Some(self.state(relative, piece)));
-        Some(self.step(change?, Some(piece.clone()), false))
+    fn created(&self, relative: &[u8], entry: &StagedEntry) -> Option<CommitStep> {
+        let change = self.change(relative, What::Created, None, Some(self.state(relative, entry)));
+        Some(self.step(change?, Some(entry.clone()), false))
     }
 
     /// A change; none where nobody looks.
@@ -347,8 +348,8 @@ impl Judging<'_> {
         after: Option<State>,
     ) -> Option<Change> {
         let named = path(relative);
-        let allowed = match self.pieces.get(relative) {
-            Some(piece) if piece.scratch => Allowed::Scratch,
+        let allowed = match self.entries.get(relative) {
+            Some(entry) if entry.scratch => Allowed::Scratch,
             _ => match self.scope.allowed_as(self.number, &named, after.as_ref().map(|after| after.kind)) {
                 // What this leaves to nobody is no place that a staged command reaches.
                 Allowed::Scratch => Allowed::Protected,
@@ -362,16 +363,16 @@ impl Judging<'_> {
         Some(Change { root: self.number, path: named, what, allowed, before, after, renamed_from: None })
     }
 
-    fn step(&self, change: Change, piece: Option<Piece>, same_content: bool) -> CommitStep {
-        let withheld = match (&piece, change.allowed) {
+    fn step(&self, change: Change, entry: Option<StagedEntry>, same_content: bool) -> CommitStep {
+        let withheld = match (&entry, change.allowed) {
             (_, Allowed::OutOfScope | Allowed::Protected) => Some(Withheld::NotAllowed),
-            (Some(piece), allowed) => match piece.print.kind {
+            (Some(entry), allowed) => match entry.print.kind {
                 Kind::Special => Some(Withheld::Special),
                 // On a directory it says whose group what is made there is.
-                Kind::File if piece.print.mode & 0o6000 != 0 && !has_same_bits(&change) => {
+                Kind::File if entry.print.mode & 0o6000 != 0 && !has_same_bits(&change) => {
                     Some(Withheld::Special)
                 }
-                Kind::Link if allowed == Allowed::InScope && self.leads_out(&change.path, piece) => {
+                Kind::Link if allowed == Allowed::InScope && self.leads_out(&change.path, entry) => {
                     Some(Withheld::LeadsOut)
                 }
                 _ => None,
@@ -379,15 +380,15 @@ impl Judging<'_> {
             (None, _) => None,
         };
         let is_quiet = change.allowed == Allowed::Scratch;
-        CommitStep { is_quiet, change, piece, same_content, withheld, changed_meanwhile: false }
+        CommitStep { is_quiet, change, entry, same_content, withheld, changed_meanwhile: false }
     }
 
-    fn state(&self, relative: &[u8], piece: &Piece) -> State {
-        let Piece { print, scratch, .. } = piece;
+    fn state(&self, relative: &[u8], entry: &StagedEntry) -> State {
+        let StagedEntry { print, scratch, .. } = entry;
         let digest = (print.kind == Kind::File && !scratch && print.size <= LARGEST)
             .then(|| self.digest(relative))
             .flatten();
-        State::new(*print, digest, piece.target.clone())
+        State::new(*print, digest, entry.target.clone())
     }
 
     fn digest(&self, relative: &[u8]) -> Option<Digest> {
@@ -416,8 +417,8 @@ impl Judging<'_> {
     }
 
     /// Returns whether a link may lead somewhere else than to a place of the workspace that is nobody's but the task's.
-    fn leads_out(&self, link: &Path, piece: &Piece) -> bool {
-        let Some(target) = piece.target.as_deref().map(path) else { return true };
+    fn leads_out(&self, link: &Path, entry: &StagedEntry) -> bool {
+        let Some(target) = entry.target.as_deref().map(path) else { return true };
         let roots = || self.recording.roots.iter().enumerate();
         let (number, mut place) = if target.is_absolute() {
             let inner = |(number, root): (usize, &RecordedRoot)| {

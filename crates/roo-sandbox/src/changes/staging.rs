@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::files::remove_tree;
 use super::store::Store;
 use crate::exec::sandbox::Staged;
-use roo_durable::disk::{Disk as _, Held, RealDisk};
+use roo_durable::disk::{Disk as _, HeldLock, RealDisk};
 
 /// The name of a lock file.
 const LOCK: &str = "lock";
@@ -25,7 +25,7 @@ pub struct Stage {
     directory: PathBuf,
     layers: Vec<Staged>,
     /// Tells other servers that somebody lives here.
-    _lock: Option<Held>,
+    _lock: Option<HeldLock>,
 }
 
 impl StagingArea {
@@ -82,12 +82,12 @@ impl StagingArea {
     }
 
     /// Keeps other servers from looking while a directory has no lock of its own yet.
-    fn lock(&self) -> io::Result<Held> {
+    fn lock(&self) -> io::Result<HeldLock> {
         RealDisk.lock(&self.directory.join(LOCK))
     }
 
     /// Returns directories without a living owner, locked.
-    fn abandoned(&self) -> io::Result<Vec<(PathBuf, Option<Held>)>> {
+    fn abandoned(&self) -> io::Result<Vec<(PathBuf, Option<HeldLock>)>> {
         let _area = self.lock()?;
         let mut left = Vec::new();
         for entry in fs::read_dir(&self.directory)? {

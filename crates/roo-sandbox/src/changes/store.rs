@@ -87,7 +87,7 @@ struct ContentIndex {
 
 /// A point in time: what was kept then stays as long as this lives.
 #[derive(Debug)]
-pub struct Generation(u64);
+pub(super) struct Generation(u64);
 
 impl Store {
     /// Opens a directory, which is made for the user alone. It must be outside of every root.

@@ -134,7 +134,7 @@ impl Fixture {
 trait Compare {
     /// Returns the changes where nothing supervised them.
     fn diff(&self) -> Changes;
-    fn undo(&self, changes: &Changes, store: &Store) -> Vec<Settled>;
+    fn undo(&self, changes: &Changes, store: &Store) -> Vec<UndoResult>;
 }
 
 impl Compare for Recording {
@@ -142,7 +142,7 @@ impl Compare for Recording {
         self.changes(&TestScope, &Journal::default())
     }
 
-    fn undo(&self, changes: &Changes, store: &Store) -> Vec<Settled> {
+    fn undo(&self, changes: &Changes, store: &Store) -> Vec<UndoResult> {
         self.restore(changes, store, &Journal::default())
     }
 }
@@ -158,13 +158,13 @@ fn told(changes: &Changes) -> Vec<String> {
     changes.changes.iter().map(line).collect()
 }
 
-fn outcomes(settled: &[Settled]) -> Vec<String> {
+fn outcomes(settled: &[UndoResult]) -> Vec<String> {
     let mut lines: Vec<String> = settled
         .iter()
         .map(|settled| {
-            let outcome = match &settled.settlement {
-                Settlement::Restored { .. } => "restored".to_owned(),
-                Settlement::Held { why, kept } => format!("held: {why:?}, kept: {}", kept.is_some()),
+            let outcome = match &settled.outcome {
+                UndoOutcome::Restored { .. } => "restored".to_owned(),
+                UndoOutcome::NotUndone { why, kept } => format!("held: {why:?}, kept: {}", kept.is_some()),
             };
             format!("{} {outcome}", settled.change.path.display())
         })
@@ -251,7 +251,7 @@ fn what_was_not_allowed_is_undone_and_what_was_stays() {
     let changes = before.diff();
     let settled = before.undo(&changes, &fixture.store);
     assert!(
-        settled.iter().all(|settled| matches!(settled.settlement, Settlement::Restored { .. })),
+        settled.iter().all(|settled| matches!(settled.outcome, UndoOutcome::Restored { .. })),
         "{settled:#?}"
     );
     assert_eq!(fixture.everything(), expected);
@@ -259,7 +259,7 @@ fn what_was_not_allowed_is_undone_and_what_was_stays() {
     assert!(before.diff().is_clean());
     // What the command made is not lost.
     let mcp = settled.iter().find(|settled| settled.change.path.ends_with("mcp.json")).unwrap();
-    let Settlement::Restored { moved: Some(moved) } = &mcp.settlement else { panic!("{mcp:?}") };
+    let UndoOutcome::Restored { moved: Some(moved) } = &mcp.outcome else { panic!("{mcp:?}") };
     assert_eq!(fs::read_to_string(moved).unwrap(), "{}");
 }
 
@@ -301,7 +301,7 @@ fn what_somebody_else_wrote_meanwhile_is_held() {
         ("by the user".into(), "by the user".into())
     );
     let one = settled.iter().find(|settled| settled.change.path.ends_with("one.md")).unwrap();
-    let Settlement::Held { kept: Some(kept), .. } = &one.settlement else { panic!("{one:?}") };
+    let UndoOutcome::NotUndone { kept: Some(kept), .. } = &one.outcome else { panic!("{one:?}") };
     assert_eq!(fs::read_to_string(kept).unwrap(), "one");
     let left: Vec<String> =
         fixture.everything().into_iter().filter(|line| line.contains(".roo-lsp-")).collect();
@@ -321,7 +321,7 @@ fn a_link_that_is_swapped_in_leads_nothing_astray() {
     fs::rename(fixture.at("docs"), fixture.at("aside")).unwrap();
     symlink(&outside, fixture.at("docs")).unwrap();
     for settled in before.undo(&changes, &fixture.store) {
-        assert!(matches!(settled.settlement, Settlement::Held { .. }), "{settled:?}");
+        assert!(matches!(settled.outcome, UndoOutcome::NotUndone { .. }), "{settled:?}");
     }
     assert_eq!(fs::read_to_string(outside.join("one.md")).unwrap(), "outside");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);

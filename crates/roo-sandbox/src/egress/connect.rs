@@ -11,9 +11,8 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::address::{AddressClass, is_this_machine, name_class};
-use super::decision::Reason;
 use super::host::{Destination, Host};
-use super::rules::HostRules;
+use super::rules::{HostRules, Reason};
 
 /// Time before the next address is tried beside a slow one (RFC 8305).
 const HEAD_START: Duration = Duration::from_millis(250);

@@ -1,15 +1,12 @@
 //! Decisions of the proxy: their report to the server, and the message to the command.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::address::AddressClass;
 use super::host::{Destination, Host};
-use super::rules::HostPattern;
+use super::rules::{HostPattern, Reason};
 
 /// Destinations of one proxy that are reported. A command can make up names without end.
 const REPORTED: usize = 1000;
@@ -34,35 +31,6 @@ pub enum Verdict {
     Allowed,
     /// Nothing was connected to. The name was resolved only if the address was the reason.
     Refused,
-}
-
-/// The reason for which a destination is allowed or refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// A rule names it.
-    Rule(HostPattern),
-    /// No rule names it.
-    NoRule,
-    /// The name stands for something that is closed unless a rule names it.
-    ClosedName(AddressClass),
-    /// It is, or resolves to, an address that is closed unless a rule names it.
-    ClosedAddress {
-        /// The address.
-        address: IpAddr,
-        /// Its class.
-        class: AddressClass,
-    },
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rule(pattern) => write!(f, "the rule `{pattern}` matches it"),
-            Self::NoRule => f.write_str("no rule matches this host"),
-            Self::ClosedName(class) => write!(f, "this name refers to {class}"),
-            Self::ClosedAddress { address, class } => write!(f, "{address} is {class}"),
-        }
-    }
 }
 
 impl EgressDecision {
@@ -147,6 +115,7 @@ impl Decisions {
 
 #[cfg(test)]
 mod tests {
+    use super::super::address::AddressClass;
     use super::*;
 
     fn refused(destination: &str, reason: Reason) -> EgressDecision {

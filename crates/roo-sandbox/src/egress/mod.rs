@@ -84,10 +84,10 @@ use tokio_util::task::TaskTracker;
 
 pub use address::{AddressClass, address_class, is_this_machine, name_class};
 pub use connect::{Resolve, SystemResolver};
-pub use decision::{EgressDecision, Reason, Verdict};
+pub use decision::{EgressDecision, Verdict};
 pub use host::{Destination, Host, InvalidHost};
 pub use preset::{Preset, presets, proxy_environment};
-pub use rules::{HostPattern, HostRules, InvalidPattern};
+pub use rules::{HostPattern, HostRules, InvalidPattern, Reason};
 pub use upstream::{UnusableProxy, UpstreamProxies};
 
 use activity::{Activity, ActivityStream};

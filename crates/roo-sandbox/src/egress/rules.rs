@@ -13,7 +13,6 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use super::address::{AddressClass, address_class, name_class};
-use super::decision::Reason;
 use super::host::{Destination, Host, InvalidHost, split_port};
 
 /// Hosts by pattern: `registry.npmjs.org`, `*.crates.io`, `git.example.com:22`, `192.168.1.10`, `10.20.0.0/16`,
@@ -286,6 +285,35 @@ fn name_opens(name: &str, class: AddressClass, private: bool) -> bool {
             // The name stands for such an address and for nothing else.
             class => name_class(name) == Some(class),
         }
+}
+
+/// The reason for which a destination is allowed or refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A rule names it.
+    Rule(HostPattern),
+    /// No rule names it.
+    NoRule,
+    /// The name stands for something that is closed unless a rule names it.
+    ClosedName(AddressClass),
+    /// It is, or resolves to, an address that is closed unless a rule names it.
+    ClosedAddress {
+        /// The address.
+        address: IpAddr,
+        /// Its class.
+        class: AddressClass,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(pattern) => write!(f, "the rule `{pattern}` matches it"),
+            Self::NoRule => f.write_str("no rule matches this host"),
+            Self::ClosedName(class) => write!(f, "this name refers to {class}"),
+            Self::ClosedAddress { address, class } => write!(f, "{address} is {class}"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl UpstreamProxies {
     ///
     /// # Errors
     /// A variable that names no proxy of a kind that can be used.
-    pub fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, UnusableProxy> {
+    pub(crate) fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, UnusableProxy> {
         let first = |variable: &str| {
             let lower = variable.to_lowercase();
             let found = [lower.as_str(), variable].into_iter().find_map(|name| Some((name, value(name)?)));
@@ -97,7 +97,7 @@ impl UpstreamProxies {
     /// Reads the proxies of this process's environment.
     ///
     /// # Errors
-    /// As of [`UpstreamProxies::from_variables`].
+    /// As of `UpstreamProxies::from_variables`.
     pub fn from_environment() -> Result<Self, UnusableProxy> {
         Self::from_variables(|name| std::env::var(name).ok())
     }

@@ -3,14 +3,14 @@
 /// Decodes UTF-8 that comes in pieces. What isn't UTF-8 becomes U+FFFD, exactly as if all bytes had
 /// come at once.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(super) struct Decoder {
     /// Bytes not handed out yet; between calls at most the first three bytes of a character.
     pending: Vec<u8>,
 }
 
 impl Decoder {
     /// Everything that is decided by now.
-    pub fn decode(&mut self, bytes: &[u8]) -> String {
+    pub(super) fn decode(&mut self, bytes: &[u8]) -> String {
         self.pending.extend_from_slice(bytes);
         let begun = (1..=self.pending.len().min(3)).find(|&count| {
             std::str::from_utf8(&self.pending[self.pending.len() - count..])
@@ -23,7 +23,7 @@ impl Decoder {
     }
 
     /// Decodes the rest when no more bytes come.
-    pub fn finish(&mut self) -> String {
+    pub(super) fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
     }
 }

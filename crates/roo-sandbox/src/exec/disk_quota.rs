@@ -60,8 +60,8 @@ fn disks_of(places: &[PathBuf]) -> Vec<Disk> {
     disks
 }
 
-/// Waits until a disk of these places has less room than a command is to leave, of what there is when this
-/// begins; for ever where there is no disk to look at.
+/// Waits until a disk of these places has less space than a command is to leave, of what there is when this
+/// begins; forever where there is no disk to look at.
 pub(super) async fn runs_out(places: Vec<PathBuf>) {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

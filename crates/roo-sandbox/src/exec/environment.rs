@@ -196,7 +196,10 @@ impl Environment {
     }
 
     /// Selects the given variables that the rules pass.
-    pub fn chosen_by(rules: &EnvironmentRules, from: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+    pub(crate) fn chosen_by(
+        rules: &EnvironmentRules,
+        from: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
         let mut variables = BTreeMap::new();
         let mut path = OsString::new();
         for (name, value) in from {

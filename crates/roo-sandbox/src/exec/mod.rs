@@ -9,6 +9,7 @@
 //! What [`run`] does not hold: a process that starts a session of its own leaves the group and outlives
 //! it, and a server that is killed by SIGKILL leaves its commands running. The sandbox holds both.
 
+mod confined;
 mod decode;
 mod disk_quota;
 mod environment;
@@ -21,10 +22,11 @@ pub mod redaction;
 pub mod sandbox;
 mod shell;
 
+pub use confined::{ConfinedProgram, ProgramStreams, run_confined};
 pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
 pub use escapes::Escapes;
 pub use known_secrets::known_secrets;
 pub use output::{Collector, Output, Overflow};
-pub use process::{Command, ConfinedProgram, ExecError, ProgramStreams, Status, run, run_confined};
+pub use process::{Command, ExecError, Status, run};
 pub use program::find_program;
 pub use shell::{Shell, shell};

@@ -55,7 +55,7 @@ impl Default for Collector {
 
 impl Collector {
     /// A collector that previews and keeps about so many bytes; `preview` is at most `kept`.
-    pub fn with_limits(preview: usize, kept: usize) -> Self {
+    pub(crate) fn with_limits(preview: usize, kept: usize) -> Self {
         Self {
             escapes: Escapes::default(),
             line: CurrentLine::default(),

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
-use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
+use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, open_files, time_is_over};
 use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -18,8 +18,8 @@ use super::decode::Decoder;
 use super::disk_quota;
 use super::environment::Environment;
 use super::sandbox::{
-    Active, Confinement, ConfinementError, End, Helper, LeftRunning, Message, Order, PrivateNetwork, Sandbox,
-    Stage, helper_arguments,
+    Active, ConfinementError, End, Helper, LeftRunning, Message, Order, PrivateNetwork, Stage,
+    helper_arguments,
 };
 use super::shell::shell;
 
@@ -104,103 +104,6 @@ pub async fn run(
     Ok(watch(command, started, places, on_output, cancel).await?.0)
 }
 
-/// Runs a command to its end as [`run`] does, within bounds. Its processes end with it in any case,
-/// also when the server is killed. Tells which processes the shell left running, which are ended.
-///
-/// # Errors
-/// Besides those of [`run`]: [`ExecError::NoSandbox`], [`ExecError::Sandbox`] and
-/// [`ExecError::Confinement`] when the bounds can't be held. Then it did not run.
-pub async fn run_confined(
-    command: &Command,
-    environment: &Environment,
-    sandbox: &Sandbox,
-    confinement: &Confinement,
-    on_output: impl FnMut(&str),
-    cancel: &CancellationToken,
-) -> Result<(Status, LeftRunning), ExecError> {
-    let (order, environment) = sandbox.prepare(command, environment, confinement)?;
-    let job = Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
-    let (_, status, left) = run_ordered(command, &environment, job, on_output, cancel).await?;
-    Ok((status, left))
-}
-
-/// A program that runs within bounds for as long as it is talked to, such as an MCP server. Dropping it ends the program
-/// and everything below it.
-pub struct ConfinedProgram {
-    running: ProcessGroup,
-    status: Option<Status>,
-}
-
-/// The streams of a [`ConfinedProgram`].
-pub struct ProgramStreams {
-    /// Its standard input and output, which are one socket.
-    pub socket: UnixStream,
-    /// Its standard error.
-    pub stderr: pipe::Receiver,
-}
-
-impl ConfinedProgram {
-    /// Starts a program by its argv, in a directory and within bounds. Returns when the bounds are in force.
-    ///
-    /// # Errors
-    /// As [`run_confined`]; then it did not run. A program that is not found ends at once, with a word on standard error.
-    pub async fn start(
-        argv: &[String],
-        directory: &Path,
-        environment: &Environment,
-        sandbox: &Sandbox,
-        confinement: &Confinement,
-    ) -> Result<(Self, ProgramStreams), ExecError> {
-        let words = shlex::try_join(argv.iter().map(String::as_str)).map_err(|_| ExecError::Nul)?;
-        if !directory.is_dir() {
-            return Err(ExecError::Directory(directory.to_owned()));
-        }
-        // The helper's own standard input is its order, so the program finds its input where its output goes.
-        let command =
-            Command { line: format!("exec {words} <&1"), directory: directory.to_owned(), timeout: None };
-        let (order, environment) = sandbox.prepare(&command, environment, confinement)?;
-        let job =
-            Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
-        let start = || {
-            let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-            ours.set_nonblocking(true)?;
-            let (stderr, writer) = io::pipe()?;
-            let streams = (Stdio::from(OwnedFd::from(theirs)), Stdio::from(writer));
-            let (program, control) = ProcessGroup::helper(job)?;
-            let running = ProcessGroup::spawn_with(program, &environment, Some(control), streams)?;
-            let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
-            Ok((running, ProgramStreams { socket: UnixStream::from_std(ours)?, stderr }))
-        };
-        let (mut running, streams) = start().map_err(|error: io::Error| {
-            ExecError::Sandbox(format!("its helper can't be started: {error}"))
-        })?;
-        running.started().await?;
-        Ok((Self { running, status: None }, streams))
-    }
-
-    /// Waits for the program's end. May be dropped and called again.
-    ///
-    /// # Errors
-    /// Its end can't be observed.
-    pub async fn ended(&mut self) -> Result<Status, ExecError> {
-        if let Some(status) = self.status {
-            return Ok(status);
-        }
-        let status = self.running.exited().await?;
-        self.status = Some(status);
-        Ok(status)
-    }
-
-    /// Asks the program to end, gives it half a second, and kills it with everything below it.
-    pub async fn end(mut self) {
-        if self.status.is_none() {
-            self.running.child.terminate();
-            let _ = timeout(GRACE, self.running.exited()).await;
-        }
-        self.running.kill().await;
-    }
-}
-
 /// Order for a helper.
 #[derive(Clone, Copy)]
 pub(super) struct Ordered<'a> {
@@ -276,8 +179,8 @@ async fn watch(
 
 /// The shell and everything in its process group, or the helper that a confined one runs below. Ends
 /// all of it when dropped.
-struct ProcessGroup {
-    child: ChildSession,
+pub(super) struct ProcessGroup {
+    pub(super) child: ChildSession,
     /// The helper's socket.
     control: Option<Control>,
     /// Restrictions in force, when the helper has reported them.
@@ -311,7 +214,7 @@ impl ProcessGroup {
     }
 
     /// The helper that carries out an order, and the socket to it.
-    fn helper(
+    pub(super) fn helper(
         Ordered { helper, order, loopback }: Ordered<'_>,
     ) -> io::Result<(tokio::process::Command, Control)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
@@ -325,6 +228,7 @@ impl ProcessGroup {
         // The helper keeps no directory of the workspace; the order says where the shell starts.
         program
             .args(helper_arguments(order, loopback.is_some()))
+            .args(open_files::inherited_limit().map(|limit| limit.to_string()))
             .current_dir("/")
             .stdin(OwnedFd::from(theirs));
         Ok((program, control))
@@ -343,7 +247,7 @@ impl ProcessGroup {
     }
 
     /// Starts a program with these streams for its output and its errors.
-    fn spawn_with(
+    pub(super) fn spawn_with(
         mut program: tokio::process::Command,
         environment: &Environment,
         control: Option<Control>,
@@ -351,16 +255,19 @@ impl ProcessGroup {
     ) -> io::Result<Self> {
         program.env_clear().envs(environment.variables()).stdout(stdout).stderr(stderr);
         // The streams go with `program`, so that a pipe ends with the last process.
-        let mut child = ChildSession::spawn(program)?;
-        if control.is_some() {
+        let child = if control.is_some() {
+            let mut child = ChildSession::spawn_leader(program)?;
             // A helper sees its socket close.
-            child.end_itself_when_dropped();
-        }
+            child.disable_kill_on_drop();
+            child
+        } else {
+            ChildSession::spawn(program)?
+        };
         Ok(Self { child, control, active: None })
     }
 
     /// Hands the order to the helper, and waits until the shell has started in its bounds.
-    async fn started(&mut self) -> Result<(), ExecError> {
+    pub(super) async fn started(&mut self) -> Result<(), ExecError> {
         let Some(control) = &mut self.control else { return Ok(()) };
         loop {
             match control.next().await {
@@ -377,7 +284,7 @@ impl ProcessGroup {
     }
 
     /// Waits for the shell's end.
-    async fn exited(&mut self) -> Result<Status, ExecError> {
+    pub(super) async fn exited(&mut self) -> Result<Status, ExecError> {
         match &mut self.control {
             None => match self.child.exited().await.map_err(ExecError::Wait)? {
                 ProcessEnd::Code(code) => Ok(Status::Code(code)),
@@ -416,7 +323,7 @@ impl ProcessGroup {
     }
 
     /// Kills what is left and reaps it.
-    async fn kill(&mut self) {
+    pub(super) async fn kill(&mut self) {
         // A helper kills all that is below it, also what left the group, and ends last.
         if self.control.take().is_some() {
             self.child.reap().await;
@@ -426,7 +333,7 @@ impl ProcessGroup {
 }
 
 /// The socket to a helper: an order that goes out and messages that come in.
-struct Control {
+pub(super) struct Control {
     socket: UnixStream,
     order: Vec<u8>,
     sent: usize,
@@ -501,7 +408,7 @@ impl<F: FnMut(&str)> Printed<F> {
         }
     }
 
-    /// Takes what the pipe holds now. A process that left the group may write on for ever, so no more
+    /// Takes what the pipe holds now. A process that left the group may write on forever, so no more
     /// than that.
     fn finish(&mut self) {
         // Straight from the descriptor: the runtime may not have heard yet that it is readable.

@@ -29,8 +29,8 @@
 //!   them itself and takes a redactor of its own ([`super::Collector::with_redactor`]).
 //! - **Streams**: one [`Redactor`] for each text. [`Redactor::push`] withholds a possible beginning of a secret;
 //!   [`Redactor::finish`] returns it and must be called at the end, also after a failure, or the end of the text is lost.
-//! - **Exact values**: [`ExactValues::add_variable`] for each variable that a command sees and
-//!   [`ExactValues::add_dotenv`] for each file of secrets that it may read. Both skip values that are no secrets.
+//! - **Exact values**: `ExactValues::add_variable` for each variable that a command sees and
+//!   `ExactValues::add_dotenv` for each file of secrets that it may read. Both skip values that are no secrets.
 //!   One set serves any number of redactors.
 //! - **Whole texts**: [`redact`] for one that is at hand, [`TextMask`] for files.
 //!
@@ -39,6 +39,8 @@
 
 mod anchors;
 mod assignment;
+mod candidate;
+mod characters;
 mod cursor;
 mod exact;
 mod key;

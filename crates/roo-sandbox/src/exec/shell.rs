@@ -58,11 +58,6 @@ impl Shell {
         self.program.to_string_lossy()
     }
 
-    /// Returns whether it is bash, whose syntax is judged in full.
-    pub fn is_bash(&self) -> bool {
-        self.is_bash
-    }
-
     /// The arguments that make it run a line.
     pub fn arguments<'a>(&self, line: &'a str) -> impl Iterator<Item = &'a str> {
         let options: &[&str] = if self.is_bash { &["--noprofile", "--norc"] } else { &[] };
@@ -104,7 +99,7 @@ mod tests {
     #[test]
     fn without_bash_it_is_the_shell_of_posix() {
         let found = Shell::find([], OsStr::new(".:/no/such/directory"), None);
-        assert_eq!((found.program(), found.is_bash()), (Path::new("/bin/sh"), false));
+        assert_eq!(found.program(), Path::new("/bin/sh"));
         assert_eq!(found.arguments("true").collect::<Vec<_>>(), ["-c", "--", "true"]);
     }
 

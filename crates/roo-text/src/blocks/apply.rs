@@ -75,7 +75,7 @@ impl Reading {
 /// A block that was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedBlock {
-    /// Which one, from 1.
+    /// Number of the block, from 1.
     pub block: usize,
     /// Leniency with which its place was found.
     pub rung: Rung,
@@ -119,7 +119,7 @@ pub struct Applied {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Block {block} (line {line} of the diff): {problem}")]
 pub struct BlockFailure {
-    /// Which one, from 1.
+    /// Number of the block, from 1.
     pub block: usize,
     /// The line of the diff on which it begins, from 1.
     pub line: usize,
@@ -154,8 +154,8 @@ pub enum BlockProblem {
     },
     /// The place of its lines is known, but not how far its new lines are to be indented there.
     #[error(
-        "its SEARCH part is in the file at line {line}, but its lines are indented otherwise there, and so it can't \
-         be told how far `{unclear}` of its REPLACE part is to be indented. Write the block again with the \
+        "its SEARCH part is in the file at line {line}, but its lines are indented differently there, so it is \
+         unclear how far `{unclear}` of its REPLACE part is to be indented. Write the block again with the \
          indentation of the file:\n{}",
         .numbered.trim_end_matches('\n')
     )]

@@ -4,13 +4,13 @@
 //! searches and writes, however long the text is. Lines are found by an index of their words; what no index finds
 //! is paid from a budget for all blocks of a diff.
 
-use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
 use super::indentation::{IndentationStep, Pair};
+use super::line::DocumentLine;
 use super::replacement::{Destination, Unclear, new_lines};
 use crate::lines::{self, Eol, Line};
 use crate::nearest::{self, Candidate, NormalLines};
@@ -23,15 +23,6 @@ pub(super) const BUDGET: usize = 100_000_000;
 /// Cost of normalising a line of the text, and of comparing its similarity.
 const NORMAL_COST: usize = 10;
 const LIKENESS_COST: usize = 40;
-
-/// A line of the text as it is by now.
-#[derive(Clone)]
-pub(super) struct DocumentLine<'a> {
-    pub(super) text: Cow<'a, str>,
-    pub(super) eol: Option<Eol>,
-    /// True if a block of this diff wrote it.
-    pub(super) new: bool,
-}
 
 /// The blocks of the diff so far have used up what may be spent on searching.
 #[derive(Clone, Copy, Debug)]
@@ -443,7 +434,7 @@ impl<'a> Document<'a> {
         self.current.get_mut().take();
     }
 
-    /// Which line of the original text a line is that stands in front of a region, or behind all.
+    /// Returns the line of the original text for a line that stands in front of a region, or behind all.
     fn original_at(&self, region: usize, line: usize) -> usize {
         match region.checked_sub(1).map(|before| &self.regions[before]) {
             None => line,

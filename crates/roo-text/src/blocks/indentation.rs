@@ -364,7 +364,7 @@ impl Translation<'_> {
     }
 }
 
-/// Which of two depths is deeper; none where neither continues the other.
+/// Compares two depths; none where neither continues the other.
 fn compare(a: &str, b: &str) -> Option<Ordering> {
     match a.len().cmp(&b.len()) {
         Ordering::Equal => (a == b).then_some(Ordering::Equal),

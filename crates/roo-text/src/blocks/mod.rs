@@ -18,6 +18,7 @@ mod apply;
 mod document;
 mod format;
 mod indentation;
+mod line;
 mod readings;
 mod replacement;
 #[cfg(test)]

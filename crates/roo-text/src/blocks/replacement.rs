@@ -10,8 +10,8 @@ use std::ops::Range;
 use rapidfuzz::distance::indel;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-use super::document::DocumentLine;
 use super::indentation::{Indentation, IndentationStep, Neighbours, Pair};
+use super::line::DocumentLine;
 use crate::nearest::NormalLines;
 
 /// Minimum similarity of two lines for one to be another version of the other.

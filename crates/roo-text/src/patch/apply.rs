@@ -30,7 +30,7 @@ pub struct Applied {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Hunk {hunk} (line {line} of the patch): {problem}")]
 pub struct HunkError {
-    /// Which of the file's hunks, from 1.
+    /// Number of the hunk in its file, from 1.
     pub hunk: usize,
     /// Its first line in the patch, from 1.
     pub line: usize,
@@ -92,7 +92,7 @@ impl fmt::Display for HunkProblem {
             ),
             Self::NotAtEnd { wanted } => write!(
                 f,
-                "its lines are not the end of the file:\n{wanted}\nLeave `*** End of SearchText` out, or read the \
+                "its lines are not the end of the file:\n{wanted}\nLeave `*** End of File` out, or read the \
                  file again."
             ),
             Self::Ambiguous { lines, count } => {
@@ -231,7 +231,7 @@ impl Level {
         }
     }
 
-    fn of(self, line: &str) -> Cow<'_, str> {
+    fn normalized(self, line: &str) -> Cow<'_, str> {
         match self {
             Self::Exact => line.into(),
             Self::TrimEnd => line.trim_end().into(),
@@ -289,7 +289,7 @@ impl<'a> SearchText<'a> {
             let mut known = HashMap::new();
             let number = |line: &Line<'a>| {
                 let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
-                *known.entry(level.of(line.text)).or_insert(next)
+                *known.entry(level.normalized(line.text)).or_insert(next)
             };
             let numbers = self.lines.iter().map(number).collect();
             LineNumbers { numbers, known }
@@ -301,7 +301,7 @@ impl<'a> SearchText<'a> {
         for level in Level::ALL {
             let index = self.index(level);
             let pattern: Option<Vec<u32>> =
-                wanted.iter().map(|line| index.known.get(level.of(line).as_ref()).copied()).collect();
+                wanted.iter().map(|line| index.known.get(level.normalized(line).as_ref()).copied()).collect();
             let Some(pattern) = pattern else { continue };
             let found = search(&index.numbers, &pattern);
             if !found.is_empty() {

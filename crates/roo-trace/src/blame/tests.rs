@@ -93,7 +93,7 @@ fn edits_that_were_not_recorded_are_gone_around() {
 }
 
 #[test]
-fn files_take_their_lines_along_when_they_are_moved() {
+fn the_lines_of_a_moved_file_keep_their_records() {
     let moved = FileChange { old_path: Some(PATH.to_owned()), ..change("b.txt", BLOCK, BLOCK) };
     let (fixture, mut index) = index(&[change(PATH, "", BLOCK), moved]);
     assert_eq!(seqs(&index, "b.txt", BLOCK), [1, 1, 1]);
@@ -105,7 +105,7 @@ fn files_take_their_lines_along_when_they_are_moved() {
 }
 
 #[test]
-fn a_line_tells_who_wrote_it_and_what_for() {
+fn a_line_has_an_author_and_a_purpose() {
     let mixed = FileChange { author: Author::Mixed, ..change(PATH, "", "a line\n") };
     let (fixture, index) = index(&[mixed]);
     let found = index.line(PATH, "a line\n", 1).unwrap();

@@ -96,7 +96,7 @@ fn full_segments_are_followed_by_others() {
     }
     assert!(fixture.directory().segments().unwrap().len() > 4);
     assert!(is_whole(&fixture));
-    // Another process goes on where this one is.
+    // Another process continues the same chain.
     fixture.ledger_with(small()).append(&[denied(20)]).unwrap();
     ledger.append(&[denied(21)]).unwrap();
     assert_eq!(seqs(&fixture), (1..=22).collect::<Vec<_>>());
@@ -226,7 +226,7 @@ fn records_of_others_are_set_aside() {
     fs::copy(other.copy(), fixture.copy()).unwrap();
     fixture.ledger().append(&[denied(2)]).unwrap();
     assert_eq!((read(aside), count()), (read(&other.copy()), 2));
-    // What is something else stays.
+    // Other files stay.
     fs::write(aside, "mine").unwrap();
     fs::copy(other.copy(), fixture.copy()).unwrap();
     fixture.ledger().append(&[denied(3)]).unwrap();
@@ -282,7 +282,7 @@ fn records_that_were_there_are_missed_and_the_gap_stays() {
     let appended = ledger.append(&[denied(5)]).unwrap();
     assert_eq!(appended.damage, [Damage::Truncated { from: 2, to: 4 }]);
     assert_eq!(seqs(&fixture), [1, 2, 5]);
-    // Once told, it is no news.
+    // It is reported once.
     assert_eq!(ledger.append(&[denied(6)]).unwrap().damage, []);
     // All of it is gone.
     fs::remove_dir_all(fixture.directory().path()).unwrap();
@@ -310,7 +310,7 @@ fn a_lost_head_is_found_again() {
 }
 
 #[test]
-fn bad_lines_after_the_head_are_told_and_left() {
+fn bad_lines_after_the_head_are_reported_and_kept() {
     let fixture = LedgerFixture::new();
     let ledger = fixture.ledger();
     ledger.append(&[denied(1)]).unwrap();
@@ -341,7 +341,7 @@ fn append(ledger: &Ledger, count: u64) -> Result<u64, LedgerError> {
 }
 
 #[test]
-fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
+fn an_append_is_atomic_whatever_the_disk_does() {
     let mut refused = 0;
     for fault in [Fault::Errno(5), Fault::Errno(28), Fault::Short, Fault::SyncLost] {
         for times in [1, 2, 3, 4] {
@@ -379,7 +379,7 @@ fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
 }
 
 #[test]
-fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
+fn a_process_that_ends_at_any_write_leaves_what_it_acknowledged() {
     for is_full in [false, true] {
         for after in 0..120 {
             let disk = SimulatedDisk::new();
@@ -404,8 +404,8 @@ fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
     }
 }
 
-/// A life of a trace: some appends of at most so many records, of which some are signed, and what was acknowledged after
-/// how many operations.
+/// A life of a trace: some appends of at most so many records, of which some are signed, and what was acknowledged
+/// after how many operations.
 fn life(appends: usize, most: u64) -> (SimulatedDisk, Vec<(usize, u64)>) {
     let disk = SimulatedDisk::new();
     let mut promises = vec![(0, 0)];
@@ -425,7 +425,7 @@ fn promised(promises: &[(usize, u64)], operations: usize) -> u64 {
 }
 
 #[test]
-fn after_a_loss_of_power_at_any_moment_the_chain_is_whole_and_nobody_is_alarmed() {
+fn after_a_loss_of_power_at_any_moment_the_chain_is_intact_and_verifies() {
     let (disk, promises) = life(4, 3);
     let mut states = 0;
     for (operations, left) in disk.every_power_loss(0) {
@@ -524,7 +524,7 @@ fn a_copy_is_current_until_anybody_else_writes_it() {
     assert_eq!(ledger.current_copies().unwrap(), current(true, true));
     fs::write(fixture.folder().join(".orchestration/intent_map.md"), "something else").unwrap();
     assert_eq!(ledger.current_copies().unwrap(), current(true, false));
-    // The same bytes, but written by somebody else.
+    // The same bytes, but written by another program.
     fs::write(fixture.copy(), read(&fixture.copy())).unwrap();
     assert_eq!(ledger.current_copies().unwrap(), current(false, false));
     other.append(&[denied(2)]).unwrap();

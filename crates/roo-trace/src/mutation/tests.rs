@@ -346,10 +346,10 @@ fn a_new_file_is_new_behaviour() {
         same,
         written: &[(1, 1)],
     };
-    let made = analyse(&change(None, Some("fn f() {}\n"), false), &Forms::default());
+    let made = analyse(&change(None, Some("fn f() {}\n"), false), &ComparableForms::default());
     assert_eq!((made.class, made.symbols), (MutationClass::IntentEvolution, vec!["f".to_owned()]));
     assert_eq!(
-        analyse(&change(Some("fn f() {}\n"), None, false), &Forms::default()).class,
+        analyse(&change(Some("fn f() {}\n"), None, false), &ComparableForms::default()).class,
         MutationClass::IntentEvolution
     );
 }
@@ -377,7 +377,7 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
             same: false,
             written,
         };
-        analyse(&change, &Forms::default()).symbols
+        analyse(&change, &ComparableForms::default()).symbols
     };
     assert_eq!(touched(&[(5, 5)]), ["A.two"]);
     assert_eq!(touched(&[(1, 1), (8, 8)]), ["A", "free"]);
@@ -391,7 +391,7 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
         same: false,
         written: &[(4, 4)],
     };
-    assert_eq!(analyse(&change, &Forms::default()).symbols, ["A.f"]);
+    assert_eq!(analyse(&change, &ComparableForms::default()).symbols, ["A.f"]);
     let script = "export class A {\n  f() {\n    return 1\n  }\n}\n";
     let change = FileMutation {
         path: "a.ts",
@@ -401,7 +401,7 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
         same: false,
         written: &[(3, 3)],
     };
-    assert_eq!(analyse(&change, &Forms::default()).symbols, ["A.f"]);
+    assert_eq!(analyse(&change, &ComparableForms::default()).symbols, ["A.f"]);
     let go = "package p\nfunc (a *A) F() {\n\tg()\n}\n";
     let change = FileMutation {
         path: "a.go",
@@ -411,5 +411,5 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
         same: false,
         written: &[(3, 3)],
     };
-    assert_eq!(analyse(&change, &Forms::default()).symbols, ["F"]);
+    assert_eq!(analyse(&change, &ComparableForms::default()).symbols, ["F"]);
 }

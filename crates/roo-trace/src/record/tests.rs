@@ -132,7 +132,7 @@ fn no_value_breaks_a_line_or_is_endless() {
 }
 
 #[test]
-fn what_a_model_claims_is_kept_beside_what_is_so() {
+fn differing_claims_of_a_model_are_recorded() {
     let claimed =
         Claimed { intent_id: Some("INT-002".to_owned()), mutation_class: Some("AST_REFACTOR".to_owned()) };
     let files = vec![change("a.rs", "fn a() { 1 }\n", "fn a() { 2 }\n")];

@@ -68,7 +68,7 @@ fn forged(line: &str) -> String {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_the_copy_makes_nobody_wait() {
+fn a_pipe_in_the_place_of_the_copy_does_not_block() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     let fixture = fixture(3);
@@ -81,7 +81,7 @@ fn a_pipe_in_the_place_of_the_copy_makes_nobody_wait() {
 }
 
 #[test]
-fn a_trace_that_nobody_touched_is_whole() {
+fn an_unchanged_trace_is_intact() {
     let fixture = fixture(20);
     assert!(fixture.directory().segments().unwrap().len() > 2);
     let report = check(&fixture);
@@ -114,7 +114,7 @@ fn killed_before_the_copy(head: bool) -> LedgerFixture {
 }
 
 #[test]
-fn what_a_crash_kept_from_the_copy_is_no_deed_and_comes_with_the_next_record() {
+fn records_missing_from_the_copy_after_a_crash_are_no_finding_and_are_copied_with_the_next_one() {
     for head in [false, true] {
         let fixture = killed_before_the_copy(head);
         assert_eq!(fixture.lines().len(), 8);
@@ -218,7 +218,7 @@ fn another_history_in_the_place_of_the_copy_is_found() {
 }
 
 #[test]
-fn a_copy_that_is_full_begins_later_and_is_whole() {
+fn a_full_copy_begins_later_and_is_intact() {
     let fixture = LedgerFixture::new();
     let ledger = fixture.ledger_with(Limits { segment: 1 << 20, copy: 8 * 1024 });
     for number in 0..30 {

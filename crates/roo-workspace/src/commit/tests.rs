@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
-use crate::folder::simulated::SimulatedFolder;
+use crate::folder::simulated::SimulatedFolders;
+use crate::resolver::Purpose;
 use roo_durable::disk::Disk as _;
 use roo_durable::simulated_disk::SimulatedDisk;
 
@@ -48,10 +49,10 @@ impl Fixture {
         expected: Option<Digest>,
         after: &str,
     ) -> Result<(Option<Digest>, Digest), WriteError> {
-        commit(&mut self.lock().await, &self.target(name), expected, after)
+        commit(&mut self.lock().await, &UnsyncedNames::default(), &self.target(name), expected, after)
     }
 
-    /// The names in the workspace, so that nothing left behind goes unseen.
+    /// The names in the workspace, so that none left behind is missed.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("")).unwrap();
         let mut names: Vec<_> =
@@ -60,14 +61,14 @@ impl Fixture {
         names
     }
 
-    /// Stages a replacement, lets something happen, and goes on.
+    /// Stages a replacement, runs something, and commits.
     async fn replace_while(&self, happens: impl FnOnce(&Path)) -> Result<(), WriteError> {
         let before = self.put("a.txt", "old");
         let target = self.target("a.txt");
         let mut lock = self.lock().await;
-        let staged = Staged::new(&mut lock, &target, Some(before), b"new", Digest::of("new")).unwrap();
+        let staged = Staged::new(&WorkspaceFolders, &mut lock, &target, Some(before), b"new").unwrap();
         happens(&self.path("a.txt"));
-        staged.commit(&mut lock)
+        staged.commit(&mut lock).map(drop)
     }
 }
 
@@ -153,7 +154,7 @@ async fn a_file_that_appears_under_a_new_name_stays() {
     let fixture = Fixture::new();
     let target = fixture.target("a.txt");
     let mut lock = fixture.lock().await;
-    let staged = Staged::new(&mut lock, &target, None, b"new", Digest::of("new")).unwrap();
+    let staged = Staged::new(&WorkspaceFolders, &mut lock, &target, None, b"new").unwrap();
     fixture.put("a.txt", "theirs");
     assert!(matches!(staged.commit(&mut lock), Err(WriteError::Exists { .. })));
     assert_eq!(fixture.read("a.txt"), "theirs");
@@ -248,13 +249,12 @@ async fn writing_what_is_there_touches_nothing() {
     assert_eq!(fixture.path("a.txt").metadata().unwrap().ino(), inode);
 }
 
-/// A commit that ends at some point as if the process had died there, and what the next holder of the
-/// lock makes of it.
+/// Runs a commit up to some point, as if the process ended there, and has the next holder of the lock resolve it.
 async fn die(fixture: &Fixture, at: impl FnOnce(&mut Staged<'_>, &mut WorkspaceLock)) {
     let before = fixture.put("a.txt", "old");
     let target = fixture.target("a.txt");
     let mut lock = fixture.lock().await;
-    let mut staged = Staged::new(&mut lock, &target, Some(before), b"new", Digest::of("new")).unwrap();
+    let mut staged = Staged::new(&WorkspaceFolders, &mut lock, &target, Some(before), b"new").unwrap();
     at(&mut staged, &mut lock);
     std::mem::forget(staged);
     drop(lock);
@@ -299,7 +299,7 @@ async fn a_foreign_edit_survives_a_writer_that_died_before_it_looked() {
 /// FT-16 in small: a foreign writer saves numbered versions, a few at a time, while commits run. Its last
 /// version is either still there or was what the last commit replaced knowingly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_knows_nothing_of_us_loses_nothing() {
+async fn a_concurrent_writer_loses_nothing() {
     let fixture = Fixture::new();
     fixture.put("a.txt", "0");
     let path = fixture.path("a.txt");
@@ -355,7 +355,8 @@ async fn nothing_is_written_through_a_directory_that_becomes_a_link() {
         inside += 1;
         let read = fs::read(fixture.path("d/f")).ok().map(Digest::of);
         // Most fail, one way or another.
-        let _ = commit(&mut fixture.lock().await, &target, read, &inside.to_string());
+        let _ =
+            commit(&mut fixture.lock().await, &UnsyncedNames::default(), &target, read, &inside.to_string());
     }
     swaps.join().unwrap();
     assert!(inside > 0);
@@ -366,28 +367,33 @@ async fn nothing_is_written_through_a_directory_that_becomes_a_link() {
 async fn after_a_loss_of_power_at_any_moment_the_file_has_its_old_text_or_the_new_one() {
     for old in [Some("old and long"), None] {
         let fixture = Fixture::new();
-        let (disk, path) = (SimulatedDisk::new(), Path::new("/w"));
-        disk.create_directories_durably(path).unwrap();
+        let (disk, target) = (SimulatedDisk::new(), fixture.target("a"));
+        let (path, before) = (target.absolute(), old.map(Digest::of));
+        disk.create_directories_durably(path.parent().unwrap()).unwrap();
         if let Some(old) = old {
-            roo_durable::replace(&disk, &path.join("a"), old.as_bytes(), roo_durable::disk::Access::Private)
-                .unwrap();
+            roo_durable::replace(&disk, path, old.as_bytes(), roo_durable::disk::Access::Private).unwrap();
         }
         let on_disk = Arc::new(disk.clone());
         let mut lock =
             WorkspaceLock::acquire_on(on_disk, Arc::default(), "/state/w.lock".into()).await.unwrap();
         let begun = disk.operations();
-        let (target, before) = (fixture.target("a"), old.map(Digest::of));
-        let folder = Box::new(SimulatedFolder { disk: disk.clone(), path: path.to_owned() });
-        let staged =
-            Staged::within(folder, "a", &mut lock, &target, before, b"new", Digest::of("new")).unwrap();
-        staged.commit(&mut lock).unwrap();
+        let folders = SimulatedFolders(disk.clone());
+        let staged = Staged::new(&folders, &mut lock, &target, before, b"new").unwrap();
+        let unsynced = UnsyncedNames::default();
+        unsynced.add(staged.commit(&mut lock).unwrap());
         lock.record(None).unwrap();
+        let syncs = disk.syncs();
+        unsynced.sync();
+        assert_eq!(disk.syncs(), syncs + 1);
         let mut both = [0, 0];
         for (operations, left) in disk.every_power_loss(begun) {
-            let found = left.bytes(&path.join("a")).map(|bytes| String::from_utf8(bytes).unwrap());
+            let found = left.bytes(path).map(|bytes| String::from_utf8(bytes).unwrap());
             let is_new = found.as_deref() == Some("new");
             assert!(is_new || found.as_deref() == old, "after {operations} operations: {found:?}");
-            assert!(is_new || operations < disk.operations(), "it was told that it is written");
+            assert!(
+                is_new || operations < disk.operations(),
+                "the old text is left after the names were synced"
+            );
             both[usize::from(is_new)] += 1;
         }
         assert!(both.iter().all(|count| *count > 10), "{both:?}");

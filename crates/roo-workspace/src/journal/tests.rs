@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 use crate::folder::simulated::SimulatedFolders;
+use crate::resolver::Purpose;
 use roo_durable::simulated_disk::{Fault, Random, SimulatedDisk};
 
 /// Content of a workspace, by name.
@@ -73,20 +74,20 @@ impl Fixture {
         steps(&self.roots)
     }
 
-    fn prepare(&self, kills: Kills) -> Result<Prepared, WriteError> {
-        Prepared::new_with(self.journal.clone(), self.steps(), vec![], kills)
+    fn prepare(&self, crash: CrashPoint) -> Result<Prepared, WriteError> {
+        Prepared::new_with(self.journal.clone(), self.steps(), vec![], crash)
     }
 
-    /// Returns whether it came to its end.
-    fn change(&self, kills: Kills) -> Result<(), WriteError> {
-        self.prepare(kills)?.commit()
+    /// Prepares and commits the change.
+    fn change(&self, crash: CrashPoint) -> Result<(), WriteError> {
+        self.prepare(crash)?.commit()
     }
 
-    fn recover(&self) -> Option<Stopped> {
-        self.journal.recover_with(&self.roots, None, &mut Kills::default()).unwrap()
+    fn recover(&self) -> Option<UnresolvedChange> {
+        self.journal.recover_with(&self.roots, None, &mut CrashPoint::default()).unwrap()
     }
 
-    /// Everything there is, so that nothing left behind goes unseen.
+    /// All files, so that none left behind is missed.
     fn holds(&self) -> Files {
         let mut found = Files::new();
         let mut open = vec![self.path("")];
@@ -108,20 +109,20 @@ impl Fixture {
     }
 }
 
-fn killed_after(steps: u64) -> Kills {
-    Kills { left: Some(steps), only_told: true }
+fn crash_after(steps: u64) -> CrashPoint {
+    CrashPoint { left: Some(steps), returns_error: true }
 }
 
 /// Number of steps a whole change takes.
 fn steps_of_a_change() -> u64 {
-    (1..).find(|&steps| Fixture::new().change(killed_after(steps)).is_ok()).unwrap()
+    (1..).find(|&steps| Fixture::new().change(crash_after(steps)).is_ok()).unwrap()
 }
 
 #[test]
 fn all_files_change_and_nothing_is_left_beside_them() {
     let fixture = Fixture::new();
     fs::set_permissions(fixture.path("d"), fs::Permissions::from_mode(0o750)).unwrap();
-    fixture.change(Kills::default()).unwrap();
+    fixture.change(CrashPoint::default()).unwrap();
     assert_eq!(fixture.holds(), files(&AFTER));
     assert_eq!(fixture.phase(), None);
     let mode = fs::metadata(fixture.path("e")).unwrap().permissions().mode();
@@ -133,16 +134,16 @@ fn after_a_kill_at_any_step_all_files_are_as_before_or_as_after() {
     let mut both = [0, 0];
     for steps in 1..steps_of_a_change() {
         let fixture = Fixture::new();
-        fixture.change(killed_after(steps)).unwrap_err();
+        fixture.change(crash_after(steps)).unwrap_err();
         assert_eq!(fixture.recover(), None, "killed after step {steps}");
         let found = fixture.holds();
         let side = usize::from(found == files(&AFTER));
         both[side] += 1;
         assert!(side == 1 || found == files(&BEFORE), "killed after step {steps}: {found:?}");
         assert_eq!(fixture.phase(), None);
-        // What comes next finds nothing in its way.
+        // The next change is not affected.
         if side == 0 {
-            fixture.change(Kills::default()).unwrap();
+            fixture.change(CrashPoint::default()).unwrap();
             assert_eq!(fixture.holds(), files(&AFTER));
         }
     }
@@ -155,8 +156,8 @@ fn a_second_kill_at_any_step_of_the_recovery_is_survived_too() {
     for steps in (1..steps_of_a_change()).step_by(3) {
         for again in 1.. {
             let fixture = Fixture::new();
-            fixture.change(killed_after(steps)).unwrap_err();
-            let recovered = fixture.journal.recover_with(&fixture.roots, None, &mut killed_after(again));
+            fixture.change(crash_after(steps)).unwrap_err();
+            let recovered = fixture.journal.recover_with(&fixture.roots, None, &mut crash_after(again));
             let place = format!("killed after step {steps} and step {again} of the recovery");
             if let Ok(stopped) = recovered {
                 assert_eq!(stopped, None, "{place}");
@@ -172,12 +173,12 @@ fn a_second_kill_at_any_step_of_the_recovery_is_survived_too() {
 }
 
 #[test]
-fn a_file_that_is_neither_stops_the_recovery_and_nobody_loses_bytes() {
+fn a_file_with_other_content_stops_the_recovery_and_no_content_is_lost() {
     let (mut stopped_at, mut abandoned) = (0, 0);
     for steps in 1..steps_of_a_change() {
         for name in ["a", "deep/b", "c", "e"] {
             let fixture = Fixture::new();
-            fixture.change(killed_after(steps)).unwrap_err();
+            fixture.change(crash_after(steps)).unwrap_err();
             fs::create_dir_all(fixture.path("deep")).unwrap();
             fixture.put(name, "somebody's\n");
             let phase = fixture.phase().unwrap();
@@ -205,7 +206,7 @@ fn a_file_that_is_neither_stops_the_recovery_and_nobody_loses_bytes() {
                         let is_overwritten = AFTER.contains(&(name, text));
                         assert!(is_overwritten || found.values().any(|found| found == text), "{place}");
                     }
-                    // It holds up nothing that comes later.
+                    // It blocks no later change.
                     assert_eq!(fixture.recover(), None);
                     stopped_at += 1;
                 }
@@ -216,10 +217,10 @@ fn a_file_that_is_neither_stops_the_recovery_and_nobody_loses_bytes() {
 }
 
 #[test]
-fn what_can_not_go_on_goes_back() {
+fn a_change_that_cannot_be_completed_is_undone() {
     for steps in 1..steps_of_a_change() {
         let fixture = Fixture::new();
-        fixture.change(killed_after(steps)).unwrap_err();
+        fixture.change(crash_after(steps)).unwrap_err();
         let record = fixture.journal.read().unwrap().unwrap();
         // The last new content is lost before its file has changed.
         let last = record.files.iter().find(|file| file.target.ends_with("e")).unwrap();
@@ -236,10 +237,10 @@ fn what_can_not_go_on_goes_back() {
 }
 
 #[test]
-fn who_writes_between_preparing_and_changing_keeps_all_as_it_was() {
+fn a_write_between_preparing_and_committing_leaves_all_files_unchanged() {
     for (name, text) in [("a", "typed\n"), ("deep/b", "typed\n"), ("c", "typed\n"), ("d", "typed\n")] {
         let fixture = Fixture::new();
-        let prepared = fixture.prepare(Kills::default()).unwrap();
+        let prepared = fixture.prepare(CrashPoint::default()).unwrap();
         fixture.put(name, text);
         let error = prepared.commit().unwrap_err();
         assert!(matches!(error, WriteError::Stale { .. } | WriteError::Exists { .. }), "{name}: {error}");
@@ -251,12 +252,13 @@ fn who_writes_between_preparing_and_changing_keeps_all_as_it_was() {
 }
 
 #[test]
-fn a_file_that_can_not_be_staged_leaves_nothing() {
+fn a_file_that_cannot_be_staged_leaves_nothing_behind() {
     let fixture = Fixture::new();
     let mut steps = fixture.steps();
     // A directory can't be made where a file is.
     steps.push(FileStep { target: steps[0].target.below("x"), ..fixture.step("y", None, Some("x")) });
-    let error = Prepared::new_with(fixture.journal.clone(), steps, vec![], Kills::default()).unwrap_err();
+    let error =
+        Prepared::new_with(fixture.journal.clone(), steps, vec![], CrashPoint::default()).unwrap_err();
     assert!(matches!(error, WriteError::Io { .. }), "{error}");
     assert_eq!(fixture.holds(), files(&BEFORE));
     assert_eq!(fixture.phase(), None);
@@ -268,9 +270,10 @@ fn a_change_that_waits_for_an_editor_follows_what_the_editor_has() {
         let fixture = Fixture::new();
         let buffers = vec![("/w/open".into(), Some(Digest::of("new"))), ("/w/gone".into(), None)];
         let mut prepared =
-            Prepared::new_with(fixture.journal.clone(), fixture.steps(), buffers, Kills::default()).unwrap();
+            Prepared::new_with(fixture.journal.clone(), fixture.steps(), buffers, CrashPoint::default())
+                .unwrap();
         prepared.edits().unwrap();
-        // Its process dies.
+        // The process ends.
         drop(prepared);
         fixture
     };
@@ -297,13 +300,80 @@ fn a_change_that_waits_for_an_editor_follows_what_the_editor_has() {
 fn a_journal_of_another_version_is_put_aside() {
     let fixture = Fixture::new();
     fs::create_dir_all(fixture.journal.file.path().parent().unwrap()).unwrap();
-    fs::write(fixture.journal.file.path(), r#"{ "phase": "dance" }"#).unwrap();
-    let stopped = fixture.recover().unwrap();
-    assert!(stopped.files.is_empty() && stopped.journal.exists());
-    fixture.change(Kills::default()).unwrap();
+    for content in ["", "[", r#"{ "phase": "dance" }"#, "\0\0\0"] {
+        fs::write(fixture.journal.file.path(), content).unwrap();
+        let stopped = fixture.recover().unwrap();
+        assert!(stopped.files.is_empty() && stopped.journal.exists(), "{content:?}");
+    }
+    fixture.change(CrashPoint::default()).unwrap();
 }
 
-/// A workspace on a disk that fails and loses power. Where its places are is asked of an empty one.
+#[test]
+fn a_journal_that_cannot_be_read_at_the_moment_stays_for_the_next_attempt() {
+    let workspace = OnDisk::new();
+    let disk = workspace.disk();
+    let mut prepared = workspace.prepare(&disk).unwrap();
+    prepared.reach(Phase::Commit).unwrap();
+    // The process of the change ends here.
+    drop(prepared);
+    disk.plan(|_, call| (call == "read").then_some(Fault::Errno(5)));
+    let recovered = OnDisk::journal(&disk).recover_with(&workspace.roots, None, &mut CrashPoint::default());
+    assert_eq!(recovered.unwrap_err().raw_os_error(), Some(5));
+    disk.heal();
+    assert_eq!(workspace.side(&disk, "after the error"), 1);
+}
+
+#[test]
+fn whatever_call_to_the_disk_fails_in_a_recovery_its_journal_stays_for_the_next_attempt() {
+    let workspace = OnDisk::new();
+    let calls = {
+        let disk = workspace.disk();
+        workspace.change(&disk).unwrap();
+        disk.operations()
+    };
+    let mut reported = 0;
+    for operations in workspace.disk().operations()..=calls {
+        for first in 0.. {
+            let disk = workspace.disk();
+            workspace.change(&disk).unwrap();
+            let disk = disk.after_power_loss(operations, &mut Random::new(operations as u64));
+            disk.plan(move |ordinal, _| (ordinal == first).then_some(Fault::Errno(5)));
+            let journal = OnDisk::journal(&disk);
+            let recovered = journal.recover_with(&workspace.roots, None, &mut CrashPoint::default());
+            let made = disk.heal();
+            let place =
+                format!("power lost after {operations} operations, call {first} of the recovery failed");
+            match recovered {
+                Ok(stopped) => assert_eq!(stopped, None, "{place}"),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(5), "{place}: {error}");
+                    reported += 1;
+                }
+            }
+            workspace.side(&disk, &place);
+            if made <= first {
+                break;
+            }
+        }
+    }
+    assert!(reported > 100, "{reported}");
+}
+
+#[test]
+fn a_file_that_cannot_be_looked_up_is_reported_with_its_path_and_the_journal_stays() {
+    let fixture = Fixture::new();
+    fixture.change(crash_after(steps_of_a_change() / 2)).unwrap_err();
+    let mut record = fixture.journal.read().unwrap().unwrap();
+    // The system refuses to look up such a name, whoever asks.
+    let name = "n".repeat(300);
+    record.files[0].target = fixture.path(&name);
+    fixture.journal.write(&record).unwrap();
+    let error = fixture.journal.recover(&fixture.roots, None).unwrap_err();
+    assert!(error.to_string().contains(&name), "{error}");
+    assert_eq!(fixture.journal.read().unwrap(), Some(record));
+}
+
+/// A workspace on a simulated disk. Paths are resolved in an empty real directory.
 struct OnDisk {
     directory: tempfile::TempDir,
     roots: Roots,
@@ -338,13 +408,17 @@ impl OnDisk {
         Journal::on(Arc::new(disk.clone()), folders, Path::new("/state/root.lock"))
     }
 
-    fn change(&self, disk: &SimulatedDisk) -> Result<(), WriteError> {
+    fn prepare(&self, disk: &SimulatedDisk) -> Result<Prepared, WriteError> {
         let (journal, steps) = (Self::journal(disk), steps(&self.roots));
-        Prepared::new_with(journal, steps, vec![], Kills::default())?.commit()
+        Prepared::new_with(journal, steps, vec![], CrashPoint::default())
     }
 
-    fn recover(&self, disk: &SimulatedDisk) -> Option<Stopped> {
-        Self::journal(disk).recover_with(&self.roots, None, &mut Kills::default()).unwrap()
+    fn change(&self, disk: &SimulatedDisk) -> Result<(), WriteError> {
+        self.prepare(disk)?.commit()
+    }
+
+    fn recover(&self, disk: &SimulatedDisk) -> Option<UnresolvedChange> {
+        Self::journal(disk).recover_with(&self.roots, None, &mut CrashPoint::default()).unwrap()
     }
 
     /// The files of the workspace, without what was left beside them.
@@ -385,7 +459,10 @@ fn after_a_loss_of_power_at_any_moment_all_files_are_as_before_or_as_after() {
             let place = format!("after {operations} operations");
             let found = left.operations();
             let side = workspace.side(&left, &place);
-            assert!(side == 1 || operations < disk.operations(), "it was told that all have changed");
+            assert!(
+                side == 1 || operations < disk.operations(),
+                "the old contents are left after the call returned"
+            );
             both[side] += 1;
             // Power is lost in the recovery, and after it.
             let during = found + random.below(left.operations() - found + 1);
@@ -428,7 +505,7 @@ fn whatever_call_to_the_disk_fails_all_files_are_as_before_or_as_after() {
             match changed {
                 Ok(()) => assert_eq!(side, 1, "{place}"),
                 Err(WriteError::Unsettled { .. }) => {}
-                // Of a process that has died nobody hears what it says.
+                // The result of a process that ended is never seen.
                 Err(_) if kind == DEATH => {}
                 Err(_) => assert_eq!(side, 0, "{place}"),
             }

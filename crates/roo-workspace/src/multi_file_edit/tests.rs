@@ -153,7 +153,7 @@ impl Fixture {
         ]
     }
 
-    async fn write(&self) -> Result<Vec<Changed>, WriteError> {
+    async fn write(&self) -> Result<Vec<ChangedFile>, WriteError> {
         self.workspace.write_all(&self.edits(), "label").await
     }
 
@@ -214,7 +214,7 @@ async fn a_file_that_changes_while_the_editor_is_asked_undoes_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_typed_meanwhile_stays_and_is_told() {
+async fn text_typed_meanwhile_stays_and_is_reported() {
     let fixture = Fixture::new(Some(FakeEditor::all));
     let (place, documents) = (fixture.path("d.txt"), Arc::clone(&fixture.documents));
     let a = file_uri(&fixture.path("a.txt"));

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::Choice;
 use crate::engine::event::is_failure;
-use crate::policy::{PlannedBranch, PlannedEdit};
+use crate::policy::{PlannedBranch, PlannedEdit, RecordedVerdict, Review};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
 use roo_model::providers::ToolResult;
 use roo_protocol::ids::{ApprovalId, Digest, TaskId, ToolCallId};
@@ -46,7 +47,7 @@ struct OpenCalls {
 pub(super) struct Branch {
     pub(super) call: ToolCall,
     pub(super) child: TaskId,
-    /// How the subtask is to begin.
+    /// Mode and task of the planned subtask.
     pub(super) plan: Arc<PlannedBranch>,
     /// Addition of user hooks to its result.
     addition: Option<String>,
@@ -56,14 +57,14 @@ pub(super) struct Branch {
 
 /// The call that is worked on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CurrentCall {
+pub(super) struct CurrentCall {
     /// As the model made it.
     pub(super) call: ToolCall,
     /// Changes that user hooks made to it.
     pub(super) hooks: HookChanges,
-    /// The rule of the gate's newest verdict.
-    pub(super) rule: Option<String>,
-    /// How far it has come.
+    /// The gate's newest verdict.
+    pub(super) verdict: Option<RecordedVerdict>,
+    /// Progress of the call.
     pub(super) stage: Stage,
 }
 
@@ -97,18 +98,18 @@ pub(super) enum Stage {
     SettleWrite { approval: Option<GivenApproval>, write: PlannedEdit },
 }
 
-/// Who is to say whether an action may be done.
+/// Authority that decides whether an action may run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Authorization {
     /// The gate is to judge it.
     Gate(Approval),
     /// The user is asked for permission.
     User(Box<AskedApproval>),
-    /// The user refused it.
-    Refused { feedback: Option<String> },
+    /// The user refused it. In a run that asks nobody, a flag did.
+    Refused { feedback: Option<String>, review: Option<Arc<Review>>, is_unattended: bool },
 }
 
-/// What is known of the user's approval when the gate judges an action.
+/// State of the user's approval when the gate judges an action.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Approval {
     /// The user was not asked.
@@ -130,11 +131,13 @@ pub(super) struct AskedApproval {
 /// An answer to an approval that waits for its task to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldAnswer {
-    /// Who answered.
+    /// Author of the answer.
     pub by: String,
     /// The chosen option.
-    pub option_id: String,
+    pub option_id: Choice,
     pub(super) text: Option<String>,
+    /// The decisions on the hunks of an edit.
+    pub(super) review: Option<Arc<Review>>,
 }
 
 /// An approval that the user gave.
@@ -142,17 +145,19 @@ pub struct HeldAnswer {
 pub struct GivenApproval {
     /// The approval.
     pub id: ApprovalId,
-    /// Who answered.
+    /// Author of the answer.
     pub by: String,
     /// The digest of the action that was allowed.
     pub digest: Digest,
+    /// The decisions on the hunks of the edit; none where it was allowed as a whole.
+    pub review: Option<Arc<Review>>,
 }
 
 /// Reason why a call may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided<'a> {
-    /// The rule that decided.
-    pub rule: &'a str,
+    /// The gate's verdict.
+    pub verdict: &'a RecordedVerdict,
     /// The user's approval; none where the rule alone decided.
     pub approval: Option<&'a GivenApproval>,
 }
@@ -168,7 +173,7 @@ pub(super) struct ModeSwitch {
     pub(super) mode: String,
 }
 
-/// What has been finished by a result.
+/// Call or command that a result has finished.
 pub(super) enum FinishedCall {
     /// The current call.
     Current(ToolCall),
@@ -244,8 +249,12 @@ impl ToolBatch {
     /// any other call.
     pub(super) fn finish(&mut self, result: &ToolResult) -> Option<FinishedCall> {
         let with = |addition: Option<&String>| {
-            let text = addition.map(|addition| format!("{}\n\n{addition}", result.text));
-            ToolResult { text: text.unwrap_or_else(|| result.text.clone()), ..result.clone() }
+            let mut result = result.clone();
+            if let Some(addition) = addition {
+                result.text.push_str("\n\n");
+                result.text.push_str(addition);
+            }
+            result
         };
         let waits = |handled: &&mut HandledCall| match handled {
             HandledCall::Delegated(branch) => branch.call.id == result.call_id,
@@ -291,7 +300,7 @@ impl OpenCalls {
 impl CurrentCall {
     fn new(call: ToolCall) -> Self {
         let stage = Stage::Authorization(Authorization::NEW);
-        Self { call, hooks: HookChanges::default(), rule: None, stage }
+        Self { call, hooks: HookChanges::default(), verdict: None, stage }
     }
 
     /// The call before hooks: that of the model, or the switch of modes that goes with the answer to its question.
@@ -361,13 +370,14 @@ impl CurrentCall {
         }
     }
 
+    /// The user's decisions on the hunks of the edit that the call makes.
+    pub(super) fn review(&self) -> Option<&Arc<Review>> {
+        self.given().and_then(|given| given.review.as_ref())
+    }
+
     /// Reason why the call may run; none before it is judged.
     pub(super) fn decided(&self) -> Option<Decided<'_>> {
-        let approval = self.given();
-        if self.rule.is_none() && approval.is_none() {
-            return None;
-        }
-        Some(Decided { rule: self.rule.as_deref().unwrap_or_default(), approval })
+        Some(Decided { verdict: self.verdict.as_ref()?, approval: self.given() })
     }
 
     /// Waits for the user's approval.
@@ -405,11 +415,16 @@ impl CurrentCall {
         }
     }
 
-    /// Goes on after the server that drove it has ended.
-    pub(super) fn resume(&mut self) {
+    /// Lets the gate judge an action anew that the user is asked about.
+    pub(super) fn judge_again(&mut self) {
         if let Some(authorization) = self.authorization_mut() {
             authorization.judge_again();
         }
+    }
+
+    /// Goes on after the server that drove it has ended.
+    pub(super) fn resume(&mut self) {
+        self.judge_again();
         if let Stage::Run { approval, write: Some(write) } = &self.stage {
             self.stage = Stage::SettleWrite { approval: approval.clone(), write: write.clone() };
         }
@@ -441,6 +456,14 @@ impl Approval {
         match self {
             Self::Asked(asked) => Some(asked),
             Self::NotAsked | Self::Given(_) => None,
+        }
+    }
+
+    /// The decisions on the hunks of the edit that the user allowed.
+    pub(super) fn review(&self) -> Option<&Arc<Review>> {
+        match self {
+            Self::Given(given) => given.review.as_ref(),
+            Self::NotAsked | Self::Asked(_) => None,
         }
     }
 

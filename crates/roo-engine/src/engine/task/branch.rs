@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::results::finished;
 use super::{Branch, Task, todo_items};
-use crate::engine::event::Event;
+use crate::engine::event::{EndState, Event};
 use crate::policy::{ModeChange, PlannedBranch};
 use roo_catalog::ToolCall;
 use roo_formats::modes;
@@ -12,7 +12,6 @@ use roo_model::prompts::replies;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
-use roo_protocol::task::TaskState;
 
 /// Maximum number of failures of a subtask with one mode and title.
 const SAME_SUBTASK: u32 = 3;
@@ -46,16 +45,16 @@ pub(super) fn mode_switched(task: &Task, change: ModeChange, call_id: Option<Too
 pub(in crate::engine) fn branch_result(
     task: &Task,
     child: &TaskId,
-    state: TaskState,
+    state: EndState,
     text: Option<&str>,
 ) -> Option<Event> {
     let Branch { call, plan, .. } = task.open_branches().find(|branch| branch.child == *child)?;
     let title = plan.delegation.title.as_str();
     let text = text.unwrap_or_default();
     let (status, text) = match state {
-        TaskState::Completed => (ToolStatus::Ok, replies::subtask_completed(title, text)),
-        TaskState::Cancelled => (ToolStatus::Interrupted, replies::subtask_cancelled(title)),
-        _ => (ToolStatus::Failed, replies::subtask_failed(title, text)),
+        EndState::Completed => (ToolStatus::Ok, replies::subtask_completed(title, text)),
+        EndState::Cancelled => (ToolStatus::Interrupted, replies::subtask_cancelled(title)),
+        EndState::Failed => (ToolStatus::Failed, replies::subtask_failed(title, text)),
     };
     Some(finished(call, status, text, false))
 }
@@ -82,7 +81,7 @@ pub(in crate::engine) fn first_events(parent: &Task, plan: &PlannedBranch, tree:
         unread: plan.delegation.context_files.clone(),
         pinned: parent.settings.pinned,
         intent: parent.intents.bound.clone(),
-        within: parent.intents.of_branch(),
+        within: parent.intents.inherited_by_branches(),
     }];
     if !plan.todos.is_empty() {
         events.push(Event::TodoChanged { items: todo_items(&[], plan.todos.clone()) });

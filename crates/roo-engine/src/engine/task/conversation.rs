@@ -1,53 +1,187 @@
 //! The conversation of a task with its model, and the files that the model has seen in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::context::ConversationSize;
+use super::quotation::may_hold_call;
+use super::shortening::{self, Placeholders};
 use roo_catalog::ToolCall;
-use roo_model::providers::{AssistantBlock, Item};
-use roo_protocol::ids::Digest;
+use roo_model::providers::{AssistantBlock, Item, Items, ToolResult};
+use roo_protocol::ids::{Digest, ToolCallId};
 
-/// Maximum number of times in a row that old results are shortened before the user is asked.
-const MAX_REDUCTIONS: u32 = 3;
-
-/// What the model is sent with each request.
+/// Conversation that the model is sent with each request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
-    items: Arc<Vec<Item>>,
-    reduced_before: usize,
-    /// Reductions since the model last answered.
-    reductions: u32,
+    items: Items,
+    /// Whether each item is the user's word, or the brief of the task, and is never shortened.
+    pinned: Vec<bool>,
+    /// Size of all items.
+    size: ConversationSize,
+    /// Texts that are left out now and in which a call could stand.
+    quotable: Vec<String>,
+}
+
+/// Part of a conversation as it was before a shortening.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeftOut {
+    /// Items in place of which there is a summary, each with whether it is pinned.
+    pub items: Vec<(Item, bool)>,
+    /// Results in place of which there are placeholders.
+    pub results: Vec<ToolResult>,
+    /// Calls whose arguments are placeholders.
+    pub calls: Vec<ToolCall>,
 }
 
 impl Conversation {
     /// The items, oldest first.
-    pub fn items(&self) -> &Arc<Vec<Item>> {
+    pub fn items(&self) -> &Items {
         &self.items
     }
 
-    /// Results in items before this index are sent as stubs.
-    pub fn reduced_before(&self) -> usize {
-        self.reduced_before
+    /// The size of all items.
+    pub(crate) fn size(&self) -> &ConversationSize {
+        &self.size
     }
 
-    /// Returns whether a request that is too long can be made shorter, by stubs in place of earlier results.
-    pub fn can_be_shortened(&self) -> bool {
-        self.items.len() > self.reduced_before && self.reductions < MAX_REDUCTIONS
+    /// The items, oldest first, by reference.
+    pub(super) fn all(&self) -> Vec<&Item> {
+        self.items.iter().collect()
     }
 
-    /// The index before which results are to be sent as stubs next: half of what is still whole.
-    pub(super) fn next_reduction(&self) -> usize {
-        let whole = self.items.len().saturating_sub(self.reduced_before);
-        self.reduced_before + whole.div_ceil(2)
+    pub(super) fn is_pinned(&self, index: usize) -> bool {
+        self.pinned.get(index).copied().unwrap_or(false)
     }
 
+    /// Puts stubs in place of long results before this index, as logs of earlier versions say it.
     pub(super) fn reduce(&mut self, before: usize) {
-        self.reduced_before = before;
-        self.reductions += 1;
+        let results = self.items.iter().take(before).flat_map(|item| match item {
+            Item::Results { results } => results.as_slice(),
+            _ => &[],
+        });
+        let results = results.map(|result| result.call_id.clone()).collect();
+        self.put_placeholders(&Placeholders { results, ..Placeholders::default() });
+    }
+
+    /// Puts placeholders in place of results and arguments. Their texts are in the log alone from then on.
+    pub(super) fn put_placeholders(&mut self, left_out: &Placeholders) {
+        let duplicates: HashSet<&ToolCallId> = left_out.duplicates.iter().collect();
+        let old: HashSet<&ToolCallId> = left_out.results.iter().collect();
+        let arguments: HashSet<&ToolCallId> = left_out.arguments.iter().collect();
+        let shortened = |result: &ToolResult| {
+            let is_duplicate = duplicates.contains(&result.call_id);
+            let is_named = is_duplicate || old.contains(&result.call_id);
+            is_named.then(|| shortening::shortened_result(result, is_duplicate)).flatten()
+        };
+        let call = |call: &ToolCall| {
+            arguments.contains(&call.id).then(|| shortening::with_short_arguments(call)).flatten()
+        };
+        self.change(&shortened, &call);
+    }
+
+    /// Puts a message in place of the items before this index, but for pinned ones.
+    pub(super) fn condense(&mut self, cut: usize, summary: Item) {
+        let cut = cut.min(self.items.len());
+        let mut items: Vec<Arc<Item>> = vec![];
+        for (index, item) in self.items.shared()[..cut].iter().enumerate() {
+            if self.is_pinned(index) {
+                items.push(Arc::clone(item));
+            } else {
+                self.quotable.extend(texts(item).filter(|text| may_hold_call(text)).cloned());
+            }
+        }
+        let pinned = vec![true; items.len()];
+        items.push(Arc::new(summary));
+        self.pinned.splice(..cut, pinned.into_iter().chain([false]));
+        self.items.replace_first(cut, items);
+        self.measure();
+    }
+
+    /// Puts back what a shortening left out, as far as it has not been left out otherwise since.
+    pub(super) fn restore(&mut self, left_out: &LeftOut) {
+        let summary = self.items.iter().position(|item| matches!(item, Item::Summary { .. }));
+        if let Some(summary) = summary.filter(|_| !left_out.items.is_empty()) {
+            let items = left_out.items.iter().map(|(item, _)| Arc::new(item.clone())).collect();
+            let pinned: Vec<bool> = left_out.items.iter().map(|(_, is_pinned)| *is_pinned).collect();
+            self.pinned.splice(..=summary, pinned);
+            self.items.replace_first(summary + 1, items);
+            self.measure();
+        }
+        let result =
+            |now: &ToolResult| left_out.results.iter().find(|one| one.call_id == now.call_id).cloned();
+        let call = |now: &ToolCall| left_out.calls.iter().find(|one| one.id == now.id).cloned();
+        self.change(&result, &call);
+    }
+
+    /// Puts other results and calls in place of those for which there are any.
+    fn change(
+        &mut self,
+        result: &dyn Fn(&ToolResult) -> Option<ToolResult>,
+        call: &dyn Fn(&ToolCall) -> Option<ToolCall>,
+    ) {
+        let mut changed = vec![];
+        let mut quotable = vec![];
+        for (index, item) in self.items.iter().enumerate() {
+            let other = match item {
+                Item::Results { results } => {
+                    let others: Vec<Option<ToolResult>> = results.iter().map(result).collect();
+                    let pairs = || results.iter().zip(&others).filter(|(_, other)| other.is_some());
+                    if pairs().next().is_none() {
+                        continue;
+                    }
+                    let given = pairs().map(|(result, _)| &result.text).filter(|text| may_hold_call(text));
+                    quotable.extend(given.cloned());
+                    let results = results.iter().zip(others);
+                    let results = results.map(|(result, other)| other.unwrap_or_else(|| result.clone()));
+                    Item::Results { results: results.collect() }
+                }
+                Item::Assistant { blocks } => {
+                    let other = |block: &AssistantBlock| match block {
+                        AssistantBlock::Call { call: one } => call(one),
+                        AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
+                    };
+                    if blocks.iter().all(|block| other(block).is_none()) {
+                        continue;
+                    }
+                    let blocks = blocks.iter().map(|block| match other(block) {
+                        Some(call) => AssistantBlock::Call { call },
+                        None => block.clone(),
+                    });
+                    Item::Assistant { blocks: blocks.collect() }
+                }
+                Item::User { .. } | Item::Summary { .. } => continue,
+            };
+            changed.push((index, other));
+        }
+        self.quotable.append(&mut quotable);
+        for (index, item) in changed {
+            self.items.replace(index, item);
+        }
+        self.measure();
+    }
+
+    fn measure(&mut self) {
+        let mut size = ConversationSize::default();
+        for (index, item) in self.items.iter().enumerate() {
+            size += shortening::size(item, self.is_pinned(index));
+        }
+        self.size = size;
     }
 
     pub(super) fn push(&mut self, item: Item) {
-        Arc::make_mut(&mut self.items).push(item);
+        self.append(item, false);
+    }
+
+    /// Appends what the user said, or the brief of the task.
+    pub(super) fn push_pinned(&mut self, item: Item) {
+        self.append(item, true);
+    }
+
+    fn append(&mut self, item: Item, is_pinned: bool) {
+        self.size += shortening::size(&item, is_pinned);
+        self.items.push(item);
+        self.pinned.push(is_pinned);
     }
 
     pub(super) fn push_text(&mut self, text: impl Into<String>) {
@@ -56,32 +190,27 @@ impl Conversation {
 
     /// Appends an answer of the model.
     pub(super) fn push_answer(&mut self, blocks: Vec<AssistantBlock>) {
-        self.reductions = 0;
         // Endpoints refuse an answer without content.
         if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
             self.push(Item::Assistant { blocks });
         }
     }
 
-    pub(super) fn remove(&mut self, index: usize) -> Option<Item> {
-        (index < self.items.len()).then(|| Arc::make_mut(&mut self.items).remove(index))
+    pub(super) fn remove(&mut self, index: usize) -> Option<Arc<Item>> {
+        let item = self.items.remove(index)?;
+        let is_pinned = index < self.pinned.len() && self.pinned.remove(index);
+        self.size -= shortening::size(&item, is_pinned);
+        Some(item)
     }
 
-    /// The texts that the model was given: messages and results.
-    pub(super) fn given_texts(&self) -> impl Iterator<Item = &str> {
-        self.items.iter().flat_map(|item| {
-            let (message, results) = match item {
-                Item::User { text, .. } => (Some(text), [].as_slice()),
-                Item::Results { results } => (None, results.as_slice()),
-                Item::Assistant { .. } => (None, [].as_slice()),
-            };
-            message.into_iter().chain(results.iter().map(|result| &result.text)).map(String::as_str)
-        })
+    /// The texts that the model was given and in which a call could stand: messages and results.
+    pub(super) fn given_texts(&self) -> impl Iterator<Item = &str> + Clone {
+        self.quotable.iter().chain(self.items.iter().flat_map(texts)).map(String::as_str)
     }
 
     /// The calls of the newest answer that made any and has their results, each with the text of its own.
-    pub fn newest_batch(&self) -> Vec<(ToolCall, String)> {
-        let answered = self.items.windows(2).rev().find_map(|pair| match pair {
+    pub(crate) fn newest_batch(&self) -> Vec<(ToolCall, String)> {
+        let answered = self.items.shared().windows(2).rev().find_map(|pair| match [&*pair[0], &*pair[1]] {
             [Item::Assistant { blocks }, Item::Results { results }] => Some((blocks, results)),
             _ => None,
         });
@@ -92,6 +221,16 @@ impl Conversation {
         });
         calls.zip(results).map(|(call, result)| (call, result.text.clone())).collect()
     }
+}
+
+/// The texts of an item that the model was given.
+fn texts(item: &Item) -> impl Iterator<Item = &String> + Clone {
+    let (message, results) = match item {
+        Item::User { text, .. } | Item::Summary { text, .. } => (Some(text), [].as_slice()),
+        Item::Results { results } => (None, results.as_slice()),
+        Item::Assistant { .. } => (None, [].as_slice()),
+    };
+    message.into_iter().chain(results.iter().map(|result| &result.text))
 }
 
 /// The files that the model knows or must get to know.
@@ -117,5 +256,78 @@ impl FileContext {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_protocol::event::ToolStatus;
+
+    fn results(text: &str) -> Item {
+        Item::Results {
+            results: vec![ToolResult {
+                call_id: ToolCallId::new(text),
+                name: "read_file".into(),
+                subject: "a".into(),
+                status: ToolStatus::Ok,
+                text: text.into(),
+                images: vec![],
+            }],
+        }
+    }
+
+    fn conversation(texts: &[&str]) -> Conversation {
+        let mut conversation = Conversation::default();
+        texts.iter().for_each(|text| conversation.push(results(text)));
+        conversation
+    }
+
+    fn summary() -> Item {
+        Item::Summary { text: "They read.".into(), summary: "They read.".into(), kept: vec![], answers: 1 }
+    }
+
+    #[test]
+    fn only_long_results_before_the_mark_become_stubs() {
+        let long = "x".repeat(401);
+        let mut conversation = conversation(&[&long, "short", &"y".repeat(401)]);
+        let before = conversation.items().clone();
+        conversation.reduce(2);
+        let Some(Item::Results { results }) = conversation.items().get(0) else { panic!() };
+        assert!(results[0].text.starts_with("[Left out to save space: 401 bytes"), "{}", results[0].text);
+        let pairs = conversation.items().shared().iter().zip(before.shared());
+        let kept: Vec<bool> = pairs.map(|(now, then)| Arc::ptr_eq(now, then)).collect();
+        assert_eq!(kept, [false, true, true], "what does not change is shared");
+    }
+
+    #[test]
+    fn what_is_left_out_is_kept_where_a_call_stands_in_it() {
+        let filler = "x".repeat(400);
+        let call = format!("{filler} <execute_command><command>ls</command></execute_command>");
+        let mut conversation = conversation(&[&call, &filler.repeat(2)]);
+        conversation.reduce(2);
+        let given: Vec<&str> = conversation.given_texts().collect();
+        assert_eq!((given.len(), given[0]), (3, &*call));
+        conversation.condense(2, summary());
+        assert_eq!(conversation.given_texts().collect::<Vec<_>>(), [&*call, "They read."]);
+    }
+
+    #[test]
+    fn a_summary_stands_behind_what_is_pinned_and_what_it_replaced_comes_back() {
+        let user = |text: &str| Item::User { text: text.into(), images: vec![] };
+        let mut conversation = Conversation::default();
+        conversation.push_pinned(user("Fix it."));
+        conversation.push(user("Looked up."));
+        conversation.push(results("old"));
+        conversation.push_pinned(user("And this."));
+        conversation.push(results("new"));
+        let before = conversation.clone();
+        conversation.condense(4, summary());
+        let items: Vec<&Item> = conversation.items().iter().collect();
+        assert_eq!(items, [&user("Fix it."), &user("And this."), &summary(), &results("new")]);
+        assert_eq!(conversation.size().pinned, before.size().pinned);
+        let items = (0..4).map(|index| (before.items().get(index).unwrap().clone(), before.is_pinned(index)));
+        conversation.restore(&LeftOut { items: items.collect(), ..LeftOut::default() });
+        assert_eq!(conversation, before);
     }
 }

@@ -4,34 +4,42 @@ use serde_json::{Map, Value};
 
 use super::batch::{Approval, AskedApproval, Authorization, CurrentCall, HookChanges, Stage, ToolBatch};
 use super::branch::{delegate, mode_switch, mode_switched};
+use super::compaction;
+use super::engine_question::ask_engine_question;
 use super::quotation::quoted;
 use super::results::{
-    finished, not_saved, result_of, saved, summary, switch_judged, turn_failed, void_approval,
+    finished, not_saved, result_of, reviewed_summary, saved, summary, switch_judged, turn_failed,
+    void_approval, with_review,
 };
-use super::settle::ask_engine_question;
 use super::{
-    Choice, Gathered, HeldAnswer, Input, Phase, Remedy, SERVER, TRY_AGAIN, Task, allows, block_message_id,
-    is_stop, may_mention, next_question, offers, todo_items,
+    Gathered, HeldAnswer, Input, MeasuredRequest, Phase, RULE, Remedy, RequestFrame, SERVER, TRY_AGAIN, Task,
+    block_message_id, is_stop, may_mention, next_question, offers, todo_items,
 };
-use crate::engine::event::{BackgroundCommand, Ending, Event, call_message};
-use crate::policy::{HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, decode_command};
-use crate::tools::Outcome;
+use crate::engine::event::{BackgroundCommand, EndState, Ending, Event, call_message};
+use crate::policy::{
+    AllowRule, HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, RecordedVerdict, decode_command,
+};
+use crate::tool_run::{Outcome, SavedFile};
 use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolProtocol};
 use roo_model::parser::{Block, unknown_call};
-use roo_model::prompts::replies;
+use roo_model::prompts::{condense, replies};
 use roo_model::providers::{AssistantBlock, Finish};
-use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus, Verdict};
+use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoStatus, Usage,
 };
+use roo_text::render::one_line;
 
 /// Maximum number of attempts of a model request before the user is asked.
 const MAX_ATTEMPTS: u32 = 5;
 /// The longest wait between two attempts, in milliseconds.
 const MAX_BACKOFF: i64 = 60_000;
+
+/// The longest name of a call at a checkpoint, in characters.
+const SUMMARY: usize = 120;
 
 /// The longest command line, with what is told of it, that can be allowed without being opened, in bytes.
 const AT_A_GLANCE: usize = 4 << 10;
@@ -60,7 +68,15 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
                 events
             }
         },
-        Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
+        Input::Respond { option_id, text, review, by } => {
+            respond(task, HeldAnswer { by, option_id, text, review })
+        }
+        Input::Reconsider => match (task.approval(), task.is_interrupted()) {
+            (Some(approval), false) if task.held_answer().is_none() => {
+                vec![Event::ApprovalReconsidered { approval_id: approval.approval_id.clone() }]
+            }
+            _ => vec![],
+        },
         Input::Answer { text, images, by } => {
             let mode = task.question().and_then(|question| suggested_mode(&question.suggestions, &text));
             answer(task, text, images, mode, by)
@@ -72,24 +88,36 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             _ => vec![],
         },
         Input::ModelBlock { block, origin } => model_block(task, block, origin),
-        Input::ModelEnded { finish: Finish::Refused, used } => {
+        Input::ModelEnded { finish: Finish::Refused, used, .. } => {
             let message = "The provider refused to continue this conversation.".to_owned();
-            model_failed(task, message, Remedy::Ask, used, at)
+            model_failed(task, message, Remedy::Ask, (used, None), at)
         }
-        Input::ModelEnded { finish, used } => match task.phase() {
+        Input::ModelEnded { finish, used, frame } => match task.phase() {
             Some(Phase::Requesting { blocks, .. }) => {
                 let mut events: Vec<Event> = call_of_unknown_tool(task, blocks, finish).into_iter().collect();
-                events.push(Event::TurnEnded { finish, total: task.totals.with(used) });
+                events.push(Event::TurnEnded {
+                    finish,
+                    total: task.totals.including(used),
+                    context: frame.map(|frame| measured(task, frame, used)),
+                });
                 events
             }
             _ => vec![],
         },
-        Input::ModelFailed { message, remedy, used } => model_failed(task, message, remedy, used, at),
+        Input::ModelFailed { message, remedy, used, frame } => {
+            model_failed(task, message, remedy, (used, frame), at)
+        }
+        // What has ended makes no request before it goes on.
+        Input::Condense | Input::RestoreContext { .. } if task.state().is_final() => vec![],
+        Input::Condense if task.context.is_requested() => vec![],
+        Input::Condense => vec![Event::SummaryRequested { state: task.state() }],
+        Input::RestoreContext { seq, left_out } => compaction::restored(task, seq, *left_out),
+        Input::Compacted { outcome, used } => compaction::shortened(task, outcome, used),
         Input::RetryDue => match task.phase() {
             Some(Phase::Backoff { .. }) => vec![Event::RetryDue],
             _ => vec![],
         },
-        Input::HookMessages(heard) => heard_from_hooks(task, heard),
+        Input::HookMessages(messages) => hook_messages_received(task, messages),
         Input::Gated(decision) => gated(task, decision),
         Input::ToolDone(outcome) => tool_done(task, outcome),
         Input::WriteSettled(found) => write_settled(task, &found),
@@ -161,16 +189,22 @@ pub(super) fn model_block(task: &Task, block: Block, origin: String) -> Vec<Even
         // Ids are our own: providers repeat theirs, and calls in text have none.
         Block::Call { id: theirs, name, params, fenced, problem } => {
             let quoted = || match theirs {
-                None => quoted(&task.conversation, &name, &params, fenced),
+                None => quoted(task.conversation.given_texts(), &name, &params, fenced),
                 Some(_) => None,
             };
-            let problem = problem.or_else(quoted);
+            let problem = problem.or_else(|| repeated_placeholder(&params)).or_else(quoted);
             let call_id = ToolCallId::new(format!("call_{}", task.number()));
             let mut call = ToolCall { id: call_id, name, params, problem, note: None };
             decode_command(&mut call);
             Event::Called { message: call_message(id, &call), call }
         }
     }]
+}
+
+/// Returns the problem of parameters that repeat a placeholder for what was left out.
+fn repeated_placeholder(params: &Map<String, Value>) -> Option<String> {
+    let repeats = |(_, value): &(&String, &Value)| value.as_str().is_some_and(condense::is_placeholder);
+    params.iter().find(repeats).map(|(name, _)| condense::repeated_placeholder(name))
 }
 
 /// The call of a tool that doesn't exist, in an answer with no other: it is refused as a native one is, with the tools
@@ -191,9 +225,34 @@ fn call_of_unknown_tool(task: &Task, blocks: &[AssistantBlock], finish: Finish) 
     model_block(task, block, String::new()).pop()
 }
 
-pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i64) -> Vec<Event> {
+/// The request that was made last, with the tokens that its endpoint told.
+fn measured(task: &Task, frame: RequestFrame, used: Usage) -> Box<MeasuredRequest> {
+    let told = used.tokens_in.saturating_add(used.cache_reads).saturating_add(used.cache_writes);
+    Box::new(task.context.measured(frame, *task.conversation.size(), told))
+}
+
+impl Task {
+    /// Returns whether the model request that runs is the last attempt before the user is asked.
+    pub(in crate::engine) fn makes_last_attempt(&self) -> bool {
+        matches!(self.phase(), Some(Phase::Requesting { attempt, .. }) if *attempt >= MAX_ATTEMPTS)
+    }
+}
+
+pub(super) fn model_failed(
+    task: &Task,
+    message: String,
+    remedy: Remedy,
+    (used, frame): (Usage, Option<RequestFrame>),
+    at: i64,
+) -> Vec<Event> {
     let Some(&Phase::Requesting { attempt, .. }) = task.phase() else { return vec![] };
-    let mut events = vec![turn_failed(task, message.clone(), used)];
+    let context = frame.map(|frame| measured(task, frame, Usage::default()));
+    let mut events = vec![match turn_failed(task, message.clone(), used) {
+        Event::TurnFailed { request, error, cancelled, total, .. } => {
+            Event::TurnFailed { request, error, cancelled, total, context: context.clone() }
+        }
+        failed => failed,
+    }];
     match remedy {
         Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
             let backoff = (250_i64 << attempt.min(16)).min(MAX_BACKOFF);
@@ -202,9 +261,17 @@ pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: U
             let due = at.saturating_add(after.unwrap_or(0).max(spread));
             events.push(Event::RetryScheduled { due, attempt: attempt + 1, reason: message });
         }
-        Remedy::Shorten if task.conversation.can_be_shortened() => {
-            events.push(Event::ContextReduced { before: task.conversation.next_reduction() });
+        Remedy::RetryAnew => {
+            let profile = &task.settings.profile;
+            let reason = format!("{message} From now on the profile {profile} is used.");
+            events.push(Event::RetryScheduled { due: at, attempt: 1, reason });
         }
+        // It was not sent, and what follows is settled from its size.
+        Remedy::Shorten { refused: false } => {}
+        Remedy::Shorten { refused: true } => match compaction::limit_of_refused(task, context.as_deref()) {
+            Some(tokens) => events.push(Event::ContextLimited { tokens }),
+            None => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, TRY_AGAIN)),
+        },
         _ => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, TRY_AGAIN)),
     }
     events
@@ -245,20 +312,22 @@ fn warning(task: &Task, about: &str, warnings: &[String]) -> Option<Event> {
 }
 
 /// Records the messages of hooks about the current call: at the gate all that counts, behind the tool what is added.
-fn heard_from_hooks(task: &Task, heard: HookMessages) -> Vec<Event> {
+fn hook_messages_received(task: &Task, messages: HookMessages) -> Vec<Event> {
     let (Some(batch), Some(current)) = (task.batch(), task.in_progress()) else { return vec![] };
     let call = &*current.to_judge();
     let before = &current.hooks;
     let now = match (&current.stage, current.authorization()) {
-        (_, Some(Authorization::Gate(_))) => HookChanges { params: heard.params, addition: heard.addition },
+        (_, Some(Authorization::Gate(_))) => {
+            HookChanges { params: messages.params, addition: messages.addition }
+        }
         (Stage::Run { .. }, _) => {
             let mut both = HookMessages { addition: before.addition.clone(), ..HookMessages::default() };
-            both.add(heard.addition);
+            both.add(messages.addition);
             HookChanges { params: before.params.clone(), addition: both.addition }
         }
         _ => return vec![],
     };
-    let mut events: Vec<Event> = warning(task, call.id.as_str(), &heard.warnings).into_iter().collect();
+    let mut events: Vec<Event> = warning(task, call.id.as_str(), &messages.warnings).into_iter().collect();
     if let Some(params) = now.params.as_ref().filter(|params| before.params.as_ref() != Some(params)) {
         // The user sees what runs.
         let rewritten = ToolCall { params: params.clone(), ..call.clone() };
@@ -266,13 +335,19 @@ fn heard_from_hooks(task: &Task, heard: HookMessages) -> Vec<Event> {
         events.push(Event::Shown { message });
     }
     // Once is enough for all calls of an answer.
-    let batch = heard.batch && !batch.hooks_review;
-    if now != *before || heard.goes_on || batch {
+    let batch = messages.batch && !batch.hooks_review;
+    if now != *before || messages.goes_on || batch {
         let HookChanges { params, addition } = now;
         let call_id = call.id.clone();
-        events.push(Event::HooksHeard { call_id, params, addition, goes_on: heard.goes_on, batch });
+        events.push(Event::HookMessagesReceived {
+            call_id,
+            params,
+            addition,
+            goes_on: messages.goes_on,
+            batch,
+        });
     }
-    if let Some(reason) = heard.stop.filter(|_| !task.is_ending()) {
+    if let Some(reason) = messages.stop.filter(|_| !task.is_ending()) {
         let id = MessageId::new(format!("{}.stopped", call.id));
         let kind = MessageKind::Say(Say::Error);
         let message = Message { id, kind, text: reason.clone(), images: vec![] };
@@ -289,8 +364,9 @@ fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
     match decision {
         PolicyDecision::Deny { rule, reason, mistake, saves, detail } => {
             let result = judged.refuse(&reason, mistake, saves);
-            let decided = judged.decided(Verdict::Deny, rule.to_string(), reason, detail);
-            judged.void().into_iter().chain([decided, result]).collect()
+            let rule_id = detail.as_ref().and_then(|detail| detail["ruleId"].as_str()).map(str::to_owned);
+            let decided = judged.decided(rule, reason, detail);
+            judged.void_by(rule_id.as_deref()).into_iter().chain([decided, result]).collect()
         }
         PolicyDecision::Allow {
             plan: Plan::Write(PlannedWrite { shared: false, .. }) | Plan::WriteAll(_),
@@ -303,17 +379,24 @@ fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
             judged.void().into_iter().chain([result]).collect()
         }
         PolicyDecision::Allow { rule, reason, plan } => {
-            let decided = judged.decided(Verdict::Allow, rule, reason, None);
+            let rule_id = match &rule {
+                AllowRule::Standing(id) => Some(id.clone()),
+                _ => None,
+            };
+            let decided = judged.decided(rule, reason, None);
             // What the settings allow by now, the user may have refused all the same.
             match judged.asked.and_then(|asked| Some((&asked.request, asked.held.as_ref()?))) {
-                Some((approval, held)) if !allows(&held.option_id) => {
+                Some((approval, held)) if !held.option_id.allows() || held.review.is_some() => {
                     [decided].into_iter().chain(resolve(task, approval, held.clone())).collect()
                 }
-                _ => judged.void().into_iter().chain([decided]).chain(judged.run(plan)).collect(),
+                _ => {
+                    let void = judged.void_by(rule_id.as_deref());
+                    void.into_iter().chain([decided]).chain(judged.run(plan)).collect()
+                }
             }
         }
         PolicyDecision::Ask { rule, reason, digest, title, subject, rule_subject, alternative } => {
-            let decided = judged.decided(Verdict::Ask, rule, reason.clone(), None);
+            let decided = judged.decided(rule, reason.clone(), None);
             let action = AskedAction { digest, title, subject, reason, rule: rule_subject, alternative };
             judged.ask(decided, action)
         }
@@ -341,13 +424,25 @@ struct AskedAction {
 }
 
 impl JudgedCall<'_> {
-    fn decided(&self, verdict: Verdict, rule: String, reason: String, detail: Option<Value>) -> Event {
-        Event::GateDecided { call_id: self.call.id.clone(), verdict, rule, reason, detail }
+    fn decided(&self, rule: impl Into<RecordedVerdict>, reason: String, detail: Option<Value>) -> Event {
+        Event::GateDecided { call_id: self.call.id.clone(), verdict: rule.into(), reason, detail }
     }
 
     /// The end of an approval for another action.
     fn void(&self) -> Option<Event> {
         self.asked.and_then(|_| void_approval(self.task))
+    }
+
+    /// The same where a standing rule has decided, if that is known.
+    fn void_by(&self, rule_id: Option<&str>) -> Option<Event> {
+        let by_rule = |id: &str| format!("{RULE}{id}");
+        self.void().map(|void| match void {
+            Event::ApprovalResolved { approval_id, option_id, text, review, by } => {
+                let by = rule_id.map_or(by, by_rule);
+                Event::ApprovalResolved { approval_id, option_id, text, review, by }
+            }
+            void => void,
+        })
     }
 
     /// The result of a call that the gate denies.
@@ -412,32 +507,32 @@ impl JudgedCall<'_> {
     }
 }
 
-fn respond(task: &Task, option_id: String, text: Option<String>, by: String) -> Vec<Event> {
+fn respond(task: &Task, answer: HeldAnswer) -> Vec<Event> {
     let Some(authorization) = task.in_progress().and_then(CurrentCall::authorization) else { return vec![] };
     let (Authorization::User(asked) | Authorization::Gate(Approval::Asked(asked))) = authorization else {
         return vec![];
     };
     let AskedApproval { request: approval, held: None } = &**asked else { return vec![] };
     if matches!(authorization, Authorization::User(_)) && !task.is_interrupted() {
-        return resolve(task, approval, HeldAnswer { by, option_id, text });
+        return resolve(task, approval, answer);
     }
     let approval_id = approval.approval_id.clone();
-    vec![Event::AnswerHeld { approval_id, by, option_id, text, state: task.state() }]
+    let HeldAnswer { by, option_id, text, review } = answer;
+    vec![Event::AnswerHeld { approval_id, by, option_id, text, review, state: task.state() }]
 }
 
 pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswer) -> Vec<Event> {
-    let HeldAnswer { by, option_id, text } = answer;
+    let HeldAnswer { by, option_id, text, review } = answer;
     let text = text.filter(|text| !text.trim().is_empty());
     let mut events = vec![];
-    let choice = Choice::parse(&option_id);
-    let goes_on = |offer: &RuleSubject| choice.is_some_and(|choice| offers::judges_again(offer, choice));
-    let goes_on = allows(&option_id) || approval.rule.as_ref().is_some_and(goes_on);
+    let goes_on = |offer: &RuleSubject| offers::judges_again(offer, option_id);
+    let goes_on = option_id.allows() || approval.rule.as_ref().is_some_and(goes_on);
     // What comes with a refusal is in the call's result.
     if let Some(text) = text.clone().filter(|_| goes_on) {
         events.push(task.queue_with(text, vec![], SendWhen::Now));
     }
     let approval_id = approval.approval_id.clone();
-    events.push(Event::ApprovalResolved { approval_id, by, option_id: Some(option_id), text });
+    events.push(Event::ApprovalResolved { approval_id, by, option_id: Some(option_id), text, review });
     events
 }
 
@@ -474,9 +569,9 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
             if task.batch().is_some_and(ToolBatch::has_failed) {
                 return vec![finished(call, ToolStatus::Failed, replies::completion_after_failure(), true)];
             }
-            end(task, call, TaskState::Completed, completion.result)
+            end(task, call, EndState::Completed, completion.result)
         }
-        Ok(Invocation::CompleteWithFailure(failure)) => end(task, call, TaskState::Failed, failure.reason),
+        Ok(Invocation::CompleteWithFailure(failure)) => end(task, call, EndState::Failed, failure.reason),
         _ => {
             let subject = call.subject();
             vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
@@ -495,7 +590,7 @@ fn suggestions(task: &Task, suggestions: Vec<Suggestion>) -> Vec<Suggestion> {
 }
 
 /// The call that ends the task, unless the user has said something that it doesn't know yet.
-pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) -> Vec<Event> {
+pub(super) fn end(task: &Task, call: &ToolCall, state: EndState, text: String) -> Vec<Event> {
     if task.parent.is_some() && text.len() > replies::RESULT_LIMIT {
         return vec![finished(call, ToolStatus::Failed, replies::result_too_long(text.len()), true)];
     }
@@ -506,8 +601,8 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) 
         return vec![Event::QueueChanged { items }, finished(call, ToolStatus::Skipped, text, false)];
     }
     let (say, result, reason) = match state {
-        TaskState::Completed => (Say::CompletionResult, Some(text.clone()), None),
-        _ => (Say::Error, None, Some(text.clone())),
+        EndState::Completed => (Say::CompletionResult, Some(text.clone()), None),
+        EndState::Failed | EndState::Cancelled => (Say::Error, None, Some(text.clone())),
     };
     let id = MessageId::new(format!("{}.end", call.id));
     let message = Message { id, kind: MessageKind::Say(say), text, images: vec![] };
@@ -522,6 +617,7 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) 
             ends: Some(Ending { state, result, reason }),
             saves: None,
             withheld: None,
+            recorded: vec![],
             exit_code: None,
         },
     ]
@@ -572,6 +668,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     let Some(current) = task.in_progress() else { return vec![] };
     let Stage::Run { write, .. } = &current.stage else { return vec![] };
     let call = &*current.as_it_runs();
+    let review = current.review().map(|review| &*review.hunks);
     let edits = outcome.edits.into_iter();
     let mut events: Vec<Event> = edits
         .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })
@@ -581,14 +678,19 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         command: BackgroundCommand { id, call_id: call.id.clone(), line },
     }));
     events.extend(outcome.fault.map(|fault| Event::ChangesUnknown { fault }));
+    let summary = checkpoint_summary(call);
+    events.extend(checkpoint(call.id.clone(), summary, outcome.saved));
     let status = outcome.status;
     let finished = Event::ToolFinished {
-        summary: outcome.summary,
+        summary: match review {
+            Some(hunks) if status == ToolStatus::Ok => reviewed_summary(&outcome.summary, hunks),
+            _ => outcome.summary,
+        },
         // What a tool found is nobody's word.
         result: result_of(
             call,
             outcome.status,
-            roo_model::prompts::untrusted(&outcome.text).into_owned(),
+            with_review(roo_model::prompts::untrusted(&outcome.text).into_owned(), status, review),
             outcome.images,
         ),
         seen: outcome.seen,
@@ -596,6 +698,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         ends: None,
         saves: None,
         withheld: Some(outcome.withheld).filter(|withheld| !withheld.is_empty()),
+        recorded: outcome.recorded,
         exit_code: outcome.exit_code,
     };
     events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
@@ -604,6 +707,16 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         _ => finished,
     });
     events
+}
+
+/// A checkpoint of the files that a call changed; none where it changed none.
+fn checkpoint(call_id: ToolCallId, summary: String, files: Vec<SavedFile>) -> Option<Event> {
+    (!files.is_empty()).then_some(Event::CheckpointSaved { call_id, summary, files })
+}
+
+/// Names a call in one line.
+fn checkpoint_summary(call: &ToolCall) -> String {
+    one_line(format!("{} {}", call.name, call.subject()).trim(), SUMMARY)
 }
 
 /// A command that the task looks after has ended.
@@ -617,13 +730,20 @@ fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
         text: outcome.text,
         exit_code: outcome.exit_code,
     };
-    [ended].into_iter().chain(outcome.fault.map(|fault| Event::ChangesUnknown { fault })).collect()
+    let saved = checkpoint(command.call_id.clone(), one_line(&command.line, SUMMARY), outcome.saved);
+    saved
+        .into_iter()
+        .chain([ended])
+        .chain(outcome.fault.map(|fault| Event::ChangesUnknown { fault }))
+        .collect()
 }
 
 pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event> {
-    let Some(CurrentCall { call, stage: Stage::SettleWrite { write, .. }, .. }) = task.in_progress() else {
+    let Some(current) = task.in_progress() else { return vec![] };
+    let CurrentCall { call, stage: Stage::SettleWrite { write, .. }, .. } = current else {
         return vec![];
     };
+    let review = current.review().map(|review| &*review.hunks);
     let places = write.places();
     let found = |index: usize| found.get(index).copied().flatten();
     let all = |wanted: fn(&EditedFile<'_>) -> Option<Digest>| {
@@ -659,7 +779,7 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
         (ToolStatus::Interrupted, text)
     };
     let summary = summary(&text);
-    let result = result_of(call, status, text, vec![]);
+    let result = result_of(call, status, with_review(text, status, review), vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
     let seen = seen(status == ToolStatus::Ok);
     vec![Event::ToolFinished {
@@ -670,6 +790,7 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
         ends: None,
         saves,
         withheld: None,
+        recorded: vec![],
         exit_code: None,
     }]
 }

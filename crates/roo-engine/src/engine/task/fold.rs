@@ -1,4 +1,4 @@
-//! What each event makes of the state of a task.
+//! Effect of each event on the state of a task.
 
 use std::sync::Arc;
 
@@ -7,19 +7,22 @@ use super::batch::{
     ToolBatch,
 };
 use super::results::summary;
+use super::shortening::bounded;
 use super::{
-    Answered, Begins, Choice, Conversation, Gather, Lifecycle, LoopGuard, OpenTask, Phase, Prompt, TITLE,
-    Task, Title, Unsaved, allows, identity, is_stop, offers,
+    Answered, Begins, Choice, Compaction, Conversation, Gather, Lifecycle, LoopGuard, MeasuredRequest,
+    OpenTask, Phase, Prompt, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved, is_stop, offers,
 };
-use crate::engine::event::{Ending, Event, is_failure};
-use crate::policy::PlannedBranch;
-use roo_model::prompts;
+use crate::engine::event::{EndState, Ending, Event, is_failure};
+use crate::policy::{PlannedBranch, Review};
+use roo_model::prompts::{self, replies};
 use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
+use roo_protocol::checkpoint::RestoreWhat;
+use roo_protocol::context::{Shortening, ShorteningMethod};
 use roo_protocol::event::{QuestionKind, ToolStatus};
 use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId};
 use roo_protocol::message::Message;
 use roo_protocol::rule::{RuleSubject, SandboxAccess};
-use roo_protocol::task::{PendingQuestion, TaskState, Usage};
+use roo_protocol::task::{PendingQuestion, Usage};
 use roo_text::render::one_line;
 
 impl Task {
@@ -30,7 +33,12 @@ impl Task {
         match event {
             Event::Created { .. } => self.created_at = at,
             // The budget is the request's.
-            Event::Shown { .. } | Event::EditApplied { .. } | Event::BudgetReset => {}
+            Event::Shown { .. }
+            | Event::EditApplied { .. }
+            | Event::CheckpointSaved { .. }
+            | Event::BudgetReset => {}
+            Event::RestoreStarted { restore } => self.restore = Some((seq, Arc::clone(restore))),
+            Event::RestoreFinished { started, done, .. } => self.finish_restore(*started, *done),
             Event::UserSaid { message, text, mentions, hooks } => {
                 self.add_user_message(message, text, *mentions, *hooks);
             }
@@ -40,8 +48,40 @@ impl Task {
             Event::Gathered { text, images, seen } => self.add_gathered(text, images, seen),
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
             Event::ContextReduced { before } => self.conversation.reduce(*before),
+            Event::ContextLimited { tokens } => self.context.limit_to(*tokens),
+            Event::SummaryRequested { .. } => self.context.request_summary(),
+            Event::ShorteningStarted { method, manual } => {
+                if *method == ShorteningMethod::Summary {
+                    self.context.try_summary(self.conversation.size());
+                }
+                self.enter(Phase::Compacting(Compaction { method: *method, is_manual: *manual }));
+            }
+            Event::ContextShortened { left_out, tokens_before, tokens_after } => {
+                self.conversation.put_placeholders(left_out);
+                self.end_shortening(ShorteningMethod::Placeholders, (*tokens_before, *tokens_after));
+            }
+            Event::ContextCondensed {
+                cut, message, by_model, tokens_before, tokens_after, total, ..
+            } => {
+                self.totals.usage = *total;
+                self.conversation.condense(*cut, message.clone());
+                let method = if *by_model { ShorteningMethod::Summary } else { ShorteningMethod::Outline };
+                self.end_shortening(method, (*tokens_before, *tokens_after));
+            }
+            Event::ContextKept { total, .. } => {
+                self.totals.usage = *total;
+                self.context.fail();
+                self.enter(Phase::FIRST_ATTEMPT);
+            }
+            Event::ContextRestored { seq, left_out, .. } => {
+                self.conversation.restore(left_out);
+                self.context.restore(*seq);
+            }
             Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
-            Event::ModeSwitched { change, .. } => self.settings.change(change),
+            Event::ModeSwitched { change, .. } => {
+                self.settings.change(change);
+                self.context.change_frame(change.profile.is_some());
+            }
             Event::TurnStarted { request } => self.start_request(*request),
             Event::Spoke { message } => self.push_block(AssistantBlock::Text { text: message.text.clone() }),
             Event::Thought { message, opaque, origin } => {
@@ -49,27 +89,37 @@ impl Task {
                 self.push_block(AssistantBlock::Thinking { text, opaque, origin });
             }
             Event::Called { call, .. } => self.push_block(AssistantBlock::Call { call: call.clone() }),
-            Event::TurnEnded { finish, total } => self.end_request(*finish, *total),
-            Event::TurnFailed { total, .. } => {
+            Event::TurnEnded { finish, total, context } => {
+                self.measure(context.as_deref());
+                self.context.answered();
+                self.end_request(*finish, *total);
+            }
+            Event::TurnFailed { total, context, .. } => {
                 self.totals.usage = *total;
+                self.measure(context.as_deref());
                 self.change_phase(Phase::fail_request);
             }
             Event::RetryScheduled { due, attempt, .. } => {
                 self.enter(Phase::Backoff { attempt: *attempt, due: *due });
             }
             Event::RetryDue => self.change_phase(Phase::retry),
-            Event::HooksHeard { params, addition, goes_on, batch, .. } => {
+            Event::HookMessagesReceived { params, addition, goes_on, batch, .. } => {
                 let changes = HookChanges { params: params.clone(), addition: addition.clone() };
                 self.apply_hook_changes(changes, *goes_on, *batch);
             }
-            Event::GateDecided { rule, .. } => self.change_call(|call| call.rule = Some(rule.clone())),
+            Event::GateDecided { verdict, .. } => {
+                self.change_call(|call| call.verdict = Some(verdict.clone()));
+            }
             Event::ApprovalRequested { approval } => self.change_call(|call| call.ask(approval.clone())),
-            Event::AnswerHeld { by, option_id, text, .. } => {
-                let answer = HeldAnswer { by: by.clone(), option_id: option_id.clone(), text: text.clone() };
+            Event::ApprovalReconsidered { .. } => self.change_call(CurrentCall::judge_again),
+            Event::AnswerHeld { by, option_id, text, review, .. } => {
+                let (by, option_id) = (by.clone(), *option_id);
+                let answer = HeldAnswer { by, option_id, text: text.clone(), review: review.clone() };
                 self.change_call(|call| call.hold(answer));
             }
-            Event::ApprovalResolved { approval_id, by, option_id, text } => {
-                self.resolve_approval(approval_id, by, option_id.as_deref(), text.as_ref());
+            Event::ApprovalResolved { approval_id, by, option_id, text, review } => {
+                let told = (text.as_ref(), review.as_ref());
+                self.resolve_approval(approval_id, by, *option_id, told);
             }
             Event::QuestionAsked { question, call_id } => self.ask(question, call_id.is_some()),
             Event::QuestionAnswered { question_id, by, text, images, mode } => {
@@ -122,7 +172,7 @@ impl Task {
                 self.gather.prompts.push(Prompt { id, text, item });
             }
         }
-        self.conversation.push(Item::User { text: text.to_owned(), images: message.images.clone() });
+        self.conversation.push_pinned(Item::User { text: text.to_owned(), images: message.images.clone() });
         if mentions {
             self.gather.messages.push(message.text.clone());
         }
@@ -147,7 +197,7 @@ impl Task {
         }
         let Some(removed) = self.conversation.remove(item) else { return };
         // The first prompt names the request. The next one does that in its place.
-        if let Item::User { text: whole, .. } = removed
+        if let Item::User { text: whole, .. } = &*removed
             && let Some(rest) = whole.strip_prefix(&prompts::user_message(&text))
             && !rest.is_empty()
         {
@@ -177,9 +227,24 @@ impl Task {
         if let Some(text) = self.commands.take_ended() {
             self.conversation.push_text(text);
         }
+        for notice in std::mem::take(&mut self.notices) {
+            self.conversation.push_text(notice);
+        }
         self.totals.requests = request;
         self.fresh = false;
         self.change_phase(Phase::start_request);
+    }
+
+    fn measure(&mut self, request: Option<&MeasuredRequest>) {
+        if let Some(request) = request {
+            self.context.measure(*request);
+        }
+    }
+
+    fn end_shortening(&mut self, method: ShorteningMethod, (tokens_before, tokens_after): (u64, u64)) {
+        let (seq, at) = (self.seq, self.updated_at);
+        self.context.add(Shortening { seq, at, method, tokens_before, tokens_after, restored: false });
+        self.enter(Phase::FIRST_ATTEMPT);
     }
 
     fn push_block(&mut self, block: AssistantBlock) {
@@ -207,30 +272,34 @@ impl Task {
         &mut self,
         id: &ApprovalId,
         by: &str,
-        option_id: Option<&str>,
-        feedback: Option<&String>,
+        option_id: Option<Choice>,
+        (feedback, review): (Option<&String>, Option<&Arc<Review>>),
     ) {
-        let answered = Answered { by: by.to_owned(), answer: option_id.map(str::to_owned) };
+        let answered = Answered { by: by.to_owned(), answer: option_id.map(|choice| choice.id().to_owned()) };
         self.answered.insert(id.to_string(), answered);
         let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
         let Some(current) = phase.batch_mut().and_then(ToolBatch::current_mut) else { return };
-        let call = current.call.clone();
         let Some(authorization) = current.authorization_mut() else { return };
-        let (Some(asked), Some(option)) = (authorization.take_asked(id), option_id) else { return };
-        if allows(option) {
-            let given = GivenApproval { id: id.clone(), by: by.to_owned(), digest: asked.request.digest };
+        let (Some(asked), Some(choice)) = (authorization.take_asked(id), option_id) else { return };
+        if choice.allows() {
+            let given = GivenApproval {
+                id: id.clone(),
+                by: by.to_owned(),
+                digest: asked.request.digest,
+                review: review.cloned(),
+            };
             *authorization = Authorization::Gate(Approval::Given(given));
-            self.guard.allow(&call);
+            self.guard.allow(&current.call);
             return;
         }
-        let judges_again = |offer: &RuleSubject| {
-            Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
-        };
+        let judges_again = |offer: &RuleSubject| offers::judges_again(offer, choice);
         match asked.request.rule.filter(|rule| rule.is_offer() && judges_again(rule)) {
             Some(offer) => self.offers.decline(&offer),
             None => {
-                *authorization = Authorization::Refused { feedback: feedback.cloned() };
-                self.guard.refuse(&call);
+                let (feedback, review) = (feedback.cloned(), review.cloned());
+                let is_unattended = by == UNATTENDED_REFUSAL;
+                *authorization = Authorization::Refused { feedback, review, is_unattended };
+                self.guard.refuse(&current.call);
             }
         }
     }
@@ -272,6 +341,8 @@ impl Task {
         let Some(finished) = batch.finish(result) else { return };
         if let Some(results) = batch.take_results() {
             self.gather.batch |= batch.hooks_review;
+            let longest = self.context.longest_result();
+            let results = results.into_iter().map(|result| bounded(result, longest)).collect();
             self.conversation.push(Item::Results { results });
             *phase = Phase::FIRST_ATTEMPT;
         }
@@ -281,7 +352,7 @@ impl Task {
             self.totals.count_tool(&result.name, is_failure(result.status));
         }
         match &finished {
-            FinishedCall::Current(call) => self.offers.command_ended(identity(call), withheld),
+            FinishedCall::Current(call) => self.offers.call_ended(call, withheld),
             // A subtask that was cancelled has not failed at its work.
             FinishedCall::Delegated(_, plan) if result.status == ToolStatus::Failed => {
                 self.guard.count_failure(plan);
@@ -301,6 +372,44 @@ impl Task {
                 self.unsaved = Some(Unsaved { attempts, reason: summary(&result.text) });
             }
         }
+    }
+
+    /// Ends a restore, and tells the model of what it can't know.
+    fn finish_restore(&mut self, started: u64, done: bool) {
+        let Some((_, restore)) = self.restore.take_if(|(seq, _)| *seq == started) else { return };
+        if !done {
+            return;
+        }
+        let paths: Vec<String> = restore.digests.iter().map(|file| file.path.clone()).collect();
+        self.files.see(&paths.iter().map(|path| (path.clone(), None)).collect::<Vec<_>>());
+        match restore.what {
+            RestoreWhat::Files => self.notices.push(replies::files_restored(&paths)),
+            RestoreWhat::Conversation => self.notices.push(replies::conversation_restored()),
+            RestoreWhat::Both => {}
+        }
+    }
+
+    /// Makes the conversation, and what belongs to it, what they were in an earlier state of this task. What the task
+    /// used, was answered and has waiting stays.
+    pub(in crate::engine) fn go_back(&mut self, then: Self, opening: Option<&String>) {
+        let title = match opening {
+            Some(rest) => Title::Unnamed { rest: rest.clone() },
+            None => self.title.clone(),
+        };
+        let now = std::mem::replace(self, then);
+        self.title = title;
+        self.limits = now.limits;
+        self.updated_at = now.updated_at;
+        self.seq = now.seq;
+        self.lifecycle = now.lifecycle;
+        self.queue = now.queue;
+        self.answered = now.answered;
+        self.totals = now.totals;
+        self.offers = now.offers;
+        self.commands = now.commands;
+        self.unknown_changes = now.unknown_changes;
+        self.notices = now.notices;
+        self.restore = now.restore;
     }
 
     fn resume(&mut self) {
@@ -353,12 +462,12 @@ impl Task {
 
     fn cancel(&mut self) {
         let reason = Some("cancelled by the user".to_owned());
-        self.begin_ending(Ending { state: TaskState::Cancelled, result: None, reason });
+        self.begin_ending(Ending { state: EndState::Cancelled, result: None, reason });
     }
 
     /// Ends the task as failed, when its open calls have their results.
     fn fail(&mut self, reason: String) {
-        self.begin_ending(Ending { state: TaskState::Failed, result: None, reason: Some(reason) });
+        self.begin_ending(Ending { state: EndState::Failed, result: None, reason: Some(reason) });
     }
 
     fn end(&mut self, ending: Ending) {

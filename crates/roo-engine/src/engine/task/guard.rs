@@ -33,7 +33,9 @@ pub struct LoopGuard {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct RepeatedCall {
     identity: Digest,
-    /// How often it came in a row.
+    /// Total length of its texts: calls of other lengths are others, without a look at their texts.
+    length: usize,
+    /// Number of times that it came in a row.
     count: u32,
 }
 
@@ -57,8 +59,10 @@ impl LoopGuard {
     /// Counts the result of a call.
     pub(super) fn count_result(&mut self, call: &ToolCall, status: ToolStatus, mistake: bool) {
         if status != ToolStatus::Skipped {
-            let count = self.repetitions(call) + 1;
-            self.newest = Some(RepeatedCall { identity: identity(call), count });
+            let (identity, length) = (identity(call), length(call));
+            let before = self.newest.filter(|newest| newest.identity == identity);
+            let count = before.map_or(0, |newest| newest.count) + 1;
+            self.newest = Some(RepeatedCall { identity, length, count });
         }
         if mistake {
             self.mistakes += 1;
@@ -67,10 +71,11 @@ impl LoopGuard {
         }
     }
 
-    /// How often in a row this call was the newest one.
+    /// Counts how often in a row this call was the newest one.
     pub(super) fn repetitions(&self, call: &ToolCall) -> u32 {
-        let identity = identity(call);
-        self.newest.filter(|newest| newest.identity == identity).map_or(0, |newest| newest.count)
+        let is_same =
+            |newest: &RepeatedCall| newest.length == length(call) && newest.identity == identity(call);
+        self.newest.filter(is_same).map_or(0, |newest| newest.count)
     }
 
     /// Forgets refusals of an action that the user allows.
@@ -109,13 +114,19 @@ impl LoopGuard {
     }
 
     /// Number of times that hooks kept the task from ending since the user last said something.
-    pub fn continuations(&self) -> u32 {
+    pub(crate) fn continuations(&self) -> u32 {
         self.continuations
     }
 
     pub(super) fn count_continuation(&mut self) {
         self.continuations += 1;
     }
+}
+
+/// Returns the total length of the call's name and of its parameters that are text.
+fn length(call: &ToolCall) -> usize {
+    let texts = call.params.values().filter_map(serde_json::Value::as_str);
+    call.name.len() + texts.map(str::len).sum::<usize>()
 }
 
 /// Describes a call and its subject for people: the same for calls that differ in their other words alone, so that a

@@ -1,8 +1,11 @@
-//! What a task takes in, and the effects that it calls for.
+//! Inputs of a task, and the effects that it calls for.
 
+use std::sync::Arc;
+
+use super::{Choice, Compaction, CompactionOutcome, LeftOut, RequestFrame};
 use crate::intent_store::Binding;
-use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision};
-use crate::tools::Outcome;
+use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision, Review};
+use crate::tool_run::Outcome;
 use roo_model::parser::Block;
 use roo_model::providers::Finish;
 use roo_protocol::ids::{CommandId, Digest, MessageId, ToolCallId};
@@ -82,14 +85,14 @@ pub enum Input {
     },
     /// The user changes a waiting message.
     EditQueued {
-        /// Which.
+        /// Id.
         id: String,
         /// Its new text.
         text: String,
     },
     /// The user takes a waiting message back.
     DeleteQueued {
-        /// Which.
+        /// Id.
         id: String,
     },
     /// The user ends the task.
@@ -99,19 +102,23 @@ pub enum Input {
     /// The user answers the approval that waits.
     Respond {
         /// The chosen option.
-        option_id: String,
+        option_id: Choice,
         /// Text added by the user.
         text: Option<String>,
-        /// Who answered.
+        /// Decisions on the hunks of an edit; none where the user answers it as a whole.
+        review: Option<Arc<Review>>,
+        /// Author of the answer.
         by: String,
     },
+    /// The user made a standing rule that may decide the approval that waits.
+    Reconsider,
     /// The user answers the question that waits.
     Answer {
         /// Text.
         text: String,
         /// Images as data URLs.
         images: Vec<String>,
-        /// Who answered.
+        /// Author of the answer.
         by: String,
     },
     /// The user puts the task into another mode, or gives it another model.
@@ -138,6 +145,8 @@ pub enum Input {
         finish: Finish,
         /// Usage of the request.
         used: Usage,
+        /// All of the request but its conversation; none where it isn't known.
+        frame: Option<RequestFrame>,
     },
     /// The model request failed.
     ModelFailed {
@@ -146,6 +155,24 @@ pub enum Input {
         /// Remedy.
         remedy: Remedy,
         /// Usage of the request in spite of the failure.
+        used: Usage,
+        /// All of the request but its conversation; none where it isn't known.
+        frame: Option<RequestFrame>,
+    },
+    /// The user wants earlier turns to be summarised.
+    Condense,
+    /// The user undoes a shortening.
+    RestoreContext {
+        /// The number of its event.
+        seq: u64,
+        /// Content that it left out.
+        left_out: Box<LeftOut>,
+    },
+    /// The effect of a shortening has ended.
+    Compacted {
+        /// Outcome.
+        outcome: CompactionOutcome,
+        /// Usage of the summary.
         used: Usage,
     },
     /// The time to try again has come.
@@ -176,6 +203,7 @@ impl Input {
                 | Self::ModelEnded { .. }
                 | Self::ModelFailed { .. }
                 | Self::RetryDue
+                | Self::Compacted { .. }
                 | Self::HookMessages(_)
                 | Self::Gated(_)
                 | Self::ToolDone(_)
@@ -196,8 +224,13 @@ pub enum Remedy {
         /// From 0 to 1: spreads the attempts of many tasks.
         jitter: f64,
     },
+    /// Make it again at once, as the first attempt: another model is asked.
+    RetryAnew,
     /// Send less.
-    Shorten,
+    Shorten {
+        /// True if the endpoint refused the request; it was not sent otherwise.
+        refused: bool,
+    },
     /// Ask the user.
     Ask,
 }
@@ -210,6 +243,8 @@ pub enum Effect {
         /// The request's number.
         request: u32,
     },
+    /// Shorten the conversation.
+    Compact(Compaction),
     /// Look up what the model is to know before it is asked.
     Gather(Gather),
     /// Wait until a time.
@@ -225,6 +260,8 @@ pub enum Effect {
         mode: String,
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
+        /// The user's decisions on the hunks of the edit.
+        review: Option<Arc<Review>>,
     },
     /// Run the current call's tool.
     RunTool {

@@ -1,20 +1,21 @@
 //! The life of a task: the phases that it goes through, and its end.
 
 use super::batch::{CurrentCall, Stage, ToolBatch};
+use super::ongoing_compaction::Compaction;
 use crate::engine::event::Ending;
 use roo_model::providers::{AssistantBlock, Finish};
 use roo_protocol::task::{PendingQuestion, TaskState};
 
-/// Whether a task goes on.
+/// Lifecycle of a task: open or ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lifecycle {
     /// It has not ended.
     Open(OpenTask),
-    /// Completed, failed or cancelled.
+    /// It has ended.
     Ended(Ending),
 }
 
-/// What a task does that has not ended.
+/// Phase of an open task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenTask {
     pub(super) phase: Phase,
@@ -32,6 +33,8 @@ pub enum Phase {
         /// From 1.
         attempt: u32,
     },
+    /// The conversation is being shortened before the next request.
+    Compacting(Compaction),
     /// A model request is under way.
     Requesting {
         /// From 1.
@@ -63,7 +66,7 @@ impl Lifecycle {
     /// The state as clients name it.
     pub(super) fn state(&self) -> TaskState {
         match self {
-            Self::Ended(ending) => ending.state,
+            Self::Ended(ending) => ending.state.into(),
             Self::Open(OpenTask { interrupted: true, .. }) => TaskState::Interrupted,
             Self::Open(OpenTask { phase, .. }) => phase.state(),
         }
@@ -83,6 +86,7 @@ impl Phase {
                 Some(_) => TaskState::Running,
             },
             Self::RequestDue { .. }
+            | Self::Compacting(_)
             | Self::Requesting { .. }
             | Self::Backoff { .. }
             | Self::Unanswerable(_) => TaskState::Running,

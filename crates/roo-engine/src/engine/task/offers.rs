@@ -3,92 +3,30 @@
 
 use std::collections::BTreeMap;
 
+use super::Choice;
 use super::identity;
 use crate::policy::Offers;
 use roo_catalog::ToolCall;
-use roo_protocol::event::{ApprovalOption, OptionKind};
+use roo_protocol::event::ApprovalOption;
 use roo_protocol::ids::Digest;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
-use roo_protocol::task::{PendingApproval, REVIEW_ONCE};
-
-/// An answer to an approval. On the wire and in the log it is the id of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Choice {
-    /// Allows this one action.
-    AllowOnce,
-    /// Allows what the user picks of it in their editor.
-    ReviewOnce,
-    /// Allows its like in the workspace from now on.
-    AllowAlways,
-    /// Allows its like in every workspace from now on.
-    AllowEverywhere,
-    /// Allows what is offered instead from now on: a preset of rules.
-    AllowPreset,
-    /// Grants what was withheld to commands of this kind alone.
-    AllowCommands,
-    /// Refuses this one action.
-    RejectOnce,
-    /// Refuses its like from now on.
-    RejectAlways,
-}
-
-impl Choice {
-    const ALL: [Self; 8] = [
-        Self::AllowOnce,
-        Self::ReviewOnce,
-        Self::AllowAlways,
-        Self::AllowEverywhere,
-        Self::AllowPreset,
-        Self::AllowCommands,
-        Self::RejectOnce,
-        Self::RejectAlways,
-    ];
-
-    /// The choice of this id; none for one that no version has offered.
-    pub(in crate::engine) fn parse(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|choice| choice.id() == id)
-    }
-
-    /// Its id.
-    pub(in crate::engine) fn id(self) -> &'static str {
-        match self {
-            Self::AllowOnce => "allow_once",
-            Self::ReviewOnce => REVIEW_ONCE,
-            Self::AllowAlways => "allow_always",
-            Self::AllowEverywhere => "allow_everywhere",
-            Self::AllowPreset => "allow_preset",
-            Self::AllowCommands => "allow_commands",
-            Self::RejectOnce => "reject_once",
-            Self::RejectAlways => "reject_always",
-        }
-    }
-
-    /// Returns the kind as which clients show it.
-    pub(in crate::engine) fn kind(self) -> OptionKind {
-        match self {
-            Self::AllowOnce | Self::ReviewOnce => OptionKind::AllowOnce,
-            Self::AllowAlways | Self::AllowEverywhere | Self::AllowPreset | Self::AllowCommands => {
-                OptionKind::AllowAlways
-            }
-            Self::RejectOnce => OptionKind::RejectOnce,
-            Self::RejectAlways => OptionKind::RejectAlways,
-        }
-    }
-
-    fn named(self, name: &str) -> ApprovalOption {
-        ApprovalOption { id: self.id().to_owned(), name: name.to_owned(), kind: self.kind() }
-    }
-}
+use roo_protocol::task::PendingApproval;
 
 /// The answers to an approval, the harmless one first; the last one allows something else for good, where that is offered.
 pub(super) fn options(rule: Option<&RuleSubject>, alternative: Option<&RuleSubject>) -> Vec<ApprovalOption> {
     let mut options = options_of_rule(rule);
+    if let Some(rule) = rule {
+        for option in &mut options {
+            option.scope = Choice::parse(&option.id).and_then(|choice| choice.scope(rule));
+        }
+    }
     if let Some(alternative) = alternative {
         let choice = match alternative {
             RuleSubject::CommandAccess { .. } => Choice::AllowCommands,
             _ => Choice::AllowPreset,
         };
-        options.push(choice.named(&format!("Always allow {}", alternative.text())));
+        let named = choice.named(&format!("Always allow {}", alternative.text()));
+        options.push(ApprovalOption { scope: choice.scope(alternative), ..named });
     }
     options
 }
@@ -132,7 +70,7 @@ fn options_of_rule(rule: Option<&RuleSubject>) -> Vec<ApprovalOption> {
 pub(in crate::engine) struct NewRule {
     /// Scope of the rule.
     pub(in crate::engine) scope: RuleScope,
-    /// Which way it goes.
+    /// Effect of the rule.
     pub(in crate::engine) verdict: RuleVerdict,
     /// Subject of the rule.
     pub(in crate::engine) subject: RuleSubject,
@@ -201,11 +139,16 @@ impl OfferMemory {
     }
 
     /// Remembers what was withheld from a command until it has run again.
-    pub(super) fn command_ended(&mut self, call: Digest, withheld: Option<&SandboxAccess>) {
+    pub(super) fn call_ended(&mut self, call: &ToolCall, withheld: Option<&SandboxAccess>) {
         match withheld {
-            Some(paths) => self.withheld.insert(call, paths.clone()),
-            None => self.withheld.remove(&call),
-        };
+            Some(paths) => {
+                self.withheld.insert(identity(call), paths.clone());
+            }
+            None if self.withheld.is_empty() => {}
+            None => {
+                self.withheld.remove(&identity(call));
+            }
+        }
     }
 
     /// Returns the access that the user has declined to grant.
@@ -215,7 +158,8 @@ impl OfferMemory {
 
     /// Returns the offers as the gate has to know them.
     pub(in crate::engine) fn for_gate(&self, call: &ToolCall) -> Offers<'_> {
-        let withheld = self.withheld.get(&identity(call));
+        // What a call is takes a look at all of it, which may be a whole file.
+        let withheld = if self.withheld.is_empty() { None } else { self.withheld.get(&identity(call)) };
         // A commit is not made a second time, so whatever makes one may be asked about.
         let signing_key = self.withheld.values().find_map(|withheld| withheld.signing_keys.first());
         Offers {

@@ -7,6 +7,7 @@ use roo_catalog::ToolCall;
 use roo_model::prompts::replies;
 use roo_model::providers::ToolResult;
 use roo_protocol::event::ToolStatus;
+use roo_protocol::review::{HunkDecision, ReviewedHunk};
 use roo_protocol::task::Usage;
 
 pub(super) fn void_approval(task: &Task) -> Option<Event> {
@@ -15,12 +16,14 @@ pub(super) fn void_approval(task: &Task) -> Option<Event> {
         by: SERVER.into(),
         option_id: None,
         text: None,
+        review: None,
     })
 }
 
 pub(super) fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) -> Event {
-    let (error, total) = (error.into(), task.totals.with(used));
-    Event::TurnFailed { request: task.totals.requests, error, cancelled: task.is_cancelling(), total }
+    let (error, total) = (error.into(), task.totals.including(used));
+    let (request, cancelled) = (task.totals.requests, task.is_cancelling());
+    Event::TurnFailed { request, error, cancelled, total, context: None }
 }
 
 pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {
@@ -34,14 +37,55 @@ pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistak
         ends: None,
         saves: None,
         withheld: None,
+        recorded: vec![],
         exit_code: None,
     }
 }
 
+/// The result of a call that the user refused. Its summary has their words as they wrote them.
+pub(super) fn refused(call: &ToolCall, text: String, feedback: Option<&str>) -> Event {
+    let mut event = finished(call, ToolStatus::Denied, text, false);
+    let words = feedback.map(str::trim).filter(|words| !words.is_empty());
+    if let (Event::ToolFinished { summary, .. }, Some(words)) = (&mut event, words) {
+        *summary = format!("The user refused this call: {words}");
+    }
+    event
+}
+
 /// Summarises a text for the model for people: its first sentence, as the rest says what to do next.
 pub(super) fn summary(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    line.split_inclusive(". ").next().unwrap_or_default().trim_end().to_owned()
+    let mut lines = text.lines();
+    let mut sentence = || {
+        let line = lines.next().unwrap_or_default();
+        line.split_inclusive(". ").next().unwrap_or_default().trim_end().to_owned()
+    };
+    match sentence() {
+        // The reason is in the next line.
+        first if first == "Nothing was changed." => format!("{first} {}", sentence()).trim_end().to_owned(),
+        first => first,
+    }
+}
+
+/// Adds the user's decisions on the hunks of an edit, which are their words.
+pub(super) fn with_review(text: String, status: ToolStatus, review: Option<&[ReviewedHunk]>) -> String {
+    match review {
+        None => text,
+        Some(hunks) => format!("{text}\n{}", replies::reviewed(hunks, status == ToolStatus::Ok)),
+    }
+}
+
+/// Adds to the summary of an edit how many of its hunks the user took.
+pub(super) fn reviewed_summary(summary: &str, hunks: &[ReviewedHunk]) -> String {
+    let count = |fits: fn(&HunkDecision) -> bool| hunks.iter().filter(|hunk| fits(&hunk.decision)).count();
+    let counts = [
+        (count(|decision| *decision == HunkDecision::Accept), "as proposed"),
+        (count(|decision| matches!(decision, HunkDecision::Edit { .. })), "edited"),
+        (count(|decision| matches!(decision, HunkDecision::Refuse { .. })), "refused"),
+    ];
+    let counts: Vec<String> = (counts.iter().filter(|(count, _)| *count > 0))
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    format!("{summary} ({} changes: {})", hunks.len(), counts.join(", "))
 }
 
 pub(super) fn result_of(
@@ -66,6 +110,7 @@ pub(super) fn answered(call: &ToolCall, text: &str, images: &[String], note: &st
         ends: None,
         saves: None,
         withheld: None,
+        recorded: vec![],
         exit_code: None,
     }
 }

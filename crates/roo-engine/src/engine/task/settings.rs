@@ -45,7 +45,7 @@ pub struct IntentScope {
 
 impl IntentScope {
     /// Bindings that limit a branch of the task.
-    pub(super) fn of_branch(&self) -> Vec<Binding> {
+    pub(super) fn inherited_by_branches(&self) -> Vec<Binding> {
         self.within.iter().chain(&self.bound).cloned().collect()
     }
 }

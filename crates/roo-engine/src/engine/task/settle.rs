@@ -1,19 +1,18 @@
 //! Events that follow from the state alone, and the effect that it calls for.
 
 use super::batch::{Approval, Authorization, CurrentCall, Stage, ToolBatch};
-use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
-use super::{
-    Effect, OpenTask, Phase, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Task, may_mention,
-    next_question,
-};
-use crate::engine::event::{Ending, Event, ask_of};
+use super::compaction;
+use super::engine_question::ask_engine_question;
+use super::results::{answered, finished, refused, switch_judged, turn_failed, void_approval, with_review};
+use super::{Effect, OpenTask, Phase, RequestBudget, SAVE_ATTEMPTS, SERVER, Spending, Task, may_mention};
+use crate::engine::event::{EndState, Ending, Event};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
 use roo_model::prompts::replies;
 use roo_model::providers::Finish;
-use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus};
+use roo_protocol::event::{QuestionKind, ToolStatus};
 use roo_protocol::ids::MessageId;
 use roo_protocol::message::{Message, MessageKind, Say};
-use roo_protocol::task::{PendingQuestion, QueueItem, SendWhen, TaskState, Usage};
+use roo_protocol::task::{QueueItem, SendWhen, Usage};
 use roo_text::render;
 
 /// The longest name of what was refused, in characters.
@@ -42,7 +41,9 @@ pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
             Some(call) => settle_call(task, batch, call),
             None => vec![],
         },
-        Phase::Requesting { .. } | Phase::Backoff { .. } | Phase::Question(_) => vec![],
+        Phase::Compacting(_) | Phase::Requesting { .. } | Phase::Backoff { .. } | Phase::Question(_) => {
+            vec![]
+        }
     }
 }
 
@@ -81,9 +82,9 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     let has_commands = task.ends_commands() && !task.commands.running().is_empty();
     if events.is_empty() && !task.has_open_branches() && !has_commands {
         let Ending { mut state, result, mut reason } = ending.clone();
-        if let Some(text) = unknown_changes(task).filter(|_| state == TaskState::Completed) {
+        if let Some(text) = unknown_changes(task).filter(|_| state == EndState::Completed) {
             // Nobody is left to wait for.
-            (state, reason) = (TaskState::Failed, Some(text));
+            (state, reason) = (EndState::Failed, Some(text));
         }
         events.push(Event::Ended {
             state,
@@ -109,16 +110,23 @@ fn settle_call(task: &Task, batch: &ToolBatch, call: &CurrentCall) -> Vec<Event>
 /// The result of a call that the user refused or answered.
 fn result_by_user(task: &Task, CurrentCall { call, stage, .. }: &CurrentCall) -> Option<Event> {
     match stage {
-        Stage::SwitchAuthorization(switch, Authorization::Refused { feedback }) => {
-            let note = replies::mode_kept(&task.settings.mode, &replies::denied(feedback.as_deref()));
+        Stage::SwitchAuthorization(switch, Authorization::Refused { feedback, is_unattended, .. }) => {
+            let note = replies::mode_kept(&task.settings.mode, &refusal(feedback.as_deref(), *is_unattended));
             Some(switch_judged(call, switch, &note))
         }
-        Stage::Authorization(Authorization::Refused { feedback }) => {
-            Some(finished(call, ToolStatus::Denied, replies::denied(feedback.as_deref()), false))
+        Stage::Authorization(Authorization::Refused { feedback, review, is_unattended }) => {
+            let review = review.as_ref().map(|review| &*review.hunks);
+            let text = refusal(feedback.as_deref(), *is_unattended);
+            let text = with_review(text, ToolStatus::Denied, review);
+            Some(refused(call, text, feedback.as_deref()))
         }
         Stage::Answered { text, images } => Some(answered(call, text, images, "")),
         _ => None,
     }
+}
+
+fn refusal(feedback: Option<&str>, is_unattended: bool) -> String {
+    if is_unattended { replies::denied_unattended() } else { replies::denied(feedback) }
 }
 
 /// Results of calls that need no decision. An approval that waited for one when the server ended is void.
@@ -182,12 +190,13 @@ pub fn wanted(task: &Task) -> Option<Effect> {
     let OpenTask { phase, interrupted: false, ending } = task.as_open()? else { return None };
     match phase {
         Phase::Requesting { .. } => Some(Effect::CallModel { request: task.totals.requests }),
+        Phase::Compacting(compaction) if ending.is_none() => Some(Effect::Compact(*compaction)),
         Phase::RequestDue { .. } if ending.is_none() && !task.gather.is_empty() => {
             Some(Effect::Gather(task.gather.clone()))
         }
         Phase::Backoff { due, .. } => Some(Effect::Wait { due: *due }),
         Phase::Tools(batch) => effect_of_call(task, batch.current()?),
-        Phase::RequestDue { .. } | Phase::Unanswerable(_) | Phase::Question(_) => None,
+        Phase::RequestDue { .. } | Phase::Compacting(_) | Phase::Unanswerable(_) | Phase::Question(_) => None,
     }
 }
 
@@ -196,7 +205,13 @@ fn effect_of_call(task: &Task, current: &CurrentCall) -> Option<Effect> {
     match &current.stage {
         Stage::Authorization(Authorization::Gate(approval))
         | Stage::SwitchAuthorization(_, Authorization::Gate(approval)) => {
-            Some(Effect::Gate { call_id, mode: task.settings.mode.clone(), approved: approval.digest() })
+            let review = approval.review().cloned();
+            Some(Effect::Gate {
+                call_id,
+                mode: task.settings.mode.clone(),
+                approved: approval.digest(),
+                review,
+            })
         }
         Stage::Run { .. } => {
             Some(Effect::RunTool { call_id, mutating: current.call.effect() != ToolEffect::Read })
@@ -264,10 +279,14 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     if !task.gather.is_empty() {
         return vec![];
     }
+    let shortening = compaction::due(task);
+    if !shortening.is_empty() {
+        return shortening;
+    }
     vec![Event::TurnStarted { request: task.totals.requests.saturating_add(1) }]
 }
 
-/// Puts messages that shall be heard now into the conversation.
+/// Puts messages that are to be delivered now into the conversation.
 pub(super) fn deliver(task: &Task) -> Vec<Event> {
     let (now, rest): (Vec<QueueItem>, Vec<QueueItem>) =
         task.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
@@ -284,11 +303,4 @@ pub(super) fn deliver(task: &Task) -> Vec<Event> {
         },
     });
     said.chain([Event::QueueChanged { items: rest }]).collect()
-}
-
-pub(super) fn ask_engine_question(task: &Task, kind: QuestionKind, text: String, go_on: &str) -> Vec<Event> {
-    let suggestions = [go_on, STOP].map(|text| Suggestion { text: text.to_owned(), mode: None }).into();
-    let shown = task.message(MessageKind::Ask(ask_of(kind)), text.clone(), vec![]);
-    let question = PendingQuestion { question_id: next_question(task), kind, text, suggestions };
-    vec![Event::Shown { message: shown }, Event::QuestionAsked { question, call_id: None }]
 }

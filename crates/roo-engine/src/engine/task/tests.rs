@@ -1,5 +1,6 @@
 //! The rules of a task, one by one; [`schedules`] holds them over random lives.
 
+mod compaction;
 mod schedules;
 mod user_hooks;
 
@@ -7,8 +8,11 @@ use serde_json::{Value, json};
 
 use super::batch::{Approval, Authorization};
 use super::*;
-use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, PolicyDecision, RefusalRule};
-use crate::tools::Outcome;
+use crate::policy::{
+    AllowRule, AskRule, NamedAllowRule, Plan, PlannedFile, PlannedPatch, PlannedWrite, PolicyDecision,
+    RefusalRule,
+};
+use crate::tool_run::Outcome;
 use roo_catalog::ToolProtocol;
 use roo_model::parser::Block;
 use roo_model::providers::{AssistantBlock, Finish, Item};
@@ -144,7 +148,12 @@ impl Sim {
     }
 
     fn fails(&mut self, remedy: Remedy) -> Vec<Event> {
-        self.input(Input::ModelFailed { message: "No route.".into(), remedy, used: Usage::default() })
+        self.input(Input::ModelFailed {
+            message: "No route.".into(),
+            remedy,
+            used: Usage::default(),
+            frame: None,
+        })
     }
 
     fn allow(&mut self) -> Vec<Event> {
@@ -160,13 +169,24 @@ impl Sim {
         self.input(Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None }))
     }
 
+    /// The newest shortening that is not undone is undone.
+    fn restore_newest(&mut self) {
+        let newest = self.task.context.shortenings().iter().rev().find(|one| !one.restored);
+        if let Some(seq) = newest.map(|one| one.seq) {
+            let place = seq as usize - 1;
+            let before = fold(&self.log[..place]);
+            let left_out = left_out_by(&self.log[place], &before.conversation).unwrap();
+            self.input(Input::RestoreContext { seq, left_out: Box::new(left_out) });
+        }
+    }
+
     fn done(&mut self, text: &str) -> Vec<Event> {
         self.input(Input::ToolDone(outcome(ToolStatus::Ok, text)))
     }
 
     fn respond(&mut self, option_id: &str, text: Option<&str>) -> Vec<Event> {
-        let (option_id, text) = (option_id.to_owned(), text.map(str::to_owned));
-        self.input(Input::Respond { option_id, text, by: "anna".into() })
+        let (option_id, text) = (Choice::parse(option_id).unwrap(), text.map(str::to_owned));
+        self.input(Input::Respond { option_id, text, review: None, by: "anna".into() })
     }
 
     fn answer(&mut self, text: &str) -> Vec<Event> {
@@ -204,7 +224,7 @@ impl Sim {
     }
 
     /// The newest item, which is the user's.
-    fn heard(&self) -> &str {
+    fn last_user_text(&self) -> &str {
         match self.task.conversation.items().last() {
             Some(Item::User { text, .. }) => text,
             other => panic!("{other:?}"),
@@ -280,17 +300,17 @@ fn used(tokens: u64, cost_usd: f64) -> Usage {
 }
 
 fn ended() -> Input {
-    Input::ModelEnded { finish: Finish::Done, used: used(10, 0.01) }
+    Input::ModelEnded { finish: Finish::Done, used: used(10, 0.01), frame: None }
 }
 
 fn allow(write: Option<PlannedWrite>) -> PolicyDecision {
     let plan = write.map_or(Plan::Nothing, Plan::Write);
-    PolicyDecision::Allow { rule: "autoApprove".into(), reason: "The settings say so.".into(), plan }
+    PolicyDecision::Allow { rule: NamedAllowRule::Write.into(), reason: "The settings say so.".into(), plan }
 }
 
 fn ask(action: &str) -> PolicyDecision {
     PolicyDecision::Ask {
-        rule: "policy".into(),
+        rule: AskRule::Policy,
         reason: "The settings don't cover it.".into(),
         digest: Digest::of(action),
         title: "Run".into(),
@@ -310,25 +330,7 @@ fn planned_write() -> PlannedWrite {
 }
 
 fn outcome(status: ToolStatus, text: &str) -> Outcome {
-    Outcome {
-        status,
-        text: text.into(),
-        images: vec![],
-        summary: text.into(),
-        seen: vec![],
-        edits: vec![],
-        changes: vec![],
-        command: None,
-        commits: vec![],
-        violations: vec![],
-        sandbox: None,
-        withheld: SandboxAccess::default(),
-        intent: None,
-        background: None,
-        fault: None,
-        server_call: None,
-        exit_code: None,
-    }
+    Outcome::new(status, text, text)
 }
 
 mod offers {
@@ -525,6 +527,8 @@ mod unknown_changes {
     }
 }
 
+/// An endpoint refused the request as too long.
+const TOO_LONG: Remedy = Remedy::Shorten { refused: true };
 const RETRY: Remedy = Remedy::Retry { after: None, jitter: 0.0 };
 
 mod background {
@@ -610,7 +614,7 @@ mod answers {
         }
         assert_eq!(sim.results(), [(ToolStatus::Ok, "one"), (ToolStatus::Ok, "two")]);
         assert!(matches!(
-            sim.task.conversation.items().as_slice(),
+            sim.task.conversation.items().iter().collect::<Vec<_>>().as_slice(),
             [Item::User { .. }, Item::Assistant { .. }, Item::Results { .. }]
         ));
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
@@ -627,7 +631,7 @@ mod answers {
     fn an_answer_without_a_call_is_corrected_and_a_mistake() {
         let mut sim = Sim::new();
         sim.says([text("All done!")]);
-        assert!(sim.heard().contains("no tool call"), "{}", sim.heard());
+        assert!(sim.last_user_text().contains("no tool call"), "{}", sim.last_user_text());
         assert_eq!(sim.task.guard.mistakes(), 1);
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
     }
@@ -651,8 +655,8 @@ mod answers {
     fn an_answer_that_was_cut_before_a_call_is_told_so() {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: text("Let me first"), origin: "a/b".into() });
-        sim.input(Input::ModelEnded { finish: Finish::Length, used: Usage::default() });
-        assert!(sim.heard().contains("output limit"), "{}", sim.heard());
+        sim.input(Input::ModelEnded { finish: Finish::Length, used: Usage::default(), frame: None });
+        assert!(sim.last_user_text().contains("output limit"), "{}", sim.last_user_text());
     }
 
     #[test]
@@ -661,7 +665,7 @@ mod answers {
             let mut sim = Sim::new();
             sim.says(blocks);
             assert!(matches!(
-                sim.task.conversation.items().as_slice(),
+                sim.task.conversation.items().iter().collect::<Vec<_>>().as_slice(),
                 [Item::User { .. }, Item::User { .. }]
             ));
         }
@@ -823,7 +827,7 @@ mod limits {
         }
         assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::MistakeLimitReached, None));
         sim.answer("Use the tools.");
-        assert!(sim.heard().contains("Use the tools."), "{}", sim.heard());
+        assert!(sim.last_user_text().contains("Use the tools."), "{}", sim.last_user_text());
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 4 }));
         assert_eq!(sim.task.guard.mistakes(), 0);
     }
@@ -871,7 +875,7 @@ mod limits {
         sim.says([text("Hello!")]);
         assert_eq!(sim.asks(), QuestionKind::AutoApprovalMaxReqReached);
         sim.answer("Go on");
-        assert!(sim.heard().contains("no tool call"), "the suggested answer is not for the model");
+        assert!(sim.last_user_text().contains("no tool call"), "the suggested answer is not for the model");
         sim.says([text("Hello!")]);
         sim.says([text("Hello!")]);
         assert_eq!(sim.asks(), QuestionKind::AutoApprovalMaxReqReached, "the budget is as large as before");
@@ -881,12 +885,16 @@ mod limits {
     fn cost_is_capped_and_a_failed_request_costs_too() {
         let mut sim = Sim::with(limits(0, 0.5, 0));
         let (message, remedy) = ("Cut.".to_owned(), RETRY);
-        sim.input(Input::ModelFailed { message, remedy, used: used(1, 0.5) });
+        sim.input(Input::ModelFailed { message, remedy, used: used(1, 0.5), frame: None });
         sim.input(Input::RetryDue);
         assert_eq!(sim.asks(), QuestionKind::AutoApprovalMaxReqReached);
         assert_eq!(sim.task.question().unwrap().text, "The request has cost $0.50; its limit is $0.50.");
         sim.answer("Go on, but be brief");
-        assert!(sim.heard().contains("be brief") && !sim.heard().contains("failed"), "{}", sim.heard());
+        assert!(
+            sim.last_user_text().contains("be brief") && !sim.last_user_text().contains("failed"),
+            "{}",
+            sim.last_user_text()
+        );
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
     }
 
@@ -895,7 +903,7 @@ mod limits {
         let mut sim = Sim::new();
         for cost in [-1.0, f64::NAN, 0.25] {
             let used = used(u64::MAX, cost);
-            sim.input(Input::ModelFailed { message: "Cut.".into(), remedy: RETRY, used });
+            sim.input(Input::ModelFailed { message: "Cut.".into(), remedy: RETRY, used, frame: None });
             sim.input(Input::RetryDue);
         }
         assert_eq!((sim.task.totals.usage.tokens_in, sim.task.totals.usage.cost_usd), (u64::MAX, 0.25));
@@ -953,6 +961,23 @@ mod model_failures {
     }
 
     #[test]
+    fn another_model_is_asked_at_once_and_its_attempts_are_counted_anew() {
+        let mut sim = Sim::new();
+        for _ in 0..4 {
+            sim.fails(RETRY);
+            sim.input(Input::RetryDue);
+        }
+        assert!(sim.task.makes_last_attempt());
+        let profile = Some(("other".into(), roo_catalog::ToolProtocol::Native));
+        sim.input(Input::Change(crate::policy::ModeChange { mode: None, profile }));
+        sim.fails(Remedy::RetryAnew);
+        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW }));
+        sim.input(Input::RetryDue);
+        assert!(!sim.task.makes_last_attempt());
+        assert_eq!(sim.task.settings.profile, "other");
+    }
+
+    #[test]
     fn an_endpoint_that_asks_for_more_time_gets_it() {
         let mut sim = Sim::new();
         sim.fails(Remedy::Retry { after: Some(30_000), jitter: 0.5 });
@@ -960,47 +985,13 @@ mod model_failures {
     }
 
     #[test]
-    fn a_conversation_too_long_is_shortened_a_few_times_in_a_row_then_the_user_is_asked() {
-        let mut sim = Sim::new();
-        for number in 0..8 {
-            sim.says([read(&number.to_string())]);
-            sim.allow();
-            sim.done("text");
-        }
-        let mut marks = vec![];
-        for _ in 0..3 {
-            sim.fails(Remedy::Shorten);
-            marks.push(sim.task.conversation.reduced_before());
-        }
-        assert_eq!((sim.task.conversation.items().len(), marks), (17, vec![9, 13, 15]));
-        sim.says([read("a")]);
-        sim.allow();
-        sim.done("text");
-        sim.fails(Remedy::Shorten);
-        assert!(sim.task.question().is_none(), "an answer in between ends the row");
-        sim.fails(Remedy::Shorten);
-        sim.fails(Remedy::Shorten);
-        sim.fails(Remedy::Shorten);
-        assert_eq!(sim.asks(), QuestionKind::ApiReqFailed);
-    }
-
-    #[test]
-    fn what_is_short_already_is_not_shortened_again() {
-        let mut sim = Sim::new();
-        sim.fails(Remedy::Shorten);
-        assert_eq!((sim.task.conversation.items().len(), sim.task.conversation.reduced_before()), (1, 1));
-        sim.fails(Remedy::Shorten);
-        assert_eq!(sim.asks(), QuestionKind::ApiReqFailed);
-    }
-
-    #[test]
     fn a_provider_that_refuses_is_a_question_to_the_user() {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
-        sim.input(Input::ModelEnded { finish: Finish::Refused, used: used(5, 0.0) });
+        sim.input(Input::ModelEnded { finish: Finish::Refused, used: used(5, 0.0), frame: None });
         assert_eq!((sim.asks(), sim.task.totals.usage.tokens_in), (QuestionKind::ApiReqFailed, 5));
         sim.answer("Leave that out.");
-        assert_eq!(sim.heard(), "<user_message>\nLeave that out.\n</user_message>");
+        assert_eq!(sim.last_user_text(), "<user_message>\nLeave that out.\n</user_message>");
     }
 }
 
@@ -1008,7 +999,7 @@ mod messages {
     use super::*;
 
     #[test]
-    fn a_message_is_heard_with_the_next_request_under_its_id() {
+    fn a_message_is_delivered_with_the_next_request_under_its_id() {
         let mut sim = Sim::calling([read("a")]);
         sim.allow();
         sim.send("Look at b, too.");
@@ -1019,12 +1010,12 @@ mod messages {
             _ => None,
         });
         assert_eq!(said, Some(id));
-        assert_eq!(sim.heard(), "<user_message>\nLook at b, too.\n</user_message>");
+        assert_eq!(sim.last_user_text(), "<user_message>\nLook at b, too.\n</user_message>");
         assert_eq!(sim.queue(), [""; 0]);
     }
 
     #[test]
-    fn the_end_waits_for_messages_that_were_not_heard() {
+    fn the_end_waits_for_messages_that_were_not_delivered() {
         for (end, message) in [
             (complete("Done."), Sim::send as fn(&mut Sim, &str) -> _),
             (give_up("No."), Sim::send_after_turn),
@@ -1034,7 +1025,7 @@ mod messages {
             sim.says([end, command("make")]);
             sim.allow();
             assert_eq!(sim.statuses(), [ToolStatus::Skipped, ToolStatus::Skipped]);
-            assert!(sim.heard().contains("One more thing."));
+            assert!(sim.last_user_text().contains("One more thing."));
             assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
         }
     }
@@ -1137,7 +1128,7 @@ mod questions {
         let mode = Some(("architect".to_owned(), "🏗️".to_owned()));
         let plan = Plan::Mode(crate::policy::ModeChange { mode, profile: None });
         PolicyDecision::Allow {
-            rule: "autoApprove.delegate".into(),
+            rule: NamedAllowRule::Delegate.into(),
             reason: "The settings say so.".into(),
             plan,
         }
@@ -1266,7 +1257,7 @@ mod approvals {
         let text = sim.task.question().unwrap().text.clone();
         assert!(text.contains("refused to run rm 3 times"), "{text}");
         sim.answer("Leave it.");
-        assert!(sim.heard().contains("Leave it."), "{}", sim.heard());
+        assert!(sim.last_user_text().contains("Leave it."), "{}", sim.last_user_text());
         assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
 
         let edit = call("apply_diff", json!({ "path": "src/./a", "diff": "d" }));
@@ -1331,21 +1322,13 @@ mod approvals {
     }
 
     #[test]
-    fn words_with_a_permission_are_heard_with_the_next_request() {
+    fn words_with_a_permission_are_delivered_with_the_next_request() {
         let mut sim = Sim::calling([command("make")]);
         sim.ask("make");
         sim.respond(ALLOW_ONCE, Some("but be quick"));
         sim.allow();
         sim.done("made");
-        assert_eq!(sim.heard(), "<user_message>\nbut be quick\n</user_message>");
-    }
-
-    #[test]
-    fn an_option_that_is_not_known_is_no_permission() {
-        let mut sim = Sim::calling([command("make")]);
-        sim.ask("make");
-        sim.respond("allow_everything", None);
-        assert_eq!(sim.statuses(), [ToolStatus::Denied]);
+        assert_eq!(sim.last_user_text(), "<user_message>\nbut be quick\n</user_message>");
     }
 
     #[test]
@@ -1492,7 +1475,7 @@ mod after_the_end {
             let mut sim = completed();
             sim.input(Input::Send { text: "And the tests?".into(), images: vec![], when });
             assert_eq!((sim.task.result(), sim.task.state()), (None, TaskState::Running));
-            assert!(sim.heard().contains("And the tests?"));
+            assert!(sim.last_user_text().contains("And the tests?"));
             assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
         }
     }
@@ -1512,21 +1495,21 @@ mod after_the_end {
     }
 
     #[test]
-    fn what_waited_at_a_cancel_is_heard_first() {
+    fn what_waited_at_a_cancel_is_delivered_first() {
         let mut sim = Sim::calling([command("make")]);
         sim.allow();
         sim.send("one");
         sim.input(Input::Cancel);
         sim.done("made");
         sim.send("two");
-        let heard: Vec<&str> = sim.task.conversation.items()[3..]
-            .iter()
+        let delivered: Vec<&str> = (sim.task.conversation.items().iter())
+            .skip(3)
             .map(|item| match item {
                 Item::User { text, .. } => text.lines().nth(1).unwrap(),
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(heard, ["one", "two"]);
+        assert_eq!(delivered, ["one", "two"]);
     }
 
     #[test]
@@ -1631,7 +1614,7 @@ mod kills {
             let files = vec![file("a", Some("old"), Some("new")), file("b", None, Some("b"))];
             let files = [files, vec![file("gone", Some("gone"), None)]].concat();
             let plan = Plan::WriteAll(PlannedPatch { files });
-            let rule = "autoApprove".into();
+            let rule = NamedAllowRule::Write.into();
             sim.input(Input::Gated(PolicyDecision::Allow { rule, reason: "So.".into(), plan }));
             sim.killed();
             sim.input(Input::Resume);
@@ -1741,7 +1724,8 @@ mod kills {
         sim.input(Input::Resume);
         sim.allow();
         assert!(matches!(sim.wanted(), Some(Effect::RunTool { .. })));
-        assert_eq!(sim.task.decided(), Some(Decided { rule: "autoApprove", approval: None }));
+        let verdict = &AllowRule::from(NamedAllowRule::Write).into();
+        assert_eq!(sim.task.decided(), Some(Decided { verdict, approval: None }));
     }
 
     #[test]
@@ -1780,7 +1764,7 @@ mod kills {
         sim.killed();
         sim.send("Go on.");
         assert_eq!(
-            (sim.heard(), sim.wanted()),
+            (sim.last_user_text(), sim.wanted()),
             ("<user_message>\nGo on.\n</user_message>", Some(Effect::CallModel { request: 2 }))
         );
     }
@@ -1798,7 +1782,7 @@ fn life() -> Sim {
     sim.allow();
     sim.says([write("a.rs"), command("make"), read("b")]);
     sim.input(Input::Gated(allow(Some(planned_write()))));
-    let edits = vec![crate::tools::AppliedEdit {
+    let edits = vec![crate::tool_run::AppliedEdit {
         uri: "file:///w/a.rs".into(),
         before: Some(Digest::of("old")),
         after: Some(Digest::of("new")),
@@ -1822,7 +1806,13 @@ fn life() -> Sim {
     sim.says([command("git commit")]);
     sim.ask("git commit");
     sim.respond(REJECT_ONCE, None);
-    sim.fails(Remedy::Shorten);
+    sim.says([read("long")]);
+    sim.allow();
+    sim.input(Input::ToolDone(Outcome::new(ToolStatus::Ok, "A long line.\n".repeat(1_000), "Read.")));
+    sim.fails(TOO_LONG);
+    while let Some(Effect::Compact(_)) = sim.wanted() {
+        sim.input(Input::Compacted { outcome: CompactionOutcome::Agreed, used: used(1, 0.0) });
+    }
     sim.says([complete("It is mended."), read("c")]);
     sim.allow();
     sim.send("Thanks. And the tests?");

@@ -9,9 +9,11 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 
 use super::*;
-use crate::engine::task::{Effect, Gathered, Remedy, wanted};
-use crate::policy::{ModeChange, Plan, PlannedBranch, PlannedWrite, PolicyDecision, RefusalRule};
-use crate::tools::Outcome;
+use crate::engine::task::{Choice, CompactionOutcome, Effect, Gathered, Remedy, wanted};
+use crate::policy::{
+    AskRule, ModeChange, NamedAllowRule, Plan, PlannedBranch, PlannedWrite, PolicyDecision, RefusalRule,
+};
+use crate::tool_run::Outcome;
 use roo_catalog::{ToolCall, ToolProtocol};
 use roo_formats::config::Limits;
 use roo_formats::modes::delegation::Delegation;
@@ -20,7 +22,6 @@ use roo_model::providers::{Finish, Item};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{Digest, MessageId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind, Say};
-use roo_protocol::rule::SandboxAccess;
 use roo_protocol::task::SendWhen;
 
 const NOW: i64 = 1_000_000;
@@ -132,7 +133,11 @@ impl Sim {
         }
         self.input(
             id,
-            Input::ModelEnded { finish: Finish::Done, used: Usage { tokens_out: 1, ..Usage::default() } },
+            Input::ModelEnded {
+                finish: Finish::Done,
+                used: Usage { tokens_out: 1, ..Usage::default() },
+                frame: None,
+            },
         );
     }
 
@@ -226,7 +231,7 @@ fn allow(call: &ToolCall) -> PolicyDecision {
         }
         _ => Plan::Nothing,
     };
-    PolicyDecision::Allow { rule: "policy".into(), reason: "so".into(), plan }
+    PolicyDecision::Allow { rule: NamedAllowRule::Delegate.into(), reason: "so".into(), plan }
 }
 
 fn root() -> TaskId {
@@ -239,7 +244,7 @@ fn a_branch_begins_with_its_brief_and_its_place_in_the_tree() {
     let branches = sim.delegates(&root(), &["Mend it"]);
     let branch = sim.task(&branches[0]);
     assert_eq!((branch.parent.as_ref(), branch.title()), (Some(&root()), "Mend it"));
-    let Item::User { text, .. } = &branch.conversation.items()[0] else { panic!() };
+    let Some(Item::User { text, .. }) = branch.conversation.items().get(0) else { panic!() };
     insta::assert_snapshot!(text, @r"
     <delegated_task>
     💻 Mend it
@@ -516,25 +521,7 @@ fn a_request_goes_on_as_a_whole() {
 }
 
 fn done() -> Outcome {
-    Outcome {
-        status: ToolStatus::Ok,
-        summary: "done".into(),
-        text: "done".into(),
-        images: vec![],
-        edits: vec![],
-        seen: vec![],
-        changes: vec![],
-        command: None,
-        commits: vec![],
-        violations: vec![],
-        sandbox: None,
-        withheld: SandboxAccess::default(),
-        intent: None,
-        background: None,
-        fault: None,
-        server_call: None,
-        exit_code: None,
-    }
+    Outcome::new(ToolStatus::Ok, "done", "done")
 }
 
 /// Next step, and its task.
@@ -642,9 +629,9 @@ impl Sim {
             self.input(id, Input::Resume);
         } else if let Some(approval) = task.approval().cloned().filter(|_| task.state() == TaskState::Waiting)
         {
-            let option_id = if fate.stops { "reject_once" } else { "allow_once" };
-            assert!(approval.options.iter().any(|option| option.id == option_id));
-            self.input(id, Input::Respond { option_id: option_id.into(), text: None, by: "anna".into() });
+            let option_id = if fate.stops { Choice::RejectOnce } else { Choice::AllowOnce };
+            assert!(approval.options.iter().any(|option| option.id == option_id.id()));
+            self.input(id, Input::Respond { option_id, text: None, review: None, by: "anna".into() });
         } else if let Some(question) = task.question().cloned() {
             let which = usize::from(fate.stops).min(question.suggestions.len() - 1);
             let text = question.suggestions[which].text.clone();
@@ -654,9 +641,16 @@ impl Sim {
                 Some(Effect::CallModel { .. }) if fate.fails => {
                     let remedy = Remedy::Retry { after: None, jitter: 0.0 };
                     let message = "No route.".to_owned();
-                    self.input(id, Input::ModelFailed { message, remedy, used: Usage::default() });
+                    self.input(
+                        id,
+                        Input::ModelFailed { message, remedy, used: Usage::default(), frame: None },
+                    );
                 }
                 Some(Effect::CallModel { .. }) => self.says(id, &fate.said),
+                Some(Effect::Compact(_)) => {
+                    let (outcome, used) = (CompactionOutcome::Agreed, Usage::default());
+                    self.input(id, Input::Compacted { outcome, used });
+                }
                 Some(Effect::Gate { approved, .. }) => {
                     let call = task.call_as_it_runs().unwrap().into_owned();
                     let decision = match fate.verdict {
@@ -668,7 +662,7 @@ impl Sim {
                             detail: None,
                         },
                         1 if approved.is_none() => PolicyDecision::Ask {
-                            rule: "r".into(),
+                            rule: AskRule::Policy,
                             reason: "So.".into(),
                             digest: Digest::of(call.id.as_str()),
                             title: "May it?".into(),

@@ -1,4 +1,4 @@
-//! Which repository git found, and whether it is the workspace's own. A `.git` file, a configured work tree,
+//! The repository that git found, and whether it is the workspace's own. A `.git` file, a configured work tree,
 //! links and alternates may name any other on the machine, whose contents nobody wanted to show.
 
 use std::ffi::OsStr;

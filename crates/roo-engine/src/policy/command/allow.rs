@@ -70,7 +70,7 @@ pub(super) struct ResolvedCommand<'a> {
 }
 
 /// Match of a command with a rule.
-struct Matched {
+struct RuleMatch {
     /// Its words without options that mean nothing here, those of the rule first.
     words: Vec<Argument>,
     /// Number of them that the rule names.
@@ -88,7 +88,7 @@ impl ResolvedCommand<'_> {
     /// The rule that allows it, or why it asks.
     pub(super) fn rule<'r>(&self, rules: &[&'r Rule]) -> Result<&'r Rule, String> {
         let Some(program) = self.arguments.first().and_then(Argument::exact) else {
-            return Err("it holds no program that a rule could name".to_owned());
+            return Err("it contains no program that a rule could name".to_owned());
         };
         let known = options(&programs::name(program));
         let mut reason = match rules.iter().any(|rule| is_program(rule, program)) {
@@ -106,7 +106,7 @@ impl ResolvedCommand<'_> {
         Err(reason)
     }
 
-    fn objection(&self, rule: &Rule, matched: Matched) -> Option<String> {
+    fn objection(&self, rule: &Rule, matched: RuleMatch) -> Option<String> {
         let directory = match &matched.directory {
             None => self.directory.to_owned(),
             Some(to) => match self.entered(to) {
@@ -144,7 +144,7 @@ struct Command<'a> {
     name: String,
     /// The text of its words.
     words: Vec<String>,
-    matched: Matched,
+    matched: RuleMatch,
     directory: String,
 }
 
@@ -617,13 +617,13 @@ fn is_program(rule: &Rule, program: &str) -> bool {
 }
 
 /// Matches a command with a rule, word by word, but for options that change nothing about what it does.
-fn matched(rule: &Rule, arguments: &[Argument], known: Option<&Options>) -> Option<Matched> {
+fn matched(rule: &Rule, arguments: &[Argument], known: Option<&Options>) -> Option<RuleMatch> {
     let (program, rest) = arguments.split_first()?;
     if !is_program(rule, program.exact()?) {
         return None;
     }
     let name = programs::name(&program.text);
-    let mut matched = Matched { words: vec![program.clone()], named: 1, values: vec![], directory: None };
+    let mut matched = RuleMatch { words: vec![program.clone()], named: 1, values: vec![], directory: None };
     let mut at = 0;
     for word in rule.words.iter().skip(1) {
         loop {
@@ -667,7 +667,7 @@ fn matched(rule: &Rule, arguments: &[Argument], known: Option<&Options>) -> Opti
     Some(matched)
 }
 
-impl Matched {
+impl RuleMatch {
     /// Leaves out an option that changes nothing but the directory; how many words more belong to it. None where it is no
     /// such option.
     fn skip(
@@ -754,7 +754,7 @@ fn is_harmless_variable(name: &str, word: &str) -> bool {
     matches!(name, "make" | "gmake") && programs::is_verbosity(word)
 }
 
-/// Which files a search reads of those that it meets.
+/// Filter for the files that a search reads.
 struct Filter<'a> {
     /// True if it passes over names that begin with a dot.
     passes_hidden: bool,

@@ -105,7 +105,7 @@ pub(super) fn redirects(command: &Command) -> Option<String> {
     targets.find(|path| is_disk(path)).map(|disk| format!("would overwrite the disk `{disk}`"))
 }
 
-/// Returns what a function would destroy that starts itself twice, for ever.
+/// Returns what a function would destroy that starts itself twice, forever.
 pub(super) fn multiplies(line: &str) -> Option<String> {
     let squeezed: String = line.chars().filter(|c| !c.is_whitespace()).collect();
     squeezed.match_indices("(){").find_map(|(at, begin)| {

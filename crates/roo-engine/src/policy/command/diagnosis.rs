@@ -4,17 +4,17 @@ use super::knowledge::knowledge;
 use super::preset::{example, preset, presets};
 use super::{destructive, programs};
 use roo_formats::config::yaml::Step;
-use roo_formats::config::{Execute, Layer, Problem};
+use roo_formats::config::{Execute, Layer, SettingsProblem};
 
 /// Options that ask a program about itself.
 const ABOUT_ITSELF: &[&str] = &["--help", "--version"];
 
 /// The rules of a layer of the settings that can't do what whoever wrote them meant, each where it stands.
-pub fn problems(layer: &Layer) -> Vec<Problem> {
+pub fn problems(layer: &Layer) -> Vec<SettingsProblem> {
     let Execute { allow, presets, deny, mode: _ } = layer.execute();
     let at = |key: &str, index: usize, message: String| {
         let path = ["autoApprove", "execute", key].map(|key| Step::Key(key.to_owned()));
-        layer.problem(&[path.as_slice(), &[Step::Index(index)]].concat(), message)
+        layer.warning(&[path.as_slice(), &[Step::Index(index)]].concat(), message)
     };
     let allowed = allow.iter().enumerate().filter_map(|(index, words)| {
         let message = rule_problem(words).or_else(|| {

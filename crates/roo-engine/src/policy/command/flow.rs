@@ -11,7 +11,7 @@ use super::place::{Place, Program};
 use super::programs;
 use super::value::{Argument, Kind, State, Text, is_one_word, join};
 use super::variables;
-use super::wrapper::{self, Fed, Wrapped};
+use super::wrapper::{self, Wrapped, XargsCommand};
 use roo_shell::structure::{Assignment, Body, Item, List, Part, Redirect, Simple, Stage, Structure, Word};
 use roo_shell::{Join, Script};
 
@@ -364,7 +364,7 @@ impl<'r> Walk<'_, 'r> {
         let set = self.assigned(&simple.assignments, &state)?;
         let Some((first, rest)) = simple.words.split_first() else {
             return match set.is_empty() {
-                true => Err("it holds no program that a rule could name".to_owned()),
+                true => Err("it contains no program that a rule could name".to_owned()),
                 false => set_for_good(state, set),
             };
         };
@@ -382,7 +382,7 @@ impl<'r> Walk<'_, 'r> {
             .map(|(name, value)| match value {
                 Text::Known(value) => Ok((name, value)),
                 Text::Number => Ok((name, "1".to_owned())),
-                _ => Err(format!("it sets `{name}` to what isn't known")),
+                _ => Err(format!("it sets `{name}` to an unknown value")),
             })
             .collect::<Result<_, _>>()?;
         for _ in 0..=wrapper::MOST {
@@ -413,7 +413,7 @@ impl<'r> Walk<'_, 'r> {
         }
         if is_wrapped && arguments[0].exact().is_some_and(|name| matches!(name, "cd" | "exit" | ":" | "type"))
         {
-            return Err(format!("`{}` is the shell's own, and something else starts it", arguments[0].text));
+            return Err(format!("`{}` is a shell builtin, but another program starts it", arguments[0].text));
         }
         self.judge(&arguments, further.as_deref(), is_started, &state, input)?;
         Ok(self.after(&arguments, state, input, document))
@@ -655,7 +655,7 @@ impl<'r> Walk<'_, 'r> {
     fn is_installed(&self, program: &str) -> Result<(), String> {
         match self.place.program(program) {
             Program::Installed(_) if !program.contains('/') => Ok(()),
-            _ => Err(format!("`{program}` is no installed program")),
+            _ => Err(format!("`{program}` is not an installed program")),
         }
     }
 
@@ -665,10 +665,10 @@ impl<'r> Walk<'_, 'r> {
         arguments: &mut Vec<Argument>,
         input: &Input,
     ) -> Result<Vec<String>, String> {
-        let Fed { at, by_nul, placeholder } = wrapper::unwrap_xargs(arguments)?;
+        let XargsCommand { at, by_nul, placeholder } = wrapper::unwrap_xargs(arguments)?;
         let listing = input.names.as_ref().ok_or("it isn't known what `xargs` is given")?;
         if listing.by_nul != by_nul {
-            return Err("what `xargs` is given is separated otherwise than it expects".to_owned());
+            return Err("the input of `xargs` is not separated as it expects".to_owned());
         }
         let names = match by_nul {
             true if !self.only_reads() => {
@@ -756,7 +756,7 @@ impl<'r> Walk<'_, 'r> {
         }
         if path.starts_with("/dev/") {
             // Among others `/dev/tcp/<host>/<port>`, which bash takes for a connection.
-            return Err(format!("`{path}` is no file"));
+            return Err(format!("`{path}` is not a file"));
         }
         for directory in &state.directories {
             let path = text_of(directory, path);
@@ -851,7 +851,7 @@ impl<'r> Walk<'_, 'r> {
         match (wildcard, kind) {
             (None, kind) => Ok(Argument { text, kind }),
             (Some(literal), Kind::Exact | Kind::Found) => Ok(Argument { text, kind: Kind::Pattern(literal) }),
-            (Some(_), _) => Err("it holds a pattern of what isn't known".to_owned()),
+            (Some(_), _) => Err("it contains a pattern with an unknown part".to_owned()),
         }
     }
 
@@ -866,7 +866,7 @@ impl<'r> Walk<'_, 'r> {
             },
             "HOME" | "USER" | "LOGNAME" | "PATH" | "SHELL" | "LANG" | "TERM" | "HOSTNAME" | "OSTYPE"
             | "MACHTYPE" | "HOSTTYPE" | "BASH_VERSION" => Ok(Text::Unknown),
-            name => Err(format!("it holds the variable `${name}`, whose value isn't known")),
+            name => Err(format!("it contains the variable `${name}`, whose value isn't known")),
         }
     }
 }
@@ -952,7 +952,7 @@ fn is_harmless_comparison(arguments: &[Argument]) -> Result<(), String> {
     };
     match is_harmless {
         true => Ok(()),
-        false => Err("it holds a test in brackets that may run commands".to_owned()),
+        false => Err("it contains a test in brackets that may run commands".to_owned()),
     }
 }
 

@@ -188,7 +188,7 @@ impl Place for Directory {
     fn enterable(&self, path: &str) -> Result<(), String> {
         self.inside(path)?;
         match self.existing(path) {
-            Some((found, true)) if !found.is_dir() => Err(format!("`{path}` is no directory")),
+            Some((found, true)) if !found.is_dir() => Err(format!("`{path}` is not a directory")),
             _ => Ok(()),
         }
     }
@@ -251,7 +251,7 @@ impl Place for Directory {
     fn within(&self, path: &str) -> Result<(), String> {
         let full = self.directory.join(path);
         if meets_processes(&full) {
-            return Err(format!("`{path}` leads to another place for every process"));
+            return Err(format!("`{path}` leads to a different place for each process"));
         }
         match full.canonicalize() {
             Ok(found) if self.below_roots(&found).is_none() => {

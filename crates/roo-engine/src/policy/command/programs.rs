@@ -76,7 +76,7 @@ pub(super) fn shows(name: &str) -> bool {
     knowledge().showing.has(name)
 }
 
-/// Which words of a command are no files though they stand where files do: a script, or what is looked for.
+/// Returns the index of a word of a command that is no file though it stands where files do: a script, or what is looked for.
 pub(super) fn unread(name: &str, words: &[String]) -> Option<usize> {
     let first = |from: usize| (from..words.len()).find(|index| !words[*index].starts_with('-'));
     let (from, scripts) = match name {
@@ -250,7 +250,7 @@ pub(super) fn is_plain_test(words: &[&str], index: usize) -> bool {
     }
 }
 
-/// Which word is a script of `sed` that is judged by itself.
+/// Returns the word that is a script of `sed`, which is judged by itself.
 pub(super) fn script_of_sed(name: &str, words: &[String], named: usize) -> Option<usize> {
     let is_judged =
         matches!(name, "sed" | "gsed") && words[1..named].iter().all(|word| word.starts_with('-'));

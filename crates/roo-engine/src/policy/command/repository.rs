@@ -123,7 +123,7 @@ impl Repositories {
         let is_one = own.join("HEAD").symlink_metadata().is_ok()
             && ["objects", "refs"].iter().all(|name| common.join(name).is_dir());
         if !is_one {
-            return Err("its `.git` is no repository".to_owned());
+            return Err("its `.git` is not a repository".to_owned());
         }
         let mut repository = Repository::default();
         let mut seen = self.configuration(&common.join("config"), git)?;
@@ -232,7 +232,7 @@ fn metadata(directory: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(&path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             match path.symlink_metadata() {
-                Ok(_) => Err(io::Error::other("`.git` is a link to nothing")),
+                Ok(_) => Err(io::Error::other("`.git` is a broken symlink")),
                 Err(_) => Ok(None),
             }
         }
@@ -265,7 +265,7 @@ fn parse(text: &str, git: &Path) -> io::Result<Vec<GitSetting>> {
     }
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        return Err(io::Error::other("git can't understand it"));
+        return Err(io::Error::other("git can't parse it"));
     }
     let text = String::from_utf8(output.stdout).map_err(io::Error::other)?;
     // Without a `=` it counts as true.

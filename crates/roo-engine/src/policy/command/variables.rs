@@ -1,4 +1,4 @@
-//! Which variables a line may set: those that change what a program prints or tests, never what it runs or reads.
+//! Variables that a line may set: those that change what a program prints or tests, never what it runs or reads.
 
 use super::knowledge::knowledge;
 

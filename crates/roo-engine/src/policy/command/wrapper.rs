@@ -67,7 +67,7 @@ pub(super) fn unwrap(name: &str, arguments: &[Argument]) -> Result<Wrapped, Stri
 
 /// Command that `xargs` starts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fed {
+pub(super) struct XargsCommand {
     /// The index of its program.
     pub(super) at: usize,
     /// True if what it reads is separated by NUL, so that no name falls apart.
@@ -80,8 +80,8 @@ pub(super) struct Fed {
 ///
 /// # Errors
 /// Why that isn't known.
-pub(super) fn unwrap_xargs(arguments: &[Argument]) -> Result<Fed, String> {
-    let mut fed = Fed { at: 1, by_nul: false, placeholder: None };
+pub(super) fn unwrap_xargs(arguments: &[Argument]) -> Result<XargsCommand, String> {
+    let mut fed = XargsCommand { at: 1, by_nul: false, placeholder: None };
     loop {
         let next = arguments.get(fed.at + 1).and_then(Argument::exact);
         let is_count = next.is_some_and(is_number);

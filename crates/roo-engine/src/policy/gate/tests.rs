@@ -9,9 +9,12 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::approvals::StandingRules;
+use crate::customization::Customization;
 use crate::customization::Setup as CustomizationSetup;
 use crate::hooks::{HookContext, HookSandbox, PermissionMode, UserHooks};
-use crate::policy::Native;
+use crate::intent_store::Binding;
+use crate::policy::{Bounds, Native, Offers, Recorder, Review, UserHookContext};
 use crate::server_tools::NoServerTools;
 use crate::tools::skill::Load;
 use roo_durable::reserve::Reserve;
@@ -27,6 +30,7 @@ use roo_workspace::{Change, Documents, Setup, file_uri};
 
 mod lines;
 mod patches;
+mod reviews;
 mod user_hooks;
 
 struct Fixture {
@@ -132,6 +136,16 @@ impl Fixture {
     }
 
     async fn judge_approved(&self, name: &str, params: Value, approved: Option<Digest>) -> GateOutcome {
+        self.judge_reviewed(name, params, approved, None).await
+    }
+
+    async fn judge_reviewed(
+        &self,
+        name: &str,
+        params: Value,
+        approved: Option<Digest>,
+        review: Option<&Review>,
+    ) -> GateOutcome {
         let Value::Object(params) = params else { panic!("parameters are an object") };
         let call =
             ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None, note: None };
@@ -162,6 +176,7 @@ impl Fixture {
             urid: &self.urid,
             seen: &self.seen,
             approved,
+            review,
             intent: self.intent.as_ref(),
             within: &self.within,
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),

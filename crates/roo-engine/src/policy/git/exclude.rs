@@ -72,7 +72,7 @@ pub(in super::super) fn exclude_private_files(
     replace(&file, format!("{text}{end}{heading}\n{}", missing.concat()).as_bytes(), mode)
 }
 
-/// Which of the examples git ignores by now, by any file of rules.
+/// Finds the examples that git ignores by now, by any file of rules.
 fn ignored(root: &Path, roots: &[PathBuf]) -> io::Result<Vec<String>> {
     let output = git(root, roots)?
         .args(["check-ignore", "--no-index", "--"])

@@ -181,7 +181,7 @@ impl GitGuard {
     }
 
     /// Returns the reasons why a new `.git` of the workspace may not stay; nothing where it is one as git makes it.
-    pub fn objections(&self, git: &Path) -> Vec<String> {
+    pub(crate) fn objections(&self, git: &Path) -> Vec<String> {
         match git.symlink_metadata() {
             Ok(found) if found.is_dir() => objections_to_directory(git, &self.directories, &self.roots),
             Ok(found) if found.is_file() => match GitDirectory::find([], [git], None).as_slice() {

@@ -44,7 +44,7 @@ fn problems(text: &str) -> Vec<String> {
         Ok(parsed) => parsed.problems,
         Err(problem) => vec![problem],
     };
-    let line = |problem: &ModeFileProblem| problem.position.map_or(0, |at| at.line);
+    let line = |problem: &Problem| problem.start().map_or(0, |at| at.line);
     problems.iter().map(|problem| format!("{}: {}", line(problem), problem.message)).collect()
 }
 
@@ -84,7 +84,7 @@ fn json_is_read() {
 }"#;
     let parsed = parse(text);
     assert_eq!(parsed.modes.iter().map(|mode| mode.slug.as_str()).collect::<Vec<_>>(), ["x"]);
-    assert_eq!(parsed.problems[0].position.map(|at| at.line), Some(6), "{:?}", parsed.problems);
+    assert_eq!(parsed.problems[0].start().map(|at| at.line), Some(6), "{:?}", parsed.problems);
     let mended = parse(&text.replace(", \"poems\"", ""));
     assert_eq!((mended.modes[0].emoji.as_str(), mended.modes[0].name.as_str()), ("🚀", "Docs"));
 }
@@ -102,14 +102,14 @@ fn every_mistake_is_told_at_its_line() {
     assert_eq!(problems(&one(fine)), Vec::<String>::new());
     let with = |from: &str, to: &str| problems(&one(&fine.replace(from, to)));
     for (from, to, expected) in [
-        ("slug: a\n", "", "2: the mode lacks `slug`"),
+        ("slug: a\n", "", "2: `slug` is missing"),
         ("slug: a", "slug: __proto__", "2: the slug '__proto__' may contain"),
         ("slug: a", "slug: 12", "2: `slug` must be a string"),
         ("name: A", "name: ''", "3: `name` must not be empty"),
         ("name: A", "name: [A]", "3: `name` must be a string"),
         ("roleDefinition: B", "roleDefinition: '  '", "4: `roleDefinition` must not be empty"),
-        ("roleDefinition: B\n", "", "2: the mode lacks `roleDefinition`"),
-        ("\ngroups: [read]", "", "2: the mode lacks `groups`"),
+        ("roleDefinition: B\n", "", "2: `roleDefinition` is missing"),
+        ("\ngroups: [read]", "", "2: `groups` is missing"),
         ("groups: [read]", "groups: read", "5: `groups` must be a list"),
         ("groups: [read]", "groups:\n- read\n- poems", "7: there is no group 'poems'"),
         ("groups: [read]", "groups:\n- read\n- read", "7: duplicate group 'read'"),
@@ -122,7 +122,11 @@ fn every_mistake_is_told_at_its_line() {
         ),
         ("groups: [read]", "groups:\n- - edit\n  - fileRegex: '(\\w{900}){900}'", "it is too large"),
         ("groups: [read]", "groups: []\ncanDelegateTo: code", "6: `canDelegateTo` must be a list"),
-        ("groups: [read]", "groups: []\ncanDelegateTo:\n- code\n- [a]", "8: expected a mode's slug"),
+        (
+            "groups: [read]",
+            "groups: []\ncanDelegateTo:\n- code\n- [a]",
+            "8: `canDelegateTo[1]` must be a string",
+        ),
     ] {
         let found = with(from, to);
         assert!(found.len() == 1 && found[0].contains(expected), "{to}: {found:?}");
@@ -160,8 +164,8 @@ fn what_means_nothing_is_a_warning() {
     assert_eq!(
         problems(&text),
         [
-            "7: fileRegex applies only to the group edit; it has no effect here",
-            "5: unknown key `colour`, ignored"
+            "5: unknown key `colour`, ignored",
+            "7: fileRegex applies only to the group edit; it has no effect here"
         ]
     );
 }
@@ -207,8 +211,8 @@ fn the_emoji_of_a_name_is_taken_off() {
 
 #[test]
 fn a_mode_is_found_in_the_text() {
-    let places = locate(OLD, &["docs", "poet", "deployer"]);
-    let lines: Vec<Option<usize>> = places.into_iter().map(|at| Some(at?.line)).collect();
+    let places = locate(OLD, &["docs", "poet", "deployer"].map(ModePart::Slug));
+    let lines: Vec<Option<usize>> = places.into_iter().map(|at| Some(at?.start.line)).collect();
     assert_eq!(lines, [Some(23), None, Some(3)]);
 }
 
@@ -250,7 +254,7 @@ fn what_cannot_be_seen_is_left_out_of_texts_and_told() {
                   whenToUse: o\u{202e}k\ncustomInstructions: ⚠\u{fe0f} Care\n\
                   groups: [[edit, {fileRegex: x, description: \"a\u{200b}b\"}]]";
     let ParsedModes { modes, problems: told } = parse(&one(fields));
-    let lines: Vec<Option<usize>> = told.iter().map(|problem| Some(problem.position?.line)).collect();
+    let lines: Vec<Option<usize>> = told.iter().map(|problem| Some(problem.start()?.line)).collect();
     assert_eq!(lines, [Some(3), Some(4), Some(5), Some(7)], "{told:?}");
     assert!(told.iter().all(|problem| problem.severity == Severity::Warning), "{told:?}");
     let mode = &modes[0];
@@ -266,6 +270,9 @@ fn what_cannot_be_seen_is_left_out_of_texts_and_told() {
 
     let slug = one("slug: \"co\u{e0041}de\"\nname: A\nroleDefinition: B\ngroups: []");
     assert!(problems(&slug)[0].starts_with("2: the slug 'co<U+E0041>de'"), "{:?}", problems(&slug));
+    let invisible = one("slug: a\nname: A\nroleDefinition: \"\u{200b}\"\ngroups: []");
+    assert!(parse(&invisible).modes.is_empty());
+    assert!(problems(&invisible).iter().any(|told| told.contains("must have visible characters")));
     let pattern = one("slug: a\nname: A\nroleDefinition: B\ngroups: [[edit, {fileRegex: \"a\u{e0041}\"}]]");
     assert!(
         problems(&pattern)[0].starts_with("5: the pattern contains invisible characters"),
@@ -296,7 +303,7 @@ fn a_mode_has_a_limited_number_of_targets() {
             targets.join(", ")
         ))
     };
-    assert_eq!(problems(&of(&targets)), ["6: `canDelegateTo` has more than 200 modes"]);
+    assert_eq!(problems(&of(&targets)), ["6: `canDelegateTo` has more than 200 entries"]);
     assert_eq!(parse(&of(&targets[1..])).modes[0].can_delegate_to.len(), MODES_LIMIT);
 }
 

@@ -1,7 +1,7 @@
 //! End of a call whose value holds closing tags.
 //!
 //! `</content></write_to_file>` ends a call, and may stand in the file that the call writes. So the end of a call that
-//! changes something is only presumed: what follows is held back until the answer ends, and its tags decide. Where
+//! changes something is only presumed: what follows is buffered until the answer ends, and its tags decide. Where
 //! they can't, the call has a problem. No value is cut short.
 
 use super::{CallSyntax, Fence, Head, Markup, OpenCall, ParserState, Text};
@@ -189,7 +189,7 @@ impl PresumedEnd {
     }
 
     /// The answer has ended, with the beginning of a tag in hand, which is taken when it is used up. Returns what is
-    /// open after the call. `before` are the updates of calls before this one that were held back.
+    /// open after the call. `before` are the updates of calls before this one that were buffered.
     pub(super) fn resolve(
         mut self,
         lexer: &mut Lexer,

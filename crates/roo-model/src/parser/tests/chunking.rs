@@ -72,7 +72,7 @@ proptest! {
         let mut reader = SseReader::new();
         let mut events = Vec::new();
         for chunk in stream.as_bytes().chunks(size) {
-            reader.push(chunk, |event| events.push(serde_json::from_str(&event.data).unwrap())).unwrap();
+            reader.push(chunk, |event| events.push(serde_json::from_str(event.data).unwrap())).unwrap();
         }
         let events = events.into_iter().map(StreamEvent::Text).collect();
         let twice = [answer.as_str(), answer.as_str()].concat();

@@ -55,7 +55,7 @@ fn assert_shown_is_closed(updates: &[Update]) {
             Update::TextDelta(more) => text.push_str(more),
             Update::ThinkingDelta(more) => thinking.push_str(more),
             Update::ParameterDelta { parameter, text } => {
-                let shown = params.entry(parameter).or_insert_with(|| json!(""));
+                let shown = params.entry(&**parameter).or_insert_with(|| json!(""));
                 *shown = json!(format!("{}{text}", shown.as_str().unwrap()));
             }
             Update::CallBegun { .. } => params.clear(),

@@ -53,7 +53,7 @@ fn text_values_are_shown_while_they_stream() {
         end(0),
     ];
     let delta = |parameter: &str, text: &str| Update::ParameterDelta {
-        parameter: parameter.to_owned(),
+        parameter: parameter.into(),
         text: text.to_owned(),
     };
     let params = json!({ "path": "a\nb", "n": ["x", { "path": "}" }], "content": "😀!\"" });
@@ -79,7 +79,7 @@ fn half_a_surrogate_pair_is_shown_as_a_replacement() {
         (r#"{"a":"\ud83d""#, "\u{fffd}"),
     ] {
         let out = updates(ToolProtocol::Native, vec![start(0, "1", "t"), arguments(0, json)], false);
-        let delta = Update::ParameterDelta { parameter: "a".to_owned(), text: expected.to_owned() };
+        let delta = Update::ParameterDelta { parameter: "a".into(), text: expected.to_owned() };
         assert_eq!(out, [Update::CallBegun { name: "t".to_owned() }, delta], "{json}");
     }
 }
@@ -160,7 +160,7 @@ fn interleaved_calls_are_told_one_after_the_other() {
         ],
         true,
     );
-    let delta = |text: &str| Update::ParameterDelta { parameter: "x".to_owned(), text: text.to_owned() };
+    let delta = |text: &str| Update::ParameterDelta { parameter: "x".into(), text: text.to_owned() };
     assert_eq!(
         merged(out),
         [

@@ -48,7 +48,7 @@ fn fenced(path: &str) -> Block {
 /// A call in a code block with something behind it.
 fn example(path: &str) -> Block {
     let params = object(json!({ "path": path }));
-    let problem = "it stands in a code block and more follows, so it is taken for an example. If you mean it, make \
+    let problem = "it is in a code block and more text follows, so it is treated as an example. If you mean it, make \
                    it the end of your answer, outside of code blocks";
     Block::Call {
         id: None,
@@ -106,7 +106,7 @@ fn a_call_is_told_as_soon_as_its_name_is_known() {
     let pieces = ["Now: ", "<write_to_", "file>", "<path>a", "b</pa", "th>\n<content>\nx", "\n", "y"];
     let events = pieces.map(|piece| StreamEvent::Text(piece.to_owned())).to_vec();
     let delta = |parameter: &str, text: &str| Update::ParameterDelta {
-        parameter: parameter.to_owned(),
+        parameter: parameter.into(),
         text: text.to_owned(),
     };
     assert_eq!(

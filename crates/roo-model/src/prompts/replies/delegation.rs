@@ -93,7 +93,8 @@ pub fn after_delegation() -> String {
 /// To a delegation that would go too deep.
 pub fn too_deep(limit: u32) -> String {
     format!(
-        "Not delegated: branches may lie at most {limit} deep, and this one does. Do the work here, or end with what \
+        "Not delegated: branches may be nested at most {limit} deep, and this one is. Do the work here, or end with \
+         what \
          remains to be done."
     )
 }
@@ -101,15 +102,16 @@ pub fn too_deep(limit: u32) -> String {
 /// To a delegation beyond the request's last branch.
 pub fn too_many_branches(limit: u32) -> String {
     format!(
-        "Not delegated: this request has had its {limit} branches. Finish with what there is, or end with what remains \
+        "Not delegated: this request has used up its {limit} branches. Finish with what there is, or end with what \
+         remains \
          to be done."
     )
 }
 
 /// To a second delegation for one message of the user.
 pub fn delegated_before() -> String {
-    "Not delegated: this mode delegates once for each message of the user, and has. Judge the result that you got, \
-     then complete or fail."
+    "Not delegated: this mode delegates once for each message of the user, and has already done so. Judge the \
+     result that you got, then complete or fail."
         .to_owned()
 }
 

@@ -1,7 +1,7 @@
 //! Secrets that are known by their name: `DB_PASSWORD=…`, `"clientSecret": "…"`, `Authorization: Bearer …`.
 
+use super::candidate::{AfterMask, Candidate, Secret};
 use super::cursor::{Cursor, Incomplete};
-use super::patterns::{AfterMask, Candidate, Secret};
 use super::randomness::{is_placeholder, looks_random};
 
 /// Endings of names whose values are secrets, in lower case.

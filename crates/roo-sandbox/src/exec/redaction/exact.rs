@@ -49,7 +49,7 @@ impl ExactValues {
 
     /// Adds a variable's value if its name or form shows that it is a secret, and the password in it if it is a URL.
     /// Masking other values, such as a port or `production`, would make output unreadable.
-    pub fn add_variable(&mut self, name: &str, value: &str) {
+    pub(crate) fn add_variable(&mut self, name: &str, value: &str) {
         let value = value.trim();
         if is_secret_name(name) || holds_secret(value) || looks_random(value.as_bytes()) {
             self.add(name, value);
@@ -60,7 +60,7 @@ impl ExactValues {
     }
 
     /// Adds the secrets of a text with one `NAME=value` a line, as in `.env` files.
-    pub fn add_dotenv(&mut self, text: &str) {
+    pub(crate) fn add_dotenv(&mut self, text: &str) {
         for line in text.lines() {
             let line = line.trim();
             let Some((name, value)) = line.strip_prefix("export ").unwrap_or(line).split_once('=') else {

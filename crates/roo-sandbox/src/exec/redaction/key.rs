@@ -1,8 +1,8 @@
 //! Private keys in PEM and PGP armor: the lines between `-----BEGIN … PRIVATE KEY-----` and its end, also where they
 //! are quoted, escaped, numbered or part of a diff.
 
+use super::candidate::{AfterMask, Candidate, Secret};
 use super::cursor::{Cursor, Incomplete};
-use super::patterns::{AfterMask, Candidate, Secret};
 
 /// The beginning of the first line.
 pub(super) const BEGIN: &str = "-----BEGIN ";

@@ -1,7 +1,7 @@
 //! Passwords in URLs: `https://user:password@host`.
 
+use super::candidate::{AfterMask, Candidate, Secret};
 use super::cursor::Incomplete;
-use super::patterns::{AfterMask, Candidate, Secret};
 use super::randomness::{is_placeholder, looks_random};
 
 /// Length from which an authority is not examined.

@@ -33,7 +33,7 @@ const MOST_LINKS: usize = 40;
 pub(super) struct Caller(pub i32);
 
 /// A path as it was given: from a directory of its own.
-pub(super) struct Named {
+pub(super) struct GivenPath {
     directory: BaseDirectory,
     path: Vec<u8>,
     resolve: ResolveFlags,
@@ -85,7 +85,7 @@ impl From<Errno> for Unresolved {
     }
 }
 
-impl Named {
+impl GivenPath {
     pub(super) fn new(directory: i32, path: Vec<u8>) -> Self {
         Self { directory: BaseDirectory::Descriptor(directory), path, resolve: ResolveFlags::empty() }
     }
@@ -155,14 +155,14 @@ impl ResolvedFile {
 
 impl Caller {
     /// Finds what is at a path.
-    pub(super) fn find(self, named: &Named, follows: bool) -> Result<ResolvedFile, Unresolved> {
+    pub(super) fn find(self, named: &GivenPath, follows: bool) -> Result<ResolvedFile, Unresolved> {
         let (base, rest) = self.base(named)?;
         let link = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
         ResolvedFile::from_handle(resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
     }
 
     /// Finds a name and the directory that holds it.
-    pub(super) fn entry(self, named: &Named) -> Result<DirectoryEntry, Unresolved> {
+    pub(super) fn entry(self, named: &GivenPath) -> Result<DirectoryEntry, Unresolved> {
         let (base, rest) = self.base(named)?;
         let (above, name) = split(&rest);
         let flags = OFlags::PATH | OFlags::DIRECTORY;
@@ -186,7 +186,7 @@ impl Caller {
     /// Afterwards `named` is the last of these.
     pub(super) fn target(
         self,
-        named: &mut Named,
+        named: &mut GivenPath,
         follows: bool,
         creates: bool,
     ) -> Result<Target, Unresolved> {
@@ -202,13 +202,13 @@ impl Caller {
             }
             let path = readlinkat(&link.handle, "", Vec::new())?.into_bytes();
             let directory = BaseDirectory::Handle(entry.directory);
-            *named = Named { directory, path, resolve: ResolveFlags::empty() };
+            *named = GivenPath { directory, path, resolve: ResolveFlags::empty() };
         }
         Err(Errno::LOOP.into())
     }
 
     /// Returns the directory at which the resolution of a path begins, and the rest to be resolved.
-    fn base(self, named: &Named) -> Result<(OwnedFd, Vec<u8>), Unresolved> {
+    fn base(self, named: &GivenPath) -> Result<(OwnedFd, Vec<u8>), Unresolved> {
         let path = named.path.as_slice();
         if path.is_empty() {
             return Err(Errno::NOENT.into());

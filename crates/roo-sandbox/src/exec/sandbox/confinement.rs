@@ -39,7 +39,7 @@ pub struct Confinement {
     pub variables: Vec<(&'static str, OsString)>,
     /// Network access.
     pub network: Network,
-    /// Whose loopback the command shares where it has no network; one of its own when none.
+    /// Network whose loopback the command shares where it has no network; one of its own when none.
     #[serde(skip)]
     pub loopback: Option<PrivateNetwork>,
     /// Resource limits.

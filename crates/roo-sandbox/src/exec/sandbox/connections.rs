@@ -18,7 +18,7 @@ use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 use rustix::process::{chdir, fchdir, umask};
 
-use super::caller::{Caller, DirectoryEntry, Named, ResolvedFile, Unresolved};
+use super::caller::{Caller, DirectoryEntry, GivenPath, ResolvedFile, Unresolved};
 use super::confinement::Network;
 use super::helper_protocol::Order;
 use super::journal::path_of;
@@ -68,7 +68,7 @@ impl SocketIdentity {
     }
 }
 
-/// Which sockets a command may connect to.
+/// Sockets that a command may connect to.
 pub(super) struct SocketPolicy {
     bound: HashSet<SocketIdentity>,
     /// The sockets that all commands of a network have bound: appended to by each of their supervisors.
@@ -142,7 +142,7 @@ impl SocketPolicy {
             }
             return Ok(Connection { socket, address: address.to_vec(), _target: None });
         }
-        let target = caller.find(&Named::new(libc::AT_FDCWD, path), true)?;
+        let target = caller.find(&GivenPath::new(libc::AT_FDCWD, path), true)?;
         if target.kind() != FileType::Socket {
             return Err(Errno::CONNREFUSED.into());
         }
@@ -187,7 +187,7 @@ impl SocketPolicy {
         let socket = caller.socket(descriptor)?;
         let path = unix_path(&socket, &address)?.filter(|path| !path.is_empty() && path.first() != Some(&0));
         let Some(path) = path else { return Ok(Binding { socket, address, entry: None }) };
-        let entry = caller.entry(&Named::new(libc::AT_FDCWD, path))?;
+        let entry = caller.entry(&GivenPath::new(libc::AT_FDCWD, path))?;
         if entry.there.is_some() {
             return Err(Errno::ADDRINUSE.into());
         }

@@ -1,53 +1,42 @@
 //! The helper processes between the server and a confined shell.
 //!
-//! With namespaces: `outer` makes them and starts `init`, the first process in them, which builds the
+//! With namespaces: `outer` makes them and goes on as `init` too, the first process in them, which builds the
 //! bounds and starts the shell. With Landlock alone: `watch` starts `confine`, which bounds itself and
 //! becomes the shell. The one next to the shell can't be traced by it, and neither hands it the socket.
+//!
+//! To start this program once takes a millisecond and more, most of it for its relocations. So `init` is a copy of
+//! `outer`, which has one thread and holds nothing but the socket.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, fork};
+use rustix::process::{
+    DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal, setsid,
+};
 
 use super::confinement::Network;
 use super::connections::SocketPolicy;
+use super::helper_program::{HELPER, NETWORK};
 use super::helper_protocol::{Active, Mechanism, Message, Order, Stage};
+use super::role::{OUTER, OUTER_JOINING, OUTER_WITH_NETWORK, WATCH};
+use super::setup_failure::{SetupFailure, StepContext as _};
 use super::{
-    HELPER, NETWORK, OUTER, OUTER_JOINING, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts,
-    namespaces, network, notifications, privileges, reaper, supervisor, system_calls,
+    inherited, joined_network, landlock, mounts, namespaces, notifications, privileges, reaper, supervisor,
+    system_calls,
 };
 
-/// Argument of the helpers that the server starts.
-const INIT: &str = "init";
+/// Argument of the helper that a helper starts.
 const CONFINE: &str = "confine";
 
 /// This program, whatever has become of its file.
 const SELF: &str = "/proc/self/exe";
-
-/// A step towards the bounds that failed.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: {source}")]
-pub(super) struct SetupFailure {
-    what: String,
-    source: io::Error,
-}
-
-/// Names the step that failed.
-pub(super) trait StepContext<T> {
-    fn step(self, what: &str) -> Result<T, SetupFailure>;
-}
-
-impl<T, E: Into<io::Error>> StepContext<T> for Result<T, E> {
-    fn step(self, what: &str) -> Result<T, SetupFailure> {
-        self.map_err(|error| SetupFailure { what: what.to_owned(), source: error.into() })
-    }
-}
 
 /// Runs in a role. There is nobody to tell anything but the server, over the socket.
 pub(super) fn run(role: &str) -> ExitCode {
@@ -58,12 +47,15 @@ pub(super) fn run(role: &str) -> ExitCode {
         let _ = Message::Failed(Stage::Sandbox, format!("what others left open: {error}")).send(&control);
         return ExitCode::FAILURE;
     }
+    if let (OUTER | OUTER_WITH_NETWORK | OUTER_JOINING | WATCH, Err(failure)) = (role, lead_session()) {
+        let _ = Message::Failed(Stage::Sandbox, failure.to_string()).send(&control);
+        return ExitCode::FAILURE;
+    }
     let outcome = match role {
         OUTER => outer(&control, || namespaces::enter(Network::Off).map(|()| None)),
         OUTER_WITH_NETWORK => outer(&control, || namespaces::enter(Network::On).map(|()| None)),
-        OUTER_JOINING => outer(&control, || namespaces::enter_network_of(&control).map(Some)),
-        NETWORK => network::make(&control, ports()).map(|()| ExitCode::SUCCESS),
-        INIT => init(&control),
+        OUTER_JOINING => outer(&control, || joined_network::join(&control, namespaces::OTHERS).map(Some)),
+        NETWORK => joined_network::make(&control, ports()).map(|()| ExitCode::SUCCESS),
         WATCH => watch(&control),
         CONFINE => confine(&control),
         _ => return ExitCode::FAILURE,
@@ -83,27 +75,13 @@ fn ports() -> impl Iterator<Item = u16> {
     std::env::args().skip(3).filter_map(|port| port.parse().ok())
 }
 
-/// Starts the next helper, which takes over the socket and perhaps an open file.
-fn start(
-    role: &str,
-    control: &UnixStream,
-    file: Option<OwnedFd>,
-) -> Result<std::process::Child, SetupFailure> {
-    let socket = control.as_fd().try_clone_to_owned().step("the socket")?;
-    let mut helper = Command::new(SELF);
-    helper.args([HELPER, role]).stdin(Stdio::from(socket));
-    if let Some(file) = &file {
-        fcntl_setfd(file, FdFlags::empty()).step("the list of sockets")?;
-        helper.arg(file.as_raw_fd().to_string());
-    }
-    helper.spawn().step("the next helper")
-}
-
-/// The file that a helper was started with.
-fn inherited_file() -> Option<File> {
-    let number = std::env::args().nth(3)?.parse::<i32>().ok()?;
-    // Opened anew it would have a position of its own, and not append.
-    inherited::take(number).map(File::from)
+/// Makes this process the first of a session without a terminal, and gives it the limit on open files that the server
+/// was started with. Done here, as a server that had to do it between fork and exec would have to copy its page tables
+/// for each command.
+fn lead_session() -> Result<(), SetupFailure> {
+    setsid().step("a session")?;
+    let limit = std::env::args().nth(3).and_then(|limit| limit.parse().ok());
+    roo_process::open_files::lower_limit(limit).step("the limit on open files")
 }
 
 fn outer(
@@ -113,12 +91,22 @@ fn outer(
     // The command may take its time to end; this process has to be there until then.
     reaper::outlive_requests_to_end().step("the signal mask")?;
     let sockets = enter()?;
-    let mut init = start(INIT, control, sockets)?;
-    let _ = init.wait();
-    Ok(ExitCode::SUCCESS)
+    #[expect(
+        unsafe_code,
+        reason = "the copy of a process with several threads could be left with a lock of another one"
+    )]
+    // SAFETY: the kernel lets only a process with one thread into another user namespace, as happened just now.
+    match unsafe { fork() }.step("the next helper")? {
+        ForkResult::Child => init(control, sockets.map(File::from)),
+        ForkResult::Parent { child } => {
+            drop(sockets);
+            let _ = waitpid(child, None);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }
 
-fn init(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
+fn init(control: &UnixStream, sockets: Option<File>) -> Result<ExitCode, SetupFailure> {
     // If `outer` is gone already, then so is the server's end of the socket or will be.
     set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
     reaper::take_requests_to_end().step("the signal mask")?;
@@ -136,7 +124,7 @@ fn init(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
     // It is bound as the command is, for which it makes calls; its own must not wait for it.
     let supervisor = match kernel.own_proc {
         true => {
-            let sockets = SocketPolicy::new(&order, landlock, inherited_file());
+            let sockets = SocketPolicy::new(&order, landlock, sockets);
             Some(supervisor::start(&order, prepared, sockets).step("the supervisor")?)
         }
         // Without a /proc of its own it can't find where a path leads.
@@ -186,7 +174,10 @@ fn watch(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("the protection from tracing")?;
     // Before the shell, which may at once use up all the processes that there may be.
     let ending = reaper::kill_with(control).step("the watch over the server")?;
-    let child = start(CONFINE, control, None)?;
+    let socket = control.as_fd().try_clone_to_owned().step("the socket")?;
+    let mut helper = Command::new(SELF);
+    helper.args([HELPER, CONFINE]).stdin(Stdio::from(socket));
+    let child = helper.spawn().step("the next helper")?;
     reaper::reap_watched(&child, &ending, |end| {
         let _ = Message::Ended(end).send(control);
     });

@@ -117,11 +117,11 @@ pub(super) mod path_bytes {
 
     use super::JsonPath;
 
-    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
         JsonPath(path.to_owned()).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
         Ok(JsonPath::deserialize(deserializer)?.0)
     }
 }
@@ -150,11 +150,11 @@ pub(crate) struct Order {
     /// Sockets of other programs that the user lets the command connect to.
     pub sockets: Vec<JsonPath>,
     pub git_history: Vec<JsonPath>,
-    /// What is seen below places that are private or empty.
+    /// Paths that are visible below directories that are private or empty.
     pub visible: Vec<JsonPath>,
     pub network: Network,
     pub limits: Limits,
-    /// Who the command runs as: the server's user and group.
+    /// User and group of the server, as which the command runs.
     pub user: u32,
     pub group: u32,
     /// Minimum restrictions.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
@@ -27,15 +27,4 @@ pub(super) fn keep_from_children() -> io::Result<()> {
     }
     drop(listing);
     Ok(())
-}
-
-/// A descriptor that the helper which started this one left open for it, by its number. To be called once.
-pub(super) fn take(number: i32) -> Option<OwnedFd> {
-    #[expect(unsafe_code, reason = "there is no other way to name a descriptor that another program opened")]
-    // SAFETY: beyond the standard streams, what is open at the start belongs to nothing in this process.
-    let descriptor = (number > 2).then(|| unsafe { BorrowedFd::borrow_raw(number) })?;
-    fcntl_getfd(descriptor).ok()?;
-    #[expect(unsafe_code, reason = "as above")]
-    // SAFETY: it is open, and nothing else in this process owns it.
-    Some(unsafe { OwnedFd::from_raw_fd(number) })
 }

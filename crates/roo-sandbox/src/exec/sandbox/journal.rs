@@ -205,14 +205,14 @@ impl Journal {
     }
 
     /// Returns whether everything that the command touched at a place is known.
-    pub fn is_complete_at(&self, path: &Path) -> bool {
+    pub(crate) fn is_complete_at(&self, path: &Path) -> bool {
         self.complete_below.iter().any(|root| path.starts_with(root))
             && !self.except.iter().any(|except| path.starts_with(except))
     }
 
     /// Returns whether it is certain that the command did not change what is at a place: neither by its path, nor with
     /// a directory above it, nor, where it is a file with these numbers of its device and of itself, by another name.
-    pub fn has_left_alone(&self, path: &Path, file: Option<(u64, u64)>) -> bool {
+    pub(crate) fn has_left_alone(&self, path: &Path, file: Option<(u64, u64)>) -> bool {
         let is_touched = self.touched.contains_key(path)
             || path.ancestors().skip(1).any(|above| self.touched.get(above) == Some(&true))
             || file.is_some_and(|file| self.has_touched_file(file));
@@ -220,7 +220,7 @@ impl Journal {
     }
 
     /// Returns whether the command touched a file with several names, by the numbers of its device and of itself.
-    pub fn has_touched_file(&self, file: (u64, u64)) -> bool {
+    pub(crate) fn has_touched_file(&self, file: (u64, u64)) -> bool {
         self.touched_files.contains(&file)
     }
 

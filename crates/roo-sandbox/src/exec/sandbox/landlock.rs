@@ -10,8 +10,8 @@ use landlock::{
 };
 
 use super::confinement::{Access, Network};
-use super::helper::{SetupFailure, StepContext as _};
 use super::helper_protocol::{Mechanism, Order};
+use super::setup_failure::{SetupFailure, StepContext as _};
 
 /// The newest version whose rights are used. Older kernels take what they know of it.
 const NEWEST: ABI = ABI::V6;

@@ -28,10 +28,13 @@ mod confinement;
 mod connections;
 #[cfg(target_os = "linux")]
 mod helper;
+mod helper_program;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
 mod helper_protocol;
 #[cfg(target_os = "linux")]
 mod inherited;
+#[cfg(target_os = "linux")]
+mod joined_network;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no supervisor yet"))]
 mod journal;
 #[cfg(target_os = "linux")]
@@ -48,6 +51,10 @@ mod privileges;
 mod probe;
 #[cfg(target_os = "linux")]
 mod reaper;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
+mod role;
+#[cfg(target_os = "linux")]
+mod setup_failure;
 mod signing;
 mod sockets;
 #[cfg(target_os = "linux")]
@@ -61,34 +68,17 @@ use std::process::ExitCode;
 pub use confinement::{
     Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials, personal,
 };
+pub use helper_program::Helper;
 pub use helper_protocol::{Active, LeftRunning, Mechanism};
 pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use network::PrivateNetwork;
-pub use probe::{Helper, Level, Probe, Required, Sandbox};
+pub use probe::{Level, Probe, Required, Sandbox};
 pub use signing::{SigningKey, SigningService};
 
 pub(super) use helper_protocol::{End, Message, Order, Stage};
+pub(super) use role::helper_arguments;
 
-/// The first argument of a helper process.
-const HELPER: &str = "sandbox-helper";
-
-/// Program that the server starts, by mechanism and network.
-const OUTER: &str = "outer";
-const OUTER_WITH_NETWORK: &str = "outer-with-network";
-const OUTER_JOINING: &str = "outer-joining";
-const NETWORK: &str = "network";
-const WATCH: &str = "watch";
-
-/// The arguments of the helper that carries out an order.
-pub(super) fn helper_arguments(order: &Order, joins: bool) -> [&'static str; 2] {
-    let role = match (order.mechanism, order.network) {
-        (Mechanism::Namespaces, Network::Off) if joins => OUTER_JOINING,
-        (Mechanism::Namespaces, Network::Off) => OUTER,
-        (Mechanism::Namespaces, Network::On) => OUTER_WITH_NETWORK,
-        (Mechanism::Landlock, _) => WATCH,
-    };
-    [HELPER, role]
-}
+use helper_program::HELPER;
 
 /// Runs as a helper if that is what this process was started for. To be called first of all, while
 /// the process has one thread.

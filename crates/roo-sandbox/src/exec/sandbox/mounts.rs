@@ -22,8 +22,8 @@ use rustix::mount::{
 };
 
 use super::confinement::{Access, Substitute};
-use super::helper::{SetupFailure, StepContext as _};
 use super::helper_protocol::{JsonPath, Order, Overlay};
+use super::setup_failure::{SetupFailure, StepContext as _};
 
 /// Devices that a command sees. They hold nothing and control nothing.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -74,136 +74,217 @@ pub(super) struct Kernel {
 pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("separating the mount tree")?;
-
-    // While everything still is as it was: what stays writable, and the devices.
-    let of = |wanted: Access| order.places.iter().filter(move |(_, access)| *access == wanted);
-    let mut trees = Vec::new();
-    for (place, access) in of(Access::Write) {
-        if let Some(tree) = MountTree::from_path(&place.0).step(&named("the grant", &place.0))? {
-            trees.push((place.0.clone(), *access, tree));
+    let WritableCopies { mut trees, overlays, captures, mut substitutes, temporary, devices, proc } =
+        WritableCopies::take(order)?;
+    make_read_only()?;
+    // Copies of what is read-only now are read-only with all that is mounted below.
+    substitutes.extend(substitute_trees(order, false)?);
+    trees.extend(place_trees(places_with(order, Access::Read), "the protected")?);
+    add_visible(order, &overlays, &mut trees);
+    // Only now, when all that shows a folder itself is at hand.
+    attach_overlays(&overlays)?;
+    trees.extend(staged_trees(order, &overlays)?);
+    replace_temporary(temporary)?;
+    let mut sealed = replace_meeting_places(order)?;
+    make_devices(devices).step("the devices")?;
+    // A place that always exists and gets its own mount in the end.
+    let staging = Path::new("/proc");
+    tmpfs(staging, c"mode=0700,size=64k").step("the covers")?;
+    let covers = Covers::make(staging).step("the covers")?;
+    sealed.extend(mount_places(order, trees, &covers)?);
+    attach_substitutes(substitutes)?;
+    mount_remount(staging, MountFlags::RDONLY, c"").step("sealing the covers")?;
+    seal(&sealed)?;
+    match proc {
+        Proc::Host(proc) => {
+            unmount(staging, UnmountFlags::DETACH).step("the covers")?;
+            Ok(Kernel { own_proc: false, process_limit: false, proc, captures })
         }
+        // Over the covers: to unmount them would take longer than all the rest.
+        Proc::Fresh(fresh) => own_proc(&fresh, order.limits.processes, captures),
     }
-    let overlays: Vec<(&Path, OwnedFd)> = order
-        .overlays
-        .iter()
-        .map(|overlay| Ok((overlay.root.0.as_path(), stage(overlay)?)))
-        .collect::<Result<_, SetupFailure>>()?;
-    let captures = match &order.capture {
-        Some(capture) => MountTree::from_path(&capture.directory.0)
-            .step("the directory of captures")?
-            .map(|tree| tree.tree),
-        None => None,
-    };
-    let mut substitutes = Vec::new();
-    for substitute in order.substitutes.iter().filter(|it| it.is_writable) {
-        substitutes.push((substitute, substitute_tree(substitute)?));
-    }
-    let mut temporary = Vec::new();
-    for directory in TEMPORARY.iter().map(Path::new).filter(|directory| is_replaced(directory, order)) {
-        let tree = match &order.temp {
-            Some(temp) => MountTree::from_path(&temp.0).step(&named("the temporary directory", &temp.0))?,
+}
+
+/// A copy of what is at a place, to be mounted there again.
+struct PlaceTree {
+    path: PathBuf,
+    access: Access,
+    tree: MountTree,
+}
+
+/// Copies of what a command may write, and of devices, made while everything still is as it was.
+struct WritableCopies<'a> {
+    trees: Vec<PlaceTree>,
+    /// Overlays by the folders over which they are mounted.
+    overlays: Vec<(&'a Path, OwnedFd)>,
+    captures: Option<OwnedFd>,
+    substitutes: Vec<SubstituteTree<'a>>,
+    /// Directories of temporary files, with what replaces each; an empty one where there is none.
+    temporary: Vec<(&'static Path, Option<MountTree>)>,
+    devices: Vec<(&'static str, MountTree)>,
+    proc: Proc,
+}
+
+/// A substitute, and its copy where it is there.
+type SubstituteTree<'a> = (&'a Substitute<JsonPath>, Option<MountTree>);
+
+/// The `/proc` of a command, not mounted yet.
+enum Proc {
+    /// That of its process namespace.
+    Fresh(OwnedFd),
+    /// The machine's, with what covers it, which can't be left out.
+    Host(OwnedFd),
+}
+
+impl<'a> WritableCopies<'a> {
+    fn take(order: &'a Order) -> Result<Self, SetupFailure> {
+        let trees = place_trees(places_with(order, Access::Write), "the grant")?;
+        let overlays = order.overlays.iter().map(|overlay| Ok((overlay.root.0.as_path(), stage(overlay)?)));
+        let overlays = overlays.collect::<Result<_, SetupFailure>>()?;
+        let captures = match &order.capture {
+            Some(capture) => MountTree::from_path(&capture.directory.0)
+                .step("the directory of captures")?
+                .map(|tree| tree.tree),
             None => None,
         };
-        temporary.push((directory, tree));
-    }
-    let mut devices = Vec::new();
-    for name in DEVICES {
-        if let Some(tree) = MountTree::from_path(&Path::new("/dev").join(name)).step("the devices")? {
-            devices.push((*name, tree));
+        let substitutes = substitute_trees(order, true)?;
+        let mut temporary = Vec::new();
+        for directory in TEMPORARY.iter().map(Path::new).filter(|directory| is_replaced(directory, order)) {
+            let tree = match &order.temp {
+                Some(temp) => {
+                    MountTree::from_path(&temp.0).step(&named("the temporary directory", &temp.0))?
+                }
+                None => None,
+            };
+            temporary.push((directory, tree));
         }
-    }
-    let fresh_proc = fresh_proc().ok();
-    let host_proc = match fresh_proc {
-        Some(_) => None,
-        // With what covers it, which can't be left out.
-        None => Some(open_tree(CWD, "/proc", CLONE | OpenTreeFlags::AT_RECURSIVE).step("/proc")?),
-    };
-
-    make_read_only()?;
-
-    for substitute in order.substitutes.iter().filter(|it| !it.is_writable) {
-        substitutes.push((substitute, substitute_tree(substitute)?));
-    }
-    // Copies of what is read-only now are read-only with all that is mounted below.
-    for (place, access) in of(Access::Read) {
-        if let Some(tree) = MountTree::from_path(&place.0).step(&named("the protected", &place.0))? {
-            trees.push((place.0.clone(), *access, tree));
-        }
-    }
-    let visible = order.visible.iter().chain([&order.directory]).map(|path| path.0.clone());
-    for path in KEPT.iter().map(PathBuf::from).chain(visible) {
-        // Links among these lead to others of these.
-        if let Ok(Some(tree)) = MountTree::from_path(&path) {
-            let mut covered = MEETING_PLACES.iter().chain(TEMPORARY).map(Path::new);
-            let is_covered = covered.any(|covered| path.starts_with(covered) && path != covered);
-            let is_granted = trees.iter().any(|(granted, _, _)| path.starts_with(granted))
-                || overlays.iter().any(|(root, _)| path.starts_with(root));
-            if is_covered && !is_granted {
-                trees.push((path, Access::Read, tree));
+        let mut devices = Vec::new();
+        for name in DEVICES {
+            if let Some(tree) = MountTree::from_path(&Path::new("/dev").join(name)).step("the devices")? {
+                devices.push((*name, tree));
             }
         }
+        let proc = match fresh_proc() {
+            Ok(fresh) => Proc::Fresh(fresh),
+            Err(_) => Proc::Host(open_tree(CWD, "/proc", CLONE | OpenTreeFlags::AT_RECURSIVE).step("/proc")?),
+        };
+        Ok(Self { trees, overlays, captures, substitutes, temporary, devices, proc })
     }
+}
 
-    // Only now, when all that shows a folder itself is at hand.
-    for (root, overlay) in &overlays {
-        attach(overlay, &open(root).step(&named("the overlay over", root))?)
-            .step(&named("the overlay over", root))?;
+/// The places to which the order gives just this access.
+fn places_with(order: &Order, wanted: Access) -> impl Iterator<Item = (&Path, Access)> {
+    let places = order.places.iter().filter(move |(_, access)| *access == wanted);
+    places.map(|(place, access)| (place.0.as_path(), *access))
+}
+
+/// Copies places; those that are not there are left out.
+fn place_trees<'a>(
+    places: impl Iterator<Item = (&'a Path, Access)>,
+    what: &str,
+) -> Result<Vec<PlaceTree>, SetupFailure> {
+    let mut trees = Vec::new();
+    for (path, access) in places {
+        if let Some(tree) = MountTree::from_path(path).step(&named(what, path))? {
+            trees.push(PlaceTree { path: path.to_owned(), access, tree });
+        }
     }
+    Ok(trees)
+}
+
+/// Copies the substitutes that can be written, or the others.
+fn substitute_trees(order: &Order, are_writable: bool) -> Result<Vec<SubstituteTree<'_>>, SetupFailure> {
+    let wanted = order.substitutes.iter().filter(|it| it.is_writable == are_writable);
+    let copy = |substitute: &'_ Substitute<JsonPath>| {
+        let source = &substitute.source.0;
+        MountTree::from_path(source).step(&named("the substitute", source))
+    };
+    wanted.map(|substitute| Ok((substitute, copy(substitute)?))).collect()
+}
+
+/// Adds copies of what stays visible although the directory around it is replaced.
+fn add_visible(order: &Order, overlays: &[(&Path, OwnedFd)], trees: &mut Vec<PlaceTree>) {
+    let visible = order.visible.iter().chain([&order.directory]).map(|path| path.0.clone());
+    for path in KEPT.iter().map(PathBuf::from).chain(visible) {
+        let mut covered = MEETING_PLACES.iter().chain(TEMPORARY).map(Path::new);
+        let is_covered = covered.any(|covered| path.starts_with(covered) && path != covered);
+        let is_granted = trees.iter().any(|granted| path.starts_with(&granted.path))
+            || overlays.iter().any(|(root, _)| path.starts_with(root));
+        // Links among these lead to others of these.
+        if is_covered
+            && !is_granted
+            && let Ok(Some(tree)) = MountTree::from_path(&path)
+        {
+            trees.push(PlaceTree { path, access: Access::Read, tree });
+        }
+    }
+}
+
+fn attach_overlays(overlays: &[(&Path, OwnedFd)]) -> Result<(), SetupFailure> {
+    overlays.iter().try_for_each(|(root, overlay)| {
+        let what = named("the overlay over", root);
+        attach(overlay, &open(root).step(&what)?).step(&what)
+    })
+}
+
+/// Copies the grants whose writes are staged, as they are in the overlays.
+fn staged_trees(order: &Order, overlays: &[(&Path, OwnedFd)]) -> Result<Vec<PlaceTree>, SetupFailure> {
     let is_taken_back = |place: &Path| {
         let stricter = order.places.iter().filter(|(_, access)| *access > Access::Staged);
         stricter.map(|(outer, _)| &outer.0).any(|outer| place.starts_with(outer) && place != outer)
     };
-    for (place, access) in of(Access::Staged) {
-        // What is within an overlay anyway needs no mount of its own, over which nothing can be moved.
-        let is_root = overlays.iter().any(|(root, _)| *root == place.0);
-        if (is_root || is_taken_back(&place.0))
-            && let Some(tree) = MountTree::from_path(&place.0).step(&named("the grant", &place.0))?
-        {
-            trees.push((place.0.clone(), *access, tree));
-        }
-    }
+    // What is within an overlay anyway needs no mount of its own, over which nothing can be moved.
+    let is_wanted = |place: &Path| overlays.iter().any(|(root, _)| *root == place) || is_taken_back(place);
+    place_trees(places_with(order, Access::Staged).filter(|(place, _)| is_wanted(place)), "the grant")
+}
 
-    for (directory, tree) in temporary {
-        match tree {
-            Some(tree) => tree.attach(directory).step("the temporary directory")?,
-            None => tmpfs(directory, c"mode=1777,size=50%").step("the temporary directory")?,
-        }
-    }
-    let mut sealed = Vec::new();
+fn replace_temporary(temporary: Vec<(&Path, Option<MountTree>)>) -> Result<(), SetupFailure> {
+    temporary.into_iter().try_for_each(|(directory, tree)| {
+        let replaced = match tree {
+            Some(tree) => tree.attach(directory),
+            None => tmpfs(directory, c"mode=1777,size=50%"),
+        };
+        replaced.step("the temporary directory")
+    })
+}
+
+/// Covers the directories in which programs meet by empty ones, which are to be sealed in the end.
+fn replace_meeting_places(order: &Order) -> Result<Vec<PathBuf>, SetupFailure> {
+    let mut replaced = Vec::new();
     for directory in MEETING_PLACES.iter().map(Path::new) {
         // Most are links to each other.
         let is_directory = directory.symlink_metadata().is_ok_and(|found| found.is_dir());
         if is_directory && !is_within_grant(directory, order) {
             tmpfs(directory, c"mode=0755,size=1m").step(&named("the directory", directory))?;
-            sealed.push(directory.to_owned());
+            replaced.push(directory.to_owned());
         }
     }
-    make_devices(devices).step("the devices")?;
+    Ok(replaced)
+}
 
-    // A place that always exists and gets its own mount in the end.
-    let staging = Path::new("/proc");
-    tmpfs(staging, c"mode=0700,size=64k").step("the covers")?;
-    let covers = Covers::make(staging).step("the covers")?;
+/// Mounts the copies and covers what is hidden, the outer ones first. Returns the covers that are to be sealed in the end.
+fn mount_places(order: &Order, trees: Vec<PlaceTree>, covers: &Covers) -> Result<Vec<PathBuf>, SetupFailure> {
+    let shown: Vec<PathBuf> = trees.iter().map(|tree| tree.path.clone()).collect();
     let mut places: Vec<(PathBuf, Access, Option<MountTree>)> =
-        trees.into_iter().map(|(path, access, tree)| (path, access, Some(tree))).collect();
-    places.extend(of(Access::None).map(|(place, access)| (place.0.clone(), *access, None)));
+        trees.into_iter().map(|PlaceTree { path, access, tree }| (path, access, Some(tree))).collect();
+    places.extend(places_with(order, Access::None).map(|(path, access)| (path.to_owned(), access, None)));
     places.sort_by_key(|(path, access, _)| (path.components().count(), *access));
-    let paths: Vec<PathBuf> = places
-        .iter()
-        .filter(|(_, access, _)| *access != Access::None)
-        .map(|(path, _, _)| path.clone())
-        .collect();
+    let mut sealed = Vec::new();
     for (path, _, tree) in places {
         match tree {
             Some(tree) => tree.attach_anew(&path).step(&named("the place", &path))?,
             None => {
-                let has_holes = paths.iter().any(|inner| inner.starts_with(&path) && *inner != path);
+                let has_holes = shown.iter().any(|inner| inner.starts_with(&path) && *inner != path);
                 if covers.cover(&path, has_holes).step(&named("hiding", &path))? {
                     sealed.push(path);
                 }
             }
         }
     }
+    Ok(sealed)
+}
+
+fn attach_substitutes(substitutes: Vec<SubstituteTree<'_>>) -> Result<(), SetupFailure> {
     for (substitute, tree) in substitutes {
         let Some(tree) = tree else { continue };
         let what = named("the substitute for", &substitute.place.0);
@@ -213,25 +294,15 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
             Err(error) => return Err(error).step(&what),
         }
     }
-    mount_remount(staging, MountFlags::RDONLY, c"").step("sealing the covers")?;
-    for directory in sealed {
-        mount_remount(&directory, MountFlags::BIND | MountFlags::RDONLY | PLAIN, c"")
-            .step(&named("sealing", &directory))?;
-    }
-    match (fresh_proc, host_proc) {
-        (_, Some(proc)) => {
-            unmount(staging, UnmountFlags::DETACH).step("the covers")?;
-            Ok(Kernel { own_proc: false, process_limit: false, proc, captures })
-        }
-        // Over the covers: to unmount them would take longer than all the rest.
-        (Some(fresh), None) => own_proc(&fresh, order.limits.processes, captures),
-        (None, None) => Err(io::Error::from(io::ErrorKind::NotFound)).step("/proc"),
-    }
+    Ok(())
 }
 
-fn substitute_tree(substitute: &Substitute<JsonPath>) -> Result<Option<MountTree>, SetupFailure> {
-    let source = &substitute.source.0;
-    MountTree::from_path(source).step(&named("the substitute", source))
+/// Makes directories read-only that replaced others.
+fn seal(directories: &[PathBuf]) -> Result<(), SetupFailure> {
+    directories.iter().try_for_each(|directory| {
+        mount_remount(directory, MountFlags::BIND | MountFlags::RDONLY | PLAIN, c"")
+            .step(&named("sealing", directory))
+    })
 }
 
 fn named(what: &str, path: &Path) -> String {

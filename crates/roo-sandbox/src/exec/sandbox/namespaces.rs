@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Mode, OFlags, openat};
@@ -12,11 +11,10 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sendto, soc
 use rustix::process::{getegid, geteuid};
 
 use super::confinement::Network;
-use super::helper::{SetupFailure, StepContext as _};
-use super::network;
+use super::setup_failure::{SetupFailure, StepContext as _};
 
 /// Namespaces of each command, besides a user namespace and perhaps a network.
-const OTHERS: CloneFlags = CloneFlags::CLONE_NEWNS
+pub(super) const OTHERS: CloneFlags = CloneFlags::CLONE_NEWNS
     .union(CloneFlags::CLONE_NEWPID)
     .union(CloneFlags::CLONE_NEWIPC)
     .union(CloneFlags::CLONE_NEWUTS);
@@ -28,11 +26,6 @@ pub(super) fn enter(network: Network) -> Result<(), SetupFailure> {
         Network::Off => enter_anew(OTHERS | CloneFlags::CLONE_NEWNET),
         Network::On => enter_anew(OTHERS),
     }
-}
-
-/// As [`enter`], and gets the network from the server. Gives the list of the sockets that commands in it have bound.
-pub(super) fn enter_network_of(control: &UnixStream) -> Result<OwnedFd, SetupFailure> {
-    network::join(control, OTHERS)
 }
 
 /// Makes this process a user namespace of its own, in which it is root, and others with it.

@@ -6,26 +6,18 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-#[cfg(target_os = "linux")]
-use std::net::Ipv4Addr;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-#[cfg(target_os = "linux")]
-use nix::sched::{CloneFlags, setns, unshare};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
 
-#[cfg(target_os = "linux")]
-use super::helper::{SetupFailure, StepContext as _};
-#[cfg(target_os = "linux")]
-use super::namespaces;
-use super::{HELPER, Helper, NETWORK};
+use super::helper_program::{HELPER, Helper, NETWORK};
 
 /// The most ports that are wanted.
 const MOST_PORTS: usize = 64;
@@ -97,32 +89,6 @@ impl PrivateNetwork {
     }
 }
 
-#[cfg(target_os = "linux")]
-/// Makes the namespaces, and hands them with a listener to the server.
-pub(super) fn make(control: &UnixStream, ports: impl Iterator<Item = u16>) -> Result<(), SetupFailure> {
-    namespaces::enter_anew(CloneFlags::CLONE_NEWNET)?;
-    namespaces::raise_loopback().step("the loopback")?;
-    let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).step("the listener");
-    let listeners: Vec<TcpListener> = [0].into_iter().chain(ports).map(bind).collect::<Result<_, _>>()?;
-    let open = |name: &str| std::fs::File::open(format!("/proc/self/ns/{name}"));
-    let (user, network) = (open("user").step("the namespace")?, open("net").step("the namespace")?);
-    let listeners = listeners.iter().map(TcpListener::as_fd);
-    let all: Vec<BorrowedFd<'_>> = [user.as_fd(), network.as_fd()].into_iter().chain(listeners).collect();
-    send(control, &all).step("handing over the network")
-}
-
-#[cfg(target_os = "linux")]
-/// Joins the namespaces that the server hands over, and makes the others. Gives the list of sockets that comes with them.
-pub(super) fn join(control: &UnixStream, others: CloneFlags) -> Result<OwnedFd, SetupFailure> {
-    let received = receive(control).step("the network")?;
-    let [user, network, sockets]: [OwnedFd; 3] =
-        received.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData)).step("the network")?;
-    setns(user, CloneFlags::CLONE_NEWUSER).step("joining the user namespace")?;
-    setns(network, CloneFlags::CLONE_NEWNET).step("joining the network")?;
-    unshare(others).step("new namespaces")?;
-    Ok(sockets)
-}
-
 /// An empty file without a name, to which everybody who has it appends.
 #[cfg(target_os = "linux")]
 fn socket_list() -> io::Result<OwnedFd> {
@@ -138,7 +104,7 @@ fn socket_list() -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(super) fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -148,7 +114,7 @@ fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     Ok(())
 }
 
-fn receive(socket: &impl AsFd) -> io::Result<Vec<OwnedFd>> {
+pub(super) fn receive(socket: &impl AsFd) -> io::Result<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];

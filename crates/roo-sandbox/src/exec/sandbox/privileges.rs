@@ -10,7 +10,7 @@ use rustix::thread::{
 };
 
 use super::confinement::Limits;
-use super::helper::{SetupFailure, StepContext as _};
+use super::setup_failure::{SetupFailure, StepContext as _};
 
 /// Makes the kernel end a command rather than the server or an editor when memory runs out.
 pub(super) fn be_the_first_to_go() {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
+use super::helper_program::Helper;
 use super::helper_protocol::{Active, JsonPath, LeftRunning, Mechanism, Order, Overlay};
 use super::network::PrivateNetwork;
 use super::sockets;
@@ -96,26 +97,6 @@ impl fmt::Display for Probe {
             write!(f, "; not available: {}", self.missing.join("; "))?;
         }
         Ok(())
-    }
-}
-
-/// The program that helpers are started from: this one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Helper(PathBuf);
-
-impl Helper {
-    /// This very program, even when its file has been replaced since it started.
-    pub fn own() -> Self {
-        Self("/proc/self/exe".into())
-    }
-
-    /// The program at a path, for tests and for programs that are not `roo-lsp`.
-    pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
-    }
-
-    pub(in crate::exec) fn path(&self) -> &Path {
-        &self.0
     }
 }
 

@@ -28,7 +28,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::umask;
 
-use super::caller::{Caller, DirectoryEntry, Named, ResolvedFile, Target, Unresolved};
+use super::caller::{Caller, DirectoryEntry, GivenPath, ResolvedFile, Target, Unresolved};
 use super::connections::{Connection, SocketPolicy, absolute_path, read_address};
 use super::helper_protocol::{JsonPath, Order};
 use super::journal::{BeforeImage, JournalLine, Writer, path_of};
@@ -197,13 +197,13 @@ impl SupervisedCall<'_> {
     }
 
     /// A path from the working directory.
-    fn here(&self, number: usize) -> Result<Named, Unresolved> {
-        Ok(Named::new(libc::AT_FDCWD, self.text(number)?))
+    fn here(&self, number: usize) -> Result<GivenPath, Unresolved> {
+        Ok(GivenPath::new(libc::AT_FDCWD, self.text(number)?))
     }
 
     /// A path from a directory that is named too.
-    fn at(&self, directory: usize, number: usize) -> Result<Named, Unresolved> {
-        Ok(Named::new(self.integer(directory), self.text(number)?))
+    fn at(&self, directory: usize, number: usize) -> Result<GivenPath, Unresolved> {
+        Ok(GivenPath::new(self.integer(directory), self.text(number)?))
     }
 
     /// Checks that what was read of the caller is its own, and not of another process that got its number.
@@ -341,7 +341,7 @@ impl Supervisor {
     fn open(
         &mut self,
         call: &SupervisedCall<'_>,
-        named: Named,
+        named: GivenPath,
         opening: Opening,
     ) -> Result<CallAnswer, Unresolved> {
         let Opening { flags, mode } = opening;
@@ -456,7 +456,7 @@ impl Supervisor {
     fn remove(
         &mut self,
         call: &SupervisedCall<'_>,
-        named: &Named,
+        named: &GivenPath,
         flags: AtFlags,
     ) -> Result<CallAnswer, Unresolved> {
         let entry = call.caller.entry(named)?;
@@ -473,7 +473,7 @@ impl Supervisor {
     fn chmod(
         &mut self,
         call: &SupervisedCall<'_>,
-        named: &Named,
+        named: &GivenPath,
         follows: bool,
         mode: Mode,
     ) -> Result<CallAnswer, Unresolved> {
@@ -496,7 +496,11 @@ impl Supervisor {
     }
 
     /// Puts down that something comes up.
-    fn comes_up(&mut self, call: &SupervisedCall<'_>, named: &Named) -> Result<DirectoryEntry, Unresolved> {
+    fn comes_up(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        named: &GivenPath,
+    ) -> Result<DirectoryEntry, Unresolved> {
         let entry = call.caller.entry(named)?;
         call.check()?;
         if entry.there.is_some() {
@@ -515,7 +519,7 @@ impl Supervisor {
     fn make_directory(
         &mut self,
         call: &SupervisedCall<'_>,
-        named: &Named,
+        named: &GivenPath,
         mode: Mode,
     ) -> Result<CallAnswer, Unresolved> {
         let entry = self.comes_up(call, named)?;
@@ -525,7 +529,7 @@ impl Supervisor {
     fn make_node(
         &mut self,
         call: &SupervisedCall<'_>,
-        named: &Named,
+        named: &GivenPath,
         mode: i32,
         device: u64,
     ) -> Result<CallAnswer, Unresolved> {
@@ -544,7 +548,7 @@ impl Supervisor {
         &mut self,
         call: &SupervisedCall<'_>,
         to: &[u8],
-        named: &Named,
+        named: &GivenPath,
     ) -> Result<CallAnswer, Unresolved> {
         let entry = self.comes_up(call, named)?;
         self.perform(|| symlinkat(path_of(to.to_vec()), &entry.directory, &entry.name))
@@ -553,8 +557,8 @@ impl Supervisor {
     fn rename(
         &mut self,
         call: &SupervisedCall<'_>,
-        from: &Named,
-        to: &Named,
+        from: &GivenPath,
+        to: &GivenPath,
         flags: i32,
     ) -> Result<CallAnswer, Unresolved> {
         let (source, target) = (call.caller.entry(from)?, call.caller.entry(to)?);
@@ -595,7 +599,13 @@ impl Supervisor {
     /// so a file that is tracked gets one only beside it. Programs copy what they can't link.
     ///
     /// This is a boundary, so what is looked at is what is linked, and the kernel does nothing by itself.
-    fn link(&mut self, call: &SupervisedCall<'_>, from: &Named, to: &Named, follows: bool) -> CallAnswer {
+    fn link(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        from: &GivenPath,
+        to: &GivenPath,
+        follows: bool,
+    ) -> CallAnswer {
         let mut linked = || -> Result<(), Unresolved> {
             let (source, target) = (call.caller.find(from, follows)?, call.caller.entry(to)?);
             call.check()?;

@@ -10,9 +10,9 @@ use seccompiler::{
 };
 
 use super::confinement::Network;
-use super::helper::{SetupFailure, StepContext as _};
 use super::helper_protocol::Mechanism;
 use super::notifications;
+use super::setup_failure::{SetupFailure, StepContext as _};
 
 /// Families of sockets that a network namespace holds, besides those that only reach the kernel.
 const HELD: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];

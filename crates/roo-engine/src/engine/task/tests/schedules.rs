@@ -21,6 +21,9 @@ enum ScheduleStep {
     DeleteQueued(Index),
     Cancel,
     Resume,
+    Condense,
+    /// The newest shortening is undone.
+    Restore,
     /// An answer to any approval that there ever was.
     Respond(Index, bool),
     /// An answer to any question that there ever was.
@@ -73,6 +76,8 @@ enum ReportKind {
     Ended(Finish),
     Failed(ModelFailure),
     RetryDue,
+    /// One of a few outcomes.
+    Compacted(u8),
     Gated(Verdict, u8, bool),
     Tool(ToolStatus),
     /// The command of a tool runs on in the background.
@@ -121,6 +126,7 @@ fn report() -> impl Strategy<Value = ReportKind> {
         select(vec![ModelFailure::Retry, ModelFailure::Shorten, ModelFailure::Ask])
             .prop_map(ReportKind::Failed),
         Just(ReportKind::RetryDue),
+        (0..4_u8).prop_map(ReportKind::Compacted),
         (verdict(), 0..3_u8, any::<bool>()).prop_map(|(v, d, f)| ReportKind::Gated(v, d, f)),
         status().prop_map(ReportKind::Tool),
         Just(ReportKind::Background),
@@ -155,6 +161,8 @@ fn step() -> impl Strategy<Value = ScheduleStep> {
         1 => any::<Index>().prop_map(ScheduleStep::DeleteQueued),
         1 => Just(ScheduleStep::Cancel),
         1 => Just(ScheduleStep::Resume),
+        1 => Just(ScheduleStep::Condense),
+        1 => Just(ScheduleStep::Restore),
         2 => (any::<Index>(), any::<bool>()).prop_map(|(which, allow)| ScheduleStep::Respond(which, allow)),
         1 => (any::<Index>(), word()).prop_map(|(which, word)| ScheduleStep::Answer(which, word)),
         1 => any::<Index>().prop_map(ScheduleStep::EndCommand),
@@ -162,7 +170,7 @@ fn step() -> impl Strategy<Value = ScheduleStep> {
     ]
 }
 
-/// A task under a schedule, with what its surroundings remember over all kills.
+/// A task under a schedule, with what its environment remembers over all kills.
 struct World {
     sim: Sim,
     /// Length of the log that is known to be on disk.
@@ -204,6 +212,8 @@ impl World {
                     self.sim.input(Input::DeleteQueued { id });
                 }
             }
+            ScheduleStep::Condense => drop(self.sim.input(Input::Condense)),
+            ScheduleStep::Restore => self.sim.restore_newest(),
             ScheduleStep::Cancel => {
                 let ran = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }))
                     || !self.sim.task.commands.running().is_empty();
@@ -297,6 +307,7 @@ impl World {
                 (None, _) => ReportKind::Ended(fate.finish),
             },
             Some(Effect::Wait { .. }) => ReportKind::RetryDue,
+            Some(Effect::Compact(_)) => ReportKind::Compacted(fate.digest),
             Some(Effect::Gather(_)) => ReportKind::Gathered,
             Some(Effect::Gate { approved: Some(_), .. }) if fate.flag => {
                 ReportKind::Gated(Verdict::Allow, 0, true)
@@ -323,6 +334,7 @@ impl World {
                 matches!(wanted, Some(Effect::CallModel { .. }))
             }
             ReportKind::RetryDue => matches!(wanted, Some(Effect::Wait { .. })),
+            ReportKind::Compacted(_) => matches!(wanted, Some(Effect::Compact(_))),
             ReportKind::Gated(..) => matches!(wanted, Some(Effect::Gate { .. })),
             ReportKind::Tool(_) | ReportKind::Background => matches!(wanted, Some(Effect::RunTool { .. })),
             ReportKind::Settled(_) => matches!(wanted, Some(Effect::SettleWrite { .. })),
@@ -340,16 +352,19 @@ impl World {
             ReportKind::Block(spoken) => {
                 Input::ModelBlock { block: self.block(spoken), origin: "a/b".into() }
             }
-            ReportKind::Ended(finish) => Input::ModelEnded { finish, used: used(3, 0.1) },
+            ReportKind::Ended(finish) => {
+                Input::ModelEnded { finish, used: used(3, 0.1), frame: Some(small_window()) }
+            }
             ReportKind::Failed(failure) => {
                 let remedy = match failure {
                     ModelFailure::Retry => RETRY,
-                    ModelFailure::Shorten => Remedy::Shorten,
+                    ModelFailure::Shorten => TOO_LONG,
                     ModelFailure::Ask => Remedy::Ask,
                 };
-                Input::ModelFailed { message: "It failed.".into(), remedy, used: used(1, 0.05) }
+                Input::ModelFailed { message: "It failed.".into(), remedy, used: used(1, 0.05), frame: None }
             }
             ReportKind::RetryDue => Input::RetryDue,
+            ReportKind::Compacted(kind) => Input::Compacted { outcome: compacted(kind), used: used(1, 0.02) },
             ReportKind::Gathered => {
                 Input::Gathered(Gathered { text: "Looked up.".into(), ..Gathered::default() })
             }
@@ -362,7 +377,8 @@ impl World {
                 let (rule, reason) = (RefusalRule::Outside, "No.".into());
                 Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None })
             }
-            ReportKind::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
+            // Long enough for placeholders in the small window.
+            ReportKind::Tool(status) => Input::ToolDone(outcome(status, &"It ran. ".repeat(120))),
             ReportKind::Background => {
                 let call = self.sim.task.current_call().map(|call| CommandId::of_call(&call.id));
                 let id = call.unwrap_or_else(|| CommandId::new("cmd-0"));
@@ -393,18 +409,18 @@ impl World {
         }
     }
 
-    /// At its end the task has heard every message but those that were taken back.
+    /// At its end the task has delivered every message but those that were taken back.
     fn check_messages(&self) {
-        let (mut waited, mut heard) = (HashSet::new(), HashSet::new());
+        let (mut waited, mut delivered) = (HashSet::new(), HashSet::new());
         for event in &self.sim.log {
             match event {
                 Event::QueueChanged { items } => waited.extend(items.iter().map(|item| item.id.as_str())),
-                Event::UserSaid { message, .. } => drop(heard.insert(message.id.as_str())),
+                Event::UserSaid { message, .. } => drop(delivered.insert(message.id.as_str())),
                 _ => {}
             }
         }
-        let lost: Vec<_> = waited.difference(&heard).filter(|id| !self.deleted.contains(**id)).collect();
-        assert!(lost.is_empty(), "never heard: {lost:?}");
+        let lost: Vec<_> = waited.difference(&delivered).filter(|id| !self.deleted.contains(**id)).collect();
+        assert!(lost.is_empty(), "never delivered: {lost:?}");
     }
 
     fn approvals(&self) -> Vec<ApprovalId> {
@@ -463,6 +479,21 @@ impl World {
     }
 }
 
+/// A window that is full after a few results.
+fn small_window() -> RequestFrame {
+    let window = Some(2_000);
+    RequestFrame { window, answer: Some(100), threshold: 100, condense: true, ..RequestFrame::default() }
+}
+
+fn compacted(kind: u8) -> CompactionOutcome {
+    match kind {
+        0 => CompactionOutcome::Agreed,
+        1 => CompactionOutcome::Summary("They read and wrote.".to_owned()),
+        2 => CompactionOutcome::Refused("Keep it.".to_owned()),
+        _ => CompactionOutcome::Failed("No route.".to_owned()),
+    }
+}
+
 /// Reads the log as another server would.
 fn reread(log: &[Event]) -> Vec<Event> {
     let lines = log.iter().map(|event| serde_json::to_string(event).unwrap());
@@ -473,7 +504,7 @@ fn reread(log: &[Event]) -> Vec<Event> {
 fn assert_permitted(log: &[Event], call: &ToolCallId) {
     let life = log.iter().rposition(|event| *event == Event::Interrupted).unwrap_or(0);
     let newest = log[life..].iter().rev().find_map(|event| match event {
-        Event::GateDecided { call_id, verdict, .. } if call_id == call => Some(*verdict),
+        Event::GateDecided { call_id, verdict, .. } if call_id == call => Some(verdict.verdict()),
         _ => None,
     });
     assert_eq!(newest, Some(Verdict::Allow), "{call} runs without the gate's permission");
@@ -484,7 +515,7 @@ fn assert_approved(log: &[Event], call: &ToolCallId, digest: Digest) {
     let allowed: HashSet<&ApprovalId> = log
         .iter()
         .filter_map(|event| match event {
-            Event::ApprovalResolved { approval_id, option_id: Some(option), .. } if option == ALLOW_ONCE => {
+            Event::ApprovalResolved { approval_id, option_id: Some(Choice::AllowOnce), .. } => {
                 Some(approval_id)
             }
             _ => None,
@@ -531,7 +562,9 @@ pub(super) fn check_state(task: &Task) {
     let mut open: Vec<&ToolCallId> = vec![];
     for item in task.conversation.items().iter() {
         match item {
-            Item::User { .. } => assert!(open.is_empty(), "calls without results: {open:?}"),
+            Item::User { .. } | Item::Summary { .. } => {
+                assert!(open.is_empty(), "calls without results: {open:?}")
+            }
             Item::Assistant { blocks } => {
                 assert!(open.is_empty(), "calls without results: {open:?}");
                 assert!(blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })));
@@ -573,7 +606,10 @@ pub(super) fn check_log(log: &[Event]) {
                 requests += 1;
                 assert_eq!(*request, requests, "{}", place());
             }
-            Event::TurnEnded { total, .. } | Event::TurnFailed { total, .. } => {
+            Event::TurnEnded { total, .. }
+            | Event::TurnFailed { total, .. }
+            | Event::ContextCondensed { total, .. }
+            | Event::ContextKept { total, .. } => {
                 assert!(
                     total.tokens_in >= usage.tokens_in && total.cost_usd >= usage.cost_usd,
                     "{}",
@@ -660,6 +696,10 @@ pub(super) fn finish(sim: &mut Sim) {
                 sim.says([complete(&format!("Done, round {round}."))]);
             }
             Some(Effect::Wait { .. }) => drop(sim.input(Input::RetryDue)),
+            Some(Effect::Compact(_)) => {
+                let (outcome, used) = (CompactionOutcome::Agreed, Usage::default());
+                drop(sim.input(Input::Compacted { outcome, used }));
+            }
             Some(Effect::Gather(_)) => drop(sim.input(Input::Gathered(Gathered::default()))),
             Some(Effect::Gate { .. }) => drop(sim.allow()),
             Some(Effect::RunTool { .. }) => drop(sim.done(&format!("round {round}"))),

@@ -5,8 +5,8 @@ use crate::policy::HookMessages;
 
 impl Sim {
     /// Hooks say this about the current call; what it leads to comes behind it.
-    fn hear(&mut self, heard: HookMessages) {
-        self.commit(decide(&self.task, Input::HookMessages(heard), NOW));
+    fn deliver(&mut self, messages: HookMessages) {
+        self.commit(decide(&self.task, Input::HookMessages(messages), NOW));
     }
 
     /// The user says this where there are hooks.
@@ -38,11 +38,11 @@ fn rewrites(params: Value) -> HookMessages {
 #[test]
 fn what_hooks_add_stands_behind_the_result() {
     let mut sim = Sim::calling([read("a"), read("b")]);
-    sim.hear(adds("one"));
+    sim.deliver(adds("one"));
     sim.allow();
-    sim.hear(adds("two"));
+    sim.deliver(adds("two"));
     sim.done("text");
-    sim.hear(HookMessages::default());
+    sim.deliver(HookMessages::default());
     sim.allow();
     sim.done("more");
     assert_eq!(sim.results(), [(ToolStatus::Ok, "text\n\none\ntwo"), (ToolStatus::Ok, "more")]);
@@ -52,11 +52,11 @@ fn what_hooks_add_stands_behind_the_result() {
 #[test]
 fn a_rewrite_is_what_runs_and_the_newest_judgement_counts() {
     let mut sim = Sim::calling([todo("[ ] a"), todo("[ ] b")]);
-    sim.hear(rewrites(json!({ "todos": "[x] c" })));
+    sim.deliver(rewrites(json!({ "todos": "[x] c" })));
     sim.allow();
     assert_eq!(sim.task.todo[0].content, "c");
-    sim.hear(rewrites(json!({ "todos": "[x] d" })));
-    sim.hear(HookMessages::default());
+    sim.deliver(rewrites(json!({ "todos": "[x] d" })));
+    sim.deliver(HookMessages::default());
     assert_eq!(sim.task.call_as_it_runs().unwrap().params["todos"], "[ ] b");
     assert_eq!(fold(&sim.log), sim.task);
 }
@@ -64,7 +64,7 @@ fn a_rewrite_is_what_runs_and_the_newest_judgement_counts() {
 #[test]
 fn what_the_model_said_stays_as_it_was() {
     let mut sim = Sim::calling([command("ls")]);
-    sim.hear(rewrites(json!({ "command": "ls -l" })));
+    sim.deliver(rewrites(json!({ "command": "ls -l" })));
     assert_eq!(sim.task.current_call().unwrap().params["command"], "ls");
     assert_eq!(sim.task.call_as_it_runs().unwrap().params["command"], "ls -l");
 }
@@ -73,7 +73,7 @@ fn what_the_model_said_stays_as_it_was() {
 fn how_often_a_task_is_sent_on_counts_until_its_user_says_something() {
     let mut sim = Sim::calling([complete("Done.")]);
     assert!(sim.task.would_complete());
-    sim.hear(HookMessages { goes_on: true, ..HookMessages::default() });
+    sim.deliver(HookMessages { goes_on: true, ..HookMessages::default() });
     sim.deny(false);
     assert_eq!(sim.task.guard.continuations(), 1);
     sim.says([read("a")]);
@@ -86,7 +86,7 @@ fn how_often_a_task_is_sent_on_counts_until_its_user_says_something() {
 #[test]
 fn a_hook_that_ends_the_task_ends_it() {
     let mut sim = Sim::calling([command("ls"), read("a")]);
-    sim.hear(HookMessages { stop: Some("Late.".into()), ..HookMessages::default() });
+    sim.deliver(HookMessages { stop: Some("Late.".into()), ..HookMessages::default() });
     sim.deny(false);
     assert_eq!(sim.task.state(), TaskState::Failed);
     assert_eq!(sim.task.reason(), Some("Late."));
@@ -97,22 +97,24 @@ fn a_hook_that_ends_the_task_ends_it() {
 fn hooks_that_wait_for_all_results_are_asked_once_before_the_next_request() {
     let mut sim = Sim::calling([read("a"), read("b")]);
     for text in ["one", "two"] {
-        sim.hear(HookMessages { batch: true, ..HookMessages::default() });
+        sim.deliver(HookMessages { batch: true, ..HookMessages::default() });
         sim.allow();
         sim.done(text);
     }
-    let heard = |event: &&Event| matches!(event, Event::HooksHeard { .. });
-    assert_eq!(sim.log.iter().filter(heard).count(), 1);
+    let is_received = |event: &&Event| matches!(event, Event::HookMessagesReceived { .. });
+    let received: Vec<&Event> = sim.log.iter().filter(is_received).collect();
+    assert_eq!(received.len(), 1);
+    assert_eq!(serde_json::to_value(received[0]).unwrap()["type"], "hooksHeard", "logs keep this tag");
     let batch = sim.task.conversation.newest_batch();
     assert_eq!(batch.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     let Some(Effect::Gather(Gather { batch: true, .. })) = sim.wanted() else { panic!("nothing is asked") };
     sim.input(Input::Gathered(Gathered { text: "Both are fine.".into(), ..Gathered::default() }));
-    assert_eq!(sim.heard(), "Both are fine.");
+    assert_eq!(sim.last_user_text(), "Both are fine.");
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
     assert_eq!(fold(&sim.log), sim.task);
     // Where none waits for that, nothing is done between.
     sim.says([read("a")]);
-    sim.hear(HookMessages::default());
+    sim.deliver(HookMessages::default());
     sim.allow();
     sim.done("text");
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
@@ -131,7 +133,7 @@ fn a_task_whose_first_prompt_is_refused_ends_without_it() {
     assert_eq!(fold(&sim.log), sim.task);
     // It may be said in other words.
     sim.send("plain");
-    assert_eq!(sim.heard(), "<user_message>\nplain\n</user_message>");
+    assert_eq!(sim.last_user_text(), "<user_message>\nplain\n</user_message>");
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
 }
 
@@ -148,7 +150,7 @@ fn of_messages_in_between_only_the_refused_one_is_dropped() {
     assert_eq!((gather.prompts.len(), gather.begins), (3, None));
     let refused = ["m7", "m9"].map(|id| (MessageId::new(id), "No.".to_owned())).into();
     sim.input(Input::Gathered(Gathered { refused, ..Gathered::default() }));
-    assert_eq!(sim.heard(), "use tabs");
+    assert_eq!(sim.last_user_text(), "use tabs");
     assert!(!format!("{:?}", sim.task.conversation.items()).contains("secret"));
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
     assert_eq!(fold(&sim.log), sim.task);

@@ -178,6 +178,7 @@ impl Lines {
             urid: &self.fixture.urid,
             seen: &self.fixture.seen,
             approved: None,
+            review: None,
             intent: None,
             within: &[],
             hooks: None,

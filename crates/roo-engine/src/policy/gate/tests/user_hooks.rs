@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hooks::{CONTINUATIONS, Form, HookFile, Source};
-use crate::policy::Execute;
+use crate::policy::{AskRule, Execute, NamedAllowRule};
 
 /// A hook, as a file has it.
 fn command(line: &str) -> Value {
@@ -70,10 +70,12 @@ async fn a_hook_has_the_user_asked_about_what_policy_allows() {
     else {
         panic!("it does not ask");
     };
-    assert_eq!((rule.as_str(), rule_subject), ("hook", None));
+    assert_eq!((rule, rule_subject), (AskRule::Hook, None));
     assert!(subject.contains("+one"), "who is asked sees the change: {subject}");
     let allowed = fixture.judge_approved("write_to_file", write(), Some(digest)).await;
-    assert!(matches!(allowed.decision, PolicyDecision::Allow { rule, .. } if rule == "approval"));
+    assert!(
+        matches!(allowed.decision, PolicyDecision::Allow { rule, .. } if rule == NamedAllowRule::Approval.into())
+    );
     // What else would not be asked at all.
     let todo = json!({ "todos": "[ ] a" });
     let PolicyDecision::Ask { digest, .. } = fixture.judge("update_todo_list", todo.clone()).await.decision
@@ -81,7 +83,9 @@ async fn a_hook_has_the_user_asked_about_what_policy_allows() {
         panic!("it does not ask");
     };
     let allowed = fixture.judge_approved("update_todo_list", todo, Some(digest)).await;
-    assert!(matches!(allowed.decision, PolicyDecision::Allow { rule, .. } if rule == "approval"));
+    assert!(
+        matches!(allowed.decision, PolicyDecision::Allow { rule, .. } if rule == NamedAllowRule::Approval.into())
+    );
 }
 
 #[test]
@@ -122,10 +126,10 @@ fn a_workspaces_hook_allows_nothing() {
 async fn a_rewritten_call_is_judged_as_it_runs() {
     let rewrite = rewrites(&json!({ "command": "ls -l" }));
     let fixture = Fixture::new(&[]).workspace("PreToolUse", &rewrite);
-    let GateOutcome { decision, heard, .. } = fixture.judge("execute_command", ls()).await;
+    let GateOutcome { decision, hook_messages, .. } = fixture.judge("execute_command", ls()).await;
     let PolicyDecision::Ask { subject, digest, .. } = decision else { panic!("{decision:?}") };
     assert!(subject.starts_with("ls -l\n"), "{subject}");
-    assert_eq!(heard.params.unwrap()["command"], "ls -l");
+    assert_eq!(hook_messages.params.unwrap()["command"], "ls -l");
     // The approval is for that, and holds when the hook says the same again.
     let allowed = fixture.judge_approved("execute_command", ls(), Some(digest)).await;
     assert!(matches!(allowed.decision, PolicyDecision::Allow { .. }));
@@ -154,19 +158,19 @@ async fn what_a_hook_adds_goes_with_the_decision() {
     let own = json!({ "hookEventName": "PreToolUse", "additionalContext": "Mind the tabs." });
     let answer = json!({ "hookSpecificOutput": own, "systemMessage": "Look out." });
     let fixture = Fixture::with(&[], writing()).user("PreToolUse", &answers(&answer));
-    let GateOutcome { decision, heard, .. } = fixture.judge("write_to_file", write()).await;
+    let GateOutcome { decision, hook_messages, .. } = fixture.judge("write_to_file", write()).await;
     assert!(matches!(decision, PolicyDecision::Allow { .. }));
-    assert!(heard.addition.unwrap().contains("Mind the tabs."));
-    assert_eq!(heard.warnings.len(), 1);
+    assert!(hook_messages.addition.unwrap().contains("Mind the tabs."));
+    assert_eq!(hook_messages.warnings.len(), 1);
 }
 
 #[tokio::test]
 async fn a_hook_ends_the_task() {
     let answer = json!({ "continue": false, "stopReason": "It is late." });
     let fixture = Fixture::with(&[], writing()).user("PreToolUse", &answers(&answer));
-    let GateOutcome { decision, heard, permit } = fixture.judge("write_to_file", write()).await;
+    let GateOutcome { decision, hook_messages, permit } = fixture.judge("write_to_file", write()).await;
     assert!(matches!(decision, PolicyDecision::Deny { rule, .. } if rule == RefusalRule::HookStop));
-    assert_eq!(heard.stop.as_deref(), Some("A hook ended the task: It is late."));
+    assert_eq!(hook_messages.stop.as_deref(), Some("A hook ended the task: It is late."));
     assert!(permit.is_none());
 }
 
@@ -186,14 +190,14 @@ async fn a_hook_keeps_a_task_from_ending_a_few_times() {
     let hook = command("echo 'The tests fail.' >&2; exit 2");
     let mut fixture = Fixture::new(&[]).user("Stop", &hook);
     let end = || json!({ "result": "Done." });
-    let GateOutcome { decision, heard, .. } = fixture.judge("attempt_completion", end()).await;
+    let GateOutcome { decision, hook_messages, .. } = fixture.judge("attempt_completion", end()).await;
     let PolicyDecision::Deny { rule, reason, .. } = decision else { panic!("it ends") };
     assert_eq!(rule, RefusalRule::HookContinue);
-    assert!(reason.ends_with("The tests fail.") && heard.goes_on, "{reason}");
+    assert!(reason.ends_with("The tests fail.") && hook_messages.goes_on, "{reason}");
     fixture.continuations = CONTINUATIONS;
-    let GateOutcome { decision, heard, .. } = fixture.judge("attempt_completion", end()).await;
-    assert!(matches!(decision, PolicyDecision::Allow { .. }) && !heard.goes_on);
-    assert_eq!(heard.warnings.len(), 1);
+    let GateOutcome { decision, hook_messages, .. } = fixture.judge("attempt_completion", end()).await;
+    assert!(matches!(decision, PolicyDecision::Allow { .. }) && !hook_messages.goes_on);
+    assert_eq!(hook_messages.warnings.len(), 1);
 }
 
 #[test]

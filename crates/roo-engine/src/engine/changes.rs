@@ -1,0 +1,235 @@
+//! What a request changed, from its log, and undoing parts of it as an edit of its user's.
+
+use std::collections::BTreeMap;
+
+use super::event::Event;
+use super::{Engine, EngineError, audit, read_tree};
+use crate::tool_run::RecordedLines;
+use roo_protocol::changes::{
+    ChangedFile, ChangesListResult, ChangesUndoParams, ChangesUndoResult, RecordedChange, UndoConflict,
+};
+use roo_protocol::ids::{ChangeId, TaskId};
+use roo_protocol::review::HunkKind;
+use roo_trace::record::{Author, FileChange, Side};
+use roo_workspace::{FileEdit, Purpose, ReadError, Resolved};
+
+/// A change as it was recorded, with what is told of it.
+struct KnownChange {
+    path: String,
+    lines: RecordedLines,
+    told: RecordedChange,
+}
+
+impl Engine {
+    /// What a task and its branches changed, as far as it was recorded, and where it is now.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when the log can't be read.
+    pub async fn changes(&self, task: &TaskId) -> Result<ChangesListResult, EngineError> {
+        let mut files: BTreeMap<String, ChangedFile> = BTreeMap::new();
+        for KnownChange { path, lines, mut told } in self.known_changes(task).await? {
+            let Ok(place) = self.workspace().resolve(&path, Purpose::Read) else { continue };
+            let line = match self.text_of(&place).await {
+                Ok(text) => lines.find(text.as_deref()),
+                Err(_) => None,
+            };
+            told.line = line.and_then(|line| u32::try_from(line + 1).ok());
+            let open = self.workspace().documents().at(place.absolute());
+            let file = files.entry(path.clone()).or_insert_with(|| ChangedFile {
+                uri: open.map_or_else(|| place.uri(), |document| document.uri),
+                path,
+                changes: vec![],
+            });
+            file.changes.push(told);
+        }
+        Ok(ChangesListResult { files: files.into_values().collect() })
+    }
+
+    /// Undoes changes as its user's edit, the newest first. What the user or anybody else has changed since stays and
+    /// is reported.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`] for a change that is not in the list.
+    pub async fn undo_changes(
+        &self,
+        params: ChangesUndoParams,
+        by: &str,
+    ) -> Result<ChangesUndoResult, EngineError> {
+        let known = self.known_changes(&params.task_id).await?;
+        for id in &params.change_ids {
+            if known.iter().all(|change| change.told.change_id != *id) {
+                return Err(EngineError::NotFound { what: "change", id: id.to_string() });
+            }
+        }
+        let is_chosen = |change: &KnownChange| {
+            params.change_ids.contains(&change.told.change_id) || params.path.as_ref() == Some(&change.path)
+        };
+        let mut by_file: BTreeMap<String, Vec<KnownChange>> = BTreeMap::new();
+        for change in known.into_iter().filter(is_chosen) {
+            by_file.entry(change.path.clone()).or_default().push(change);
+        }
+        let mut result = ChangesUndoResult::default();
+        for (path, changes) in by_file {
+            self.undo_in_file(&params.task_id, &path, changes, by, &mut result).await?;
+        }
+        Ok(result)
+    }
+
+    async fn undo_in_file(
+        &self,
+        task: &TaskId,
+        path: &str,
+        changes: Vec<KnownChange>,
+        by: &str,
+        result: &mut ChangesUndoResult,
+    ) -> Result<(), EngineError> {
+        let conflict = |change: &KnownChange, reason: &str| UndoConflict {
+            change_id: change.told.change_id.clone(),
+            reason: reason.to_owned(),
+        };
+        let read = match self.workspace().resolve(path, Purpose::Write) {
+            Ok(place) => {
+                self.text_of(&place).await.map(|text| (place, text)).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let (place, before) = match read {
+            Ok(read) => read,
+            Err(reason) => {
+                result.conflicts.extend(changes.iter().map(|change| conflict(change, &reason)));
+                return Ok(());
+            }
+        };
+        let mut now = before.clone();
+        let mut undone = Vec::new();
+        for change in changes.iter().rev() {
+            match change.lines.undo(now.as_deref()) {
+                Some(text) => {
+                    now = text;
+                    undone.push(change.told.change_id.clone());
+                }
+                None => result.conflicts.push(conflict(change, "the file holds other lines there by now")),
+            }
+        }
+        let file = place.clone();
+        let edit = match (before.clone(), now.clone()) {
+            (Some(before), Some(after)) if before != after => FileEdit::Update { file, before, after },
+            (Some(before), None) => FileEdit::Delete { file, before },
+            (None, Some(text)) => FileEdit::Create { file, text },
+            _ => return Ok(()),
+        };
+        if let Err(reason) = self.current.get().gate.write_for_user(edit).await {
+            let failed = changes.iter().filter(|change| undone.contains(&change.told.change_id));
+            result.conflicts.extend(failed.map(|change| conflict(change, &reason)));
+            return Ok(());
+        }
+        result.undone.extend(undone);
+        let side = |text: Option<String>| text.map_or(Side::Absent, Side::text);
+        let change = FileChange {
+            path: place.display(),
+            old_path: None,
+            before: side(before),
+            after: side(now),
+            author: Author::Human,
+        };
+        let tree = self.read(&task.root()).await?;
+        if let (Some(state), Some(last)) = (tree.task(task), changes.last()) {
+            let undo = ("undo", last.told.tool_call_id.clone());
+            audit::undone(state, &tree, undo, by, vec![change], &self.current.get()).await;
+        }
+        Ok(())
+    }
+
+    /// The recorded changes of a task and its branches, oldest first.
+    async fn known_changes(&self, task: &TaskId) -> Result<Vec<KnownChange>, EngineError> {
+        let root = task.root();
+        let (directory, request) = (self.request(&root)?, root.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let mut found = Vec::new();
+            let tree = read_tree(&directory, &request, |record| {
+                let Event::ToolFinished { recorded, result, .. } = &record.event else { return };
+                let mut number = 0;
+                for file in recorded {
+                    for lines in &file.changes {
+                        number += 1;
+                        let told = RecordedChange {
+                            change_id: ChangeId::new(format!("c{}.{number}", record.seq)),
+                            task_id: record.task_id.clone(),
+                            tool_call_id: result.call_id.clone(),
+                            tool: result.name.clone(),
+                            at: record.at,
+                            kind: lines.kind,
+                            by_user: file.by_user,
+                            old_text: lines.old_text.clone(),
+                            new_text: lines.new_text.clone(),
+                            line: None,
+                        };
+                        found.push(KnownChange { path: file.path.clone(), lines: lines.clone(), told });
+                    }
+                }
+            })?;
+            Ok((tree, found))
+        });
+        let (tree, mut found) = read.await.unwrap_or(Err(EngineError::Ending))?;
+        if tree.task(task).is_none() {
+            return Err(EngineError::NotFound { what: "task", id: task.to_string() });
+        }
+        found.retain(|change: &KnownChange| tree.is_within(&change.told.task_id, task));
+        Ok(found)
+    }
+
+    /// The text of a file, or of the document over it; none where no file is.
+    async fn text_of(&self, place: &Resolved) -> Result<Option<String>, ReadError> {
+        match self.workspace().read_for_edit(place).await {
+            Ok(file) => Ok(Some(file.text)),
+            Err(ReadError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Writes the changes that the files still hold as a unified diff, with the id and tool of each.
+pub fn as_diff(changes: &ChangesListResult) -> String {
+    let mut text = String::new();
+    for file in &changes.files {
+        let mut present: Vec<&RecordedChange> =
+            file.changes.iter().filter(|change| change.line.is_some()).collect();
+        present.sort_by_key(|change| change.line);
+        let gone = file.changes.len() - present.len();
+        let has = |kind| present.iter().any(|change| change.kind == kind);
+        let name = |side: &str, is_absent: bool| match is_absent {
+            true => "/dev/null".to_owned(),
+            false => format!("{side}/{}", file.path),
+        };
+        let (old, new) = (name("a", has(HunkKind::Create)), name("b", has(HunkKind::Delete)));
+        text.push_str(&format!("--- {old}\n+++ {new}\n"));
+        let mut shift = 0_i64;
+        for change in present {
+            let count = |text: &str| i64::try_from(text.lines().count()).unwrap_or(i64::MAX);
+            let (old_count, new_count) = (count(&change.old_text), count(&change.new_text));
+            let line = i64::from(change.line.unwrap_or(1));
+            let extent =
+                |line: i64, count: i64| format!("{},{count}", if count == 0 { line - 1 } else { line });
+            text.push_str(&format!(
+                "@@ -{} +{} @@ {} {}{}\n",
+                extent(line - shift, old_count),
+                extent(line, new_count),
+                change.change_id,
+                change.tool,
+                if change.by_user { ", by the user" } else { "" },
+            ));
+            for (sign, lines) in [('-', &change.old_text), ('+', &change.new_text)] {
+                for line in lines.lines() {
+                    text.push_str(&format!("{sign}{}\n", roo_text::render::visible(line)));
+                }
+            }
+            shift += new_count - old_count;
+        }
+        match gone {
+            0 => {}
+            1 => text.push_str("# 1 change is not in the file any more\n"),
+            gone => text.push_str(&format!("# {gone} changes are not in the file any more\n")),
+        }
+    }
+    text
+}

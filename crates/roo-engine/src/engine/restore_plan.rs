@@ -1,0 +1,256 @@
+//! What becomes of one file when changes are undone: from its text as it is now, back through the changes, the newest
+//! first. What the user changed since is merged and never replaced.
+
+use std::collections::BTreeMap;
+
+use crate::tool_run::{RecordedLines, SavedContent, SavedFile};
+use roo_protocol::ids::Digest;
+use roo_text::merge::{Merge, SideNames};
+
+/// The byte order mark, which texts of open documents don't have.
+const BOM: char = '\u{feff}';
+
+/// What becomes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Restored {
+    /// It gets this text; none where it is deleted.
+    Text(Option<String>),
+    /// The user has changed it in the same place.
+    Conflict {
+        /// Reason.
+        reason: &'static str,
+        /// Its text with both versions between conflict markers; none where one of them is no text.
+        marked: Option<String>,
+    },
+    /// It can't be restored, for this reason.
+    LeftOut(String),
+}
+
+/// Contents of files by their digests. One that isn't there is no longer kept.
+pub(super) type LoadedContents = BTreeMap<Digest, String>;
+
+/// Successive changes of a file between which nobody else changed it: one step from the content before to the one after.
+struct Step<'a> {
+    before: SavedContent,
+    after: SavedContent,
+    lines: &'a [RecordedLines],
+    left_out: Option<String>,
+}
+
+/// Undoes changes of a file, which are given in the order in which they were made.
+pub(super) fn undo(changes: &[&SavedFile], now: Option<&str>, contents: &LoadedContents) -> Restored {
+    let mut text = now.map(str::to_owned);
+    let mut conflict = None;
+    for step in steps(changes).iter().rev() {
+        match step.undo(text, contents) {
+            Restored::Text(undone) => text = undone,
+            Restored::Conflict { reason, marked } => {
+                let Some(marked) = marked else { return Restored::Conflict { reason, marked: None } };
+                conflict = Some(reason);
+                text = Some(marked);
+            }
+            left_out @ Restored::LeftOut(_) => return left_out,
+        }
+    }
+    match conflict {
+        Some(reason) => Restored::Conflict { reason, marked: text },
+        None => Restored::Text(text),
+    }
+}
+
+/// The content of a file before the first of these changes.
+pub(super) fn before(changes: &[&SavedFile], contents: &LoadedContents) -> Result<Option<String>, String> {
+    changes.first().map_or(Ok(None), |first| load(first.before, contents))
+}
+
+/// The content of a file after the last of these changes.
+pub(super) fn after(changes: &[&SavedFile], contents: &LoadedContents) -> Result<Option<String>, String> {
+    changes.last().map_or(Ok(None), |last| load(last.after, contents))
+}
+
+/// The digests of all contents that are kept of a file.
+pub(super) fn digests(file: &SavedFile) -> impl Iterator<Item = Digest> {
+    [file.before, file.after].into_iter().filter_map(|content| match content {
+        SavedContent::Kept(digest) => Some(digest),
+        SavedContent::Absent | SavedContent::LeftOut(_) => None,
+    })
+}
+
+fn steps<'a>(changes: &[&'a SavedFile]) -> Vec<Step<'a>> {
+    let mut steps: Vec<Step<'a>> = Vec::new();
+    for change in changes {
+        match steps.last_mut() {
+            Some(last)
+                if last.after == change.before
+                    && last.lines.is_empty()
+                    && change.lines.is_empty()
+                    && !matches!(change.before, SavedContent::LeftOut(_)) =>
+            {
+                last.after = change.after;
+                let why = change.left_out().map(|why| why.to_string());
+                last.left_out = last.left_out.take().or(why);
+            }
+            _ => steps.push(Step {
+                before: change.before,
+                after: change.after,
+                lines: &change.lines,
+                left_out: change.left_out().map(|why| why.to_string()),
+            }),
+        }
+    }
+    steps
+}
+
+impl Step<'_> {
+    fn undo(&self, ours: Option<String>, contents: &LoadedContents) -> Restored {
+        if !self.lines.is_empty() {
+            let mut text = ours;
+            for change in self.lines.iter().rev() {
+                match change.undo(text.as_deref()) {
+                    Some(undone) => text = undone,
+                    None => return Restored::Conflict { reason: CHANGED, marked: None },
+                }
+            }
+            return Restored::Text(text);
+        }
+        if let Some(why) = &self.left_out {
+            return Restored::LeftOut(why.clone());
+        }
+        let (base, theirs) = match (load(self.after, contents), load(self.before, contents)) {
+            (Ok(base), Ok(theirs)) => (base, theirs),
+            (Err(why), _) | (_, Err(why)) => return Restored::LeftOut(why),
+        };
+        if is_same(&ours, &base) {
+            return Restored::Text(theirs);
+        }
+        if is_same(&ours, &theirs) || is_same(&base, &theirs) {
+            return Restored::Text(ours);
+        }
+        let (Some(base), Some(ours), Some(theirs)) = (&base, &ours, &theirs) else {
+            let reason = match (&base, &ours) {
+                (_, None) => "it was deleted since",
+                (None, _) => "there is another file of this name by now",
+                _ => "it was changed since it was created",
+            };
+            return Restored::Conflict { reason, marked: None };
+        };
+        let merge = Merge::new(without_mark(base), without_mark(ours), without_mark(theirs));
+        match merge.text() {
+            Some(text) => Restored::Text(Some(text)),
+            None => {
+                let names = SideNames { ours: "current", theirs: "restored" };
+                Restored::Conflict { reason: CHANGED, marked: Some(merge.marked(names)) }
+            }
+        }
+    }
+}
+
+/// Reason for a conflict.
+const CHANGED: &str = "it was changed since in the same lines";
+
+fn load(content: SavedContent, contents: &LoadedContents) -> Result<Option<String>, String> {
+    match content {
+        SavedContent::Absent => Ok(None),
+        SavedContent::Kept(digest) => match contents.get(&digest) {
+            Some(text) => Ok(Some(text.clone())),
+            None => Err("its earlier content is no longer kept".to_owned()),
+        },
+        SavedContent::LeftOut(why) => Err(why.to_string()),
+    }
+}
+
+/// Returns a text without byte order mark.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix(BOM).unwrap_or(text)
+}
+
+fn is_same(one: &Option<String>, other: &Option<String>) -> bool {
+    one.as_deref().map(without_mark) == other.as_deref().map(without_mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool_run::WhyLeftOut;
+    use proptest::prelude::*;
+
+    /// Changes of one file through these texts; none for no file.
+    fn saved(texts: &[Option<&str>], contents: &mut LoadedContents) -> Vec<SavedFile> {
+        let mut keep = |text: &Option<&str>| match text {
+            None => SavedContent::Absent,
+            Some(text) => {
+                let digest = Digest::of(text);
+                contents.insert(digest, (*text).to_owned());
+                SavedContent::Kept(digest)
+            }
+        };
+        let file = |before, after| SavedFile { path: "a".into(), before, after, lines: vec![] };
+        texts.windows(2).map(|pair| file(keep(&pair[0]), keep(&pair[1]))).collect()
+    }
+
+    fn undone(files: &[SavedFile], now: Option<&str>, contents: &LoadedContents) -> Restored {
+        undo(&files.iter().collect::<Vec<_>>(), now, contents)
+    }
+
+    fn text(text: &str) -> Restored {
+        Restored::Text(Some(text.to_owned()))
+    }
+
+    #[test]
+    fn a_file_that_nobody_else_changed_gets_its_earlier_text() {
+        let mut contents = LoadedContents::new();
+        let files = saved(&[None, Some("a\n"), Some("b\n")], &mut contents);
+        assert_eq!(undone(&files, Some("b\n"), &contents), Restored::Text(None));
+        assert_eq!(undone(&files[1..], Some("b\n"), &contents), text("a\n"));
+    }
+
+    #[test]
+    fn what_the_user_changed_since_or_in_between_stays() {
+        let mut contents = LoadedContents::new();
+        let mut files = saved(&[Some("a\nb\nc\nd\n"), Some("A\nb\nc\nd\n")], &mut contents);
+        files.extend(saved(&[Some("A\nb\nc\nmine\n"), Some("A\nB\nc\nmine\n")], &mut contents));
+        assert_eq!(undone(&files, Some("A\nB\nc\nmine\nmore\n"), &contents), text("a\nb\nc\nmine\nmore\n"));
+    }
+
+    #[test]
+    fn a_conflict_names_its_reason_and_has_both_versions() {
+        let mut contents = LoadedContents::new();
+        let files = saved(&[Some("a\n"), Some("b\n")], &mut contents);
+        let marked = "<<<<<<< current\nmine\n=======\na\n>>>>>>> restored\n".to_owned();
+        let conflict = Restored::Conflict { reason: CHANGED, marked: Some(marked) };
+        assert_eq!(undone(&files, Some("mine\n"), &contents), conflict);
+        let created = saved(&[None, Some("b\n")], &mut contents);
+        let Restored::Conflict { reason, marked: None } = undone(&created, Some("mine\n"), &contents) else {
+            panic!()
+        };
+        assert_eq!(reason, "it was changed since it was created");
+    }
+
+    #[test]
+    fn a_content_that_is_not_kept_is_told() {
+        let mut contents = LoadedContents::new();
+        let files = saved(&[Some("a\n"), Some("b\n")], &mut contents);
+        contents.clear();
+        assert!(matches!(undone(&files, Some("b\n"), &contents), Restored::LeftOut(_)));
+        let unknown = [SavedFile { before: SavedContent::LeftOut(WhyLeftOut::Unknown), ..files[0].clone() }];
+        assert!(matches!(undone(&unknown, Some("b\n"), &contents), Restored::LeftOut(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_restore_that_is_undone_leaves_the_file_as_it_was(
+            texts in prop::collection::vec(prop::option::of("([abc]\n){0,6}"), 2..6),
+            now in prop::option::of("([abcx]\n){0,6}"),
+        ) {
+            let mut contents = LoadedContents::new();
+            let texts: Vec<Option<&str>> = texts.iter().map(Option::as_deref).collect();
+            let files = saved(&texts, &mut contents);
+            let Restored::Text(restored) = undone(&files, now.as_deref(), &contents) else { return Ok(()) };
+            if now.as_deref() == *texts.last().unwrap() {
+                prop_assert_eq!(restored.as_deref(), texts[0]);
+            }
+            let back = saved(&[now.as_deref(), restored.as_deref()], &mut contents);
+            prop_assert_eq!(undone(&back, restored.as_deref(), &contents), Restored::Text(now));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Services that all tasks of an engine share. What a task does with them is elsewhere.
+//!
+//! Some follow from the settings, and those are made anew when the settings change. Whoever holds a set of services finishes
+//! with it.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::checkpoint_store::CheckpointStore;
+use super::clock::Clock;
+use super::descriptors::DescriptorBudget;
+use super::task::AgentSettings;
+use crate::approvals::StandingRules;
+use crate::customization::Customization;
+use crate::intent_store::Orchestration;
+use crate::policy::{Gate, ModeChange, Recorder};
+use roo_durable::reserve::Reserve;
+use roo_formats::config::{Profile, Settings, SettingsSource, ToolChoice};
+use roo_formats::modes::{Modes, UnknownMode};
+use roo_model::providers::{self, Model, ModelError, ModelErrorKind};
+use roo_workspace::Workspace;
+
+/// Services that stay the same, whatever the settings.
+pub(super) struct SharedServices {
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) customization: Arc<Customization>,
+    pub(super) orchestration: Arc<Orchestration>,
+    pub(super) rules: Arc<StandingRules>,
+    pub(super) recorder: Arc<Recorder>,
+    /// Contents of files, for checkpoints.
+    pub(super) checkpoints: CheckpointStore,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Room for the time when the disk is full.
+    pub(super) reserve: Reserve,
+    /// Turns at descriptors.
+    pub(super) descriptors: DescriptorBudget,
+}
+
+/// Services by one state of the settings.
+pub(super) struct EngineServices {
+    shared: Arc<SharedServices>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) gate: Gate,
+    /// The models by profile, made when first needed: a scripted one reads its file.
+    models: Mutex<HashMap<String, Arc<dyn Model>>>,
+}
+
+impl Deref for EngineServices {
+    type Target = SharedServices;
+
+    fn deref(&self) -> &SharedServices {
+        &self.shared
+    }
+}
+
+/// The services by the settings as they are now.
+pub(super) struct CurrentServices {
+    source: Arc<dyn SettingsSource>,
+    newest: Mutex<Arc<EngineServices>>,
+}
+
+impl CurrentServices {
+    pub(super) fn new(source: Arc<dyn SettingsSource>, services: EngineServices) -> Self {
+        Self { source, newest: Mutex::new(Arc::new(services)) }
+    }
+
+    /// Returns the services. May read the settings file.
+    pub(super) fn get(&self) -> Arc<EngineServices> {
+        let settings = self.source.settings();
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&newest.settings, &settings) && newest.settings != settings {
+            *newest = Arc::new(newest.with_settings(settings));
+        }
+        Arc::clone(&newest)
+    }
+}
+
+impl EngineServices {
+    pub(super) fn new(shared: Arc<SharedServices>, settings: Arc<Settings>, gate: Gate) -> Self {
+        Self { shared, settings, gate, models: Mutex::default() }
+    }
+
+    fn with_settings(&self, settings: Arc<Settings>) -> Self {
+        let gate = self.gate.with_settings(Arc::clone(&settings));
+        Self::new(Arc::clone(&self.shared), settings, gate)
+    }
+
+    /// Returns the change that puts a task to the profile that the settings now give it; none where it has it, or where
+    /// they define none of that name.
+    pub(super) fn profile_change(&self, task: &AgentSettings) -> Option<ModeChange> {
+        let name = match task.pinned {
+            true => &task.profile,
+            false => self.settings.profile_of(&task.mode).0,
+        };
+        let protocol = self.settings.profiles.get(name)?.tool_protocol();
+        if *name == task.profile && protocol == task.protocol {
+            return None;
+        }
+        let mode = (!task.pinned).then(|| (task.mode.clone(), task.emoji.clone()));
+        Some(ModeChange { mode, profile: Some((name.to_owned(), protocol)) })
+    }
+
+    /// The modes that there are now.
+    pub(super) fn modes(&self) -> Arc<Modes> {
+        self.customization.modes_by(&self.settings)
+    }
+
+    /// Returns what is needed to continue in a mode.
+    pub(super) fn mode_change(&self, slug: &str) -> Result<ModeChange, UnknownMode> {
+        Ok(ModeChange::into_mode(self.modes().find(slug)?, &self.settings))
+    }
+
+    /// Returns the choice of tools for the model of a profile.
+    pub(super) fn tools_of(&self, profile: &str) -> ToolChoice {
+        self.settings.profiles.get(profile).map(Profile::tools).unwrap_or_default()
+    }
+
+    /// Returns the model of a profile.
+    ///
+    /// # Errors
+    /// A profile that is missing or can't be used.
+    pub(super) fn model(&self, profile: &str) -> Result<Arc<dyn Model>, ModelError> {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = models.get(profile) {
+            return Ok(Arc::clone(model));
+        }
+        let Some(settings) = self.settings.profiles.get(profile) else {
+            return Err(ModelError {
+                kind: ModelErrorKind::Configuration,
+                message: format!(
+                    "There is no model profile '{profile}'. Define profiles.{profile} in config.yaml or in \
+                     initializationOptions."
+                ),
+            });
+        };
+        let model = providers::connect(settings, &|name| std::env::var(name).ok())?;
+        models.insert(profile.to_owned(), Arc::clone(&model));
+        Ok(model)
+    }
+}

@@ -1,0 +1,276 @@
+//! Compaction: when a conversation is shortened so that the next request fits the model's window, and which events come
+//! of it. What is left out is chosen by [`super::shortening`], the sizes are those of [`super::context`].
+//!
+//! Placeholders come first, as they lose nothing that could not be had again. Where they don't make room for many
+//! turns, a model is asked for a summary, and where that fails, earlier turns become a list of their calls.
+
+use super::context::{ContextState, MeasuredRequest};
+use super::conversation::LeftOut;
+use super::engine_question::ask_engine_question;
+use super::ongoing_compaction::{Compaction, CompactionOutcome};
+use super::shortening::{self, Placeholders, Reach};
+use super::{Conversation, Phase, TRY_AGAIN, Task};
+use crate::engine::event::Event;
+use roo_catalog::ToolCall;
+use roo_model::prompts::condense::{self, SummaryInput};
+use roo_model::providers::{AssistantBlock, Item};
+use roo_protocol::context::ShorteningMethod;
+use roo_protocol::event::QuestionKind;
+use roo_protocol::task::Usage;
+
+/// The longest summary that is taken, in bytes.
+const LONGEST_SUMMARY: usize = 32 << 10;
+
+/// Turns that are to be replaced.
+pub(in crate::engine) struct ReplacedTurns<'a> {
+    /// The place behind them.
+    pub(super) cut: usize,
+    /// They, without what is pinned.
+    pub(in crate::engine) items: Vec<&'a Item>,
+}
+
+/// Returns the turns that a summary would replace; none where that would bring little.
+pub(in crate::engine) fn replaced_turns<'a>(
+    conversation: &'a Conversation,
+    context: &ContextState,
+) -> Option<ReplacedTurns<'a>> {
+    let items = conversation.all();
+    let recent = context.recent_bytes(conversation.size());
+    let cut = shortening::cut(&items, |index| conversation.is_pinned(index), recent)?;
+    let replaced = (0..cut).filter(|&index| !conversation.is_pinned(index)).map(|index| items[index]);
+    Some(ReplacedTurns { cut, items: replaced.collect() })
+}
+
+/// Returns the events that begin a shortening before the next request, if one is due.
+pub(super) fn due(task: &Task) -> Vec<Event> {
+    let (context, conversation) = (&task.context, &task.conversation);
+    if context.is_requested() {
+        return vec![match replaced_turns(conversation, context) {
+            Some(_) => Event::ShorteningStarted { method: ShorteningMethod::Summary, manual: true },
+            None => kept(task, "There is too little to summarise yet.".to_owned(), Usage::default()),
+        }];
+    }
+    let started = |method| Event::ShorteningStarted { method, manual: false };
+    method_due(context, conversation).map(started).into_iter().collect()
+}
+
+/// Returns the way in which a conversation is to be shortened before the next request; none where it fits, or where
+/// nothing more can be done.
+pub(super) fn method_due(context: &ContextState, conversation: &Conversation) -> Option<ShorteningMethod> {
+    let (limit, allowed, low_water) = (context.limit()?, context.allowed()?, context.low_water()?);
+    let size = conversation.size();
+    let tokens = context.estimate(size);
+    if tokens <= limit || !context.may_fail_again() {
+        return None;
+    }
+    let items = conversation.all();
+    let wanted = context.bytes(tokens.saturating_sub(low_water));
+    let (found, free) = shortening::placeholders(&items, wanted, Reach::Earlier, context.image_bytes());
+    if free >= wanted {
+        return Some(ShorteningMethod::Placeholders);
+    }
+    let can_replace = replaced_turns(conversation, context).is_some();
+    if can_replace && context.may_condense(tokens) {
+        return Some(ShorteningMethod::Summary);
+    }
+    // A little each turn would cost the prompt cache each turn.
+    if !found.is_empty() && free >= context.bytes(context.step()) {
+        return Some(ShorteningMethod::Placeholders);
+    }
+    if tokens <= allowed {
+        return None;
+    }
+    if can_replace {
+        return Some(ShorteningMethod::Outline);
+    }
+    let (everything, _) = shortening::placeholders(&items, wanted, Reach::Everything, context.image_bytes());
+    (!everything.is_empty()).then_some(ShorteningMethod::Placeholders)
+}
+
+/// Returns the tokens above which the endpoint is taken to refuse requests, as it refused the newest one; none where
+/// the conversation can't be shortened to that.
+pub(super) fn limit_of_refused(task: &Task, refused: Option<&MeasuredRequest>) -> Option<u64> {
+    if !task.context.may_be_refused_again() {
+        return None;
+    }
+    let mut context = task.context.clone();
+    if let Some(request) = refused {
+        context.measure(*request);
+    }
+    let tokens = context.estimate(task.conversation.size()) / 10 * 9;
+    context.limit_to(tokens);
+    method_due(&context, &task.conversation).map(|_| tokens)
+}
+
+/// Returns the placeholders that make the next request fit as far as they can.
+fn placeholders(context: &ContextState, conversation: &Conversation) -> Placeholders {
+    let (Some(allowed), Some(low_water)) = (context.allowed(), context.low_water()) else {
+        return Placeholders::default();
+    };
+    let items = conversation.all();
+    let tokens = context.estimate(conversation.size());
+    let wanted = context.bytes(tokens.saturating_sub(low_water));
+    let image = context.image_bytes();
+    let (found, free) = shortening::placeholders(&items, wanted, Reach::Earlier, image);
+    if free >= context.bytes(tokens.saturating_sub(allowed)) && !found.is_empty() {
+        return found;
+    }
+    let needed = context.bytes(tokens.saturating_sub(allowed)).max(1);
+    shortening::placeholders(&items, needed.max(free), Reach::Everything, image).0
+}
+
+/// The events of a shortening whose effect has ended.
+pub(super) fn shortened(task: &Task, outcome: CompactionOutcome, used: Usage) -> Vec<Event> {
+    let Some(&Phase::Compacting(Compaction { method, is_manual })) = task.phase() else { return vec![] };
+    match (outcome, method) {
+        (CompactionOutcome::Refused(reason), _) => {
+            let mut events = vec![kept(task, reason.clone(), used)];
+            let tokens = task.context.estimate(task.conversation.size());
+            if !is_manual && task.context.allowed().is_some_and(|allowed| tokens > allowed) {
+                let text = format!("The conversation is too long for the model. {reason}");
+                events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, text, TRY_AGAIN));
+            }
+            events
+        }
+        (CompactionOutcome::Failed(reason), _) => vec![kept(task, reason, used)],
+        (_, ShorteningMethod::Placeholders) => vec![with_placeholders(task, used)],
+        (_, ShorteningMethod::Outline) => vec![condensed(task, None, is_manual, used)],
+        (CompactionOutcome::Summary(text), ShorteningMethod::Summary) => {
+            let text = text.trim();
+            if text.is_empty() {
+                return vec![kept(task, "The model gave no summary.".to_owned(), used)];
+            }
+            vec![condensed(task, Some(shortening::beginning(text, LONGEST_SUMMARY)), is_manual, used)]
+        }
+        (CompactionOutcome::Agreed, ShorteningMethod::Summary) => {
+            vec![kept(task, "The model gave no summary.".to_owned(), used)]
+        }
+    }
+}
+
+/// The conversation stays as it is.
+fn kept(task: &Task, reason: String, used: Usage) -> Event {
+    Event::ContextKept { reason, total: task.totals.including(used) }
+}
+
+fn with_placeholders(task: &Task, used: Usage) -> Event {
+    let left_out = placeholders(&task.context, &task.conversation);
+    let mut after = task.conversation.clone();
+    after.put_placeholders(&left_out);
+    let tokens = |conversation: &Conversation| task.context.estimate(conversation.size());
+    let (tokens_before, tokens_after) = (tokens(&task.conversation), tokens(&after));
+    if tokens_after >= tokens_before {
+        return kept(task, "Nothing is left that could be shortened.".to_owned(), used);
+    }
+    Event::ContextShortened { left_out, tokens_before, tokens_after }
+}
+
+/// The event that puts a message in place of earlier turns: the summary of a model, or else a list of their calls.
+fn condensed(task: &Task, summary: Option<&str>, manual: bool, used: Usage) -> Event {
+    let Some(replaced) = replaced_turns(&task.conversation, &task.context) else {
+        return kept(task, "There is too little to summarise.".to_owned(), used);
+    };
+    let items = replaced.items.iter().copied();
+    let longest = task.context.recent_bytes(task.conversation.size()) / 2;
+    let (summary, by_model) = match summary {
+        Some(summary) => (summary.to_owned(), true),
+        None => (shortening::outline(items.clone(), longest), false),
+    };
+    let words = shortening::kept_words(items.clone());
+    let files: Vec<(String, String)> = (task.files.seen.iter())
+        .map(|(path, digest)| (path.clone(), shortening::short_digest(digest)))
+        .collect();
+    let unread: Vec<String> = task.files.unread.iter().cloned().collect();
+    let text = condense::summary_message(&SummaryInput {
+        summary: &summary,
+        by_model,
+        kept: &words,
+        files: &files,
+        unread: &unread,
+    });
+    let answers = items.map(|item| match item {
+        Item::Assistant { .. } => 1,
+        Item::Summary { answers, .. } => *answers,
+        Item::User { .. } | Item::Results { .. } => 0,
+    });
+    let item = Item::Summary { text, summary, kept: words, answers: answers.sum() };
+    let mut after = task.conversation.clone();
+    after.condense(replaced.cut, item.clone());
+    let tokens = |conversation: &Conversation| task.context.estimate(conversation.size());
+    let (tokens_before, tokens_after) = (tokens(&task.conversation), tokens(&after));
+    if tokens_after >= tokens_before {
+        return kept(task, "The summary is longer than what it would replace.".to_owned(), used);
+    }
+    Event::ContextCondensed {
+        cut: replaced.cut,
+        message: item,
+        by_model,
+        manual,
+        tokens_before,
+        tokens_after,
+        cost_usd: used.cost_usd.max(0.0),
+        total: task.totals.including(used),
+    }
+}
+
+/// Part of a conversation that a shortening left out, from the conversation as it was before.
+pub(in crate::engine) fn left_out_by(event: &Event, before: &Conversation) -> Option<LeftOut> {
+    match event {
+        Event::ContextShortened { left_out, .. } => {
+            let mut found = LeftOut::default();
+            for item in before.items().iter() {
+                match item {
+                    Item::Results { results } => {
+                        let named = |id| left_out.results.contains(id) || left_out.duplicates.contains(id);
+                        found.results.extend(results.iter().filter(|result| named(&result.call_id)).cloned());
+                    }
+                    Item::Assistant { blocks } => {
+                        let named = |call: &&ToolCall| left_out.arguments.contains(&call.id);
+                        let calls = blocks.iter().filter_map(|block| match block {
+                            AssistantBlock::Call { call } => Some(call),
+                            AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
+                        });
+                        found.calls.extend(calls.filter(named).cloned());
+                    }
+                    Item::User { .. } | Item::Summary { .. } => {}
+                }
+            }
+            Some(found)
+        }
+        Event::ContextCondensed { cut, .. } => {
+            let items = before.items().iter().take(*cut).enumerate();
+            let items = items.map(|(index, item)| (item.clone(), before.is_pinned(index)));
+            Some(LeftOut { items: items.collect(), ..LeftOut::default() })
+        }
+        _ => None,
+    }
+}
+
+/// The undo of a shortening; nothing where it can't be undone.
+pub(super) fn restored(task: &Task, seq: u64, left_out: LeftOut) -> Vec<Event> {
+    if why_not_restored(task, seq).is_some() {
+        return vec![];
+    }
+    let mut after = task.conversation.clone();
+    after.restore(&left_out);
+    let tokens = |conversation: &Conversation| task.context.estimate(conversation.size());
+    let (tokens_before, tokens_after) = (tokens(&task.conversation), tokens(&after));
+    vec![Event::ContextRestored { seq, left_out: Box::new(left_out), tokens_before, tokens_after }]
+}
+
+/// Returns the reason why a shortening can't be undone, in words; none where it can.
+pub(crate) fn why_not_restored(task: &Task, seq: u64) -> Option<&'static str> {
+    let done = task.context.shortenings();
+    let Some(place) = done.iter().position(|one| one.seq == seq) else {
+        return Some("it has no shortening with this number");
+    };
+    if done[place].restored {
+        return Some("this shortening is undone already");
+    }
+    // What stands in place of turns stands for all before.
+    let replaces = |method| method != ShorteningMethod::Placeholders;
+    if done[place + 1..].iter().any(|later| replaces(later.method) && !later.restored) {
+        return Some("a later summary stands for the same turns; undo that one first");
+    }
+    matches!(task.phase(), Some(Phase::Compacting(_))).then_some("its conversation is being shortened now")
+}

@@ -1,0 +1,324 @@
+//! When and how a conversation is shortened, and what comes of it.
+
+use super::*;
+use roo_protocol::context::ShorteningMethod;
+
+/// A window of so many tokens, at an endpoint that tells none.
+fn frame(window: u64) -> RequestFrame {
+    RequestFrame {
+        window: Some(window),
+        answer: Some(100),
+        threshold: 100,
+        condense: true,
+        ..RequestFrame::default()
+    }
+}
+
+/// A model that answers in a window.
+fn says(sim: &mut Sim, window: u64, blocks: impl IntoIterator<Item = Block>) {
+    for block in blocks {
+        sim.input(Input::ModelBlock { block, origin: "a/b".into() });
+    }
+    let (finish, used) = (Finish::Done, used(0, 0.0));
+    sim.input(Input::ModelEnded { finish, used, frame: Some(frame(window)) });
+}
+
+/// A task that has read so many files of 2,000 bytes.
+fn reading(window: u64, files: usize) -> Sim {
+    let mut sim = Sim::new();
+    for number in 0..files {
+        says(&mut sim, window, [read(&number.to_string())]);
+        sim.allow();
+        sim.done(&"x".repeat(2_000));
+    }
+    sim
+}
+
+fn compacted(sim: &mut Sim, outcome: CompactionOutcome) -> Vec<Event> {
+    sim.input(Input::Compacted { outcome, used: used(7, 0.5) })
+}
+
+fn wants(sim: &Sim) -> Option<ShorteningMethod> {
+    match sim.wanted() {
+        Some(Effect::Compact(compaction)) => Some(compaction.method),
+        _ => None,
+    }
+}
+
+fn texts(sim: &Sim) -> Vec<String> {
+    let item = |item: &Item| match item {
+        Item::User { text, .. } | Item::Summary { text, .. } => vec![text.clone()],
+        Item::Results { results } => results.iter().map(|result| result.text.clone()).collect(),
+        Item::Assistant { .. } => vec![],
+    };
+    sim.task.conversation.items().iter().flat_map(item).collect()
+}
+
+/// Number of results that are placeholders.
+fn placeholders(sim: &Sim) -> usize {
+    texts(sim).iter().filter(|text| text.starts_with("[Left out")).count()
+}
+
+#[test]
+fn what_fits_the_window_is_not_shortened() {
+    // 5 × 2,000 bytes are 4,000 tokens before the endpoint has told any.
+    let sim = reading(10_000, 5);
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+    assert!(sim.task.context.shortenings().is_empty());
+}
+
+#[test]
+fn old_results_become_placeholders_before_the_window_is_full() {
+    let mut sim = reading(10_000, 11);
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders));
+    let events = compacted(&mut sim, CompactionOutcome::Agreed);
+    let Event::ContextShortened { tokens_before, tokens_after, .. } = &events[0] else {
+        panic!("{events:?}")
+    };
+    assert!(*tokens_before > 8_900 && *tokens_after < 5_400, "{tokens_before} {tokens_after}");
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+    assert!(placeholders(&sim) > 3 && !texts(&sim)[11].starts_with("[Left out"), "the newest stays");
+    assert_eq!(fold(&sim.log).conversation, sim.task.conversation);
+}
+
+#[test]
+fn a_file_that_is_read_again_is_left_out_where_it_was_read_before() {
+    let mut sim = Sim::new();
+    for _ in 0..2 {
+        for path in ["a", "b"] {
+            says(&mut sim, 4_700, [read(path)]);
+            sim.allow();
+            sim.done(&path.repeat(2_000));
+        }
+        says(&mut sim, 4_700, [read("c")]);
+        sim.allow();
+        sim.done(&"c".repeat(1_000));
+    }
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders));
+    let events = compacted(&mut sim, CompactionOutcome::Agreed);
+    let Event::ContextShortened { left_out, .. } = &events[0] else { panic!("{events:?}") };
+    assert_eq!(left_out.duplicates.len(), 3, "{left_out:?}");
+    assert!(texts(&sim)[1].contains("The same call was made again later"), "{}", texts(&sim)[1]);
+}
+
+#[test]
+fn arguments_of_old_calls_are_left_out_after_results() {
+    let mut sim = Sim::new();
+    for number in 0..5 {
+        let content = "y".repeat(2_000);
+        let path = format!("{number}.rs");
+        says(&mut sim, 4_000, [call("write_to_file", json!({ "path": path, "content": content }))]);
+        sim.allow();
+        sim.done("Written.");
+    }
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders));
+    let events = compacted(&mut sim, CompactionOutcome::Agreed);
+    let Event::ContextShortened { left_out, .. } = &events[0] else { panic!("{events:?}") };
+    assert!(left_out.results.is_empty() && left_out.arguments.len() >= 2, "{left_out:?}");
+    schedules::check_state(&sim.task);
+}
+
+/// A task whose model has said so much that placeholders make no room.
+fn talking() -> Sim {
+    let mut sim = Sim::new();
+    for number in 0..12 {
+        says(&mut sim, 10_000, [text(&"I think. ".repeat(220)), read(&number.to_string())]);
+        sim.allow();
+        sim.done("short");
+    }
+    sim
+}
+
+#[test]
+fn earlier_turns_become_a_summary_where_placeholders_make_no_room() {
+    let mut sim = talking();
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    let events = compacted(&mut sim, CompactionOutcome::Summary("They read all.".into()));
+    let Event::ContextCondensed { tokens_before, tokens_after, by_model: true, cost_usd, .. } = &events[0]
+    else {
+        panic!("{events:?}")
+    };
+    assert!(tokens_after * 2 < *tokens_before && *cost_usd == 0.5);
+    let texts = texts(&sim);
+    assert_eq!(texts[0], "<user_message>\nFix it\n</user_message>", "the user's own words stay");
+    assert!(texts[1].contains("They read all."), "{}", texts[1]);
+    assert_eq!(sim.task.totals.usage.cost_usd, 0.5);
+    schedules::check_state(&sim.task);
+    assert_eq!(fold(&sim.log).conversation, sim.task.conversation);
+}
+
+#[test]
+fn a_summary_that_fails_is_replaced_by_a_list_of_calls_and_not_tried_again_at_once() {
+    for outcome in [
+        CompactionOutcome::Failed("No route.".into()),
+        CompactionOutcome::Summary("  ".into()),
+        CompactionOutcome::Summary("Too long. ".repeat(3_000)),
+    ] {
+        let mut sim = talking();
+        compacted(&mut sim, outcome);
+        assert_eq!(wants(&sim), Some(ShorteningMethod::Outline));
+        compacted(&mut sim, CompactionOutcome::Agreed);
+        assert!(texts(&sim)[1].contains("- read_file '0': done"), "{}", texts(&sim)[1]);
+        assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+    }
+}
+
+#[test]
+fn what_the_user_decided_is_in_every_summary_word_for_word() {
+    let mut sim = Sim::new();
+    says(&mut sim, 10_000, [question("Tabs?")]);
+    sim.allow();
+    sim.answer("Tabs, and only tabs.");
+    says(&mut sim, 10_000, [command("rm -r build")]);
+    sim.ask("rm -r build");
+    sim.respond(REJECT_ONCE, Some("Never delete the build."));
+    for round in 0..2 {
+        for number in 0..12 {
+            says(&mut sim, 10_000, [text(&"I think. ".repeat(220)), read(&format!("{round}.{number}"))]);
+            if let Some(Effect::Compact(_)) = sim.wanted() {
+                compacted(&mut sim, CompactionOutcome::Summary("They read.".into()));
+            }
+            sim.allow();
+            sim.done("short");
+        }
+        compacted(&mut sim, CompactionOutcome::Summary("They read.".into()));
+    }
+    let summaries = sim.task.context.shortenings().len();
+    let all = texts(&sim).join("\n");
+    assert!(summaries >= 2, "{summaries}");
+    assert_eq!(all.matches("Tabs, and only tabs.").count(), 1, "{all}");
+    assert_eq!(all.matches("Never delete the build.").count(), 1, "{all}");
+}
+
+#[test]
+fn an_undone_summary_gives_all_of_its_turns_back() {
+    let mut sim = talking();
+    let before = sim.task.conversation.clone();
+    compacted(&mut sim, CompactionOutcome::Summary("They read all.".into()));
+    says(&mut sim, 100_000, [read("next")]);
+    sim.allow();
+    sim.done("short");
+    sim.restore_newest();
+    let items = |conversation: &Conversation| conversation.items().len();
+    assert_eq!(items(&sim.task.conversation), items(&before) + 2);
+    assert!(texts(&sim).iter().all(|text| !text.contains("conversation_summary")));
+    assert!(sim.task.context.shortenings()[0].restored);
+    assert_eq!(fold(&sim.log).conversation, sim.task.conversation);
+    let again = sim.log.len();
+    sim.restore_newest();
+    assert_eq!(sim.log.len(), again, "once is enough");
+}
+
+#[test]
+fn undone_placeholders_give_results_and_arguments_back() {
+    let mut sim = reading(10_000, 11);
+    let before = sim.task.conversation.items().clone();
+    compacted(&mut sim, CompactionOutcome::Agreed);
+    assert!(placeholders(&sim) > 0);
+    sim.restore_newest();
+    assert_eq!(*sim.task.conversation.items(), before);
+}
+
+#[test]
+fn the_user_has_earlier_turns_summarised_before_the_next_request() {
+    let mut sim = reading(100_000, 6);
+    sim.input(Input::Condense);
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "the request goes on");
+    says(&mut sim, 100_000, [read("next")]);
+    sim.allow();
+    sim.done("short");
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    compacted(&mut sim, CompactionOutcome::Summary("They read six files.".into()));
+    assert!(texts(&sim)[1].contains("They read six files."));
+}
+
+#[test]
+fn a_short_conversation_is_not_summarised() {
+    let mut sim = Sim::new();
+    sim.input(Input::Condense);
+    says(&mut sim, 100_000, [read("a")]);
+    sim.allow();
+    let events = sim.done("short");
+    assert!(events.iter().any(|event| matches!(event, Event::ContextKept { .. })), "{events:?}");
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+}
+
+#[test]
+fn a_shortening_that_was_under_way_when_the_server_ended_begins_again() {
+    let mut sim = talking();
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    sim.killed();
+    assert_eq!(sim.wanted(), None);
+    sim.input(Input::Resume);
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    sim.input(Input::Cancel);
+    assert_eq!((sim.wanted(), sim.task.state()), (None, TaskState::Cancelled));
+}
+
+#[test]
+fn a_hook_that_keeps_the_conversation_makes_it_a_question() {
+    let mut sim = reading(10_000, 11);
+    compacted(&mut sim, CompactionOutcome::Refused("A hook says: keep it.".into()));
+    assert_eq!(sim.asks(), QuestionKind::ApiReqFailed);
+    assert!(sim.task.question().unwrap().text.ends_with("A hook says: keep it."));
+    sim.answer("Try again");
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders));
+}
+
+#[test]
+fn an_endpoint_that_refuses_a_request_as_too_long_lowers_the_bound_once() {
+    // Nothing is known of the window.
+    let mut sim = Sim::new();
+    for number in 0..10 {
+        sim.says([read(&number.to_string())]);
+        sim.allow();
+        sim.done(&"x".repeat(2_000));
+    }
+    sim.fails(TOO_LONG);
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders));
+    compacted(&mut sim, CompactionOutcome::Agreed);
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+    assert_eq!(sim.log.iter().filter(|event| matches!(event, Event::ContextLimited { .. })).count(), 1);
+}
+
+#[test]
+fn a_request_that_is_refused_and_cannot_be_shortened_is_a_question() {
+    let mut sim = Sim::new();
+    sim.fails(TOO_LONG);
+    assert_eq!(sim.asks(), QuestionKind::ApiReqFailed);
+}
+
+#[test]
+fn an_endpoint_that_refuses_whatever_it_gets_is_a_question() {
+    let mut sim = reading(100_000, 12);
+    for _ in 0..10 {
+        match sim.wanted() {
+            Some(Effect::Compact(_)) => {
+                drop(compacted(&mut sim, CompactionOutcome::Summary("Short.".into())))
+            }
+            Some(Effect::CallModel { .. }) => drop(sim.fails(TOO_LONG)),
+            _ => break,
+        }
+    }
+    assert_eq!(sim.asks(), QuestionKind::ApiReqFailed);
+}
+
+#[test]
+fn a_result_that_would_fill_the_window_is_cut_in_its_middle() {
+    let mut sim = Sim::new();
+    says(&mut sim, 10_000, [read("large")]);
+    sim.allow();
+    sim.done(&format!("begin{}end", "z".repeat(50_000)));
+    let text = sim.results()[0].1.to_owned();
+    assert!(text.len() < 6_000 && text.starts_with("begin") && text.ends_with("end"), "{}", text.len());
+    assert!(text.contains("Read the file in parts by line ranges"));
+}
+
+#[test]
+fn a_placeholder_is_no_content_of_a_file() {
+    let mut sim = Sim::new();
+    let content = "[Left out to save space: 2000 bytes, digest 0. They were sent with this call.]";
+    sim.says([call("write_to_file", json!({ "path": "a.rs", "content": content }))]);
+    let problem = sim.calls()[0].problem.clone().unwrap();
+    assert!(problem.starts_with("`content` repeats a placeholder"), "{problem}");
+}

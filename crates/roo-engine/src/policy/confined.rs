@@ -1,0 +1,127 @@
+//! Bounds of one command, as the sandbox is to hold them. They are made in `bounds.rs`.
+
+use std::path::{Path, PathBuf};
+
+use super::git::{GitDirectory, Signing};
+use super::task_network::NetworkRules;
+use super::tool_overlays::ToolOverlays;
+use roo_sandbox::exec::EnvironmentRules;
+use roo_sandbox::exec::sandbox::{Confinement, Level, Sandbox, Staged};
+
+/// A command's bounds, ready to be held.
+#[derive(Debug)]
+pub struct Confined {
+    /// Sandbox that holds them.
+    pub sandbox: Sandbox,
+    /// The bounds themselves. The directory for a staged command's writes is filled in when it runs.
+    pub confinement: Confinement,
+    /// Level at which they hold the command.
+    pub level: Level,
+    /// Protected paths of the workspace that exist.
+    pub protected: Vec<PathBuf>,
+    /// The git directories that it may write.
+    pub(super) git: Vec<GitDirectory>,
+    /// Directories of build tools that it sees through layers.
+    pub(super) layered: Vec<PathBuf>,
+    /// Configuration that it sees without the secrets in it.
+    pub(super) configuration: Vec<(PathBuf, String)>,
+    /// The hosts that it may reach, where it has a network of its own.
+    pub(super) network: NetworkRules,
+    /// Git's signing, where the user allows it.
+    pub(super) signing: Option<Signing>,
+    /// The variables that it sees besides the usual ones.
+    pub environment: EnvironmentRules,
+}
+
+impl Confined {
+    /// Returns the overlays that hooks see in place of the user's files, with layers in this area.
+    pub(super) fn overlays(&self, area: PathBuf) -> ToolOverlays {
+        // Without a supervisor nothing is shown in place of another.
+        let is_supervised = self.sandbox.probe().active.is_some_and(|active| active.supervised);
+        let configuration = if is_supervised { self.configuration.clone() } else { vec![] };
+        ToolOverlays { layered: self.layered.clone(), area, configuration }
+    }
+
+    /// Returns whether the user may be offered hosts for it: no intent stands against them.
+    pub(crate) fn may_be_granted_hosts(&self) -> bool {
+        self.network.may_be_granted()
+    }
+
+    /// The bounds of a program whose changes nobody compares when it has ended: it writes no git directory.
+    pub(super) fn without_git(&self) -> Confinement {
+        let git: Vec<&Path> = self.git.iter().flat_map(GitDirectory::writable).collect();
+        let mut bounds = self.confinement.clone();
+        bounds.writable.retain(|path| !git.contains(&path.as_path()));
+        bounds.read_only.extend(git.into_iter().map(Path::to_path_buf));
+        bounds.git_history.clear();
+        bounds
+    }
+
+    /// The bounds of a command that writes to the layers of a stage instead of the workspace folders, but for
+    /// those directories of build output that it may write anyway.
+    pub fn staged(&self, layers: &[Staged], scratch: &[PathBuf], opened: &[PathBuf]) -> Confinement {
+        let bounds = &self.confinement;
+        let below = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+        let is_open = |path: &PathBuf| {
+            let is_outermost = layers.iter().any(|layer| path.parent() == Some(&layer.root));
+            let is_closed = below(path, &bounds.read_only) || below(path, &bounds.hidden);
+            (is_outermost || below(path, &bounds.writable)) && !is_closed
+        };
+        Confinement {
+            staged: layers.to_vec(),
+            direct: opened
+                .iter()
+                .map(PathBuf::as_path)
+                .chain(self.git.iter().flat_map(GitDirectory::writable))
+                .filter(|path| {
+                    layers.iter().any(|layer| path.starts_with(&layer.root) && *path != layer.root)
+                })
+                .map(Path::to_path_buf)
+                .chain(scratch.iter().filter(|path| is_open(path)).cloned())
+                .chain(bounds.direct.iter().cloned())
+                .collect(),
+            ..bounds.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_staged_folder_only_build_output_in_reach_and_what_the_user_opens_is_written_at_once() {
+        let confinement = Confinement {
+            writable: vec!["/w/src".into(), "/w/.roo/tasks/own".into()],
+            read_only: vec!["/w/.roo".into()],
+            hidden: vec!["/w/src/secret".into()],
+            ..Confinement::default()
+        };
+        let confined = Confined {
+            sandbox: Sandbox::none("not needed"),
+            confinement,
+            level: Level::L3,
+            protected: vec![],
+            git: vec![],
+            layered: vec![],
+            configuration: vec![],
+            network: NetworkRules::default(),
+            signing: None,
+            environment: EnvironmentRules::default(),
+        };
+        let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let scratch = paths(&[
+            "/w/target",
+            "/w/src/a/dist",
+            "/w/docs/build",
+            "/w/.roo/tasks/own/out",
+            "/w/src/secret/out",
+        ]);
+        let opened = paths(&["/w/.git", "/w", "/", "/opt/cache"]);
+        let found = confined.staged(std::slice::from_ref(&layer), &scratch, &opened);
+        assert_eq!(found.direct, paths(&["/w/.git", "/w/target", "/w/src/a/dist"]));
+        assert_eq!(found.staged, [layer]);
+        assert_eq!(found.writable, confined.confinement.writable);
+    }
+}

@@ -1,0 +1,91 @@
+//! Private directories of programs in the sandbox, below the workspace's part of the state directory.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+/// Below the workspace's part of the state directory: temporary directories of requests and MCP servers.
+pub(super) const TEMPORARY: &str = "tmp";
+
+/// Paths of a program's private directories, below the workspace's part of the state directory.
+pub(super) struct PrivatePaths {
+    /// In place of `/tmp`.
+    pub(super) temp: PathBuf,
+    /// For what build tools keep.
+    pub(super) cache: PathBuf,
+}
+
+/// Makes a directory that only its user can read; none where it can't be made.
+pub(super) fn make_private(path: &Path) -> Option<PathBuf> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).ok()?;
+    path.canonicalize().ok()
+}
+
+/// A directory of one server's program. It is removed when this is dropped, or by [`remove_abandoned`] after a crash.
+pub(super) struct PrivateDirectory {
+    pub(super) path: PathBuf,
+    /// Locked as long as the directory is used.
+    _lock: File,
+}
+
+/// The file in a private directory that is locked as long as the directory is used.
+const LOCK: &str = "lock";
+/// The first part of the names of private directories.
+pub(super) const SERVER_PREFIX: &str = "mcp-";
+
+impl PrivateDirectory {
+    pub(super) fn create(path: PathBuf) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        let lock = File::create(path.join(LOCK))?;
+        lock.lock()?;
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::warn!(%error, directory = %self.path.display(), "what an MCP server left can't be removed");
+        }
+    }
+}
+
+/// Removes the private directories that servers left whose roo-lsp was killed.
+pub(super) fn remove_abandoned(temporary: &Path) {
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let is_servers = entry.file_name().to_string_lossy().starts_with(SERVER_PREFIX);
+        // One that is being made has no lock yet, or holds it.
+        let lock = if is_servers { File::open(entry.path().join(LOCK)).ok() } else { None };
+        if lock.is_some_and(|lock| lock.try_lock().is_ok())
+            && let Err(error) = fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(%error, directory = %entry.path().display(), "what an MCP server left can't be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_of_servers_that_have_ended_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let used = PrivateDirectory::create(at("mcp-used")).unwrap();
+        // As after a kill: the lock is gone with the process, the directory is not.
+        let killed = PrivateDirectory::create(at("mcp-killed")).unwrap();
+        killed._lock.unlock().unwrap();
+        fs::create_dir(at("mcp-being-made")).unwrap();
+        fs::create_dir(at("a-request")).unwrap();
+        remove_abandoned(directory.path());
+        let left = |name: &str| at(name).is_dir();
+        assert_eq!(
+            ["mcp-used", "mcp-killed", "mcp-being-made", "a-request"].map(left),
+            [true, false, true, true]
+        );
+        drop(used);
+        assert!(!left("mcp-used"));
+    }
+}

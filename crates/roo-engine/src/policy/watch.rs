@@ -1,0 +1,236 @@
+//! Watch over one command: what it changes, what it makes of git, and what is private to its run.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::command_scope::CommandScope;
+use super::git::{EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, Signing, SigningMethod};
+use super::in_flight::InFlightCommands;
+use super::server_files::ServerFiles;
+use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
+use super::tool_configuration;
+use super::withheld_paths::PlaceFinder;
+use roo_protocol::ids::Urid;
+use roo_sandbox::changes::{Change, ChangesError, LeasedLayers, Recording, Stage, StagingArea, Store};
+use roo_sandbox::exec::sandbox::{Capture, Journal, Sandbox, SigningService, Substitute};
+use roo_workspace::Workspace;
+
+/// Watch that finds a command's changes, and judges them by what its task may change.
+pub struct Watch {
+    /// The workspace folders.
+    pub roots: Vec<PathBuf>,
+    /// Keeps what may have to be given back.
+    pub store: Arc<Store>,
+    /// Paths that the command may change.
+    pub scope: Arc<CommandScope>,
+    /// The commands that run at the same time.
+    pub in_flight: Arc<InFlightCommands>,
+    /// Staging of its writes; none where what it writes is in the workspace at once.
+    pub staging: Option<Staging>,
+    pub(super) finder: Arc<PlaceFinder>,
+    /// Patterns that the user's settings protect besides the built-in names.
+    pub(super) patterns: Vec<String>,
+    /// Directory for files as they were before it wrote them; none where nothing can do that.
+    pub(super) captures: Option<PathBuf>,
+    /// Tells what roo-lsp processes write themselves.
+    pub(super) server_files: ServerFiles,
+    /// The git directories that the command may write.
+    pub(super) git: Vec<GitDirectory>,
+    /// Directories of build tools that it sees through layers, and where those are.
+    pub(super) layered: (Vec<PathBuf>, PathBuf),
+    /// Configuration that it sees without the secrets in it.
+    pub(super) configuration: Vec<(PathBuf, String)>,
+    /// The network that it joins; none where it has the machine's or none at all.
+    pub(super) network: Option<CommandNetwork>,
+    /// True if what is protected can't be written.
+    pub(super) holds_protected: bool,
+    /// Git's signing, where the user allows it, and the socket where that is served.
+    pub(super) signing: Option<(Signing, PathBuf)>,
+}
+
+/// Findings about git in a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitUse {
+    /// Signing that git is configured for, where the command's commits were not signed.
+    pub unsigned: Option<Signing>,
+    /// The directory of hooks that the configuration names; none where that is the repository's own.
+    pub hooks: Option<PathBuf>,
+}
+
+/// Parts from which the network of a command is made.
+pub(super) struct CommandNetwork {
+    pub(super) networks: Arc<TaskNetworks>,
+    pub(super) task: Urid,
+    pub(super) rules: NetworkRules,
+    pub(super) sandbox: Sandbox,
+}
+
+impl Watch {
+    /// Begins to record what changes. Reads the disk, so not for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When the workspace can't be read: then the command must not run.
+    pub fn begin(&self, workspace: &Workspace) -> Result<Recording, ChangesError> {
+        let roots = self.finder.roots(workspace, &self.patterns).map_err(|source| ChangesError::Io {
+            what: "looked at",
+            path: self.roots.first().cloned().unwrap_or_default(),
+            source,
+        })?;
+        self.finder.index().begin(&roots, &*self.scope, &self.store)
+    }
+
+    /// Leaves out those changes that roo-lsp processes have made, as by keeping the trace, and not the command. `begun` is
+    /// when the command began. Reads the disk.
+    pub(crate) fn leave_out_server_files(&self, begun: SystemTime, changes: &mut Vec<Change>) {
+        if let Some(root) = self.roots.first() {
+            self.server_files.leave_out(root, begun, changes);
+        }
+    }
+
+    /// Makes the private directory in which files are kept before the command changes them, and says which: all but
+    /// build output and what git keeps. None where nothing can keep them.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn capture(&self, recording: &Recording) -> io::Result<Option<Captured>> {
+        let Some(captures) = &self.captures else { return Ok(None) };
+        let directory = captures.join(uuid::Uuid::now_v7().to_string());
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let directory = directory.canonicalize()?;
+        let absolute = |(root, path): (usize, PathBuf)| Some(self.roots.get(root)?.join(path));
+        let scratch = recording.scratch().into_iter().filter_map(absolute);
+        let found = self.scope.protected.iter().filter(|path| path.ends_with(".git")).cloned();
+        let git = self.git.iter().flat_map(GitDirectory::writable).map(Path::to_path_buf);
+        // What a staged command replaces is in the workspace until the end.
+        let roots = if self.staging.is_some() { vec![] } else { self.roots.clone() };
+        let except = scratch.chain(found).chain(git).collect();
+        let bounds = Capture { directory: directory.clone(), roots, except };
+        Ok(Some(Captured { directory, bounds }))
+    }
+}
+
+impl Watch {
+    /// Leases the layers through which the command sees the directories of build tools. Writes the disk.
+    ///
+    /// # Errors
+    /// When they can't be made.
+    pub(crate) fn lease_layers(&self) -> io::Result<LeasedLayers> {
+        LeasedLayers::lease(&self.layered.1, &self.layered.0)
+    }
+
+    /// The network that the command joins; none where it has the machine's or none at all. Waits for a helper, so not
+    /// for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn network(&self) -> io::Result<Option<Arc<TaskNetwork>>> {
+        let of =
+            |network: &CommandNetwork| network.networks.join(&network.task, &network.rules, &network.sandbox);
+        self.network.as_ref().map(of).transpose()
+    }
+
+    /// Starts what signs for git in the command, as the user lets it; none where they don't. Within a runtime; writes the
+    /// disk.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub(crate) fn serve_signing(&self) -> io::Result<Option<(Signing, SigningService)>> {
+        let Some((signing, directory)) = &self.signing else { return Ok(None) };
+        let SigningMethod::Ssh(key) = &signing.method else { return Ok(None) };
+        Ok(Some((signing.clone(), SigningService::start(directory, key.clone())?)))
+    }
+
+    /// Returns the findings about git in a command that has ended. `wanted` says whether git could not sign what it was
+    /// told to, `is_served` whether it could. Runs git.
+    pub(crate) fn git_use(&self, outcome: &GitOutcome, wanted: bool, is_served: bool) -> GitUse {
+        let root = self.roots.first().filter(|_| wanted || outcome.tagged || !outcome.commits.is_empty());
+        // Without git there is nothing to say.
+        let Some(configuration) = root.and_then(|root| EffectiveConfiguration::read(root, &self.roots).ok())
+        else {
+            return GitUse::default();
+        };
+        let signing = configuration.signing(&self.roots);
+        let is_unsigned =
+            wanted || (signing.commits && !outcome.commits.is_empty()) || (signing.tags && outcome.tagged);
+        GitUse {
+            unsigned: Some(signing).filter(|_| is_unsigned && !is_served),
+            hooks: configuration.hooks_path(),
+        }
+    }
+
+    /// Writes what the command sees in place of configuration that holds secrets.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn substitutes(&self, captured: Option<&Captured>) -> io::Result<Vec<Substitute>> {
+        match captured {
+            Some(captured) => tool_configuration::substitutes(&self.configuration, &captured.directory),
+            None => Ok(vec![]),
+        }
+    }
+
+    /// Looks at the git directories before the command. Copies of their configurations go where the command's files
+    /// are kept.
+    ///
+    /// # Errors
+    /// When they can't be read: then the command must not run.
+    pub(crate) fn guard_git(&self, captured: Option<&Captured>) -> io::Result<GitGuard> {
+        let private = captured.map(|captured| captured.directory.as_path());
+        GitGuard::begin(&self.git, &self.roots, private, self.holds_protected)
+    }
+}
+
+/// Directory for the files of one command as they were before; removed with it.
+#[derive(Debug)]
+pub struct Captured {
+    directory: PathBuf,
+    /// For the sandbox.
+    pub bounds: Capture,
+}
+
+impl Captured {
+    /// Reads the files that were kept.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn journal(&self) -> io::Result<Journal> {
+        Journal::read(&self.directory)
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            // A later start removes it.
+            tracing::warn!(%error, directory = %self.directory.display(), "what was captured can't be removed");
+        }
+    }
+}
+
+/// Staging of a command's writes.
+#[derive(Debug)]
+pub struct Staging {
+    pub(super) area: Arc<StagingArea>,
+    /// Paths that the user's settings open, which are written at once.
+    pub opened: Vec<PathBuf>,
+}
+
+impl Staging {
+    /// Makes the private directories of one command over some roots. Writes the disk.
+    ///
+    /// # Errors
+    /// When they can't be made.
+    pub fn begin(&self, roots: &[PathBuf]) -> io::Result<Stage> {
+        self.area.begin(roots)
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("roots", &self.roots).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! Context of a running tool: what it may use, set up anew for each call by whoever runs it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::background::BackgroundCommands;
+use crate::intent_store::Orchestration;
+use roo_formats::intents::Recent;
+use roo_protocol::ids::CommandId;
+use roo_protocol::rule::SandboxAccess;
+use roo_sandbox::exec::redaction::TextMask;
+use roo_sandbox::exec::{Environment, EnvironmentRules, known_secrets};
+use roo_workspace::Workspace;
+
+/// Context of a running tool.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// Files and open buffers.
+    pub workspace: Arc<Workspace>,
+    /// Receives output while the tool runs; only shown, never part of the result.
+    pub output: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Ends the tool. A tool that is ended returns [`ToolStatus::Interrupted`](roo_protocol::event::ToolStatus::Interrupted).
+    pub cancel: CancellationToken,
+    /// Names the file that takes output over the limit, inside the request's task directory:
+    /// `.roo/tasks/<URID>/<stem>.txt`.
+    pub overflow_stem: String,
+    /// The request's task directory, relative to the first root.
+    pub task_directory: String,
+    /// Variables that commands see beside those that they always see.
+    pub variables: BTreeMap<String, String>,
+    /// The user's choice of variables that commands see besides the usual ones.
+    pub environment: EnvironmentRules,
+    /// True if what looks like a secret is masked in what commands print and tools read.
+    pub redact_secrets: bool,
+    /// The workspace's intents.
+    pub orchestration: Arc<Orchestration>,
+    /// Finds what was done for an intent before, the newest last.
+    pub recent: RecentOf,
+    /// True if the user chooses in their editor among the changes of several files.
+    pub review: bool,
+    /// Access that the user has refused to grant to commands.
+    pub declined: SandboxAccess,
+    /// Time limits of commands.
+    pub command_limits: CommandLimits,
+    /// The id of the command that the call runs, if it runs one.
+    pub command_id: CommandId,
+    /// The commands of the request that run in the background.
+    pub background: Arc<BackgroundCommands>,
+    /// Sends the running command to the background.
+    pub to_background: CancellationToken,
+}
+
+impl ToolContext {
+    /// Returns the mask of what a tool shows of files. Reads the disk.
+    pub(crate) fn mask(&self) -> TextMask {
+        let environment = || Environment::inherited_by(&self.environment).with(&self.variables);
+        TextMask::new(self.redact_secrets, || {
+            known_secrets(&environment(), self.workspace.roots().paths(), &[])
+        })
+    }
+}
+
+/// Time limits of commands, in the foreground and in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// Time after which a command is ended wherever it runs; none for never.
+    pub timeout: Option<Duration>,
+    /// Time after which a command goes to the background; none for never by itself.
+    pub foreground: Option<Duration>,
+}
+
+/// Finds what was done for an intent of this id, the newest last.
+pub type RecentOf = Arc<dyn Fn(&str) -> Vec<Recent> + Send + Sync>;

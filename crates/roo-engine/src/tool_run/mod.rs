@@ -1,0 +1,14 @@
+//! Input and output of a tool run: its context, its outcome, and the commands that run on in the background. The
+//! policy needs it to say what a permit runs with; what each tool does is in [`crate::tools`].
+
+mod background;
+mod context;
+mod outcome;
+mod recorded;
+mod saved;
+
+pub use background::{BackgroundCommands, RunningCommand, StopReason};
+pub use context::{CommandLimits, RecentOf, ToolContext};
+pub use outcome::{AppliedEdit, ChangesUnknown, Outcome};
+pub use recorded::{RecordedFile, RecordedLines, recorded};
+pub use saved::{SavedContent, SavedFile, WhyLeftOut, digest_of, save};

@@ -1,0 +1,138 @@
+//! Files as they were before a change and after it, as checkpoints keep them: by digests of contents that are kept beside
+//! the request's log.
+//!
+//! What holds a secret is kept nowhere. Of such a file the changed lines are kept where they hold none.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::recorded::{RecordedLines, lines_without_secrets};
+use roo_durable::{Contents, LARGEST_CONTENT};
+use roo_protocol::checkpoint::FileChangeKind;
+use roo_protocol::ids::Digest;
+use roo_sandbox::exec::redaction::TextMask;
+use roo_trace::record::{FileChange, Side};
+
+/// A file that a task changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedFile {
+    /// The file as tools name it.
+    pub path: String,
+    /// Content before.
+    pub before: SavedContent,
+    /// Content after.
+    pub after: SavedContent,
+    /// The changes by lines, where a content holds a secret elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<RecordedLines>,
+}
+
+/// Content of a file at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SavedContent {
+    /// There was no file.
+    Absent,
+    /// It is kept.
+    Kept(Digest),
+    /// It is not kept.
+    LeftOut(WhyLeftOut),
+}
+
+/// Reasons why a content is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+pub enum WhyLeftOut {
+    /// It holds what looks like a secret.
+    #[error("it holds what looks like a secret, which is kept nowhere")]
+    Secret,
+    /// It is too large.
+    #[error("it is larger than {} MiB", LARGEST_CONTENT >> 20)]
+    TooLarge,
+    /// Nobody knows it: the command that changed it ran where earlier contents aren't kept.
+    #[error("its content before the change is not known")]
+    Unknown,
+    /// The disk refused it.
+    #[error("its content could not be written to the state directory")]
+    Disk,
+}
+
+impl SavedContent {
+    /// Keeps a text, unless it holds a secret or is too large.
+    pub fn keep(text: Option<&str>, contents: &Contents, mask: &TextMask) -> io::Result<(Self, bool)> {
+        let Some(text) = text else { return Ok((Self::Absent, false)) };
+        if text.len() as u64 > LARGEST_CONTENT {
+            return Ok((Self::LeftOut(WhyLeftOut::TooLarge), false));
+        }
+        if mask.masked(text).is_some() {
+            return Ok((Self::LeftOut(WhyLeftOut::Secret), false));
+        }
+        contents.keep(text.as_bytes()).map(|(digest, is_new)| (Self::Kept(digest), is_new))
+    }
+}
+
+impl SavedFile {
+    /// What the change does to the file.
+    pub fn kind(&self) -> FileChangeKind {
+        match (self.before, self.after) {
+            (SavedContent::Absent, _) => FileChangeKind::Created,
+            (_, SavedContent::Absent) => FileChangeKind::Deleted,
+            _ => FileChangeKind::Changed,
+        }
+    }
+
+    /// Reason why the content before can't be restored; none where it can.
+    pub fn left_out(&self) -> Option<WhyLeftOut> {
+        match (self.before, self.after) {
+            _ if !self.lines.is_empty() => None,
+            (SavedContent::LeftOut(why), _) | (_, SavedContent::LeftOut(why)) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// Saves changes of files. A file that is moved is deleted in one place and created in the other. Returns the digests of
+/// contents that are new too: they are not durable yet.
+pub fn save(changes: &[FileChange], contents: &Contents, mask: &TextMask) -> (Vec<SavedFile>, Vec<Digest>) {
+    let (mut files, mut new) = (Vec::new(), Vec::new());
+    let mut keep = |side: &Side| match side {
+        Side::Absent => SavedContent::Absent,
+        Side::Opaque(_) => SavedContent::LeftOut(WhyLeftOut::Unknown),
+        Side::Text { text, .. } => match SavedContent::keep(Some(text), contents, mask) {
+            Ok((kept, is_new)) => {
+                if let (SavedContent::Kept(digest), true) = (kept, is_new) {
+                    new.push(digest);
+                }
+                kept
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a checkpoint lacks the content of a file");
+                SavedContent::LeftOut(WhyLeftOut::Disk)
+            }
+        },
+    };
+    for change in changes {
+        let (before, after) = (keep(&change.before), keep(&change.after));
+        if before == after && !matches!(before, SavedContent::LeftOut(_)) {
+            continue;
+        }
+        let is_secret = [before, after].contains(&SavedContent::LeftOut(WhyLeftOut::Secret));
+        let lines = is_secret.then(|| lines_without_secrets(change, mask)).flatten().unwrap_or_default();
+        match &change.old_path {
+            Some(from) if *from != change.path => files.extend([
+                SavedFile { path: from.clone(), before, after: SavedContent::Absent, lines: vec![] },
+                SavedFile { path: change.path.clone(), before: SavedContent::Absent, after, lines: vec![] },
+            ]),
+            _ => files.push(SavedFile { path: change.path.clone(), before, after, lines }),
+        }
+    }
+    (files, new)
+}
+
+/// The digest of what a checkpoint keeps.
+pub fn digest_of(files: &[SavedFile]) -> Digest {
+    // Writing plain data as JSON can't fail.
+    Digest::of(serde_json::to_vec(files).unwrap_or_default())
+}

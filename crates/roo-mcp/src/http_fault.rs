@@ -1,0 +1,41 @@
+//! Faults of HTTP servers, by the errors of the client.
+
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+
+use crate::fault::{ServerFault, short};
+use crate::network;
+use crate::stdio::MESSAGE;
+
+/// Fault of an error of the transport.
+pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>) -> ServerFault {
+    match error {
+        StreamableHttpError::AuthRequired(_) => ServerFault::Unauthorized { status: 401 },
+        StreamableHttpError::InsufficientScope(_) => ServerFault::Unauthorized { status: 403 },
+        StreamableHttpError::Client(error) => reqwest_fault(error),
+        StreamableHttpError::ResponseBodyTooLarge { .. } => ServerFault::Oversized { limit: MESSAGE >> 20 },
+        other => {
+            let text = short(&network::error_chain(other));
+            // The client gives an unfollowed redirect as an answer like any other.
+            match ["301", "302", "303", "307", "308"]
+                .iter()
+                .any(|code| text.contains(&format!("HTTP {code}")))
+            {
+                true => ServerFault::Redirect("another address".to_owned()),
+                false => ServerFault::Unreachable(text),
+            }
+        }
+    }
+}
+
+/// Fault of an error of the HTTP client.
+pub(crate) fn reqwest_fault(error: &reqwest::Error) -> ServerFault {
+    if let Some(refused) = network::refusal(error) {
+        return ServerFault::Address(refused.clone());
+    }
+    match error.status().map(|status| status.as_u16()) {
+        Some(status @ (401 | 403)) => ServerFault::Unauthorized { status },
+        Some(status) if (300..400).contains(&status) => ServerFault::Redirect("another address".to_owned()),
+        Some(status) => ServerFault::Unreachable(format!("HTTP {status}")),
+        None => ServerFault::Unreachable(short(&network::error_chain(error))),
+    }
+}

@@ -1,0 +1,58 @@
+//! Models behind an endpoint over HTTP.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use roo_formats::config::Profile;
+
+use super::http::Endpoint;
+use super::http_format::{HttpFormat, RequestOptions};
+use super::{Model, ModelError, ModelRequest, Output};
+
+/// A model behind an HTTP endpoint.
+pub(super) struct HttpModel {
+    format: &'static dyn HttpFormat,
+    endpoint: Arc<Endpoint>,
+    options: RequestOptions,
+}
+
+impl HttpModel {
+    pub(super) fn new(
+        format: &'static dyn HttpFormat,
+        profile: &Profile,
+        model: &str,
+        endpoint: Endpoint,
+    ) -> Self {
+        let options = RequestOptions {
+            origin: origin(profile, model),
+            model: model.to_owned(),
+            host: endpoint.host().to_owned(),
+            max_tokens: profile.max_tokens,
+            reasoning: profile.reasoning,
+            temperature: profile.temperature,
+            adaptive_thinking: profile.known().is_some_and(|model| model.adaptive_thinking),
+            prices: profile.prices().unwrap_or_default(),
+        };
+        Self { format, endpoint: Arc::new(endpoint), options }
+    }
+}
+
+/// Provider and model. Thinking of another wire format than the provider's usual one can't be read by that one.
+fn origin(profile: &Profile, model: &str) -> String {
+    let provider = profile.provider.as_str();
+    match profile.wire_format.filter(|format| *format != profile.provider.spec().wire_format) {
+        Some(format) => format!("{provider}+{}/{model}", format.as_str()),
+        None => format!("{provider}/{model}"),
+    }
+}
+
+impl Model for HttpModel {
+    fn origin(&self) -> &str {
+        &self.options.origin
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {
+        let body = request.rendered.body(self.format, &request, &self.options);
+        self.endpoint.ask(body, self.format.decoder(self.options.prices))
+    }
+}

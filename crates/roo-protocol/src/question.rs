@@ -1,0 +1,41 @@
+//! Kinds of questions to the user, and suggested answers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Reasons why a question stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionKind {
+    /// The model asked.
+    Followup,
+    /// The model kept making mistakes.
+    MistakeLimitReached,
+    /// A cap on requests or cost is used up.
+    AutoApprovalMaxReqReached,
+    /// The model can't be reached.
+    ApiReqFailed,
+    /// The changes of a command are not known.
+    ChangesUnknown,
+}
+
+/// A suggested answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Suggestion {
+    /// The answer's text.
+    pub text: String,
+    /// The mode to switch to with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+}
+
+impl Suggestion {
+    /// Returns the label for people: the text, and the mode that comes with it.
+    pub fn label(&self) -> String {
+        match &self.mode {
+            Some(mode) => format!("{} (goes on in the mode {mode})", self.text),
+            None => self.text.clone(),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Commands and programs within the bounds of the sandbox.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+
+use roo_process::GRACE;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::environment::Environment;
+use super::process::{Command, ExecError, Ordered, ProcessGroup, Status, run_ordered};
+use super::sandbox::{Confinement, LeftRunning, Sandbox};
+
+/// Runs a command to its end as [`super::run`] does, within bounds. Its processes end with it in any case,
+/// also when the server is killed. Tells which processes the shell left running, which are ended.
+///
+/// # Errors
+/// Besides those of [`super::run`]: [`ExecError::NoSandbox`], [`ExecError::Sandbox`] and
+/// [`ExecError::Confinement`] when the bounds can't be held. Then it did not run.
+pub async fn run_confined(
+    command: &Command,
+    environment: &Environment,
+    sandbox: &Sandbox,
+    confinement: &Confinement,
+    on_output: impl FnMut(&str),
+    cancel: &CancellationToken,
+) -> Result<(Status, LeftRunning), ExecError> {
+    let (order, environment) = sandbox.prepare(command, environment, confinement)?;
+    let job = Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
+    let (_, status, left) = run_ordered(command, &environment, job, on_output, cancel).await?;
+    Ok((status, left))
+}
+
+/// A program that runs within bounds for as long as it is talked to, such as an MCP server. Dropping it ends the program
+/// and everything below it.
+pub struct ConfinedProgram {
+    running: ProcessGroup,
+    status: Option<Status>,
+}
+
+/// The streams of a [`ConfinedProgram`].
+pub struct ProgramStreams {
+    /// Its standard input and output, which are one socket.
+    pub socket: UnixStream,
+    /// Its standard error.
+    pub stderr: pipe::Receiver,
+}
+
+impl ConfinedProgram {
+    /// Starts a program by its argv, in a directory and within bounds. Returns when the bounds are in force.
+    ///
+    /// # Errors
+    /// As [`run_confined`]; then it did not run. A program that is not found ends at once, with a word on standard error.
+    pub async fn start(
+        argv: &[String],
+        directory: &Path,
+        environment: &Environment,
+        sandbox: &Sandbox,
+        confinement: &Confinement,
+    ) -> Result<(Self, ProgramStreams), ExecError> {
+        let words = shlex::try_join(argv.iter().map(String::as_str)).map_err(|_| ExecError::Nul)?;
+        if !directory.is_dir() {
+            return Err(ExecError::Directory(directory.to_owned()));
+        }
+        // The helper's own standard input is its order, so the program finds its input where its output goes.
+        let command =
+            Command { line: format!("exec {words} <&1"), directory: directory.to_owned(), timeout: None };
+        let (order, environment) = sandbox.prepare(&command, environment, confinement)?;
+        let job =
+            Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
+        let start = || {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+            ours.set_nonblocking(true)?;
+            let (stderr, writer) = io::pipe()?;
+            let streams = (Stdio::from(OwnedFd::from(theirs)), Stdio::from(writer));
+            let (program, control) = ProcessGroup::helper(job)?;
+            let running = ProcessGroup::spawn_with(program, &environment, Some(control), streams)?;
+            let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
+            Ok((running, ProgramStreams { socket: UnixStream::from_std(ours)?, stderr }))
+        };
+        let (mut running, streams) = start().map_err(|error: io::Error| {
+            ExecError::Sandbox(format!("its helper can't be started: {error}"))
+        })?;
+        running.started().await?;
+        Ok((Self { running, status: None }, streams))
+    }
+
+    /// Waits for the program's end. May be dropped and called again.
+    ///
+    /// # Errors
+    /// Its end can't be observed.
+    pub async fn ended(&mut self) -> Result<Status, ExecError> {
+        if let Some(status) = self.status {
+            return Ok(status);
+        }
+        let status = self.running.exited().await?;
+        self.status = Some(status);
+        Ok(status)
+    }
+
+    /// Asks the program to end, gives it half a second, and kills it with everything below it.
+    pub async fn end(mut self) {
+        if self.status.is_none() {
+            self.running.child.terminate();
+            let _ = timeout(GRACE, self.running.exited()).await;
+        }
+        self.running.kill().await;
+    }
+}

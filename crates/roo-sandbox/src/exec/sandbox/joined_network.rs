@@ -1,0 +1,36 @@
+//! The helpers' part of a [`PrivateNetwork`](super::PrivateNetwork): it is made, or joined.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+use super::namespaces;
+use super::network::{receive, send};
+use super::setup_failure::{SetupFailure, StepContext as _};
+
+/// Makes the namespaces, and hands them with a listener to the server.
+pub(super) fn make(control: &UnixStream, ports: impl Iterator<Item = u16>) -> Result<(), SetupFailure> {
+    namespaces::enter_anew(CloneFlags::CLONE_NEWNET)?;
+    namespaces::raise_loopback().step("the loopback")?;
+    let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).step("the listener");
+    let listeners: Vec<TcpListener> = [0].into_iter().chain(ports).map(bind).collect::<Result<_, _>>()?;
+    let open = |name: &str| std::fs::File::open(format!("/proc/self/ns/{name}"));
+    let (user, network) = (open("user").step("the namespace")?, open("net").step("the namespace")?);
+    let listeners = listeners.iter().map(TcpListener::as_fd);
+    let all: Vec<BorrowedFd<'_>> = [user.as_fd(), network.as_fd()].into_iter().chain(listeners).collect();
+    send(control, &all).step("handing over the network")
+}
+
+/// Joins the namespaces that the server hands over, and makes the others. Gives the list of sockets that comes with them.
+pub(super) fn join(control: &UnixStream, others: CloneFlags) -> Result<OwnedFd, SetupFailure> {
+    let received = receive(control).step("the network")?;
+    let [user, network, sockets]: [OwnedFd; 3] =
+        received.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData)).step("the network")?;
+    setns(user, CloneFlags::CLONE_NEWUSER).step("joining the user namespace")?;
+    setns(network, CloneFlags::CLONE_NEWNET).step("joining the network")?;
+    unshare(others).step("new namespaces")?;
+    Ok(sockets)
+}

@@ -1,0 +1,622 @@
+//! Events of a request as lines for a terminal or a pipe; running text as it comes. Where several branches speak, each
+//! one prints below its own heading.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::terminal::TERMINAL_USER;
+use crate::view::{
+    CallEnding, MessageOrigin, RequestView, Update, branch_name, draw_tree, restored_line, shortened_line,
+    state_label,
+};
+use roo_engine::engine::clock::time_of_day;
+use roo_protocol::event::{EventParams, OptionKind, ToolStatus};
+use roo_protocol::ids::TaskId;
+use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::task::TaskState;
+use roo_protocol::tree::TreeNode;
+use roo_text::{durations, render};
+
+/// The colours of branches, in their order; those of outcomes are not among them.
+const COLOURS: [&str; 6] = ["36", "35", "34", "96", "95", "94"];
+/// The most lines of a brief or of a branch's result that are printed.
+const LINES: usize = 24;
+
+/// A message or the output of a call, of one task.
+type Key = (TaskId, String);
+
+/// Running text of the current line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum RunningText {
+    Message(Key),
+    Output(Key),
+}
+
+/// Transcript of a request, printed line by line.
+pub(super) struct TerminalTranscript {
+    colour: bool,
+    /// True if the tree is printed when a branch begins or ends.
+    prints_tree: bool,
+    /// Number of bytes of each running message printed.
+    printed: HashMap<Key, usize>,
+    running: Option<RunningText>,
+    /// True if the last text ended without a newline.
+    open: bool,
+    /// The request as it is now.
+    view: RequestView,
+    /// The branches in the tree that was printed last, and whether each had ended.
+    tree: Vec<(TaskId, bool)>,
+    /// Task whose heading was printed last.
+    speaker: Option<TaskId>,
+}
+
+impl TerminalTranscript {
+    /// Begins a transcript, in colour or plain, with or without its trees.
+    pub(super) fn new(colour: bool, prints_tree: bool) -> Self {
+        Self {
+            colour,
+            prints_tree,
+            printed: HashMap::new(),
+            running: None,
+            open: false,
+            view: RequestView::default(),
+            tree: vec![],
+            speaker: None,
+        }
+    }
+
+    /// Takes the tree as it is now, without a word.
+    pub(super) fn learn(&mut self, nodes: &[TreeNode]) {
+        self.view.set_tree(nodes);
+    }
+
+    /// All branches, as far as they are known.
+    pub(super) fn nodes(&self) -> &[TreeNode] {
+        self.view.tree().nodes()
+    }
+
+    /// Returns whether the last line has not ended.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Returns the name of a branch; none for a request's own task.
+    pub(super) fn name(&self, task: &TaskId) -> Option<String> {
+        self.view.tree().name(task)
+    }
+
+    /// Formats an event.
+    pub(super) fn format_event(&mut self, params: &EventParams) -> String {
+        let Some(update) = self.view.apply(params) else { return String::new() };
+        if matches!(update, Update::Tree) {
+            return if self.prints_tree { self.tree() } else { String::new() };
+        }
+        let task = &params.task_id;
+        let asks = matches!(update, Update::ApprovalRequested(_) | Update::QuestionAsked(_));
+        let is_alone = self.nodes().len() < 2 && task.is_root();
+        let mut text = String::new();
+        if is_alone || (self.speaker.as_ref() == Some(task) && !asks) {
+            let indented = self.open;
+            self.format_update(params, &update, &mut text);
+            return self.indented(task, &text, !indented);
+        }
+        // Nothing of another branch is printed before its heading, and no heading without something below it.
+        let (running, open) = (self.running.clone(), self.open);
+        if matches!(running, Some(RunningText::Message(_))) && matches!(update, Update::MessageGrows { .. }) {
+            return text;
+        }
+        (self.running, self.open) = (None, false);
+        self.format_update(params, &update, &mut text);
+        if text.is_empty() {
+            (self.running, self.open) = (running, open);
+            return text;
+        }
+        let end = if open { "\n" } else { "" };
+        let heading = self.heading(task);
+        self.speaker = Some(task.clone());
+        format!("{end}{heading}{}", self.indented(task, &text, true))
+    }
+
+    /// Formats warnings beside the request.
+    pub(super) fn notices(&mut self, notices: &[String]) -> String {
+        let mut text = String::new();
+        for notice in notices {
+            self.line(&mut text, "33", "!", notice);
+        }
+        text
+    }
+
+    /// The tree, if a branch has begun or ended since it was printed.
+    pub(super) fn tree(&mut self) -> String {
+        let shape: Vec<(TaskId, bool)> =
+            self.nodes().iter().map(|node| (node.id.clone(), node.state.is_final())).collect();
+        if shape.len() < 2 || shape == self.tree {
+            return String::new();
+        }
+        self.tree = shape;
+        let mut text = String::new();
+        self.close(&mut text);
+        self.speaker = None;
+        let drawing = draw_tree(self.nodes(), None, state_label);
+        for line in drawing.lines() {
+            text.push_str("  ");
+            text.push_str(&self.paint("2", line));
+            text.push('\n');
+        }
+        text
+    }
+
+    fn heading(&self, task: &TaskId) -> String {
+        let Some(place) = self.view.tree().position(task) else { return String::new() };
+        let label = format!("▸ {}", branch_name(&self.nodes()[place]));
+        let colour = COLOURS[place % COLOURS.len()];
+        format!("{}{}\n", self.indentation(task), self.paint(colour, &label))
+    }
+
+    /// By how deep the branch lies.
+    fn indentation(&self, task: &TaskId) -> String {
+        "  ".repeat(self.view.tree().depth(task))
+    }
+
+    /// The lines of a text as far in as those of its branch. `begins`: whether its first one begins here.
+    fn indented(&self, task: &TaskId, text: &str, begins: bool) -> String {
+        let indentation = self.indentation(task);
+        if indentation.is_empty() {
+            return text.to_owned();
+        }
+        let mut shown = String::with_capacity(text.len());
+        for (index, line) in text.split_inclusive('\n').enumerate() {
+            if (begins || index > 0) && line != "\n" {
+                shown.push_str(&indentation);
+            }
+            shown.push_str(line);
+        }
+        shown
+    }
+
+    fn format_update(&mut self, params: &EventParams, update: &Update<'_>, text: &mut String) {
+        let task = &params.task_id;
+        let key = |id: &str| (task.clone(), id.to_owned());
+        match update {
+            Update::Created { mode, title, urid } if task.is_root() => {
+                self.reasoned(text, "1", &format!("● {title}"), &format!("{mode}, {urid}"));
+            }
+            Update::Created { mode, .. } => self.reasoned(text, "1", "● begins", mode),
+            Update::MessageGrows { id, say: Say::Text | Say::Reasoning, offset, text: delta } => {
+                let id = key(id.as_str());
+                let begin = usize::try_from(*offset).unwrap_or(usize::MAX);
+                let printed = self.printed.get(&id).copied().unwrap_or(0);
+                // What speaks beside another message, or misses a piece, is printed when it is whole.
+                let waits = matches!(&self.running, Some(RunningText::Message(other)) if *other != id);
+                if begin == printed && !waits {
+                    self.printed.insert(id.clone(), begin.saturating_add(delta.len()));
+                    self.run(text, id, delta);
+                }
+            }
+            Update::Message { message, origin } => self.message(task, message, *origin, text),
+            Update::CallOutput { call, text: output } => self.output(text, key(call.as_str()), output),
+            Update::CallStarted { target, .. } => {
+                self.line(text, "34", &format!("→ {}", target.name), &plain(&target.subject));
+            }
+            Update::CallFinished { status, summary, exit_code, .. } => {
+                let (colour, mark) = ending(*status, *exit_code);
+                self.line(text, colour, mark, summary);
+            }
+            Update::CommandBackgrounded { command, line } => {
+                self.line(text, "34", &format!("→ {command}"), &format!("runs on: {}", plain(line)));
+            }
+            Update::CommandEnded { command, status, summary, exit_code } => {
+                let (colour, mark) = ending(*status, *exit_code);
+                self.line(text, colour, &format!("{mark} {command}"), summary);
+            }
+            Update::CallRefused { rule } => self.line(text, "31", "refused", &format!("by {rule}")),
+            Update::ApprovalRequested(approval) => {
+                self.reasoned(text, "33", &format!("? {}", approval.title), &approval.reason);
+                for line in approval.subject.lines() {
+                    let _ = writeln!(text, "    {}", render::visible(line));
+                }
+            }
+            Update::ApprovalResolved { approval, by, option_id } => {
+                let options = approval.iter().flat_map(|approval| &approval.options);
+                let chosen = options.into_iter().find(|option| Some(&*option.id) == *option_id);
+                let answer = match (option_id, chosen.map(|option| option.kind)) {
+                    (None, _) => "  no longer asked",
+                    (_, Some(OptionKind::AllowOnce | OptionKind::AllowAlways)) => "  allowed",
+                    (_, Some(OptionKind::RejectOnce | OptionKind::RejectAlways)) => "  denied",
+                    (Some(_), None) => "  answered",
+                };
+                let who = if *by == TERMINAL_USER { "you" } else { by };
+                let by = option_id.map(|_| format!("by {who}")).unwrap_or_default();
+                self.line(text, "33", answer, &by);
+            }
+            Update::QuestionAsked(question) => {
+                self.line(text, "33", "?", &question.text);
+                for (number, suggestion) in (1..).zip(&question.suggestions) {
+                    let _ = writeln!(text, "    {number}. {}", render::visible(&suggestion.label()));
+                }
+            }
+            Update::Todo(items) => {
+                self.close(text);
+                for item in *items {
+                    let _ = writeln!(text, "    {} {}", item.status.mark(), render::visible(&item.content));
+                }
+            }
+            Update::ContextShortened { method, tokens_before, tokens_after, cost_usd } => {
+                let line = shortened_line(*method, *tokens_before, *tokens_after, *cost_usd);
+                self.line(text, "2", "·", &line);
+            }
+            Update::ContextRestored { tokens_before, tokens_after } => {
+                self.line(text, "2", "·", &restored_line(*tokens_before, *tokens_after));
+            }
+            Update::ContextKept { reason } => self.reasoned(text, "33", "Context not shortened", reason),
+            Update::ContextShortening { .. } => {}
+            Update::RetryScheduled { at: due, attempt, reason } => {
+                let (wait, time) = (durations::in_words(due.saturating_sub(params.at)), time_of_day(*due));
+                self.reasoned(text, "33", &format!("attempt {attempt} follows in {wait}, at {time}"), reason);
+            }
+            // A request is interrupted as a whole.
+            Update::State { state: TaskState::Interrupted, .. } if !task.is_root() => {}
+            Update::State { state, result, reason } => {
+                let reason = reason.unwrap_or_default();
+                let colour = match state {
+                    TaskState::Completed => "32",
+                    TaskState::Failed => "31",
+                    TaskState::Cancelled | TaskState::Interrupted => "33",
+                    _ if reason.is_empty() => return,
+                    _ => return self.line(text, "2", "·", reason),
+                };
+                // Some reasons say it all.
+                let name = state.as_str();
+                let (head, rest) = if reason.starts_with(name) { (reason, "") } else { (name, reason) };
+                self.reasoned(text, colour, &format!("● {head}"), rest);
+                // That of the request itself is printed as what came of it all.
+                if let Some(result) = result.filter(|_| !task.is_root()) {
+                    self.quote(text, result);
+                }
+            }
+            Update::Warning { reason } => self.line(text, "31", "!", reason),
+            // Told by what follows from it, or not of interest to who only watches.
+            Update::Silent
+            | Update::Tree
+            | Update::MessageGrows { .. }
+            | Update::ModelAsked
+            | Update::AnswerVoid { .. }
+            | Update::QuestionAnswered { .. }
+            | Update::Edited { .. }
+            | Update::Switched { .. }
+            | Update::IntentSelected { .. }
+            // They are made by other clients, while no task runs.
+            | Update::RestoreStarted { .. }
+            | Update::RestoreFailed { .. } => {}
+        }
+    }
+
+    fn message(&mut self, task: &TaskId, message: &Message, origin: MessageOrigin, text: &mut String) {
+        match message.kind {
+            // The prompt is the user's own.
+            MessageKind::Say(Say::Text) if task.is_root() && origin == MessageOrigin::Prompt => {}
+            MessageKind::Say(Say::Text) if origin == MessageOrigin::Brief => {
+                self.close(text);
+                self.quote(text, &plain(&message.text));
+            }
+            MessageKind::Say(Say::Text | Say::Reasoning) => {
+                let key = (task.clone(), message.id.to_string());
+                let printed = self.printed.remove(&key).unwrap_or(0);
+                if let Some(rest) = message.text.get(printed..).filter(|rest| !rest.is_empty()) {
+                    self.run(text, key, rest);
+                }
+                self.close(text);
+            }
+            MessageKind::Say(Say::UserFeedback) => self.line(text, "36", "you", &message.text),
+            MessageKind::Say(Say::Error) => self.line(text, "31", "✗", &message.text),
+            _ => {}
+        }
+    }
+
+    /// Quotes the words of a branch to another, up to a limit.
+    fn quote(&self, text: &mut String, quoted: &str) {
+        let mut lines = quoted.trim().lines();
+        for line in lines.by_ref().take(LINES) {
+            let line = format!("  │ {}", render::visible(line));
+            text.push_str(&self.paint("2", line.trim_end()));
+            text.push('\n');
+        }
+        match lines.count() {
+            0 => {}
+            more => {
+                text.push_str(&self.paint("2", &format!("  │ … {more} lines more")));
+                text.push('\n');
+            }
+        }
+    }
+
+    /// Goes on with running text, on a new line if something else ran before.
+    fn run(&mut self, text: &mut String, id: Key, more: &str) {
+        self.begin(text, RunningText::Message(id));
+        text.push_str(&render::visible(more));
+        self.open = !more.ends_with('\n');
+    }
+
+    /// Goes on with the output of a call, indented.
+    fn output(&mut self, text: &mut String, id: Key, more: &str) {
+        self.begin(text, RunningText::Output(id));
+        for line in more.split_inclusive('\n') {
+            let content = line.strip_suffix('\n');
+            if !self.open && content != Some("") {
+                text.push_str("    ");
+            }
+            self.open = content.is_none();
+            text.push_str(&self.paint("2", &render::visible(content.unwrap_or(line))));
+            if !self.open {
+                text.push('\n');
+            }
+        }
+    }
+
+    fn begin(&mut self, text: &mut String, next: RunningText) {
+        if self.running.as_ref() != Some(&next) {
+            self.close(text);
+            self.running = Some(next);
+        }
+    }
+
+    /// Ends running text and its line.
+    fn close(&mut self, text: &mut String) {
+        self.running = None;
+        if std::mem::take(&mut self.open) {
+            text.push('\n');
+        }
+    }
+
+    /// A line that says what, and why.
+    fn reasoned(&mut self, text: &mut String, colour: &str, head: &str, reason: &str) {
+        let reason = if reason.is_empty() { String::new() } else { format!("— {reason}") };
+        self.line(text, colour, head, &reason);
+    }
+
+    fn line(&mut self, text: &mut String, colour: &str, head: &str, rest: &str) {
+        self.close(text);
+        let head = render::visible(head).into_owned();
+        text.push_str(&self.paint(colour, &head));
+        let mut lines = rest.lines();
+        if let Some(first) = lines.next().filter(|line| !line.is_empty()) {
+            let _ = write!(text, " {}", render::visible(first));
+        }
+        text.push('\n');
+        for line in lines {
+            let _ = writeln!(text, "    {}", render::visible(line));
+        }
+    }
+
+    fn paint(&self, colour: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// Text with emojis that are drawn in one way anyhow: shown on its own, the character that asks for
+/// the picture would be taken for a hidden one.
+fn plain(text: &str) -> String {
+    text.replace('\u{fe0f}', "")
+}
+
+/// Colour and mark of a call or a command that has ended.
+fn ending(status: ToolStatus, exit_code: Option<i32>) -> (&'static str, &'static str) {
+    let ending = CallEnding::new(status, exit_code);
+    let colour = match ending {
+        CallEnding::Done => "32",
+        CallEnding::FailedExit => "33",
+        CallEnding::Skipped => "2",
+        CallEnding::Failed => "31",
+    };
+    (colour, ending.mark())
+}
+
+#[cfg(test)]
+mod tests {
+    use roo_protocol::event::Event;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn format_all(events: &[Value]) -> String {
+        let mut transcript = TerminalTranscript::new(false, true);
+        let params = |event: &Value| {
+            serde_json::from_value(json!({ "rootId": "t", "taskId": "t", "at": 0, "event": event })).unwrap()
+        };
+        events.iter().map(|event| transcript.format_event(&params(event))).collect()
+    }
+
+    fn delta(id: &str, say: &str, offset: u64, text: &str) -> Value {
+        json!({ "type": "message.delta", "id": id, "say": say, "offset": offset, "text": text })
+    }
+
+    fn message(id: &str, say: &str, text: &str) -> Value {
+        json!({ "type": "message", "message": { "id": id, "say": say, "text": text } })
+    }
+
+    fn output(text: &str) -> Value {
+        json!({ "type": "tool.output", "toolCallId": "c", "offset": 0, "text": text })
+    }
+
+    #[test]
+    fn a_closed_message_is_printed_to_its_end() {
+        let events = [delta("a", "text", 0, "One tw"), message("a", "text", "One two.\nThree.")];
+        assert_eq!(format_all(&events), "One two.\nThree.\n");
+        assert_eq!(format_all(&[message("a", "text", "All at once.\n")]), "All at once.\n");
+        // Text that is shorter than what ran, or cut within a character, has no rest.
+        assert_eq!(format_all(&[delta("a", "text", 0, "é"), message("a", "text", "")]), "é\n");
+        assert_eq!(format_all(&[delta("a", "text", 0, "x"), message("a", "text", "é")]), "x\n");
+    }
+
+    #[test]
+    fn a_wait_for_the_model_says_how_long_and_until_when() {
+        let retry = json!({ "type": "retry.scheduled", "at": 600_000, "attempt": 2, "reason": "status 429: slow down" });
+        let expected =
+            format!("attempt 2 follows in 10 min, at {} — status 429: slow down\n", time_of_day(600_000));
+        assert_eq!(format_all(&[retry]), expected);
+    }
+
+    #[test]
+    fn the_next_message_begins_on_its_own_line() {
+        let events = [
+            delta("a", "reasoning", 0, "Hm."),
+            delta("b", "text", 0, "Look"),
+            delta("b", "text", 4, " here."),
+            message("b", "text", "Look here."),
+        ];
+        assert_eq!(format_all(&events), "Hm.\nLook here.\n");
+    }
+
+    #[test]
+    fn output_is_indented_by_whole_lines() {
+        let finished = json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 0", "exitCode": 0 });
+        let events = [output("on"), output("e\ntwo\n"), output("\nthr"), output("ee"), finished];
+        assert_eq!(format_all(&events), "    one\n    two\n\n    three\n✓ exit code 0\n");
+    }
+
+    #[test]
+    fn a_command_that_failed_gets_no_tick() {
+        let finished = json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 1", "exitCode": 1 });
+        assert_eq!(format_all(&[finished]), "! exit code 1\n");
+    }
+
+    #[test]
+    fn an_approval_is_printed_with_its_answer_in_words() {
+        let asked = json!({
+            "type": "approval.requested", "approvalId": "t.a1", "toolCallId": "c",
+            "digest": roo_protocol::ids::Digest::of("x"),
+            "title": "Edit a.rs", "subject": "-a\n+b\n", "reason": "not allowed yet",
+            "options": [
+                { "id": "no", "name": "Deny", "kind": "reject_once" },
+                { "id": "yes", "name": "Allow", "kind": "allow_once" },
+            ],
+        });
+        let answered = |option: Value| json!({ "type": "approval.resolved", "approvalId": "t.a1", "by": "cli", "optionId": option });
+        for (option, answer) in [
+            ("yes".into(), "  allowed by you\n"),
+            ("no".into(), "  denied by you\n"),
+            (Value::Null, "  no longer asked\n"),
+        ] {
+            let question = "? Edit a.rs — not allowed yet\n    -a\n    +b\n";
+            assert_eq!(format_all(&[asked.clone(), answered(option)]), format!("{question}{answer}"));
+        }
+    }
+
+    /// The tree of a request `t` with branches `t.3` and, below it, `t.7`.
+    fn tree(states: [&str; 3]) -> Value {
+        let node = |id: &str, parent: Value, emoji: &str, title: &str, state: &str| {
+            json!({
+                "id": id, "parentId": parent, "mode": "code", "emoji": emoji, "title": title,
+                "state": state, "startedAt": 0, "tokens": 0, "costUsd": 0.0,
+            })
+        };
+        let nodes = [
+            node("t", Value::Null, "🪃", "All", states[0]),
+            node("t.3", "t".into(), "💻", "One", states[1]),
+            node("t.7", "t.3".into(), "🏗️", "Two", states[2]),
+        ];
+        json!({ "type": "tree.changed", "nodes": nodes })
+    }
+
+    /// Formats events with the tasks that they belong to.
+    fn format_of_tasks(events: &[(&str, Value)]) -> String {
+        let mut transcript = TerminalTranscript::new(false, true);
+        let params = |task: &str, event: &Value| {
+            serde_json::from_value(json!({ "rootId": "t", "taskId": task, "at": 0, "event": event })).unwrap()
+        };
+        events.iter().map(|(task, event)| transcript.format_event(&params(task, event))).collect()
+    }
+
+    #[test]
+    fn each_branch_speaks_below_its_heading() {
+        let started =
+            json!({ "type": "tool.started", "toolCallId": "c", "name": "new_task", "subject": "🏗️ Two" });
+        let ended = json!({ "type": "task.state", "state": "completed", "result": "Done:\n- all" });
+        let brief = message("brief", "text", "🏗️ Two\n\nDo it.");
+        let events = [
+            ("t", tree(["paused", "running", "running"])),
+            ("t.3", started.clone()),
+            ("t.3", started),
+            ("t.7", brief),
+            ("t.7", ended),
+            ("t", tree(["paused", "running", "running"])),
+            ("t.3", message("m9", "text", "Well.")),
+            ("t", tree(["paused", "running", "completed"])),
+        ];
+        insta::assert_snapshot!(format_of_tasks(&events), @"
+          🪃 All — paused
+          └── 💻 One — running
+              └── 🏗️ Two — running
+          ▸ 💻 One
+          → new_task 🏗 Two
+          → new_task 🏗 Two
+            ▸ 🏗️ Two
+              │ 🏗 Two
+              │
+              │ Do it.
+            ● completed
+              │ Done:
+              │ - all
+          ▸ 💻 One
+          Well.
+          🪃 All — paused
+          └── 💻 One — running
+              └── 🏗️ Two — completed
+        ");
+    }
+
+    #[test]
+    fn what_is_said_beside_another_branch_is_printed_when_it_is_whole() {
+        let events = [
+            ("t", tree(["paused", "running", "running"])),
+            ("t.3", delta("m4", "text", 0, "One ")),
+            ("t.7", delta("m4", "text", 0, "Two ")),
+            ("t.3", delta("m4", "text", 4, "begins")),
+            ("t.7", delta("m4", "text", 4, "and ends.")),
+            ("t.7", message("m4", "text", "Two and ends.")),
+            ("t.3", delta("m4", "text", 10, " again.")),
+            ("t.3", message("m4", "text", "One begins again.")),
+        ];
+        let text = format_of_tasks(&events);
+        let (_, said) = text.split_once("  ▸").unwrap();
+        assert_eq!(said, " 💻 One\n  One begins\n    ▸ 🏗️ Two\n    Two and ends.\n  ▸ 💻 One\n   again.\n");
+    }
+
+    #[test]
+    fn a_question_names_its_branch_even_if_that_spoke_last() {
+        let asked = json!({
+            "type": "question.asked", "questionId": "t.3.q1", "kind": "followup", "text": "Which?",
+            "suggestions": [{ "text": "This." }],
+        });
+        let events = [
+            ("t", tree(["paused", "running", "completed"])),
+            ("t.3", message("m4", "text", "Hm.")),
+            ("t.3", asked),
+        ];
+        let text = format_of_tasks(&events);
+        assert!(text.ends_with("  ▸ 💻 One\n  Hm.\n  ▸ 💻 One\n  ? Which?\n      1. This.\n"), "{text}");
+    }
+
+    #[test]
+    fn an_end_is_printed_once() {
+        let ended = |state, reason| json!({ "type": "task.state", "state": state, "reason": reason });
+        let events = [ended("cancelled", "cancelled by the user"), ended("failed", "no way")];
+        assert_eq!(format_all(&events), "● cancelled by the user\n● failed — no way\n");
+    }
+
+    #[test]
+    fn recorded_requests_are_printed_as_before() {
+        for name in ["greeting", "steering"] {
+            let mut transcript = TerminalTranscript::new(false, true);
+            let mut text = String::new();
+            for params in crate::view::recorded_tests::events(name) {
+                text.push_str(&transcript.format_event(&params));
+                if let Event::RetryScheduled { at, .. } = params.event {
+                    // It is printed in the time of who reads it.
+                    text = text.replace(&time_of_day(at), "HH:MM:SS");
+                }
+            }
+            insta::assert_snapshot!(format!("recorded_{name}"), text);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Setting up a model, for the terminal and for clients' forms: a profile that is not written yet, the short request that
+//! shows whether it answers, its key, and its place in the user's settings file. Nothing here asks a person.
+
+mod draft;
+mod keyring;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use roo_durable::PrivateFile;
+use roo_formats::config::edit::EditError;
+use roo_formats::config::{Profile, Provider, Settings, WireFormat};
+use roo_model::providers::{self, KeyStore, ModelError, ModelErrorKind, Probe, StoreKeyError};
+use roo_protocol::model::ModelItem;
+
+pub(crate) use self::draft::{Draft, DraftError, check_name};
+use self::keyring::KeyringError;
+
+/// The name under which a key that is not stored yet is handed to the endpoint.
+const CANDIDATE: &str = "ROO_LSP_CANDIDATE_KEY";
+
+/// Time that a server on this machine may take to say that it is there.
+const LOCAL_ANSWER: Duration = Duration::from_secs(2);
+
+/// A variable of the process's environment.
+pub(crate) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// A profile to be tried, with the key if that is not stored yet.
+#[derive(Clone)]
+pub(crate) struct Candidate {
+    pub(crate) profile: Profile,
+    key: Option<String>,
+}
+
+impl Candidate {
+    pub(crate) fn new(profile: Profile, key: Option<String>) -> Self {
+        Self { profile, key }
+    }
+
+    /// The profile, and the environment that has its key.
+    fn asked(&self) -> (Profile, impl Fn(&str) -> Option<String> + Sync + use<>) {
+        let key = self.key.clone();
+        let mut profile = self.profile.clone();
+        if key.is_some() {
+            profile.api_key_env = Some(CANDIDATE.to_owned());
+            profile.api_key_command = None;
+        }
+        (profile, move |name: &str| key.clone().filter(|_| name == CANDIDATE).or_else(|| environment(name)))
+    }
+
+    /// Refuses a key that can't be one.
+    fn check_form(&self) -> Result<(), ModelError> {
+        let message = match self.key.as_deref() {
+            Some("") => "No key was given.",
+            Some(key) if !providers::is_usable_key(key) => {
+                "That is not a key: a key is one line of visible ASCII characters."
+            }
+            _ => return Ok(()),
+        };
+        Err(ModelError { kind: ModelErrorKind::Configuration, message: message.to_owned() })
+    }
+
+    /// Checks that the endpoint takes the key.
+    pub(crate) async fn check_key(&self) -> Result<(), ModelError> {
+        self.check_form()?;
+        let (profile, environment) = self.asked();
+        providers::check_key(&profile, &environment).await
+    }
+
+    /// Returns the models that the endpoint offers.
+    pub(crate) async fn offered_models(&self) -> Result<Vec<ModelItem>, ModelError> {
+        self.check_form()?;
+        let (profile, environment) = self.asked();
+        providers::offered_models(&profile, &environment).await
+    }
+
+    /// Makes one short request.
+    pub(crate) async fn test(&self) -> Result<Probe, ModelError> {
+        self.check_form()?;
+        if self.profile.model.as_deref().is_none_or(|model| model.trim().is_empty())
+            && !self.profile.plays_script()
+        {
+            let message =
+                "The profile names no model; choose one of those that the endpoint lists.".to_owned();
+            return Err(ModelError { kind: ModelErrorKind::Configuration, message });
+        }
+        let (profile, environment) = self.asked();
+        providers::probe(&profile, &environment).await
+    }
+}
+
+/// The name for a new profile: `default`, or what is free.
+pub(crate) fn free_name(settings: &Settings, provider: Provider) -> String {
+    let names = ["default".to_owned(), provider.as_str().to_owned()];
+    let numbered = (2..).map(|number| format!("{}-{number}", provider.as_str()));
+    names.into_iter().chain(numbered).find(|name| !settings.profiles.contains_key(name)).unwrap_or_default()
+}
+
+/// The providers to choose from, each with whether it is known to run: servers on this machine that answer come first,
+/// those that don't come last.
+pub(crate) async fn offered_providers() -> Vec<(Provider, bool)> {
+    let (local, others): (Vec<Provider>, Vec<Provider>) = Provider::all()
+        .filter(|provider| provider.spec().wire_format != WireFormat::Script)
+        .partition(|provider| provider.spec().is_local());
+    let running = join_all(local.iter().map(|provider| is_running(*provider))).await;
+    let (running, silent): (Vec<_>, Vec<_>) = local.into_iter().zip(running).partition(|(_, runs)| *runs);
+    let others = others.into_iter().map(|provider| (provider, false));
+    running.into_iter().chain(others).chain(silent).collect()
+}
+
+async fn is_running(provider: Provider) -> bool {
+    let profile = Profile::new(provider);
+    match timeout(LOCAL_ANSWER, providers::list_models(&profile, &environment)).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) => error.kind == ModelErrorKind::Unauthorized,
+        Err(_) => false,
+    }
+}
+
+/// Returns the line about a model that answered a short request.
+pub(crate) fn worked(model: &str, probe: &Probe) -> String {
+    let cost = match probe.usage.cost_usd {
+        0.0 => String::new(),
+        cost => format!(" for ${cost:.6}"),
+    };
+    format!("{model} answered in {:.1} s{cost}", probe.took.as_secs_f64())
+}
+
+/// Place in which a new key is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPlace {
+    /// A file of the user's state directory.
+    File,
+    /// The system's keyring.
+    Keyring,
+}
+
+/// Reasons why a profile was not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    #[error("can't write {}: {source}", file.display())]
+    Disk { file: PathBuf, source: io::Error },
+    #[error("{}: {error}", file.display())]
+    Edit { file: PathBuf, error: EditError },
+    #[error(transparent)]
+    Store(#[from] StoreKeyError),
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+}
+
+/// A text of the settings file that is still to be written.
+pub(crate) struct EditedSettings {
+    file: PathBuf,
+    text: String,
+}
+
+impl EditedSettings {
+    /// Makes the new text of a settings file from the one that is there.
+    pub(crate) fn new(
+        file: &Path,
+        edit: impl FnOnce(&str) -> Result<String, EditError>,
+    ) -> Result<Self, WriteError> {
+        let text = match fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(WriteError::Disk { file: file.to_owned(), source }),
+        };
+        let text = edit(&text).map_err(|error| WriteError::Edit { file: file.to_owned(), error })?;
+        Ok(Self { file: file.to_owned(), text })
+    }
+
+    /// Puts it in the place of the old one.
+    pub(crate) fn write(self) -> Result<(), WriteError> {
+        // A link, as to a repository of dotfiles, stays one.
+        let target = self.file.canonicalize().unwrap_or_else(|_| self.file.clone());
+        PrivateFile::new(target)
+            .replace(self.text.as_bytes())
+            .map_err(|source| WriteError::Disk { file: self.file, source })
+    }
+}
+
+/// Stores the key of a candidate, if it has one that is not stored yet.
+pub(crate) async fn store_key(
+    candidate: &Candidate,
+    place: KeyPlace,
+    store: &KeyStore,
+) -> Result<(), WriteError> {
+    let Some(key) = &candidate.key else { return Ok(()) };
+    match place {
+        KeyPlace::File => store.store(&candidate.profile, key)?,
+        KeyPlace::Keyring => keyring::store(&candidate.profile, key).await?,
+    }
+    Ok(())
+}

@@ -1,0 +1,513 @@
+//! Checkpoints: what a task changed can be taken back to any earlier state, with its conversation or without; what the
+//! user changed stays, and a restore can itself be undone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use roo_engine::engine::{Engine, EngineError};
+use roo_protocol::checkpoint::{
+    CheckpointDiffParams, CheckpointRestoreParams, CheckpointRestoreResult, FileChangeKind, RestoreConflicts,
+    RestoreScope, RestoreWhat,
+};
+use roo_protocol::ids::TaskId;
+use roo_protocol::task::{SendWhen, TaskSendParams, TaskState};
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, Home, Options};
+use crate::support::engine::Fixture;
+use crate::support::project::Project;
+
+const ARGUMENTS: [&str; 3] = ["--on-ask=allow", "--allow-write", "--format=ndjson"];
+
+/// Writes, edits, moves and deletes, and a command.
+const SCRIPT: &str = r#"
+turns:
+  - calls:
+      - tool: write_to_file
+        params: { path: new.txt, content: "new\n" }
+      - tool: read_file
+        params: { files: [{ path: kept.txt }, { path: gone.txt }] }
+  - calls:
+      - tool: apply_diff
+        params:
+          path: kept.txt
+          diff: "<<<<<<< SEARCH\none\n=======\nONE\n>>>>>>> REPLACE\n"
+  - calls: [{ tool: execute_command, params: { command: "echo more >> new.txt; rm gone.txt; echo made > made.txt" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+fn played() -> (Project, String) {
+    let project = Project::outside_temp(&[("kept.txt", "one\ntwo\nthree\nfour\n"), ("gone.txt", "gone\n")]);
+    project.script(SCRIPT);
+    let mut command = project.program();
+    command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    let task = item["taskId"].as_str().unwrap().to_owned();
+    (project, task)
+}
+
+/// The files of a folder with their texts.
+fn texts(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            found.insert(name, fs::read_to_string(&path).unwrap());
+        }
+    }
+    found
+}
+
+fn checkpoints(project: &Project, task: &str) -> Vec<Value> {
+    let list = project.succeed(&["tasks", "checkpoints", task, "--json"]);
+    list.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn number(checkpoint: &Value) -> String {
+    checkpoint["seq"].as_u64().unwrap().to_string()
+}
+
+#[test]
+fn what_tools_and_commands_changed_is_listed_shown_restored_and_restored_again() {
+    let (project, task) = played();
+    let after = texts(&project.folder());
+    let all = checkpoints(&project, &task);
+    let summaries: Vec<&str> = all.iter().map(|one| one["summary"].as_str().unwrap()).collect();
+    assert_eq!(summaries.len(), 3, "{summaries:?}");
+    assert_eq!((summaries[0], summaries[1]), ("write_to_file new.txt", "apply_diff kept.txt"));
+    let files = |checkpoint: &Value| -> Vec<(String, String)> {
+        let files = checkpoint["files"].as_array().unwrap().iter();
+        files.map(|file| (file["path"].as_str().unwrap().to_owned(), file["change"].to_string())).collect()
+    };
+    let mut by_command = files(&all[2]);
+    by_command.sort();
+    let expected = [("gone.txt", "deleted"), ("made.txt", "created"), ("new.txt", "changed")];
+    assert_eq!(
+        by_command,
+        expected.map(|(path, change)| (path.to_owned(), format!("{change:?}"))),
+        "{all:?}"
+    );
+
+    let shown = project.succeed(&["tasks", "restore", &task, &number(&all[1]), "--preview"]);
+    assert!(shown.contains("-ONE\n+one\n") && shown.contains("+gone\n"), "{shown}");
+    assert_eq!(texts(&project.folder()), after, "a preview changes nothing");
+
+    let restored = project.succeed(&["tasks", "restore", &task, &number(&all[1]), "--yes"]);
+    assert!(restored.starts_with("4 files restored.\n"), "{restored}");
+    let expected = [("gone.txt", "gone\n"), ("kept.txt", "one\ntwo\nthree\nfour\n"), ("new.txt", "new\n")];
+    let expected: BTreeMap<String, String> =
+        expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    assert_eq!(texts(&project.folder()), expected);
+
+    // The restore is a checkpoint as well.
+    let last = checkpoints(&project, &task).pop().unwrap();
+    assert!(restored.contains(&format!("restore to before {}", number(&last))), "{restored} {last}");
+    project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
+    assert_eq!(texts(&project.folder()), after);
+    let trace = project.succeed(&["trace", "query", "--json"]);
+    assert!(trace.lines().any(|line| line.contains("restore (cli)")), "{trace}");
+}
+
+#[test]
+fn a_restore_without_an_answer_changes_nothing() {
+    let (project, task) = played();
+    let after = texts(&project.folder());
+    let first = number(&checkpoints(&project, &task)[0]);
+    let output = project.run(&["tasks", "restore", &task, &first]);
+    assert!(!output.status.success());
+    assert_eq!(texts(&project.folder()), after);
+    let error = project.run(&["tasks", "restore", &task, "9999", "--yes"]);
+    assert!(String::from_utf8_lossy(&error.stderr).contains("there is no event '9999'"), "{error:?}");
+}
+
+#[test]
+fn the_users_lines_stay_and_conflicts_are_left_or_marked() {
+    let (project, task) = played();
+    let all = checkpoints(&project, &task);
+    // One change elsewhere in the file, and one in the very line.
+    project.write("kept.txt", "ONE\ntwo\nthree\nfour\nmine\n");
+    project.write("new.txt", "mine\n");
+    let shown = project.succeed(&["tasks", "restore", &task, &number(&all[1]), "--yes"]);
+    assert!(shown.contains("restored"), "{shown}");
+    assert_eq!(project.read("kept.txt"), "one\ntwo\nthree\nfour\nmine\n");
+    assert_eq!(project.read("new.txt"), "mine\n", "a conflict changes nothing unasked");
+    let marked = project.succeed(&["tasks", "restore", &task, &number(&all[2]), "--yes", "--mark-conflicts"]);
+    // The first restore came later than this checkpoint, so it is undone too.
+    assert!(marked.contains("2 files restored"), "{marked}");
+    assert_eq!(project.read("kept.txt"), "ONE\ntwo\nthree\nfour\nmine\n");
+    let text = project.read("new.txt");
+    assert_eq!(text, "<<<<<<< current\nmine\n=======\nnew\n>>>>>>> restored\n");
+}
+
+/// Kills the program after every append to the log, and after every step of the journaled edit.
+#[test]
+fn a_kill_at_any_step_of_a_restore_leaves_the_files_before_or_after_it() {
+    for (variable, least) in [("ROO_LSP_CRASH_AFTER_APPENDS", 1), ("ROO_LSP_CRASH_AFTER_STEPS", 5)] {
+        let mut crashes = 0;
+        for steps in 1.. {
+            let (project, task) = played();
+            let before = texts(&project.folder());
+            let second = number(&checkpoints(&project, &task)[1]);
+            let mut command = project.program();
+            command.args(["tasks", "restore", &task, &second, "--yes"]).env(variable, steps.to_string());
+            let killed = command.output().unwrap();
+            let place = format!("{variable}={steps}");
+            if killed.status.success() {
+                break;
+            }
+            crashes += 1;
+            // Whoever looks next settles it.
+            let known = checkpoints(&project, &task);
+            let now = texts(&project.folder());
+            let is_restored = now != before;
+            if is_restored {
+                assert_eq!(project.read("kept.txt"), "one\ntwo\nthree\nfour\n", "{place}");
+                assert_eq!(project.read("gone.txt"), "gone\n", "{place}");
+                assert_eq!(now.len(), 3, "{place}: {now:?}");
+                assert_eq!(known.len(), 4, "{place}");
+                project.succeed(&["tasks", "restore", &task, &number(&known[3]), "--yes"]);
+                assert_eq!(texts(&project.folder()), before, "{place}");
+            } else {
+                assert_eq!(known.len(), 3, "{place}: {known:?}");
+                project.succeed(&["tasks", "restore", &task, &second, "--yes"]);
+                assert_eq!(project.read("kept.txt"), "one\ntwo\nthree\nfour\n", "{place}");
+            }
+        }
+        assert!(crashes >= least, "{variable}: {crashes}");
+    }
+}
+
+/// The user and the agent in turn: what each writes to which file; none deletes it.
+#[derive(Clone, Debug)]
+struct Act {
+    by_agent: bool,
+    file: usize,
+    text: Option<String>,
+}
+
+const FILES: [&str; 3] = ["a.txt", "b.txt", "c.txt"];
+
+fn acts() -> impl Strategy<Value = (Vec<Act>, usize)> {
+    let act = (any::<bool>(), 0..FILES.len(), prop::option::weighted(0.85, "([abc]\n){0,5}"))
+        .prop_map(|(by_agent, file, text)| Act { by_agent, file, text });
+    (prop::collection::vec(act, 1..7), 0..7_usize)
+}
+
+/// A patch that makes a file hold this text; none for a file that is deleted.
+fn patch(path: &str, now: Option<&str>, text: Option<&str>) -> Option<Value> {
+    match (now, text) {
+        (None, None) => None,
+        (now, text) if now == text => None,
+        (_, Some(text)) => {
+            Some(json!({ "tool": "write_to_file", "params": { "path": path, "content": text } }))
+        }
+        (Some(_), None) => {
+            let patch = format!("*** Begin Patch\n*** Delete File: {path}\n*** End Patch\n");
+            Some(json!({ "tool": "apply_patch", "params": { "patch": patch } }))
+        }
+    }
+}
+
+fn restore(task: &TaskId, seq: u64, what: RestoreWhat) -> CheckpointRestoreParams {
+    CheckpointRestoreParams {
+        task_id: task.clone(),
+        seq,
+        what,
+        scope: RestoreScope::Request,
+        preview: false,
+        conflicts: RestoreConflicts::Keep,
+        digest: None,
+    }
+}
+
+async fn restored(engine: &Engine, task: &TaskId, seq: u64) -> CheckpointRestoreResult {
+    engine.restore(restore(task, seq, RestoreWhat::Files), "test").await.unwrap()
+}
+
+#[test]
+fn after_any_restore_and_its_undoing_every_file_is_as_it_was() {
+    let config =
+        Config { cases: 24, rng_seed: RngSeed::Fixed(16), failure_persistence: None, ..Config::default() };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    TestRunner::new(config)
+        .run(&acts(), |(acts, chosen)| {
+            runtime.block_on(lived(&acts, chosen));
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Lets user and agent act, then restores one of the checkpoints and undoes that.
+async fn lived(acts: &[Act], chosen: usize) {
+    let files = [("a.txt", "a\nb\nc\n"), ("b.txt", "b\n")];
+    // What each act of the agent is to be is known once the user has acted; the script only has to name it.
+    let mut state: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    for name in FILES {
+        let text = files.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
+        state.insert(name, text);
+    }
+    let mut turns = Vec::new();
+    let mut steps: Vec<(bool, &str, Option<String>)> = Vec::new();
+    for act in acts {
+        let name = FILES[act.file];
+        if act.by_agent {
+            let Some(call) = patch(name, state[name].as_deref(), act.text.as_deref()) else { continue };
+            let calls = json!([
+                { "tool": "read_file", "params": { "files": [{ "path": name }] } },
+                call,
+            ]);
+            turns.push(json!({ "calls": calls, "when": { "contains": format!("step {}.", steps.len()) } }));
+        }
+        state.insert(name, act.text.clone());
+        steps.push((act.by_agent, name, act.text.clone()));
+    }
+    turns.push(json!({ "calls": [{ "tool": "attempt_completion", "params": { "result": "Done." } }], "repeat": true }));
+    let script = serde_json::to_string(&json!({ "turns": turns })).unwrap();
+    let settings = json!({
+        "autoApprove": { "write": true, "read": true },
+        "modes": {},
+    });
+    let fixture = Fixture::scripted(&files, &script, settings);
+    let folder = fixture.project.folder();
+    let mut task = None;
+    let mut snapshots: Vec<BTreeMap<String, String>> = Vec::new();
+    for (index, (by_agent, name, text)) in steps.iter().enumerate() {
+        if !by_agent {
+            match text {
+                Some(text) => fixture.project.write(name, text),
+                // It may not be there.
+                None => drop(fs::remove_file(folder.join(name))),
+            }
+            continue;
+        }
+        snapshots.push(texts(&folder));
+        let prompt = format!("step {index}.");
+        let mut watched = match &task {
+            None => fixture.start(&prompt).await,
+            Some(task) => {
+                let seq = fixture.engine.get(task).await.unwrap().item.seq;
+                let params = TaskSendParams {
+                    task_id: TaskId::clone(task),
+                    text: prompt,
+                    images: vec![],
+                    when: SendWhen::Now,
+                };
+                fixture.engine.send(params).await.unwrap();
+                fixture.watch(task.clone(), seq).await
+            }
+        };
+        let (state, reason) = watched.end().await;
+        assert_eq!(state, TaskState::Completed, "{reason}");
+        task = Some(watched.task.clone());
+    }
+    let Some(task) = task else { return };
+    let all = fixture.engine.checkpoints(&task).await.unwrap().checkpoints;
+    assert_eq!(all.len(), snapshots.len(), "{all:#?}");
+    let chosen = chosen % all.len();
+    let before = texts(&folder);
+    let result = restored(&fixture.engine, &task, all[chosen].seq).await;
+    assert_eq!(result.left_out, []);
+    let after = texts(&folder);
+    // Files that only the agent has changed since are as they were.
+    let first_step = steps.iter().enumerate().filter(|(_, step)| step.0).nth(chosen).unwrap().0;
+    for name in FILES {
+        let by_user = steps[first_step..].iter().any(|(by_agent, changed, _)| !by_agent && *changed == name);
+        if !by_user {
+            assert_eq!(after.get(name), snapshots[chosen].get(name), "{name} {steps:?}");
+        }
+    }
+    if let Some(seq) = result.restored_as {
+        let undone = restored(&fixture.engine, &task, seq).await;
+        assert_eq!(undone.conflicts, []);
+    }
+    assert_eq!(texts(&folder), before, "{steps:?}");
+    fixture.engine.shutdown().await;
+}
+
+const TALK: &str = r#"
+turns:
+  - calls: [{ tool: write_to_file, params: { path: a.txt, content: "first\n" } }]
+    when: { contains: "Make a." }
+  - calls: [{ tool: attempt_completion, params: { result: Made a. } }]
+    when: { contains: "a.txt" }
+  - calls: [{ tool: write_to_file, params: { path: b.txt, content: "second\n" } }]
+    when: { contains: "Make b." }
+  - calls: [{ tool: attempt_completion, params: { result: Made b. } }]
+    when: { contains: "b.txt" }
+  - calls: [{ tool: write_to_file, params: { path: c.txt, content: "third\n" } }]
+    when: { contains: "Make c.", notContains: "has restored files" }
+  - calls: [{ tool: attempt_completion, params: { result: Made c. } }]
+    when: { contains: "c.txt" }
+"#;
+
+async fn talk() -> (Fixture, TaskId) {
+    let fixture = Fixture::scripted(&[], TALK, json!({ "autoApprove": { "write": true, "read": true } }));
+    let mut watched = fixture.start("Make a.").await;
+    assert_eq!(watched.end().await, (TaskState::Completed, "Made a.".to_owned()));
+    let task = watched.task.clone();
+    drop(watched);
+    say(&fixture, &task, "Make b.", "Made b.").await;
+    (fixture, task)
+}
+
+async fn say(fixture: &Fixture, task: &TaskId, text: &str, result: &str) {
+    let seq = fixture.engine.get(task).await.unwrap().item.seq;
+    let params =
+        TaskSendParams { task_id: task.clone(), text: text.to_owned(), images: vec![], when: SendWhen::Now };
+    fixture.engine.send(params).await.unwrap();
+    assert_eq!(fixture.watch(task.clone(), seq).await.end().await, (TaskState::Completed, result.to_owned()));
+}
+
+#[tokio::test]
+async fn the_conversation_goes_on_from_where_it_was_restored_to_also_after_a_restart() {
+    let (fixture, task) = talk().await;
+    let all = fixture.engine.checkpoints(&task).await.unwrap().checkpoints;
+    let params = restore(&task, all[1].seq, RestoreWhat::Both);
+    let result = fixture.engine.restore(params, "test").await.unwrap();
+    // The second answer, its result, and the completion with its result; the user's message stays.
+    assert_eq!(result.conversation.unwrap().dropped, 4);
+    assert_eq!(texts(&fixture.project.folder()).keys().collect::<Vec<_>>(), ["a.txt"]);
+    // The script is walked along the conversation, so `Make b.` is played again only where the model has forgotten it.
+    fixture.engine.resume(&task).await.unwrap_err();
+    say(&fixture, &task, "Make b. once more", "Made b.").await;
+    assert_eq!(fixture.project.read("b.txt"), "second\n");
+    fixture.engine.shutdown().await;
+
+    let settings = json!({
+        "profiles": { "default": { "provider": "scripted", "script": fixture.project.beside("script.yaml") } },
+        "autoApprove": { "write": true, "read": true },
+    });
+    let other = Fixture::beside(&fixture, settings);
+    say(&other, &task, "Make c.", "Made c.").await;
+    let seq = result.restored_as.unwrap();
+    let back = other.engine.restore(restore(&task, seq, RestoreWhat::Conversation), "test").await.unwrap();
+    assert!(back.conversation.is_some() && back.files.is_empty());
+    assert_eq!(other.engine.get(&task).await.unwrap().item.state, TaskState::Completed);
+    other.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_is_replaced_with_the_files_or_without_them() {
+    let (fixture, task) = talk().await;
+    let messages = fixture.engine.get(&task).await.unwrap().messages;
+    let first = messages.iter().find(|message| message.text == "Make a.").unwrap().id.clone();
+    let second = messages.iter().find(|message| message.text == "Make b.").unwrap().id.clone();
+    let params = |message_id, text: &str, files| {
+        serde_json::from_value(
+            json!({ "taskId": task, "messageId": message_id, "text": text, "files": files }),
+        )
+        .unwrap()
+    };
+    let seq = fixture.engine.get(&task).await.unwrap().item.seq;
+    fixture.engine.edit_message(params(second, "Make c.", false), "test").await.unwrap();
+    let mut watched = fixture.watch(task.clone(), seq).await;
+    assert_eq!(watched.end().await, (TaskState::Completed, "Made c.".to_owned()));
+    drop(watched);
+    assert_eq!(texts(&fixture.project.folder()).len(), 3, "the files stay");
+    let seq = fixture.engine.get(&task).await.unwrap().item.seq;
+    fixture.engine.edit_message(params(first, "Make b.", true), "test").await.unwrap();
+    let mut watched = fixture.watch(task.clone(), seq).await;
+    assert_eq!(watched.end().await, (TaskState::Completed, "Made b.".to_owned()));
+    drop(watched);
+    assert_eq!(texts(&fixture.project.folder()).keys().collect::<Vec<_>>(), ["b.txt"]);
+    let title = fixture.engine.get(&task).await.unwrap().item.title;
+    assert_eq!(title, "Make b.");
+    fixture.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_runs_is_not_restored_under_its_feet() {
+    let fixture = Fixture::scripted(&[], TALK, json!({ "autoApprove": { "read": true } }));
+    let mut watched = fixture.start("Make a.").await;
+    watched
+        .until(|event| match event {
+            roo_protocol::event::Event::ApprovalRequested { .. } => Some(()),
+            _ => None,
+        })
+        .await;
+    let task = watched.task.clone();
+    let error = fixture.engine.restore(restore(&task, 2, RestoreWhat::Files), "test").await.unwrap_err();
+    assert!(matches!(error, EngineError::WrongState { .. }), "{error}");
+    assert!(error.to_string().contains("cancel it"), "{error}");
+    fixture.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn two_checkpoints_are_compared() {
+    let (fixture, task) = talk().await;
+    let all = fixture.engine.checkpoints(&task).await.unwrap().checkpoints;
+    assert_eq!(all[0].files[0].change, FileChangeKind::Created);
+    let params = CheckpointDiffParams { task_id: task.clone(), from: all[0].seq, to: Some(all[1].seq) };
+    let diff = fixture.engine.checkpoint_diff(&params).await.unwrap();
+    assert_eq!((diff.files.len(), diff.files[0].path.as_str()), (1, "a.txt"));
+    assert_eq!(diff.files[0].diff, "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+first\n");
+    fixture.project.write("a.txt", "mine\n");
+    let params = CheckpointDiffParams { task_id: task.clone(), from: all[0].seq, to: None };
+    let diff = fixture.engine.checkpoint_diff(&params).await.unwrap();
+    let after: Vec<_> = diff.files.iter().map(|file| file.after.as_deref().unwrap()).collect();
+    assert_eq!(after, ["mine\n", "second\n"]);
+    fixture.engine.shutdown().await;
+}
+
+#[test]
+fn an_editor_restores_open_documents_with_what_is_not_saved() {
+    let home = Home::playing(SCRIPT);
+    home.configure("autoApprove: { write: true, read: true, execute: { mode: rules, allow: [[echo], [rm]] } }\nmode: code\n");
+    fs::write(home.work("kept.txt"), "one\ntwo\nthree\nfour\n").unwrap();
+    fs::write(home.work("gone.txt"), "gone\n").unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let uri = client.open(&home.work("kept.txt"), "one\ntwo\nthree\nfour\n");
+    let task = client.start_task("Go.");
+    client.wait_for("the end or a question", |message| {
+        let event = &message["params"]["event"];
+        event["type"] == "approval.requested" || event["state"] == "completed"
+    });
+    while client.seen.last().unwrap()["params"]["event"]["type"] == "approval.requested" {
+        let asked = client.seen.last().unwrap()["params"]["event"].clone();
+        let answer = json!({
+            "approvalId": asked["approvalId"], "digest": asked["digest"], "optionId": "allow_once", "opened": true,
+        });
+        client.request("roo/approval/respond", answer);
+        client.wait_for("the end or a question", |message| {
+            let event = &message["params"]["event"];
+            event["type"] == "approval.requested" || event["state"] == "completed"
+        });
+    }
+    assert_eq!(client.documents[&uri].text, "ONE\ntwo\nthree\nfour\n");
+    let saved =
+        client.seen.iter().any(|message| message["params"]["event"]["message"]["say"] == "checkpoint_saved");
+    assert!(saved);
+    client.append(&uri, "mine, unsaved\n");
+
+    let listed = client.request("roo/checkpoint/list", json!({ "taskId": task }));
+    let first = listed["checkpoints"][0]["seq"].clone();
+    let params =
+        json!({ "taskId": task, "seq": first, "what": "files", "scope": "request", "preview": true });
+    let preview = client.request("roo/checkpoint/restore", params);
+    assert_eq!(preview["conflicts"], json!([]), "{preview}");
+    let stale = json!({
+        "taskId": task, "seq": first, "what": "files", "digest": format!("sha256:{}", "0".repeat(64)),
+    });
+    let error = client.refused("roo/checkpoint/restore", stale);
+    assert_eq!(error["data"]["kind"], "mismatch", "{error}");
+    let params = json!({ "taskId": task, "seq": first, "what": "files", "scope": "request", "digest": preview["digest"] });
+    let restored = client.request("roo/checkpoint/restore", params);
+    assert!(restored["restoredAs"].is_u64(), "{restored}");
+    assert_eq!(client.documents[&uri].text, "one\ntwo\nthree\nfour\nmine, unsaved\n");
+    assert!(!home.work("new.txt").exists());
+    let finished = client.event("restore.finished");
+    assert_eq!(finished["event"]["done"], true, "{finished}");
+
+    let params = json!({ "taskId": task, "seq": restored["restoredAs"], "what": "files" });
+    client.request("roo/checkpoint/restore", params);
+    assert_eq!(client.documents[&uri].text, "ONE\ntwo\nthree\nfour\nmine, unsaved\n");
+    assert!(home.work("new.txt").exists());
+    assert_eq!(client.shut_down(), 0);
+}
