@@ -1,5 +1,5 @@
 // Bundles the extension and its page into dist/.
-import { cpSync, mkdirSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -29,6 +29,7 @@ await build({
 await build({ ...common, entryPoints: { page: "src/webview/style.css" }, outdir: "dist", loader: { ".css": "css" } });
 
 mkdirSync(`${root}/dist/schemas`, { recursive: true });
-for (const name of ["hooks.json", "modes.json", "settings.json"]) {
-  cpSync(`${root}/../../schemas/${name}`, `${root}/dist/schemas/${name}`);
+const { contributes } = JSON.parse(readFileSync(`${root}/package.json`, "utf8"));
+for (const { url } of [...contributes.jsonValidation, ...contributes.yamlValidation]) {
+  cpSync(`${root}/../../${url.replace("./dist/", "")}`, `${root}/${url}`);
 }

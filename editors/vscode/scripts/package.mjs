@@ -49,17 +49,19 @@ const vsix = `<?xml version="1.0" encoding="utf-8"?>
       <Property Id="Microsoft.VisualStudio.Code.ExtensionKind" Value="${text(manifest.extensionKind.join(","))}"/>
     </Properties>
     <License>extension/LICENSE-MIT.txt</License>
+    <Icon>extension/${text(manifest.icon)}</Icon>
   </Metadata>
   <Installation><InstallationTarget Id="Microsoft.VisualStudio.Code"/></Installation>
   <Dependencies/>
   <Assets>
     <Asset Type="Microsoft.VisualStudio.Code.Manifest" Path="extension/package.json" Addressable="true"/>
     <Asset Type="Microsoft.VisualStudio.Services.Content.Details" Path="extension/README.md" Addressable="true"/>
+    <Asset Type="Microsoft.VisualStudio.Services.Icons.Default" Path="extension/${text(manifest.icon)}" Addressable="true"/>
     <Asset Type="Microsoft.VisualStudio.Services.Content.License" Path="extension/LICENSE-MIT.txt" Addressable="true"/>
   </Assets>
 </PackageManifest>
 `;
-const TYPES = { cjs: "application/javascript", css: "text/css", js: "application/javascript", json: "application/json", md: "text/markdown", svg: "image/svg+xml", txt: "text/plain", vsixmanifest: "text/xml", exe: "application/octet-stream" };
+const TYPES = { cjs: "application/javascript", css: "text/css", js: "application/javascript", json: "application/json", md: "text/markdown", png: "image/png", svg: "image/svg+xml", txt: "text/plain", vsixmanifest: "text/xml", exe: "application/octet-stream" };
 const defaults = Object.entries(TYPES).map(([extension, type]) => `<Default Extension=".${extension}" ContentType="${type}"/>`);
 const overrides = values.server ? [`<Override PartName="/extension/server/roo-lsp" ContentType="application/octet-stream"/>`] : [];
 const types = `<?xml version="1.0" encoding="utf-8"?>

@@ -3,11 +3,13 @@
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 import { inWords, selected, type Controller } from "./controller.ts";
-import { accepts, type Intents, type Row } from "./intents.ts";
+import { accepts, type Intents } from "./intents.ts";
 import type { Keys } from "./keys.ts";
 import type { Previews } from "./preview.ts";
 import type { ContextItem, TreeNode } from "./protocol.ts";
+import type { DiffReview, Target } from "./review.ts";
 import { reviewRules } from "./rules.ts";
+import type { Startup } from "./startup.ts";
 
 /** What commands need. */
 export interface Hands {
@@ -15,7 +17,9 @@ export interface Hands {
   readonly intents: Intents;
   readonly keys: Keys;
   readonly previews: Previews;
+  readonly review: DiffReview;
   readonly log: vscode.LogOutputChannel;
+  readonly startup: Startup;
   readonly connection: () => Connection | undefined;
   readonly restart: () => Promise<void>;
 }
@@ -24,7 +28,7 @@ type Run = (argument: unknown) => Promise<unknown>;
 
 /** Registers all commands of the manifest. */
 export function registerCommands(hands: Hands): vscode.Disposable {
-  const { controller, intents, keys, previews, log } = hands;
+  const { controller, intents, keys, previews, review, log } = hands;
 
   const connection = (): Connection => {
     const found = hands.connection();
@@ -87,6 +91,9 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       if (!approval) return void vscode.window.showInformationMessage("Roo: nothing waits for permission.");
       return controller.showDiff(approval.approvalId);
     },
+    "roo.acceptChange": async (target) => review.accept(target as Target),
+    "roo.refuseChange": (target) => review.refuse(target as Target),
+    "roo.editChange": async (target) => review.edit(target as Target),
     "roo.answer": async () => {
       const question = controller.waiting.find((one) => one.question)?.question;
       if (isTyped()) {
@@ -107,16 +114,18 @@ export function registerCommands(hands: Hands): vscode.Disposable {
         modes.length > 0
           ? (await vscode.window.showQuickPick(modes, { title: "Continue the task in which mode?" }))?.slug
           : await ask("The slug of the mode");
-      return mode && forward("roo.switchMode", ofShown({ mode }));
+      if (!mode) return undefined;
+      return isTyped() ? controller.chooseMode(mode, controller.shown?.rootId) : forward("roo.switchMode", ofShown({ mode }));
     },
     "roo.selectProfile": async () => {
-      const names = controller.choices.profiles.map(({ name, model, provider }) => ({ label: name, description: `${provider} ${model ?? ""}` }));
-      const profile =
-        names.length > 0
-          ? (await vscode.window.showQuickPick(names, { title: "Continue the task with which profile?" }))?.label
-          : await ask("The name of the profile");
+      if (isTyped()) return controller.pickProfile(controller.shown?.rootId);
+      const profile = await ask("The name of the profile");
       return profile && forward("roo.selectProfile", ofShown({ profile }));
     },
+    "roo.setUpModel": () => controller.setUp(),
+    "roo.nextApproval": () => controller.moveApproval(1),
+    "roo.previousApproval": () => controller.moveApproval(-1),
+    "roo.focusChat": () => controller.focus(),
     "roo.openTask": () => forward("roo.openTask", ofShown()),
     "roo.openHistory": () => (isTyped() ? controller.openHistory() : forward("roo.status")),
     "roo.status": async () => {
@@ -144,9 +153,11 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       return vscode.commands.executeCommand("roo.chat.focus");
     },
     "roo.reviewRules": async () => (isTyped() ? reviewRules(connection()) : needsProtocol()),
-    "roo.openIntents": (row) => intents.open(row as Row | undefined),
+    "roo.openIntents": (row) => intents.open(intents.rowOf(row)),
     "roo.selectIntent": async (row) => {
-      const { intent } = row as Row & { kind: "intent" };
+      const selected = intents.rowOf(row);
+      if (selected === undefined || selected.kind === "problem") return undefined;
+      const { intent } = selected;
       const taskId = controller.shown?.rootId;
       if (taskId === undefined) return void vscode.window.showInformationMessage("Roo: open the request that should work on this intent, then select it.");
       if (!(await accepts(intent))) return undefined;
@@ -159,6 +170,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
   const registered = Object.entries(commands).map(([name, run]) =>
     vscode.commands.registerCommand(name, async (argument: unknown) => {
       try {
+        if (!SERVERLESS.has(name)) await hands.startup.over;
         if (!SERVERS.has(name) || !isForServer(argument)) return await run(argument);
         const about = name === "roo.newTask" && isTyped() ? placesAlone(argument) : undefined;
         // The prompt is still to be written: here in the chat, elsewhere in a document that the server opens.
@@ -177,6 +189,9 @@ export function registerCommands(hands: Hands): vscode.Disposable {
   );
   return vscode.Disposable.from(...registered);
 }
+
+/** Commands that need no server; the others wait for one that is starting. */
+const SERVERLESS = new Set(["roo.focusChat", "roo.setApiKey", "roo.removeApiKey", "roo.restartServer", "roo.showLog", "roo.openSettings"]);
 
 /** Commands of the manifest that the server has as well. */
 const SERVERS = new Set([

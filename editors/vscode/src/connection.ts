@@ -27,6 +27,8 @@ export interface Handlers {
   readonly ready: () => void;
   /** The server doesn't run any more. */
   readonly gone: () => void;
+  /** The server is started, also after it has ended by itself. */
+  readonly starting: () => void;
 }
 
 /** How often a server that dies is started again within this time. */
@@ -92,7 +94,8 @@ export class Connection implements vscode.Disposable {
         this.#commands = this.#client.initializeResult?.capabilities.executeCommandProvider?.commands ?? this.#commands;
         handlers.ready();
       }
-      if (newState === State.Stopped) handlers.gone();
+      if (newState === State.Starting) handlers.starting();
+      if (newState === State.Stopped || newState === State.StartFailed) handlers.gone();
     });
   }
 

@@ -3,24 +3,56 @@ import * as vscode from "vscode";
 import type { FromPage, Place, ChatContext, ToPage } from "./chat/messages.ts";
 import type { ChatView } from "./chat/view.ts";
 import type { Connection } from "./connection.ts";
-import type { ApprovalRespondParams, ContextItem, EventParams, PendingApproval, PendingQuestion, Range, Requests, TaskId, TreeNode } from "./protocol.ts";
+import type { RunProgram } from "./cli.ts";
+import type { TaskCopies } from "./copies.ts";
+import type { Decisions } from "./decisions.ts";
+import type { Keys } from "./keys.ts";
+import type { AnswerResult, ApprovalRespondParams, ContextItem, ErrorData, EventParams, HistoryItem, ModelItem, PendingApproval, PendingQuestion, ProfileItem, PromptCompleteResult, Range, Requests, Settled, TaskId, TreeNode } from "./protocol.ts";
+import { pickProfile } from "./profiles.ts";
+import { isDiff, ranked } from "./words.ts";
+import { autoApproved, autoApproveOf, withAutoApprove, type AutoApproveKey } from "./settings.ts";
+import { setUpModel } from "./setup.ts";
 import { range } from "./documents.ts";
+import { withContext } from "./hunks.ts";
 import type { Previews } from "./preview.ts";
+import { restore } from "./restore.ts";
+import type { DiffReview } from "./review.ts";
+import type { Startup } from "./startup.ts";
 import { isActive, isResumable, waiting, type Request, type Waiting } from "./state.ts";
 import type { Store } from "./store.ts";
 
 /** Which request was shown, for the next start of the editor. */
 const SHOWN = "roo.shownTask";
+/** What was chosen last in this workspace, for new requests. */
+const MODE = "roo.chosenMode";
+const PROFILE = "roo.chosenProfile";
+/** The most pages of the history that are asked for at once: a search should find what is old, too. */
+const HISTORY_PAGES = 10;
 /** How many files are offered for a mention. */
 const FILES_LIMIT = 8;
+const FILES_LOOKED_AT = 200;
+/** What programs write for themselves is rarely meant. */
+const GENERATED = "**/{.git,node_modules,__pycache__,.venv,target,dist}/**";
+
+/** What the page tells without asking anything of the server. */
+const LOCAL: ReadonlySet<FromPage["type"]> = new Set(["ready", "focused", "inFront", "hunks", "copy", "insert", "settings", "removePlace", "link", "all"]);
 
 /** What the parts of the extension share. */
 export interface Parts {
   readonly context: vscode.ExtensionContext;
   readonly store: Store;
   readonly previews: Previews;
+  readonly copies: TaskCopies;
+  readonly decisions: Decisions;
+  readonly review: DiffReview;
+  readonly startup: Startup;
   readonly connection: () => Connection | undefined;
   readonly log: vscode.LogOutputChannel;
+  /** Runs the server's program beside the server; none before it was found. */
+  readonly program: () => RunProgram | undefined;
+  readonly keys: Keys;
+  /** Starts the server anew. */
+  readonly restart: () => Promise<void>;
 }
 
 /** The user's hand. */
@@ -29,7 +61,21 @@ export class Controller {
   #view: ChatView | undefined;
   #only: TaskId | undefined;
   #places: Place[] = [];
-  #cursor: string | null | undefined;
+  #cursor: string | undefined;
+  /** The approval that the page shows in front. */
+  #inFront: string | undefined;
+  /** The keys for `when` clauses, as they were set last. */
+  readonly #contextKeys = new Map<string, boolean>();
+  /** What each approval that waits is about. */
+  readonly #digests = new Map<string, string>();
+  /** What a notification has asked about. */
+  readonly #notified = new Set<string>();
+  /** The profiles whose models were asked for. */
+  readonly #asked = new Set<string>();
+  /** The setting `autoApprove` of config.yaml, which the editor's settings go on top of. */
+  #fileAutoApprove: unknown;
+  /** The requests that were interrupted by a restart that the user wanted; they go on after it. */
+  readonly #resume: TaskId[] = [];
   /** The approvals that were opened in full. */
   readonly #opened = new Set<string>();
   #context: ChatContext = {
@@ -38,7 +84,12 @@ export class Controller {
     profiles: [],
     commands: [],
     defaultMode: "new-task",
+    defaultProfile: undefined,
+    models: {},
+    autoApprove: undefined,
+    restartPending: false,
     places: [],
+    canRestore: false,
     untrusted: [],
   };
 
@@ -46,16 +97,33 @@ export class Controller {
     this.#parts = parts;
     parts.store.onDidReset(() => {
       this.#only = undefined;
-      this.#postState();
       this.#reflect();
+      this.#postState();
     });
     parts.store.onDidApply((params) => this.#applied(params));
-    parts.store.onDidChange(() => this.#reflect());
+    parts.review.onDidWantEdit(({ approvalId, hunkId }) => {
+      // The field takes the focus from the view, which must have it by then.
+      void vscode.commands.executeCommand("roo.chat.focus").then(() => this.#post({ type: "editHunk", approvalId, hunkId }));
+    });
+    parts.decisions.onDidChange(({ approvalId, by }) => {
+      if (by === "diff") this.#post({ type: "decided", approvalId, answers: parts.decisions.of(approvalId) });
+    });
+    parts.store.onDidCatchUp(() => this.#notifyWaiting());
+    parts.store.onDidChange(() => {
+      this.#reflect();
+      this.#restartIfIdle();
+    });
   }
 
   /** Shows all of it in this view. */
   bind(view: ChatView): void {
     this.#view = view;
+    view.onDidHide(() => {
+      // Nothing is in front of a chat that can't be seen.
+      this.#inFront = undefined;
+      void this.#setContext("roo.chatFocused", false);
+      if (this.#parts.store.isCaughtUp) this.#notifyWaiting();
+    });
   }
 
   /** The server runs, speaking `roo/*`: catches up with it. */
@@ -68,9 +136,28 @@ export class Controller {
       const { items } = await this.#ask("roo/task/list", {});
       const before = context.workspaceState.get<string>(SHOWN);
       const shown = items.find((item) => item.taskId === before) ?? items.find((item) => !["completed", "failed", "cancelled"].includes(item.state));
-      if (shown) await store.show(shown.taskId);
+      if (shown) await this.#showOrCopy(shown.taskId, shown.title);
     }
     await this.refresh();
+    for (const taskId of this.#resume.splice(0)) await this.#ask("roo/task/resume", { taskId }).catch(() => {});
+  }
+
+  /** Shows a request. What another window works on can only be read here; others can be begun all the same. */
+  async #showOrCopy(taskId: TaskId, title: string): Promise<void> {
+    const before = this.shown?.rootId;
+    try {
+      await this.show(taskId);
+    } catch (error) {
+      this.#parts.log.warn(`The task ${taskId} can't be shown: ${inWords(error)}`);
+      this.#parts.store.forget(taskId);
+      await this.show(before);
+      if (kindOf(error) !== "heldElsewhere") throw error;
+      const read = "Read It";
+      const text = `Roo: another window works on the task “${title}”. You can read it here, and start another one.`;
+      void vscode.window.showInformationMessage(text, read).then((chosen) => {
+        if (chosen === read) void this.#guard(() => this.#parts.copies.open(taskId, title));
+      });
+    }
   }
 
   /** The server is gone, or never came. */
@@ -86,20 +173,29 @@ export class Controller {
       this.#ask("roo/command/list", {}),
       this.#ask("roo/trust/get", {}),
     ]);
+    const { workspaceState } = this.#parts.context;
     const set = vscode.workspace.getConfiguration("roo").inspect<string | null>("mode")?.globalValue;
+    // What was chosen here may be gone since.
+    const mode = modes.modes.find((one) => one.slug === workspaceState.get<string>(MODE))?.slug;
+    const profile = profiles.profiles.find((one) => one.name === workspaceState.get<string>(PROFILE))?.name;
     this.#updateContext({
       problem: undefined,
       modes: modes.modes,
       profiles: profiles.profiles,
       commands: commands.commands,
-      defaultMode: set ?? "new-task",
+      defaultMode: mode ?? set ?? "new-task",
+      defaultProfile: profile,
+      canRestore: this.#need().knows("roo/checkpoint/restore"),
       untrusted: trust.trusted ? trust.pendingApprovals.map((one) => one.path) : trust.brings,
     });
+    await this.#readAutoApprove();
   }
 
   /** Answers the page. */
   async respond(message: FromPage): Promise<void> {
     try {
+      // What is asked of a server that is starting waits for it.
+      if (!LOCAL.has(message.type)) await this.#parts.startup.over;
       await this.#carryOut(message);
     } catch (error) {
       const text = inWords(error);
@@ -115,7 +211,12 @@ export class Controller {
         this.#postState();
         return;
       case "start":
-        return void (await this.start(message.prompt, message.images, message.mode, message.profile));
+        if (this.#context.profiles.length === 0) {
+          // The user gets the text back, and sends it when there is a model.
+          this.#post({ type: "failed", what: "start", message: "No model is set up yet." });
+          return this.setUp();
+        }
+        return void (await this.start(message.prompt, message.images, message.mode));
       case "send":
         await this.#ask("roo/task/send", { taskId: message.taskId, text: message.text, images: [...message.images], when: message.when });
         return this.#post({ type: "taken", taskId: message.taskId });
@@ -124,7 +225,11 @@ export class Controller {
       case "resume":
         return void (await this.#ask("roo/task/resume", { taskId: message.taskId }));
       case "open":
-        return this.show(message.taskId);
+        return this.#showOrCopy(message.taskId, message.title);
+      case "undoShortening":
+        return void (await this.#ask("roo/context/restore", { taskId: message.taskId, seq: message.seq }));
+      case "restore":
+        return restore(this.#need(), this.#parts.previews, message.taskId, message.seq);
       case "delete":
         return this.#delete(message.taskId);
       case "history":
@@ -137,23 +242,48 @@ export class Controller {
         // The answer may have trusted the workspace.
         return this.#context.untrusted.length > 0 ? this.refresh() : undefined;
       }
-      case "answer":
-        return late(await this.#ask("roo/question/answer", { questionId: message.questionId, text: message.text }));
+      case "answer": {
+        const { questionId, text, images = [] } = message;
+        await this.#answered(await this.#ask("roo/question/answer", { questionId, text, images: [...images] }), this.shown?.rootId);
+        return this.shown && this.#post({ type: "taken", taskId: this.shown.rootId });
+      }
       case "showDiff":
         return this.showDiff(message.approvalId);
       case "editQueued":
         return void (await this.#ask("roo/queue/edit", { taskId: message.taskId, itemId: message.itemId, text: message.text }));
       case "deleteQueued":
         return void (await this.#ask("roo/queue/delete", { taskId: message.taskId, itemId: message.itemId }));
-      case "switchMode":
-        return void (await this.#ask("roo/mode/switch", { taskId: message.taskId, mode: message.mode }));
-      case "selectProfile":
-        return void (await this.#ask("roo/profile/select", { taskId: message.taskId, profile: message.profile }));
+      case "chooseMode":
+        return this.chooseMode(message.mode, message.taskId);
+      case "chooseProfile":
+        return this.pickProfile(message.taskId);
+      case "focused":
+        await this.#setContext("roo.chatFocused", message.on);
+        return this.#post({ type: "keys", on: message.on });
+      case "inFront":
+        this.#inFront = message.approvalId;
+        return this.#showHunks(message.approvalId);
+      case "hunks":
+        return this.#parts.decisions.set(message.approvalId, message.answers, "chat");
+      case "autoApprove":
+        return this.#setAutoApprove(message.key, message.on);
+      case "copy":
+        return vscode.env.clipboard.writeText(message.text);
+      case "insert":
+        return insert(message.text, message.language);
+      case "settings":
+        return void (await vscode.commands.executeCommand("workbench.action.openSettings", message.query));
+      case "rules":
+        return void (await vscode.commands.executeCommand("roo.reviewRules"));
+      case "setUp":
+        return this.setUp();
+      case "restart":
+        return this.restartAndResume();
       case "removePlace":
         this.#places = this.#places.toSpliced(message.index, 1);
         return this.#updateContext({ places: this.#places });
-      case "files":
-        return this.#offerFiles(message.query);
+      case "complete":
+        return this.#post({ type: "completions", prompt: message.prompt, completions: await this.#complete(message.prompt) });
       case "link":
         return openLink(message.href);
       case "trust":
@@ -165,7 +295,8 @@ export class Controller {
   }
 
   /** Starts a request with the places that were collected. */
-  async start(prompt: string, images: readonly string[], mode?: string, profile?: string): Promise<TaskId> {
+  async start(prompt: string, images: readonly string[], mode?: string): Promise<TaskId> {
+    const profile = this.#context.defaultProfile;
     const context = this.#places.map((place) => place.item);
     const params = { prompt, context, images: [...images], ...(mode !== undefined && { mode }), ...(profile !== undefined && { profile }) };
     const { taskId } = await this.#ask("roo/task/start", params);
@@ -197,8 +328,7 @@ export class Controller {
     await this.show(undefined);
     this.#places = [...this.#places, ...places];
     this.#updateContext({ places: this.#places });
-    await vscode.commands.executeCommand("roo.chat.focus");
-    this.#post({ type: "focus" });
+    await this.focus();
   }
 
   /** Shows a request, or the empty page. */
@@ -216,8 +346,114 @@ export class Controller {
   /** Makes room for a new request. */
   async begin(): Promise<void> {
     await this.show(undefined);
+    await this.focus();
+  }
+
+  /** Gives the composer the focus. */
+  async focus(): Promise<void> {
     await vscode.commands.executeCommand("roo.chat.focus");
     this.#post({ type: "focus" });
+  }
+
+  /** Brings the approval behind the one in front to the front, or the one before it. */
+  async moveApproval(by: number): Promise<void> {
+    // To focus what has the focus would take it away for a moment, and the next key with it.
+    if (this.#contextKeys.get("roo.chatFocused") !== true) await vscode.commands.executeCommand("roo.chat.focus");
+    this.#post({ type: "move", by });
+  }
+
+  /** Switches the mode of a request, and of new ones in this workspace. */
+  async chooseMode(mode: string, taskId: TaskId | undefined): Promise<void> {
+    if (taskId !== undefined) await this.#ask("roo/mode/switch", { taskId, mode });
+    await this.#parts.context.workspaceState.update(MODE, mode);
+    this.#updateContext({ defaultMode: mode });
+  }
+
+  /** Asks which profile a request should go on with, and new ones in this workspace begin with. */
+  async pickProfile(taskId: TaskId | undefined): Promise<void> {
+    const { profiles } = this.#context;
+    if (profiles.length === 0) return this.setUp();
+    const picked = await pickProfile(profiles, this.#context.models, (profile) => this.#learnModel(profile));
+    if (picked === "setUp") return this.setUp();
+    if (picked === undefined) return;
+    const { profile } = picked;
+    if (taskId !== undefined) await this.#ask("roo/profile/select", { taskId, profile });
+    await this.#parts.context.workspaceState.update(PROFILE, profile);
+    this.#updateContext({ defaultProfile: profile });
+  }
+
+  /** Leads through the setup of a model, and uses it from then on. */
+  async setUp(): Promise<void> {
+    const run = this.#parts.program();
+    if (!run) throw new Error("The server was not found; see Roo: Show Log.");
+    const saved = await setUpModel({ run, keys: this.#parts.keys });
+    if (!saved) return;
+    await this.#parts.context.workspaceState.update(PROFILE, saved.profile);
+    // The server reads its settings and gets its keys when it starts.
+    await this.settingsChanged();
+    void vscode.window.showInformationMessage(`Roo: ${saved.summary}`);
+  }
+
+  /** Settings of the server have changed: it is started anew as soon as nothing runs. */
+  async settingsChanged(): Promise<void> {
+    const connection = this.#parts.connection();
+    if (connection?.isRunning && !connection.isTyped) {
+      // What runs in plain LSP isn't known here.
+      const yes = "Restart";
+      const text = "Roo: the changed setting takes effect when the server restarts.";
+      if ((await vscode.window.showInformationMessage(text, yes)) === yes) await this.#parts.restart();
+      return;
+    }
+    this.#updateContext({ restartPending: true });
+    if (this.#connected) await this.#readAutoApprove();
+    this.#restartIfIdle();
+  }
+
+  /** Starts the server anew, and lets the requests go on that this interrupts. */
+  async restartAndResume(): Promise<void> {
+    this.#resume.push(...[...this.#parts.store.all].filter(isActive).map((request) => request.rootId));
+    this.#updateContext({ restartPending: false });
+    await this.#parts.restart();
+  }
+
+  get #connected(): boolean {
+    return this.#parts.connection()?.isTyped === true;
+  }
+
+  #restartIfIdle(): void {
+    if (!this.#context.restartPending) return;
+    const isBusy = (request: Request): boolean => isActive(request) || Object.keys(request.commands).length > 0;
+    if ([...this.#parts.store.all].some(isBusy)) return;
+    this.#updateContext({ restartPending: false });
+    void this.#parts.restart();
+  }
+
+  /** What runs without a question, by config.yaml and by the editor's settings on top of it. */
+  async #readAutoApprove(): Promise<void> {
+    const ran = await this.#parts.program()?.(["policy", "explain", "--json"]).catch(() => undefined);
+    this.#fileAutoApprove = ran?.code === 0 ? autoApproveOf(ran.stdout) : undefined;
+    this.#showAutoApprove();
+  }
+
+  #showAutoApprove(): void {
+    const own = vscode.workspace.getConfiguration("roo").inspect("autoApprove")?.globalValue;
+    this.#updateContext({ autoApprove: autoApproved(this.#fileAutoApprove, own) });
+  }
+
+  async #setAutoApprove(key: AutoApproveKey, on: boolean): Promise<void> {
+    const settings = vscode.workspace.getConfiguration("roo");
+    await settings.update("autoApprove", withAutoApprove(settings.inspect("autoApprove")?.globalValue, key, on), vscode.ConfigurationTarget.Global);
+    this.#showAutoApprove();
+  }
+
+  /** Asks once what is known of a profile's model; its endpoint is asked. */
+  async #learnModel(profile: ProfileItem): Promise<ModelItem | undefined> {
+    if (this.#asked.has(profile.name) || profile.model == null || !this.#connected) return this.#context.models[profile.name];
+    this.#asked.add(profile.name);
+    const { models } = await this.#ask("roo/model/list", { profile: profile.name }).catch(() => ({ models: [] }));
+    const model = models.find((one) => one.id === profile.model);
+    if (model) this.#updateContext({ models: { ...this.#context.models, [profile.name]: model } });
+    return model;
   }
 
   /** Opens the history in the chat. */
@@ -253,34 +489,69 @@ export class Controller {
     const preview = this.#need().knows("roo/approval/preview")
       ? await this.#ask("roo/approval/preview", { approvalId })
       : { files: [] };
-    await this.#parts.previews.open(approval, preview.files);
+    await this.#parts.review.open(approval, preview.files);
     this.#opened.add(approvalId);
   }
 
   /** Answers an approval with its first option of a kind. */
   async decide(approvalId: string | undefined, kind: "allow_once" | "reject_once"): Promise<void> {
+    const inFront = this.#inFront;
+    // The page knows what was typed into the card and decided on its changes, and whether it still shows that card.
+    if (approvalId === undefined && inFront !== undefined) return this.#post({ type: "decide", approvalId: inFront, kind });
     const approval = approvalId === undefined ? this.waiting.find((one) => one.approval)?.approval : this.#approval(approvalId);
     const option = approval?.options.find((one) => one.kind === kind);
-    if (!approval || !option) return void vscode.window.showInformationMessage("Roo: nothing waits for permission.");
+    if (!approval || !option) {
+      const why = approvalId === undefined ? "nothing waits for permission." : "this has already been answered.";
+      return void vscode.window.showInformationMessage(`Roo: ${why}`);
+    }
     return this.#decide({ approvalId: approval.approvalId, digest: approval.digest, optionId: option.id });
   }
 
   /** Answers an approval. What is too long for a glance is opened before it can be allowed. */
   async #decide(answer: ApprovalRespondParams): Promise<void> {
     const approval = this.#approval(answer.approvalId);
-    const allows = approval?.options.find((one) => one.id === answer.optionId)?.kind.startsWith("allow");
+    // Once it is answered, nothing says whose it was.
+    const rootId = this.#requestOf(answer.approvalId);
+    const kind = approval?.options.find((one) => one.id === answer.optionId)?.kind;
+    const allows = kind?.startsWith("allow");
+    const hunks = kind === "allow_once" ? this.#parts.decisions.of(answer.approvalId) : undefined;
     const opened = this.#opened.has(answer.approvalId);
     if (approval?.mustOpen && allows && !opened) {
       await this.showDiff(approval.approvalId);
       return void vscode.window.showInformationMessage("Roo: this is too long to approve from its summary. Review all of it, then allow it.");
     }
-    late(await this.#ask("roo/approval/respond", opened ? { ...answer, opened } : answer));
+    await this.#answered(await this.#ask("roo/approval/respond", { ...answer, ...(opened && { opened }), ...(hunks && hunks.length > 0 && { hunks: [...hunks] }) }), rootId);
+  }
+
+  /** Shows the changes of an edit one by one, if the server takes an answer to each. */
+  async #showHunks(approvalId: string | undefined): Promise<void> {
+    const approval = approvalId === undefined ? undefined : this.#approval(approvalId);
+    if (approvalId === undefined || !approval || !isDiff(approval.subject) || !this.#need().knows("roo/approval/preview")) return;
+    // What has been answered meanwhile has no preview any more.
+    const { files } = await this.#ask("roo/approval/preview", { approvalId }).catch(() => ({ files: [] }));
+    const shown = files.map((file) => withContext(vscode.workspace.asRelativePath(this.#need().document(file.uri), false), file.before ?? "", file.hunks ?? []));
+    if (!shown.some((file) => file.hunks.length > 0)) return;
+    this.#post({ type: "hunks", approvalId, files: shown, answers: this.#parts.decisions.of(approvalId) });
   }
 
   /** Answers a question; asks for the answer. */
   async answer(question: PendingQuestion): Promise<void> {
     const text = await answerTo(question);
-    if (text) late(await this.#ask("roo/question/answer", { questionId: question.questionId, text }));
+    if (text) await this.#answered(await this.#ask("roo/question/answer", { questionId: question.questionId, text }), this.shown?.rootId);
+  }
+
+  /** Goes on with a request that was interrupted while it waited: whoever answers wants that. Says so if somebody was faster. */
+  async #answered({ accepted, by, interrupted, settled }: AnswerResult, rootId: TaskId | undefined): Promise<void> {
+    if (!accepted) return void vscode.window.showInformationMessage(`Roo: ${late(by, settled ?? undefined)}`);
+    if (!interrupted || rootId === undefined) return;
+    await this.#ask("roo/task/resume", { taskId: rootId }).catch((error: unknown) => {
+      // The user was faster.
+      if (kindOf(error) !== "wrongState") throw error;
+    });
+  }
+
+  #requestOf(approvalId: string): TaskId | undefined {
+    return [...this.#parts.store.all].find((request) => waiting(request).some((one) => one.approval?.approvalId === approvalId))?.rootId;
   }
 
   #approval(approvalId: string): PendingApproval | undefined {
@@ -301,44 +572,87 @@ export class Controller {
   }
 
   async #history(more: boolean): Promise<void> {
-    const { items, nextCursor } = await this.#ask("roo/task/list", more && this.#cursor ? { cursor: this.#cursor } : {});
-    this.#cursor = nextCursor;
-    this.#post({ type: "history", items, more: nextCursor != null });
+    const items: HistoryItem[] = [];
+    let cursor = more ? this.#cursor : undefined;
+    for (let page = 0; page < HISTORY_PAGES; page += 1) {
+      const answer = await this.#ask("roo/task/list", cursor ? { cursor } : {});
+      items.push(...answer.items);
+      cursor = answer.nextCursor ?? undefined;
+      if (cursor === undefined) break;
+    }
+    this.#cursor = cursor;
+    this.#post({ type: "history", items, more: cursor !== undefined, appended: more });
   }
 
-  async #offerFiles(query: string): Promise<void> {
+  /** What the end of a prompt may become: by the server, or else the files that the editor finds. */
+  async #complete(prompt: string): Promise<PromptCompleteResult> {
+    if (this.#need().knows("roo/prompt/complete")) return this.#ask("roo/prompt/complete", { prompt });
+    const replaced = /@\S*$/.exec(prompt)?.[0] ?? "";
+    const items = replaced === "" ? [] : (await this.#files(replaced.slice(1))).map((path) => ({ text: /\s/.test(path) ? `@"${path}"` : `@${path}`, kind: "file" as const }));
+    return { replaced, items, isIncomplete: true };
+  }
+
+  async #files(query: string): Promise<readonly string[]> {
     // What a glob would take for its own is left out.
     const name = query.replace(/["[\]{}*?\\]/g, "");
-    const found = await vscode.workspace.findFiles(`**/*${name}*`, undefined, FILES_LIMIT);
-    const paths = found.map((uri) => vscode.workspace.asRelativePath(uri, false)).toSorted();
-    this.#post({ type: "files", query, paths });
+    const found = await vscode.workspace.findFiles(`**/*${name}*`, GENERATED, FILES_LOOKED_AT);
+    const relative = (uri: vscode.Uri): string => vscode.workspace.asRelativePath(uri, false);
+    const open = vscode.window.tabGroups.all.flatMap((group) => group.tabs).flatMap(({ input }) => (input instanceof vscode.TabInputText ? [relative(input.uri)] : []));
+    return ranked(found.map(relative), name, new Set(open)).slice(0, FILES_LIMIT);
   }
 
   #applied(params: EventParams): void {
+    // Before the page shows what is asked, the keys that answer it count.
+    this.#reflect();
     this.#post({ type: "event", params });
     const { event } = params;
-    if (event.type === "approval.requested" || event.type === "question.asked") void this.#notify(params);
-    if (event.type === "approval.resolved") void this.#parts.previews.close(event.approvalId);
+    if (event.type === "approval.requested") {
+      // Asked again about something else, it begins anew.
+      if ((this.#digests.get(event.approvalId) ?? event.digest) !== event.digest) this.#forget(event.approvalId);
+      this.#digests.set(event.approvalId, event.digest);
+    }
+    if (event.type === "approval.resolved") this.#forget(event.approvalId);
+    if (event.type === "usage") {
+      const used = this.shown?.tasks[params.taskId]?.profile;
+      const profile = this.#context.profiles.find((one) => (used === undefined ? one.isDefault : one.name === used));
+      if (profile) void this.#learnModel(profile);
+    }
+    // What is replayed may be long over: what still waits at its end is told then.
+    if (this.#parts.store.isCaughtUp) this.#notifyWaiting();
   }
 
-  /** A notification for what waits, if it can't be seen. */
-  async #notify({ taskId, event }: EventParams): Promise<void> {
+  /** Ends the review of an approval, and all that was decided in it. */
+  #forget(approvalId: string): void {
+    this.#parts.decisions.forget(approvalId);
+    this.#parts.review.close(approvalId);
+    void this.#parts.previews.close(approvalId);
+  }
+
+  /** A notification for each thing that waits, if it can't be seen; one for each, however often it is heard of. */
+  #notifyWaiting(): void {
     const when = vscode.workspace.getConfiguration("roo").get<string>("notifications");
-    if (when === "never" || (when !== "always" && this.#view?.isVisible)) return;
-    const node = this.shown?.nodes.find((one) => one.id === taskId);
+    for (const one of this.waiting) {
+      const id = one.approval?.approvalId ?? one.question?.questionId ?? "";
+      if (when === "never" || this.#notified.has(id) || (when !== "always" && this.#view?.isVisible)) continue;
+      this.#notified.add(id);
+      void this.#notify(one);
+    }
+  }
+
+  async #notify({ task, approval, question }: Waiting): Promise<void> {
+    const node = this.shown?.nodes.find((one) => one.id === task.id);
     const who = node && node.parentId ? `${node.emoji} ${node.title}: ` : "";
-    if (event.type === "approval.requested") {
+    if (approval) {
       const show = "Show changes";
-      const deny = event.options.find((one) => one.kind === "reject_once")?.name ?? "Deny";
-      const allow = event.options.find((one) => one.kind === "allow_once")?.name ?? "Allow";
-      const chosen = await vscode.window.showInformationMessage(`Roo asks: ${who}${event.title}`, show, deny, allow);
-      if (chosen === show) await this.#guard(() => this.showDiff(event.approvalId));
-      if (chosen === deny) await this.#guard(() => this.decide(event.approvalId, "reject_once"));
-      if (chosen === allow) await this.#guard(() => this.decide(event.approvalId, "allow_once"));
-    } else if (event.type === "question.asked") {
+      const deny = approval.options.find((one) => one.kind === "reject_once")?.name ?? "Deny";
+      const allow = approval.options.find((one) => one.kind === "allow_once")?.name ?? "Allow";
+      const chosen = await vscode.window.showInformationMessage(`Roo asks: ${who}${approval.title}`, show, deny, allow);
+      if (chosen === show) await this.#guard(() => this.showDiff(approval.approvalId));
+      if (chosen === deny) await this.#guard(() => this.decide(approval.approvalId, "reject_once"));
+      if (chosen === allow) await this.#guard(() => this.decide(approval.approvalId, "allow_once"));
+    } else if (question) {
       const answer = "Answer…";
-      const chosen = await vscode.window.showInformationMessage(`Roo asks: ${who}${event.text}`, answer);
-      const { type: _type, ...question } = event;
+      const chosen = await vscode.window.showInformationMessage(`Roo asks: ${who}${question.text}`, answer);
       if (chosen === answer) await this.#guard(() => this.answer(question));
     }
   }
@@ -355,10 +669,17 @@ export class Controller {
   #reflect(): void {
     const request = this.shown;
     const asks = this.waiting;
-    void setContext("roo.active", request !== undefined && isActive(request));
-    void setContext("roo.resumable", request !== undefined && isResumable(request));
-    void setContext("roo.approvalPending", asks.some((one) => one.approval));
+    void this.#setContext("roo.active", request !== undefined && isActive(request));
+    void this.#setContext("roo.resumable", request !== undefined && isResumable(request));
+    void this.#setContext("roo.approvalPending", asks.some((one) => one.approval));
     this.#view?.badge(asks.length, `${asks.length} waiting for you`);
+  }
+
+  /** Sets a key for `when` clauses; settled when the editor has it. */
+  async #setContext(key: string, value: boolean): Promise<void> {
+    if (this.#contextKeys.get(key) === value) return;
+    this.#contextKeys.set(key, value);
+    await vscode.commands.executeCommand("setContext", key, value);
   }
 
   #updateContext(change: Partial<ChatContext>): void {
@@ -410,15 +731,11 @@ export async function answerTo(question: PendingQuestion): Promise<string | unde
   return vscode.window.showInputBox({ title: question.text, ignoreFocusOut: true });
 }
 
-function late({ accepted, by, interrupted }: { accepted: boolean; by: string; interrupted?: boolean }): void {
-  if (accepted && interrupted) {
-    void vscode.window.showInformationMessage("Roo: your answer is saved; the request is interrupted and can be resumed.");
-  }
-  if (!accepted) void vscode.window.showInformationMessage(`Roo: ${by} answered first.`);
-}
-
-async function setContext(key: string, value: boolean): Promise<void> {
-  await vscode.commands.executeCommand("setContext", key, value);
+/** Why an answer came too late. */
+function late(by: string, settled: Settled | undefined): string {
+  if (settled?.kind === "rule") return `the standing rule ${settled.ruleId} has decided this already; “Roo: Review Standing Rules…” shows it.`;
+  if (settled?.kind === "void") return "this is no longer asked.";
+  return `${by} answered first.`;
 }
 
 /** Opens a link of a model: a web address outside, a file of the workspace in an editor, nothing else. */
@@ -437,12 +754,30 @@ async function openLink(href: string): Promise<void> {
   void vscode.window.showInformationMessage(`Roo: the workspace has no file ${path}.`);
 }
 
+/** Puts code where the cursor of the active editor is, over what is selected; without an editor it opens as a new file. */
+async function insert(text: string, language: string): Promise<void> {
+  const editor = vscode.window.activeTextEditor ?? vscode.window.visibleTextEditors.find((one) => one.document.uri.scheme === "file");
+  if (editor) {
+    await editor.edit((edit) => editor.selections.forEach((selection) => edit.replace(selection, text)));
+    await vscode.window.showTextDocument(editor.document, editor.viewColumn);
+    return;
+  }
+  const known = (await vscode.languages.getLanguages()).includes(language);
+  await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: text, ...(known && { language }) }));
+}
+
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
     return text;
   }
+}
+
+/** The kind that the server gives to a failure. */
+function kindOf(error: unknown): ErrorData["kind"] | undefined {
+  const data: unknown = error instanceof Object && "data" in error ? error.data : undefined;
+  return data instanceof Object && "kind" in data ? (data.kind as ErrorData["kind"]) : undefined;
 }
 
 /** A failure, with what the user can do about it. */

@@ -3,14 +3,19 @@ import { accessSync, constants, statSync } from "node:fs";
 import * as vscode from "vscode";
 import { ChatView } from "./chat/view.ts";
 import { registerCommands, registerServerCommands } from "./commands.ts";
+import { run, type RunProgram } from "./cli.ts";
 import { Connection } from "./connection.ts";
+import { TaskCopies } from "./copies.ts";
+import { Decisions } from "./decisions.ts";
 import { Controller, inWords } from "./controller.ts";
 import { save, tellEditor } from "./documents.ts";
 import { Intents } from "./intents.ts";
 import { Keys } from "./keys.ts";
 import { Previews } from "./preview.ts";
+import { DiffReview } from "./review.ts";
 import { findServer } from "./server.ts";
 import { initializationOptions, own, type Inspected } from "./settings.ts";
+import { Startup } from "./startup.ts";
 import { Status } from "./status.ts";
 import { Store } from "./store.ts";
 import { InvocationTree } from "./tree.ts";
@@ -31,13 +36,18 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   const log = vscode.window.createOutputChannel("Roo", { log: true });
   const keys = new Keys(context);
   const previews = new Previews();
+  const decisions = new Decisions();
+  const review = new DiffReview(decisions, previews);
+  const startup = new Startup();
   let connection: Connection | undefined;
   let session: vscode.Disposable | undefined;
 
   const store = new Store(async (taskId, afterSeq) => {
-    await connection?.request("roo/task/attach", { taskId, afterSeq });
+    return connection?.request("roo/task/attach", { taskId, afterSeq });
   });
-  const controller = new Controller({ context, store, previews, connection: () => connection, log });
+  let program: RunProgram | undefined;
+  const copies = new TaskCopies(() => program);
+  const controller = new Controller({ context, store, previews, copies, decisions, review, startup, connection: () => connection, log, keys, program: () => program, restart: () => restart() });
   const view = new ChatView(context.extensionUri, (message) => controller.respond(message));
   const tree = new InvocationTree(store);
   const intents = new Intents(async () => (connection?.isTyped ? connection.request("roo/intent/list", {}) : undefined));
@@ -48,6 +58,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     log.error(problem);
     controller.disconnected(problem);
     status.problem(problem);
+    startup.end();
   };
 
   const ready = async (of: Connection): Promise<void> => {
@@ -64,7 +75,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     await intents.refresh();
   };
 
+  /** Counts starts and stops: what has waited goes on only when nothing newer has begun, so that one server runs. */
+  let generation = 0;
   const start = async (): Promise<void> => {
+    startup.begin();
+    const mine = (generation += 1);
     const inspect = (key: string): Inspected | undefined => vscode.workspace.getConfiguration("roo").inspect(key);
     const setting = own(inspect, "server.path");
     const found = findServer({
@@ -86,13 +101,21 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     log.info(`Starting ${found.program}`);
     const level = own(inspect, "server.log");
     const environment = { ...(await keys.environment()), ROO_LSP_LOG: typeof level === "string" ? level : "warn" };
+    program = async (args, options) => run(found.program, args, await keys.environment(), options);
+    if (mine !== generation) return;
     const next: Connection = new Connection(
       { program: found.program, environment, initializationOptions: initializationOptions(inspect) },
       log,
       {
         event: (params) => store.take(params),
         save: ({ uris }) => save(uris, (uri) => next.document(uri)),
-        ready: () => void ready(next).catch((error: unknown) => fail(inWords(error))),
+        starting: () => startup.begin(),
+        ready: () => {
+          const ended = (): void => {
+            if (connection === next) startup.end();
+          };
+          void ready(next).then(ended, (error: unknown) => fail(inWords(error)));
+        },
         gone: () => {
           if (connection === next) fail("The server has exited; it is restarted unless it exits too often.");
         },
@@ -107,6 +130,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   };
 
   stop = async () => {
+    generation += 1;
     const running = connection;
     connection = undefined;
     session?.dispose();
@@ -114,32 +138,36 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     await running?.dispose();
   };
   const restart = async (): Promise<void> => {
-    await stop?.();
-    await start();
+    startup.begin();
+    const stopping = stop?.();
+    const mine = generation;
+    await stopping;
+    if (mine === generation) await start();
   };
 
   context.subscriptions.push(
     log,
     store,
     previews,
+    copies,
+    decisions,
+    review,
     tree,
     intents,
     status,
     vscode.window.registerWebviewViewProvider(ChatView.id, view),
     vscode.window.createTreeView("roo.tree", { treeDataProvider: tree, showCollapseAll: true }),
-    vscode.window.createTreeView("roo.intents", { treeDataProvider: intents, showCollapseAll: true }),
+    intents.bind(vscode.window.createTreeView("roo.intents", { treeDataProvider: intents, showCollapseAll: true })),
     // The server marks what a task has selected.
     store.onDidApply(({ event }) => {
       if (event.type === "intent.selected") void intents.refresh();
     }),
     vscode.workspace.registerTextDocumentContentProvider(Previews.scheme, previews),
-    registerCommands({ controller, intents, keys, previews, log, connection: () => connection, restart }),
+    vscode.workspace.registerTextDocumentContentProvider(TaskCopies.scheme, copies),
+    registerCommands({ controller, intents, keys, previews, review, log, startup, connection: () => connection, restart }),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (AT_START.some((key) => change.affectsConfiguration(key))) {
-        const yes = "Restart";
-        void vscode.window.showInformationMessage("Roo: the changed setting takes effect when the server restarts.", yes).then((chosen) => {
-          if (chosen === yes) void restart();
-        });
+        void controller.settingsChanged();
       }
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {

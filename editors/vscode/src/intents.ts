@@ -26,6 +26,9 @@ export class Intents implements vscode.TreeDataProvider<Row>, vscode.Disposable 
   readonly #watcher = vscode.workspace.createFileSystemWatcher("**/.{orchestration/active_intents.yaml,intentignore}");
   readonly onDidChangeTreeData = this.#changed.event;
   #list: IntentListResult | undefined;
+  /** Counts what was asked: an answer that is overtaken by a newer one is dropped. */
+  #asked = 0;
+  #view: vscode.TreeView<Row> | undefined;
 
   /** `ask` gets the list; none while nobody can be asked. */
   constructor(ask: () => Promise<IntentListResult | undefined>) {
@@ -36,10 +39,24 @@ export class Intents implements vscode.TreeDataProvider<Row>, vscode.Disposable 
     this.#watcher.onDidDelete(soon);
   }
 
+  /** Knows the view from now on, for actions that come without a row. */
+  bind(view: vscode.TreeView<Row>): vscode.TreeView<Row> {
+    this.#view = view;
+    return view;
+  }
+
+  /** The row that an action is about. The editor names none while it fetches the rows anew. */
+  rowOf(named: unknown): Row | undefined {
+    return (named as Row | undefined) ?? this.#view?.selection[0];
+  }
+
   /** Asks for them anew. */
   async refresh(): Promise<void> {
+    const mine = (this.#asked += 1);
     // What was shown stays while the server is gone.
-    this.#list = await this.#ask().catch(() => this.#list);
+    const list = await this.#ask().catch(() => this.#list);
+    if (mine !== this.#asked) return;
+    this.#list = list;
     await vscode.commands.executeCommand("setContext", "roo.governed", this.#list?.governed === true);
     this.#changed.fire();
   }
@@ -90,13 +107,11 @@ export class Intents implements vscode.TreeDataProvider<Row>, vscode.Disposable 
   async open(row?: Row): Promise<void> {
     const folder = vscode.workspace.workspaceFolders?.[0];
     if (!folder) return;
-    const editor = await vscode.window.showTextDocument(vscode.Uri.joinPath(folder.uri, FILE));
-    if (row === undefined || row.kind === "problem") return;
-    const at = editor.document.getText().search(new RegExp(`\\bid:\\s*["']?${row.intent.intentId.replaceAll(".", "\\.")}(?![\\w.-])`));
-    if (at < 0) return;
-    const place = editor.document.positionAt(at);
-    editor.selection = new vscode.Selection(place, place);
-    editor.revealRange(new vscode.Range(place, place), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+    const document = await vscode.workspace.openTextDocument(vscode.Uri.joinPath(folder.uri, FILE));
+    if (row === undefined || row.kind === "problem") return void (await vscode.window.showTextDocument(document));
+    const at = document.getText().search(new RegExp(`\\bid:\\s*["']?${row.intent.intentId.replaceAll(".", "\\.")}(?![\\w.-])`));
+    const place = document.positionAt(Math.max(0, at));
+    await vscode.window.showTextDocument(document, { selection: new vscode.Range(place, place) });
   }
 
   dispose(): void {

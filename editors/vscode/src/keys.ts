@@ -51,9 +51,14 @@ export class Keys {
       ignoreFocusOut: true,
     });
     if (!key) return false;
+    await this.store(name, key);
+    return true;
+  }
+
+  /** Stores a key under the name of its variable. */
+  async store(name: string, key: string): Promise<void> {
     await this.#context.secrets.store(secretOf(name), key);
     await this.#context.globalState.update(NAMES, [...new Set([...this.#names(), name])]);
-    return true;
   }
 
   /** Asks which key to forget, and forgets it. Whether one was. */

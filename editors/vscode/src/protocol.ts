@@ -79,6 +79,91 @@ export type TaskParams = {
   taskId: TaskId;
 };
 
+/** `roo/task/edit` */
+export type TaskEditParams = {
+  /** The request. */
+  taskId: TaskId;
+  /** The user's message that is replaced. The conversation goes on from there. */
+  messageId: MessageId;
+  /** The new text. */
+  text: string;
+  /** Images as data URLs. */
+  images?: string[];
+  /** True to restore the files as they were before the message, too. */
+  files?: boolean;
+  /** True to be told what would be done, and do nothing. */
+  preview?: boolean;
+  /** What becomes of files that the user has changed in the same place. */
+  conflicts?: RestoreConflicts;
+  /** The `digest` of the preview that the user has seen. */
+  digest?: Digest | null;
+};
+
+/** One message of a task as clients show it; later versions of a message keep its id. */
+export type MessageId = string;
+
+/** What becomes of a file that the user has changed in the same place. */
+export type RestoreConflicts = "keep" | "mark";
+
+/** A SHA-256 digest. */
+export type Digest = string;
+
+/** Result of `roo/checkpoint/restore`. */
+export type CheckpointRestoreResult = {
+  /** The files that the restore changes, by path. */
+  files: FileDiff[];
+  /** Files that the user has changed in the same place. */
+  conflicts: RestoreConflict[];
+  /** Files that can't be restored. */
+  leftOut: LeftOutFile[];
+  /** The message of the user before which the conversation continues; absent where it stays as it is. */
+  conversation?: RestoredConversation | null;
+  /** Stands for all of this in a restore. */
+  digest: Digest;
+  /** The number of the restore's own event, by which it can be undone; absent in a preview. */
+  restoredAs?: number | null;
+};
+
+/** A file with its contents on both sides. */
+export type FileDiff = {
+  /** Relative to the first workspace folder; a full path elsewhere. */
+  path: string;
+  /** The file, as its editor spells it where it is open. */
+  uri: string;
+  /** The earlier text; absent where there was no file. */
+  before?: string | null;
+  /** The later text; absent where there is no file. */
+  after?: string | null;
+  /** A unified diff of the two. */
+  diff: string;
+};
+
+/** A file that the user has changed where a restore would change it. */
+export type RestoreConflict = {
+  /** Relative to the first workspace folder; a full path elsewhere. */
+  path: string;
+  /** Reason. */
+  reason: string;
+  /** True if both versions are written into the file, between conflict markers. */
+  marked: boolean;
+};
+
+/** A file that is left as it is. */
+export type LeftOutFile = {
+  /** Relative to the first workspace folder; a full path elsewhere. */
+  path: string;
+  /** Reason. */
+  reason: string;
+};
+
+/** Where a conversation continues after a restore. */
+export type RestoredConversation = {
+  /** The number of the first event that the model no longer sees. */
+  before: number;
+  /** The number of messages and results that it no longer sees. */
+  dropped: number;
+};
+
 /** `roo/task/attach`. */
 export type TaskAttachParams = {
   /** The task whose request to follow, or `*` for everything, live only. */
@@ -184,6 +269,10 @@ export type TaskSnapshot = {
   question?: PendingQuestion | null;
   /** Tries and failures by tool. */
   toolUsage: ToolUsage;
+  /** The size of the next model request; none before the first one has its answer. */
+  context?: ContextMeter | null;
+  /** How its conversation was shortened, oldest first. */
+  shortenings?: Shortening[];
   /** Outcome of each call, in the order of their ends. */
   calls?: CallOutcome[];
 };
@@ -202,14 +291,11 @@ export type Message = {
   say: Say;
 });
 
-/** One message of a task as clients show it; later versions of a message keep its id. */
-export type MessageId = string;
-
 /** Question of a task to its user. */
 export type Ask = "followup" | "command" | "tool" | "completion_result" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "resume_task";
 
 /** Message of a task to its user. */
-export type Say = "text" | "reasoning" | "api_req_started" | "user_feedback" | "tool" | "command_output" | "error" | "completion_result";
+export type Say = "text" | "reasoning" | "api_req_started" | "user_feedback" | "tool" | "command_output" | "error" | "completion_result" | "checkpoint_saved";
 
 /** One entry of the to-do list. */
 export type TodoItem = {
@@ -271,9 +357,6 @@ export type ApprovalId = string;
 /** One tool call of a task. Unique within the request, whatever the provider sent. */
 export type ToolCallId = string;
 
-/** A SHA-256 digest. */
-export type Digest = string;
-
 /** One possible answer to an approval. */
 export type ApprovalOption = {
   /** Answer with this. */
@@ -282,6 +365,11 @@ export type ApprovalOption = {
   name: string;
   /** Meaning. */
   kind: OptionKind;
+  /**
+   * What the answer allows or refuses from now on, in full; absent for an answer that counts once. To be shown before
+   * the answer is sent.
+   */
+  scope?: string | null;
 };
 
 /** Meaning of an option. The names are those of the Agent Client Protocol. */
@@ -375,6 +463,45 @@ export type ToolCount = {
   failures: number;
 };
 
+/** Size of a model request by its parts, in tokens. The parts are estimates that add up to `used`. */
+export type ContextMeter = {
+  /** Number of tokens that a request and its answer may have together, where that is known. */
+  window?: number | null;
+  /** Number of tokens above which the conversation is shortened, where that is known. */
+  limit?: number | null;
+  /** Tokens of the whole request. */
+  used?: number;
+  /** The system prompt, and the environment details at the end. */
+  system?: number;
+  /** Definitions of tools. */
+  tools?: number;
+  /** Messages of the user and the delegated task, which are never shortened. */
+  pinned?: number;
+  /** Contents of files that were read. */
+  files?: number;
+  /** The rest of the conversation. */
+  conversation?: number;
+};
+
+/** One shortening of a task's conversation. */
+export type Shortening = {
+  /** The `seq` of its event, by which it is undone. */
+  seq: number;
+  /** Time, in milliseconds since the Unix epoch. */
+  at: number;
+  /** How it was shortened. */
+  method: ShorteningMethod;
+  /** Estimated tokens of the request before. */
+  tokensBefore: number;
+  /** Estimated tokens of the request after. */
+  tokensAfter: number;
+  /** True if it was undone. */
+  restored?: boolean;
+};
+
+/** Ways to shorten a conversation. */
+export type ShorteningMethod = "placeholders" | "summary" | "outline";
+
 /** Outcome of a call. */
 export type CallOutcome = {
   /** The message that shows the call. */
@@ -387,6 +514,8 @@ export type CallOutcome = {
   status: ToolStatus;
   /** One line for people. */
   summary: string;
+  /** The exit code of the command that it ran. */
+  exitCode?: number | null;
 };
 
 /** Final status of a tool call. */
@@ -422,16 +551,82 @@ export type ApprovalRespondParams = {
   opened?: boolean;
   /** Text added by the user; the model is told. */
   text?: string | null;
+  /** Decisions on single hunks of an edit. The others follow the option, which must be `allow_once` or `reject_once`. */
+  hunks?: HunkAnswer[];
 };
+
+/** Answer to one hunk. */
+export type HunkAnswer = {
+  /** The hunk. */
+  hunkId: HunkId;
+  /** Its digest, as it was shown; the approval's digest alone counts when absent. */
+  digest?: Digest | null;
+} & ({
+  decision: "accept";
+} | {
+  decision: "refuse";
+  /** The user's words; the model is told. */
+  text?: string | null;
+} | {
+  decision: "edit";
+  /** These. */
+  text: string;
+});
+
+/** One change of a proposed edit, `h` and a number. Unique within the approval. */
+export type HunkId = string;
 
 /** Result of an answer to an approval or a question. */
 export type AnswerResult = {
   /** True if this answer counted. The first one does; repeating it is harmless. */
   accepted: boolean;
-  /** Whose answer counted. */
+  /** Author of the answer that counted. */
   by: string;
   /** The request is interrupted: the answer is kept, and nothing goes on before `roo/task/resume`. */
   interrupted?: boolean;
+  /** What was decided before, where this answer came too late. */
+  settled?: Settled | null;
+};
+
+/** Decision that came before an answer. */
+export type Settled = {
+  kind: "answered";
+  /** The option of an approval, or the answer to a question. */
+  answer: string;
+} | {
+  kind: "rule";
+  /** Its id, as `roo/rule/list` has it. */
+  ruleId: string;
+} | {
+  kind: "void";
+};
+
+/** `roo/approval/list` */
+export type ApprovalListParams = Record<string, never>;
+
+/** Result of `roo/approval/list`. */
+export type ApprovalListResult = {
+  /**
+   * The approvals that wait, in the one order in which every client shows them: by request, the oldest first, and
+   * within a request as they were asked.
+   */
+  approvals: WaitingApproval[];
+};
+
+/** An approval in the list of all that wait. */
+export type WaitingApproval = {
+  /** The request. */
+  rootId: TaskId;
+  /** The task that asks. */
+  taskId: TaskId;
+  /** The task's title. */
+  taskTitle: string;
+  /** Its place in the list, from 1; the list's length is the `m` of `n of m`. */
+  number: number;
+  /** The request is interrupted: an answer is kept until it goes on. */
+  interrupted?: boolean;
+  /** The approval. */
+  approval: PendingApproval;
 };
 
 /** `roo/approval/preview`. */
@@ -461,6 +656,37 @@ export type FilePreview = {
   deleted?: boolean;
   /** The file's new name, if it gets one. */
   movedTo?: string | null;
+  /** Its changes, each of which can be answered by itself. */
+  hunks?: Hunk[];
+};
+
+/** One change of a proposed edit. */
+export type Hunk = {
+  /** Answer with this id. Ids count through all files of the approval. */
+  hunkId: HunkId;
+  /** Binds an answer to this exact change. */
+  digest: Digest;
+  /** What it does. */
+  kind?: HunkKind;
+  /** Lines of the text before. */
+  oldRange: LineRange;
+  /** Lines of the text after. */
+  newRange: LineRange;
+  /** The lines before, with their ends. */
+  oldText: string;
+  /** The lines after, with their ends. */
+  newText: string;
+};
+
+/** What a hunk does. */
+export type HunkKind = "edit" | "create" | "delete" | "move";
+
+/** Lines of a text, counted from 0; the end is exclusive. */
+export type LineRange = {
+  /** First line. */
+  start: number;
+  /** Behind the last line. */
+  end: number;
 };
 
 /** `roo/question/answer`. */
@@ -472,6 +698,162 @@ export type QuestionAnswerParams = {
   /** Images as data URLs. */
   images?: string[];
 };
+
+/** `roo/changes/list` */
+export type ChangesListParams = {
+  /** The task. What its branches changed is listed too. */
+  taskId: TaskId;
+};
+
+/** Result of `roo/changes/list`. */
+export type ChangesListResult = {
+  /** The changed files, by path. */
+  files: ChangedFile[];
+};
+
+/** A file that a task changed. */
+export type ChangedFile = {
+  /** The file, as its editor spells it where it is open. */
+  uri: string;
+  /** The same, relative to its workspace folder. */
+  path: string;
+  /** Its changes, oldest first. */
+  changes: RecordedChange[];
+};
+
+/** One change of a file. */
+export type RecordedChange = {
+  /** Names it in `roo/changes/undo`. */
+  changeId: ChangeId;
+  /** The task that made it. */
+  taskId: TaskId;
+  /** The call that made it. */
+  toolCallId: ToolCallId;
+  /** The tool. */
+  tool: string;
+  /** Time, in milliseconds since the Unix epoch. */
+  at: number;
+  /** What it did. */
+  kind?: HunkKind;
+  /** True for lines that the user put in the place of proposed ones. */
+  byUser?: boolean;
+  /** The lines before. */
+  oldText: string;
+  /** The lines after. */
+  newText: string;
+  /** The line, counted from 1, where the file holds it now; absent where it holds something else by now. */
+  line?: number | null;
+};
+
+/** One recorded change of a file, `c` with the number of its event and its own. Unique within the request. */
+export type ChangeId = string;
+
+/** `roo/changes/undo` */
+export type ChangesUndoParams = {
+  /** The task of `roo/changes/list`. */
+  taskId: TaskId;
+  /** The changes to undo. */
+  changeIds?: ChangeId[];
+  /** A file, as `path` of the list, of which all changes are undone. */
+  path?: string | null;
+};
+
+/** Result of `roo/changes/undo`. */
+export type ChangesUndoResult = {
+  /** The changes that were undone. */
+  undone: ChangeId[];
+  /** Those that were not. */
+  conflicts: UndoConflict[];
+};
+
+/** A change that was not undone. */
+export type UndoConflict = {
+  /** The change. */
+  changeId: ChangeId;
+  /** Reason. */
+  reason: string;
+};
+
+/** `roo/checkpoint/list` */
+export type CheckpointListParams = {
+  /** The task. Checkpoints of its branches are listed too. */
+  taskId: TaskId;
+};
+
+/** Result of `roo/checkpoint/list`. */
+export type CheckpointListResult = {
+  /** The checkpoints, oldest first. */
+  checkpoints: Checkpoint[];
+};
+
+/** State of files right before a task changed them. */
+export type Checkpoint = {
+  /** The number of the event that saved it. What changed files from there on is undone by a restore. */
+  seq: number;
+  /** The task that changed the files. */
+  taskId: TaskId;
+  /** Time, in milliseconds since the Unix epoch. */
+  at: number;
+  /** The changed files. */
+  files: CheckpointFile[];
+  /** What changed them, in one line. */
+  summary: string;
+};
+
+/** A file of a checkpoint. */
+export type CheckpointFile = {
+  /** Relative to the first workspace folder; a full path elsewhere. */
+  path: string;
+  /** What was done to it. */
+  change: FileChangeKind;
+  /** Reason why its earlier content can't be restored; absent where it can. */
+  leftOut?: string | null;
+};
+
+/** What a change does to a file. */
+export type FileChangeKind = "created" | "changed" | "deleted";
+
+/** `roo/checkpoint/diff` */
+export type CheckpointDiffParams = {
+  /** The task. What its branches changed is compared too. */
+  taskId: TaskId;
+  /** The earlier checkpoint. */
+  from: number;
+  /** The later checkpoint; absent for the files as they are now. */
+  to?: number | null;
+};
+
+/** Result of `roo/checkpoint/diff`. */
+export type CheckpointDiffResult = {
+  /** The files that differ, by path. */
+  files: FileDiff[];
+  /** Files of which no content is kept. */
+  leftOut: LeftOutFile[];
+};
+
+/** `roo/checkpoint/restore` */
+export type CheckpointRestoreParams = {
+  /** The task. */
+  taskId: TaskId;
+  /** The number of an event: what it and later ones did is undone. A checkpoint, a user's message, an earlier restore. */
+  seq: number;
+  /** What is restored. */
+  what: RestoreWhat;
+  /** The tasks whose changes of files are undone. */
+  scope?: RestoreScope;
+  /** True to be told what would be done, and do nothing. */
+  preview?: boolean;
+  /** What becomes of files that the user has changed in the same place. */
+  conflicts?: RestoreConflicts;
+  /** The `digest` of the preview that the user has seen: nothing is restored where it would be something else by now. */
+  digest?: Digest | null;
+};
+
+/** What a restore brings back. */
+export type RestoreWhat = "files" | "conversation" | "both";
+
+/** The tasks whose changes a restore undoes. */
+export type RestoreScope = "task" | "subtree" | "request";
 
 /** `roo/tree/get`. */
 export type TreeGetParams = {
@@ -581,10 +963,28 @@ export type ProfileItem = {
   name: string;
   /** True if modes without a profile of their own work with it. */
   isDefault: boolean;
-  /** Who serves it, such as `anthropic`. */
+  /** Provider that serves it, such as `anthropic`. */
   provider: string;
   /** The model's name at its endpoint. */
   model?: string | null;
+  /** Number of tokens that a request and its answer may have together, where that is known. */
+  contextWindow?: number | null;
+  /** Number of tokens that an answer may have, where that is known. */
+  maxTokens?: number | null;
+  /** Prices, if known. */
+  pricePerMillion?: ModelPrice | null;
+};
+
+/** US dollars for a million tokens. */
+export type ModelPrice = {
+  /** Input that the provider's cache does not know. */
+  input: number;
+  /** Output. */
+  output: number;
+  /** Input read from the provider's cache. */
+  cacheRead: number;
+  /** Input written to the provider's cache. */
+  cacheWrite: number;
 };
 
 /** `roo/profile/select` */
@@ -595,12 +995,116 @@ export type ProfileSelectParams = {
   profile: string;
 };
 
+/** `roo/profile/test`: one short request. */
+export type ProfileTestParams = {
+  /** The name of a profile; the default one when absent. */
+  profile?: string | null;
+  /** What a form makes of it, or of a profile that is not there yet. */
+  draft?: ProfileDraft | null;
+};
+
+/**
+ * A profile as a form has it. For a profile that is there already, what is absent stays as it is, unless the provider is
+ * another one.
+ */
+export type ProfileDraft = {
+  /** Provider that serves the model, such as `anthropic`. */
+  provider: string;
+  /** The model's name at the endpoint. */
+  model?: string | null;
+  /** The endpoint, where it is not the provider's own. */
+  baseUrl?: string | null;
+  /** Format of requests, where it is not what the provider usually speaks. */
+  wireFormat?: string | null;
+  /** Source of the key. Absent for the provider's usual one, or for none. */
+  key?: KeySource | null;
+  /** `native` or `xml`. */
+  toolProtocol?: string | null;
+  /** Amount of thinking before the model answers, as in the settings. */
+  reasoning?: string | null;
+  /** Number of tokens that a request and its answer may have together, in place of the catalogue's figure. */
+  contextWindow?: number | null;
+  /** Number of tokens that an answer may have. */
+  maxTokens?: number | null;
+  /** Prices, in place of the catalogue's. */
+  pricePerMillion?: ModelPrice | null;
+};
+
+/** Source of a profile's key. The settings file never holds the key itself. */
+export type KeySource = {
+  from: "environment";
+  /** Its name. */
+  variable: string;
+} | {
+  from: "command";
+  /** The program and its arguments; no shell. */
+  command: string[];
+} | {
+  from: "keyring";
+  /** The key. */
+  key: string;
+} | {
+  from: "file";
+  /** The key. */
+  key: string;
+};
+
+/** Result of a short request to a profile's model. */
+export type ProfileTestResult = {
+  /** True if the model answered. */
+  works: boolean;
+  /** A sentence for the user: the time and the price of the answer, or what is wrong and what to do. */
+  message: string;
+  /** Milliseconds from the request to the end of the answer. */
+  tookMs?: number | null;
+  /** Price of the request in US dollars, where prices are known. */
+  costUsd?: number | null;
+};
+
+/** `roo/profile/save`: writes a profile to the user's settings file, with all comments kept, once its model has answered. */
+export type ProfileSaveParams = {
+  /** The name of the profile. */
+  profile: string;
+  /** What it is to be. */
+  draft: ProfileDraft;
+  /** Modes without a profile of their own are to work with it. */
+  isDefault?: boolean;
+  /** Write it even if its model does not answer. */
+  untested?: boolean;
+};
+
+/** Result of `roo/profile/save`. */
+export type ProfileSaveResult = {
+  /** True if it was written; it counts from the next turn on. */
+  saved: boolean;
+  /** A sentence for the user: what was written where, or why nothing was. */
+  message: string;
+  /** What the model answered. */
+  test: ProfileTestResult;
+  /** What the user should know besides, such as that another layer of the settings takes precedence. */
+  warnings: string[];
+};
+
+/** `roo/profile/delete`: takes a profile out of the user's settings file. A key that was stored for it stays. */
+export type ProfileDeleteParams = {
+  /** The name of the profile. */
+  profile: string;
+};
+
+/** Result of `roo/profile/delete`. */
+export type ProfileDeleteResult = {
+  /** What the user should know, such as which profile counts now. */
+  warnings: string[];
+};
+
 /** `roo/model/list` */
 export type ModelListParams = {
   /** The profile whose endpoint is asked; the default one when absent. */
   profile?: string | null;
   /** A provider whose own endpoint is asked instead, as for a profile that is still to be made. */
   provider?: string | null;
+  /** A profile that a form is making: its endpoint is asked, with its key. */
+  draft?: ProfileDraft | null;
 };
 
 /** Result of `roo/model/list`. */
@@ -627,18 +1131,6 @@ export type ModelItem = {
   nativeTools?: boolean | null;
 };
 
-/** US dollars for a million tokens. */
-export type ModelPrice = {
-  /** Input that the provider's cache does not know. */
-  input: number;
-  /** Output. */
-  output: number;
-  /** Input read from the provider's cache. */
-  cacheRead: number;
-  /** Input written to the provider's cache. */
-  cacheWrite: number;
-};
-
 /** `roo/command/list` */
 export type CommandListParams = Record<string, never>;
 
@@ -660,6 +1152,54 @@ export type CommandItem = {
   mode?: string | null;
   /** Source: `built-in`, `global` or `project`. */
   source: string;
+};
+
+/** `roo/prompt/complete` */
+export type PromptCompleteParams = {
+  /** The prompt up to the cursor. */
+  prompt: string;
+};
+
+/** Result of `roo/prompt/complete`. */
+export type PromptCompleteResult = {
+  /** The end of the prompt that each item replaces, such as `@src/ca`; empty where nothing is to be completed. */
+  replaced: string;
+  /**
+   * The items, the best one first. For files that is how well the path fits, then what is open in the editor, then
+   * what was changed last; what agents may not see is not among them.
+   */
+  items: PromptItem[];
+  /** True if there are more for what was typed so far: ask again with the next letter. */
+  isIncomplete: boolean;
+};
+
+/** Something that a prompt can name. */
+export type PromptItem = {
+  /** The text for the prompt, such as `@src/cart.py` or `/code`. */
+  text: string;
+  /** Kind of what it names. */
+  kind: PromptItemKind;
+  /** A line about it. */
+  detail?: string | null;
+};
+
+/** Kinds of what a prompt can name. */
+export type PromptItemKind = "file" | "image" | "folder" | "keyword" | "mode" | "command";
+
+/** Result of `roo/context/get`. */
+export type ContextGetResult = {
+  /** The size of the next model request; none before the first one has its answer. */
+  context?: ContextMeter | null;
+  /** What was shortened, oldest first. */
+  shortenings: Shortening[];
+};
+
+/** `roo/context/restore`. */
+export type ContextRestoreParams = {
+  /** The task. */
+  taskId: TaskId;
+  /** The `seq` of the shortening to undo. */
+  seq: number;
 };
 
 /** `roo/command/stop`. */
@@ -820,7 +1360,7 @@ export type RuleListResult = {
 export type RuleItem = {
   /** Its id. */
   ruleId: string;
-  /** Which way it goes. */
+  /** Effect of the rule. */
   verdict: RuleVerdict;
   /** Subject. */
   subject: RuleSubject;
@@ -830,11 +1370,11 @@ export type RuleItem = {
   text: string;
   /** Creation time, in milliseconds since the Unix epoch. */
   createdAt: number;
-  /** Who made it. */
+  /** Author of the rule. */
   by: string;
 };
 
-/** Which way a standing rule goes. */
+/** Effect of a standing rule. */
 export type RuleVerdict = "allow" | "deny";
 
 /** Scope of a standing rule. */
@@ -879,6 +1419,42 @@ export type TraceQueryResult = {
   records: unknown[];
 };
 
+/** `roo/autoApprove/get` */
+export type AutoApproveGetParams = Record<string, never>;
+
+/** Result of `roo/autoApprove/get`. What the user has allowed permanently comes on top: `roo/rule/list`. */
+export type AutoApproveGetResult = {
+  /** The settings below `autoApprove`, as they count now. */
+  settings: AutoApproveItem[];
+};
+
+/** A setting below `autoApprove`. */
+export type AutoApproveItem = {
+  /** Its key below `autoApprove`, such as `write` or `execute.mode`. */
+  key: string;
+  /** Its value as it counts. */
+  value: unknown;
+  /** How much of what it is about runs without a question; absent for lists. */
+  unasked?: Unasked | null;
+  /**
+   * The layer that it comes from: a file with its line, `initializationOptions`, or `workspace/configuration`, which
+   * only takes away. Absent for the default.
+   */
+  origin?: string | null;
+};
+
+/** How much runs without a question. */
+export type Unasked = "none" | "some" | "all";
+
+/**
+ * `roo/options/didChange`: the client's `initializationOptions` are others now. They count from the next turn on, but
+ * for `protocolVersion` and `documentSave`.
+ */
+export type OptionsDidChangeParams = {
+  /** All of them, in place of those before. As at the start only the user's own settings belong in there. */
+  options: unknown;
+};
+
 /** `roo/editor/didChange`: where the user's attention is. Replaces what was said before. */
 export type EditorDidChangeParams = {
   /** The file that has the focus; none when no file has it. */
@@ -912,7 +1488,7 @@ export type EditorDiagnostic = {
   range: Range;
   /** Severity; an error when left out. */
   severity?: DiagnosticSeverity;
-  /** Which program says so. */
+  /** Program that reports it. */
   source?: string | null;
   /** Message. */
   message: string;
@@ -1088,10 +1664,19 @@ export type Event = {
   type: "approval.resolved";
   /** The approval. */
   approvalId: ApprovalId;
-  /** Who answered: a client's name, `cli`, or `server` when it became void. */
+  /**
+   * Author of the answer: a client's name, `cli`, `server` when it became void, or `rule` with the id of the standing
+   * rule that decided it, as in `rule r3`.
+   */
   by: string;
-  /** The chosen option; none when void. */
+  /** The id of that rule, which `roo/rule/list` has, with its sentence. */
+  ruleId?: string | null;
+  /** The chosen option; none when void or decided by a rule. */
   optionId?: string | null;
+  /** The user's words, whole. */
+  text?: string | null;
+  /** The decision on each hunk, where the user answered hunk by hunk. */
+  hunks?: ReviewedHunk[];
 } | {
   type: "question.asked";
   /** Answer with this id. */
@@ -1106,7 +1691,7 @@ export type Event = {
   type: "question.answered";
   /** The question. */
   questionId: QuestionId;
-  /** Who answered. */
+  /** Author of the answer. */
   by: string;
   /** The answer; none when void. */
   text?: string | null;
@@ -1137,6 +1722,26 @@ export type Event = {
   /** The whole queue. */
   items: QueueItem[];
 } | {
+  type: "restore.started";
+  /** The number of the event before which the state was. */
+  seq: number;
+  /** What is restored. */
+  what: RestoreWhat;
+  /** The changed files. */
+  files: CheckpointFile[];
+  /** Author: a client's name, or `cli`. */
+  by: string;
+} | {
+  type: "restore.finished";
+  /** The number of the event that started it, by which it can be undone. */
+  seq: number;
+  /** True if all was restored, false if nothing was. */
+  done: boolean;
+  /** Reason, where nothing was restored. */
+  reason?: string | null;
+  /** The number of the first event that the model no longer sees; absent where the conversation stays. */
+  conversationBefore?: number | null;
+} | {
   type: "usage";
   /** Input tokens, without those read from or written to the provider's cache. */
   tokensIn?: number;
@@ -1148,11 +1753,45 @@ export type Event = {
   cacheWrites?: number;
   /** Cost in US dollars, from the profile's prices or the provider's own word. */
   costUsd?: number;
+  /** The size of the newest model request. */
+  context?: ContextMeter | null;
+} | {
+  type: "context.shortening";
+  /** Way to shorten it. A summary may take a while. */
+  method: ShorteningMethod;
+} | {
+  type: "context.shortened";
+  /** Way in which it was shortened. */
+  method: ShorteningMethod;
+  /** Estimated tokens of the next request before. */
+  tokensBefore: number;
+  /** Estimated tokens of the next request after. */
+  tokensAfter: number;
+  /** Number of results in place of which there are placeholders. */
+  results?: number;
+  /** Number of calls whose large arguments are placeholders. */
+  arguments?: number;
+  /** The summary or the outline in place of earlier turns. */
+  summary?: string | null;
+  /** Cost of the summary in US dollars. */
+  costUsd?: number;
+} | {
+  type: "context.kept";
+  /** Reason. */
+  reason: string;
+} | {
+  type: "context.restored";
+  /** The `seq` of the shortening. */
+  seq: number;
+  /** Estimated tokens of the next request before. */
+  tokensBefore: number;
+  /** Estimated tokens of the next request after. */
+  tokensAfter: number;
 } | {
   type: "retry.scheduled";
   /** Time, in milliseconds since the Unix epoch. */
   at: number;
-  /** Which attempt comes next, from 2. */
+  /** Number of the next attempt, from 2. */
   attempt: number;
   /** Reason. */
   reason: string;
@@ -1164,6 +1803,40 @@ export type Event = {
 
 /** A gate's verdict. */
 export type Verdict = "allow" | "ask" | "deny";
+
+/** A hunk with the decision on it, as it was recorded. */
+export type ReviewedHunk = {
+  /** The hunk. */
+  hunkId: HunkId;
+  /** Of the exact change. */
+  digest: Digest;
+  /** What it does. */
+  kind?: HunkKind;
+  /** The file, relative to its workspace folder, or absolute outside of the first one. */
+  path: string;
+  /** First line, counted from 1, of what the file holds for it once the answer is carried out. */
+  line: number;
+  /** The lines before. */
+  oldText: string;
+  /** The proposed lines. */
+  newText: string;
+} & ({
+  decision: "accept";
+} | {
+  decision: "refuse";
+  /** The user's words; the model is told. */
+  text?: string | null;
+} | {
+  decision: "edit";
+  /** These. */
+  text: string;
+});
+
+/** `roo/settings/changed`: other settings count from the next turn on, or other problems with them are known. */
+export type SettingsChangedParams = {
+  /** What is wrong with them now, a line each. The user was told already. */
+  problems: string[];
+};
 
 /** The `data` of a failed request. */
 export type ErrorData = {
@@ -1184,6 +1857,7 @@ export interface Requests {
   "roo/task/send": { params: TaskSendParams; result: Done };
   "roo/task/cancel": { params: TaskParams; result: Done };
   "roo/task/resume": { params: TaskParams; result: Done };
+  "roo/task/edit": { params: TaskEditParams; result: CheckpointRestoreResult };
   "roo/task/attach": { params: TaskAttachParams; result: TaskAttachResult };
   "roo/task/detach": { params: TaskParams; result: Done };
   "roo/task/list": { params: TaskListParams; result: TaskListResult };
@@ -1192,15 +1866,28 @@ export interface Requests {
   "roo/queue/edit": { params: QueueEditParams; result: Done };
   "roo/queue/delete": { params: QueueDeleteParams; result: Done };
   "roo/approval/respond": { params: ApprovalRespondParams; result: AnswerResult };
+  "roo/approval/list": { params: ApprovalListParams; result: ApprovalListResult };
   "roo/approval/preview": { params: ApprovalPreviewParams; result: ApprovalPreviewResult };
   "roo/question/answer": { params: QuestionAnswerParams; result: AnswerResult };
+  "roo/changes/list": { params: ChangesListParams; result: ChangesListResult };
+  "roo/changes/undo": { params: ChangesUndoParams; result: ChangesUndoResult };
+  "roo/checkpoint/list": { params: CheckpointListParams; result: CheckpointListResult };
+  "roo/checkpoint/diff": { params: CheckpointDiffParams; result: CheckpointDiffResult };
+  "roo/checkpoint/restore": { params: CheckpointRestoreParams; result: CheckpointRestoreResult };
   "roo/tree/get": { params: TreeGetParams; result: TreeGetResult };
   "roo/mode/list": { params: ModeListParams; result: ModeListResult };
   "roo/mode/switch": { params: ModeSwitchParams; result: Done };
   "roo/profile/list": { params: ProfileListParams; result: ProfileListResult };
   "roo/profile/select": { params: ProfileSelectParams; result: Done };
+  "roo/profile/test": { params: ProfileTestParams; result: ProfileTestResult };
+  "roo/profile/save": { params: ProfileSaveParams; result: ProfileSaveResult };
+  "roo/profile/delete": { params: ProfileDeleteParams; result: ProfileDeleteResult };
   "roo/model/list": { params: ModelListParams; result: ModelListResult };
   "roo/command/list": { params: CommandListParams; result: CommandListResult };
+  "roo/prompt/complete": { params: PromptCompleteParams; result: PromptCompleteResult };
+  "roo/context/get": { params: TaskParams; result: ContextGetResult };
+  "roo/context/condense": { params: TaskParams; result: Done };
+  "roo/context/restore": { params: ContextRestoreParams; result: Done };
   "roo/command/background": { params: TaskParams; result: Done };
   "roo/command/stop": { params: CommandStopParams; result: Done };
   "roo/trust/get": { params: TrustParams; result: TrustReport };
@@ -1214,10 +1901,12 @@ export interface Requests {
   "roo/rule/list": { params: RuleListParams; result: RuleListResult };
   "roo/rule/revoke": { params: RuleRevokeParams; result: Done };
   "roo/trace/query": { params: TraceQueryParams; result: TraceQueryResult };
+  "roo/autoApprove/get": { params: AutoApproveGetParams; result: AutoApproveGetResult };
 }
 
 /** Notifications of the client. */
 export interface ClientNotifications {
+  "roo/options/didChange": { params: OptionsDidChangeParams };
   "roo/editor/didChange": { params: EditorDidChangeParams };
   "roo/editor/diagnostics": { params: EditorDiagnosticsParams };
 }
@@ -1230,4 +1919,5 @@ export interface ServerRequests {
 /** Notifications of the server. */
 export interface ServerNotifications {
   "roo/event": { params: EventParams };
+  "roo/settings/changed": { params: SettingsChangedParams };
 }

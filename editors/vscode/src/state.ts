@@ -3,12 +3,14 @@
 import type {
   ApprovalOption,
   Ask,
+  ContextMeter,
   EventParams,
   Message,
   MessageId,
   PendingApproval,
   PendingQuestion,
   QueueItem,
+  RestoreWhat,
   Say,
   TaskId,
   TaskState,
@@ -32,6 +34,8 @@ export interface Request {
   readonly feed: readonly Item[];
   /** The commands in the background, with their lines. */
   readonly commands: Readonly<Record<string, string>>;
+  /** The restores that have begun, by the numbers of their events. */
+  readonly restores: Readonly<Record<number, { readonly what: RestoreWhat; readonly files: number; readonly by: string }>>;
   /** Why the server works with reduced function. */
   readonly degraded: string | undefined;
 }
@@ -47,9 +51,17 @@ export interface Task {
   readonly reason: string | undefined;
   readonly approval: PendingApproval | undefined;
   readonly question: PendingQuestion | undefined;
+  /** The number of the event that asked for what waits. */
+  readonly askSeq: number | undefined;
   readonly todo: readonly TodoItem[];
   readonly queue: readonly QueueItem[];
   readonly usage: Usage;
+  /** Usage of the newest model request alone: what its context held, and what it answered. */
+  readonly lastRequest: Usage | undefined;
+  /** The size of the newest model request by its parts, from servers that tell it. */
+  readonly context: ContextMeter | undefined;
+  /** True while a model writes the summary that shortens the conversation. */
+  readonly isCondensing: boolean;
   /** When a model request will be made again, and why. */
   readonly retry: { readonly at: number; readonly reason: string } | undefined;
   /** Calls whose message has come, and which nothing else was heard of yet. */
@@ -72,6 +84,8 @@ export interface MessageItem extends Entry {
   readonly say: Say;
   readonly text: string;
   readonly images: readonly string[];
+  /** The number of the event that said it first; none while it streams. */
+  readonly seq: number | undefined;
   /** Whether more of it is to come. */
   readonly streaming: boolean;
 }
@@ -100,15 +114,25 @@ export interface Asked {
   readonly subject: string;
   readonly reason: string;
   readonly options: readonly ApprovalOption[];
-  /** Who answered, and the name of the answer; void without one. */
-  readonly answer: { readonly by: string; readonly name: string | undefined } | undefined;
+  readonly answer: Answer | undefined;
 }
+
+/** What became of a permission that was asked for: an answer with its author, a standing rule with its id, or nothing. */
+export type Answer = { readonly by: string } & ({ readonly kind: "answered"; readonly name: string } | { readonly kind: "rule"; readonly ruleId: string } | { readonly kind: "void" });
 
 /** Something that happened to a task. */
 export interface NoteItem extends Entry {
   readonly kind: "note";
   readonly tone: "info" | "question" | "good" | "bad";
   readonly text: string;
+  /** The question that it repeats. */
+  readonly questionId?: string;
+  /** More to read, such as the summary in place of earlier turns. */
+  readonly detail?: string;
+  /** The number of the shortening that it tells of, until that is undone. */
+  readonly shortening?: number;
+  /** True for the failure of a model request that was made again and then worked. */
+  readonly healed?: boolean;
 }
 
 /** What came of an event. */
@@ -124,7 +148,7 @@ const RESUMABLE: readonly TaskState[] = ["interrupted", "failed", "cancelled"];
 
 /** A request of which nothing is known yet. */
 export function unknownRequest(rootId: TaskId): Request {
-  return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, degraded: undefined };
+  return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, restores: {}, degraded: undefined };
 }
 
 /** Applies an event. Events that were applied before change nothing. */
@@ -168,7 +192,7 @@ function applyNumbered(request: Request, params: EventParams): Request {
     case "task.state":
       return stateChanged(request, taskId, event.state, event.reason ?? undefined, event.usage ?? undefined, note);
     case "message":
-      return said(request, taskId, at, event.message);
+      return said(request, taskId, at, event.message, seq ?? undefined);
     case "message.delta":
     case "tool.output":
     case "tree.changed":
@@ -185,7 +209,7 @@ function applyNumbered(request: Request, params: EventParams): Request {
         options: approval.options,
         answer: undefined,
       };
-      const waiting = onTask(request, taskId, { approval, state: "waiting" });
+      const waiting = onTask(request, taskId, { approval, askSeq: seq ?? undefined, state: "waiting" });
       // After an interruption it is asked again, by the same id if it is about the same.
       const others = (item: CallItem): readonly Asked[] => item.approvals.filter((one) => one.approvalId !== asked.approvalId);
       return callOf(waiting, taskId, event.toolCallId, (item) => ({ approvals: [...others(item), asked] }));
@@ -194,7 +218,7 @@ function applyNumbered(request: Request, params: EventParams): Request {
       const { approvalId, by, optionId } = event;
       const pending = request.tasks[taskId]?.approval;
       const resolved =
-        pending?.approvalId === approvalId ? onTask(request, taskId, { approval: undefined, state: "running" }) : request;
+        pending?.approvalId === approvalId ? onTask(request, taskId, { approval: undefined, ...goesOn(request, taskId) }) : request;
       return changed(
         resolved,
         (item) => item.kind === "call" && item.approvals.some((asked) => asked.approvalId === approvalId),
@@ -203,11 +227,12 @@ function applyNumbered(request: Request, params: EventParams): Request {
     }
     case "question.asked": {
       const { type: _type, ...question } = event;
-      return note(onTask(request, taskId, { question, state: "waiting" }), "question", event.text);
+      const waiting = onTask(request, taskId, { question, askSeq: seq ?? undefined, state: "waiting" });
+      return appended(waiting, { kind: "note", key, taskId, at, tone: "question", text: event.text, questionId: event.questionId });
     }
     case "question.answered": {
       if (request.tasks[taskId]?.question?.questionId !== event.questionId) return request;
-      return onTask(request, taskId, { question: undefined, state: "running" });
+      return onTask(request, taskId, { question: undefined, ...goesOn(request, taskId) });
     }
     case "tool.started":
       return callOf(request, taskId, event.toolCallId, () => ({ running: { name: event.name, subject: event.subject } }));
@@ -240,19 +265,56 @@ function applyNumbered(request: Request, params: EventParams): Request {
     case "queue.changed":
       return onTask(request, taskId, { queue: event.items });
     case "usage": {
-      const { type: _type, ...usage } = event;
-      return onTask(request, taskId, { usage, retry: undefined });
+      const { type: _type, context, ...usage } = event;
+      const lastRequest = since(request.tasks[taskId]?.usage ?? {}, usage);
+      return healed(onTask(request, taskId, { usage, lastRequest, context: context ?? undefined, retry: undefined }), taskId);
     }
     case "retry.scheduled":
       return onTask(request, taskId, { retry: { at: event.at, reason: event.reason } });
     case "server.degraded":
       return { ...request, degraded: event.reason };
+    case "context.shortening":
+      return onTask(request, taskId, { isCondensing: event.method === "summary" });
+    case "context.shortened": {
+      const text = `Context shortened: ${tokens(event.tokensBefore)} → ${tokens(event.tokensAfter)} tokens`;
+      const detail = event.summary ? { detail: event.summary } : {};
+      const undo = seq == null ? {} : { shortening: seq };
+      return appended(onTask(request, taskId, { isCondensing: false }), { kind: "note", key, taskId, at, tone: "info", text, ...detail, ...undo });
+    }
+    case "context.kept":
+      return note(onTask(request, taskId, { isCondensing: false }), "info", `The context was not shortened: ${event.reason}`);
+    case "context.restored": {
+      const undone = changed(request, (item) => item.kind === "note" && item.shortening === event.seq && item.taskId === taskId, (item) => {
+        if (item.kind !== "note") return item;
+        const { shortening: _shortening, ...rest } = item;
+        return rest;
+      });
+      return note(undone, "info", `Shortening undone: ${tokens(event.tokensBefore)} → ${tokens(event.tokensAfter)} tokens`);
+    }
     case "edit.applied":
       return request;
+    case "restore.started":
+      return seq == null ? request : { ...request, restores: { ...request.restores, [seq]: { what: event.what, files: event.files.length, by: event.by } } };
+    case "restore.finished": {
+      const begun = request.restores[event.seq];
+      if (!event.done) return note(request, "bad", `Nothing was restored: ${event.reason ?? "no reason was given"}`);
+      const files = begun && begun.what !== "conversation" ? `${begun.files} ${begun.files === 1 ? "file" : "files"}` : undefined;
+      const conversation = event.conversationBefore == null ? undefined : "the conversation";
+      return note(request, "info", `Restored ${[files, conversation].filter(Boolean).join(" and ") || "an earlier state"}${begun ? ` (${begun.by})` : ""}`);
+    }
     default:
       // An event of a newer server; its number counts all the same.
       return request;
   }
+}
+
+function tokens(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** An answered task works on; one that was interrupted first has to be resumed. */
+function goesOn(request: Request, taskId: TaskId): Partial<Task> {
+  return request.tasks[taskId]?.state === "waiting" ? { state: "running" } : {};
 }
 
 /** The tree is the server's word on the states of tasks; events tell how a task came to its own. */
@@ -274,7 +336,7 @@ function stateChanged(
 ): Request {
   const before = request.tasks[taskId]?.state;
   const settled = SETTLED.includes(state);
-  const change: Partial<Task> = { state, reason, ...(usage && { usage }), ...(state !== "running" && { retry: undefined }) };
+  const change: Partial<Task> = { state, reason, ...(usage && { usage }), ...(state !== "running" && { retry: undefined, isCondensing: false }) };
   let next = onTask(request, taskId, settled ? { ...change, approval: undefined, question: undefined } : change);
   if (state !== "running") next = ended(next, taskId);
   if (state === "completed") return next;
@@ -293,7 +355,7 @@ function ended(request: Request, taskId: TaskId): Request {
   return { ...request, feed };
 }
 
-function said(request: Request, taskId: TaskId, at: number, message: Message): Request {
+function said(request: Request, taskId: TaskId, at: number, message: Message, seq: number | undefined): Request {
   const key = `${taskId}/${message.id}`;
   if ("ask" in message || message.say === "tool") {
     const existing = find(request, key);
@@ -306,6 +368,7 @@ function said(request: Request, taskId: TaskId, at: number, message: Message): R
     return unclaimed(appended(request, call(key, taskId, at, message.text, ask, false)), taskId, message.id);
   }
   if (message.say === "api_req_started") return requested(request, taskId, at, message);
+  if (message.say === "checkpoint_saved") return request;
   if (message.say === "command_output") {
     // The whole of what streamed before.
     const whole = callOf(request, taskId, message.id, () => ({ output: message.text }));
@@ -319,9 +382,12 @@ function said(request: Request, taskId: TaskId, at: number, message: Message): R
     say: message.say,
     text: message.text,
     images: message.images ?? [],
+    seq,
     streaming: false,
   };
-  return find(request, key) ? replaced(request, key, item) : appended(request, item);
+  const existing = find(request, key);
+  if (existing === undefined) return appended(request, item);
+  return replaced(request, key, existing.kind === "message" ? { ...item, seq: existing.seq ?? seq } : item);
 }
 
 /** A model request began, or failed; what it had said is void then. */
@@ -339,6 +405,36 @@ function requested(request: Request, taskId: TaskId, at: number, message: Messag
   return appended(gone, { kind: "note", key: `${taskId}/${message.id}!`, taskId, at, tone: "bad", text: why });
 }
 
+/** The failures of a task's model requests are over: one has worked. */
+function healed(request: Request, taskId: TaskId): Request {
+  const isFailure = (item: Item): item is NoteItem =>
+    item.kind === "note" && item.taskId === taskId && item.tone === "bad" && item.key.endsWith("!") && !item.healed;
+  if (!request.feed.some(isFailure)) return request;
+  return { ...request, feed: request.feed.map((item) => (isFailure(item) ? { ...item, healed: true } : item)) };
+}
+
+/** What a task has used since: its totals only grow. */
+function since(before: Usage, now: Usage): Usage {
+  const grown = (key: keyof Usage): number => Math.max(0, (now[key] ?? 0) - (before[key] ?? 0));
+  return {
+    tokensIn: grown("tokensIn"),
+    tokensOut: grown("tokensOut"),
+    cacheReads: grown("cacheReads"),
+    cacheWrites: grown("cacheWrites"),
+    costUsd: grown("costUsd"),
+  };
+}
+
+/** The tokens that a request held, without its answer. */
+export function contextTokens({ tokensIn = 0, cacheReads = 0, cacheWrites = 0 }: Usage): number {
+  return tokensIn + cacheReads + cacheWrites;
+}
+
+/** All tokens: what was sent, from the cache or not, and what was answered. */
+export function allTokens(usage: Usage): number {
+  return contextTokens(usage) + (usage.tokensOut ?? 0);
+}
+
 function stream(
   request: Request,
   taskId: TaskId,
@@ -354,7 +450,7 @@ function stream(
     const begun: Item =
       say === "tool"
         ? call(key, taskId, at, placed("", offset, text), undefined, true)
-        : { kind: "message", key, taskId, at, say, text: placed("", offset, text), images: [], streaming: true };
+        : { kind: "message", key, taskId, at, say, text: placed("", offset, text), images: [], seq: undefined, streaming: true };
     return appended(request, begun);
   }
   // What is whole already is not changed by a piece that comes late.
@@ -418,9 +514,16 @@ function unclaimed(request: Request, taskId: TaskId, id: MessageId): Request {
 function answered(approvalId: string, by: string, optionId: string | null | undefined): (asked: Asked) => Asked {
   return (asked) => {
     if (asked.approvalId !== approvalId) return asked;
-    const name = optionId == null ? undefined : (asked.options.find((option) => option.id === optionId)?.name ?? optionId);
-    return { ...asked, answer: { by, name } };
+    return { ...asked, answer: answerOf(asked.options, by, optionId) };
   };
+}
+
+/** The author of an answer by a standing rule, before the rule's id. */
+const RULE = "rule ";
+
+function answerOf(options: readonly ApprovalOption[], by: string, optionId: string | null | undefined): Answer {
+  if (optionId != null) return { kind: "answered", by, name: options.find((option) => option.id === optionId)?.name ?? optionId };
+  return by.startsWith(RULE) ? { kind: "rule", by, ruleId: by.slice(RULE.length) } : { kind: "void", by };
 }
 
 function unknownTask(id: TaskId): Task {
@@ -434,9 +537,13 @@ function unknownTask(id: TaskId): Task {
     reason: undefined,
     approval: undefined,
     question: undefined,
+    askSeq: undefined,
     todo: [],
     queue: [],
     usage: {},
+    lastRequest: undefined,
+    context: undefined,
+    isCondensing: false,
     retry: undefined,
     unclaimed: [],
   };
@@ -492,10 +599,11 @@ export interface Waiting {
   readonly question: PendingQuestion | undefined;
 }
 
-/** What waits for the user, oldest task first. */
+/** What waits for the user, in the order in which it was asked: what comes later goes behind. */
 export function waiting(request: Request): readonly Waiting[] {
   return Object.values(request.tasks)
     .filter((task) => task.approval ?? task.question)
+    .sort((one, other) => (one.askSeq ?? 0) - (other.askSeq ?? 0))
     .map((task) => ({ task, approval: task.approval, question: task.question }));
 }
 

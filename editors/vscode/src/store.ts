@@ -1,19 +1,22 @@
 // The requests that this client follows. It asks for what it has missed, and tells its views of changes.
 import * as vscode from "vscode";
-import type { EventParams, TaskId } from "./protocol.ts";
+import type { EventParams, TaskAttachResult, TaskId } from "./protocol.ts";
 import { apply, unknownRequest, type Request } from "./state.ts";
 
 /** Asks the server to send a request's events from behind a number on. */
-export type Attach = (taskId: TaskId, afterSeq: number) => Promise<void>;
+export type Attach = (taskId: TaskId, afterSeq: number) => Promise<TaskAttachResult | undefined>;
 
 /** All requests that are known, and the one that is shown. */
 export class Store implements vscode.Disposable {
   readonly #attach: Attach;
   readonly #requests = new Map<TaskId, Request>();
   readonly #catchingUp = new Set<TaskId>();
+  /** Up to which number the server replays what was: no end until it has answered, and no entry where nothing is replayed. */
+  readonly #replayedTo = new Map<TaskId, number>();
   readonly #changed = new vscode.EventEmitter<TaskId>();
   readonly #applied = new vscode.EventEmitter<EventParams>();
   readonly #reset = new vscode.EventEmitter<void>();
+  readonly #caughtUp = new vscode.EventEmitter<void>();
   #shown: TaskId | undefined;
 
   /** A request has changed. */
@@ -22,6 +25,8 @@ export class Store implements vscode.Disposable {
   readonly onDidApply = this.#applied.event;
   /** Another request is shown, or what is known of it begins anew. */
   readonly onDidReset = this.#reset.event;
+  /** All is known of the request that is shown. */
+  readonly onDidCatchUp = this.#caughtUp.event;
 
   constructor(attach: Attach) {
     this.#attach = attach;
@@ -30,6 +35,12 @@ export class Store implements vscode.Disposable {
   /** The request that is shown. */
   get shown(): Request | undefined {
     return this.#shown === undefined ? undefined : this.#requests.get(this.#shown);
+  }
+
+  /** Whether all is known of the request that is shown, and what comes from now on is new. */
+  get isCaughtUp(): boolean {
+    const shown = this.shown;
+    return shown !== undefined && shown.seq >= (this.#replayedTo.get(shown.rootId) ?? 0);
   }
 
   /** All requests that are known. */
@@ -43,7 +54,7 @@ export class Store implements vscode.Disposable {
     if (rootId !== undefined && !this.#requests.has(rootId)) {
       this.#requests.set(rootId, unknownRequest(rootId));
       this.#reset.fire();
-      await this.#attach(rootId, 0);
+      await this.#attachTo(rootId, 0);
       return;
     }
     this.#reset.fire();
@@ -53,7 +64,18 @@ export class Store implements vscode.Disposable {
   async follow(rootId: TaskId): Promise<void> {
     const known = this.#requests.get(rootId) ?? unknownRequest(rootId);
     this.#requests.set(rootId, known);
-    await this.#attach(rootId, known.seq);
+    await this.#attachTo(rootId, known.seq);
+  }
+
+  async #attachTo(rootId: TaskId, afterSeq: number): Promise<void> {
+    this.#replayedTo.set(rootId, Number.POSITIVE_INFINITY);
+    let answer: TaskAttachResult | undefined;
+    try {
+      answer = await this.#attach(rootId, afterSeq);
+    } finally {
+      this.#replayedTo.set(rootId, answer?.seq ?? 0);
+    }
+    if (this.#shown === rootId && this.isCaughtUp) this.#caughtUp.fire();
   }
 
   /** Takes an event of the server. */
@@ -83,12 +105,13 @@ export class Store implements vscode.Disposable {
     this.#changed.dispose();
     this.#applied.dispose();
     this.#reset.dispose();
+    this.#caughtUp.dispose();
   }
 
   #catchUp(rootId: TaskId, afterSeq: number): void {
     if (this.#catchingUp.has(rootId)) return;
     this.#catchingUp.add(rootId);
-    this.#attach(rootId, afterSeq)
+    this.#attachTo(rootId, afterSeq)
       // It is asked for again with the next event.
       .catch(() => {})
       .finally(() => this.#catchingUp.delete(rootId));

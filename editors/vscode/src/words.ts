@@ -1,5 +1,5 @@
 // What things are called on the page. Pure.
-import type { TaskState, ToolStatus } from "./protocol.ts";
+import type { ModelItem, TaskState, ToolStatus } from "./protocol.ts";
 import { parsed, type CallItem, type Item } from "./state.ts";
 
 /** How a state is shown: a sign besides the word, as colour alone says nothing to some. */
@@ -82,12 +82,42 @@ export function when(at: number, now: number): string {
 /** Tokens and costs, as far as there are any. */
 export function cost(tokens: number, costUsd: number): string {
   const parts: string[] = [];
-  if (tokens > 0) parts.push(tokens < 10_000 ? `${tokens} tokens` : `${Math.round(tokens / 1000)}k tokens`);
+  if (tokens > 0) parts.push(`${count(tokens)} tokens`);
   if (costUsd > 0) parts.push(`$${costUsd.toFixed(costUsd < 0.1 ? 4 : 2)}`);
   return parts.join(" · ");
+}
+
+/** A number of tokens for a glance. */
+export function count(tokens: number): string {
+  if (tokens < 10_000) return String(tokens);
+  if (tokens < 1_000_000) return `${Math.round(tokens / 1000)}k`;
+  return `${Number((tokens / 1_000_000).toFixed(1))}M`;
+}
+
+/** What is known of a model: its window and its prices. */
+export function modelFacts({ contextWindow, pricePerMillion, images, reasoning }: Pick<ModelItem, "contextWindow" | "pricePerMillion" | "images" | "reasoning">): string {
+  const facts: string[] = [];
+  if (contextWindow != null) facts.push(`${count(contextWindow)} context`);
+  if (pricePerMillion) {
+    const { input, output } = pricePerMillion;
+    facts.push(input + output === 0 ? "free" : `$${input} in, $${output} out per million tokens`);
+  }
+  if (images) facts.push("images");
+  if (reasoning) facts.push("reasoning");
+  return facts.join(" · ");
 }
 
 /** Whether a text is a diff. */
 export function isDiff(text: string): boolean {
   return /^(?:--- |diff --git )/.test(text);
+}
+
+/** Paths in the order in which they are offered: open ones first, then those whose name begins as asked, then shorter ones. */
+export function ranked(paths: readonly string[], query: string, open: ReadonlySet<string>): readonly string[] {
+  const sought = query.toLowerCase();
+  const rank = (path: string): number => {
+    const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
+    return (open.has(path) ? 0 : 2) + (name.startsWith(sought) ? 0 : 1);
+  };
+  return paths.toSorted((a, b) => rank(a) - rank(b) || a.length - b.length || (a < b ? -1 : 1));
 }

@@ -15,6 +15,9 @@ export class ChatView implements vscode.WebviewViewProvider {
   #ready = false;
   /** What a page that is still loading must not miss: it asks for the rest itself. */
   #waiting: ToPage[] = [];
+  readonly #hidden = new vscode.EventEmitter<void>();
+  /** It can't be seen any more. */
+  readonly onDidHide = this.#hidden.event;
 
   constructor(extension: vscode.Uri, respond: Respond) {
     this.#extension = extension;
@@ -34,10 +37,14 @@ export class ChatView implements vscode.WebviewViewProvider {
     });
     // A hidden page is given up; it asks for all when it is shown again.
     view.onDidChangeVisibility(() => {
-      if (!view.visible) this.#ready = false;
+      if (view.visible) return;
+      this.#ready = false;
+      this.#hidden.fire();
     });
     view.onDidDispose(() => {
-      if (this.#view === view) this.#view = undefined;
+      if (this.#view !== view) return;
+      this.#view = undefined;
+      this.#hidden.fire();
     });
     view.webview.html = page(view.webview, dist);
   }
@@ -50,7 +57,7 @@ export class ChatView implements vscode.WebviewViewProvider {
   /** Tells the page; one that isn't there asks for all when it comes. */
   post(message: ToPage): void {
     if (this.#view && this.#ready) void this.#view.webview.postMessage(message);
-    else if (message.type === "focus" || message.type === "history") this.#waiting.push(message);
+    else if (message.type === "focus" || message.type === "history" || message.type === "editHunk") this.#waiting.push(message);
   }
 
   /** How much waits, for the badge. */

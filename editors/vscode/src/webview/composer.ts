@@ -1,17 +1,28 @@
-// Where the user writes: prompts, messages, `@file`, `/command`; the mode, the profile, cancelling and resuming.
+// Where the user writes: prompts, messages, answers, `@file`, `/command`; the mode, the model, cancelling and resuming.
 import type { FromPage, ChatContext } from "../chat/messages.ts";
+import type { PendingQuestion, PromptCompleteResult, PromptItemKind } from "../protocol.ts";
 import { isActive, isResumable, root, type Request } from "../state.ts";
 import type { Announcer } from "./announcer.ts";
+import { AutoApproval } from "./approvals.ts";
 import { h } from "./dom.ts";
+import { icon } from "./icons.ts";
 import { Images } from "./images.ts";
+import { shortcut } from "./shortcut.ts";
+import { modelFacts } from "../words.ts";
 
 interface Kept {
   getState(): unknown;
   setState(state: unknown): void;
 }
 
+const PATHS: readonly PromptItemKind[] = ["file", "image", "folder"];
+/** What is said of things besides files. */
+const KINDS: Partial<Record<PromptItemKind, string>> = { image: "image", folder: "folder", mode: "mode" };
+
 interface Choice {
   readonly insert: string;
+  /** The end of the prompt in place of which it stands. */
+  readonly replaced: string;
   readonly label: string;
   readonly detail: string;
 }
@@ -34,35 +45,48 @@ export class Composer {
   });
   readonly #choices = h("ul", { id: "choices", role: "listbox", "aria-label": "Suggestions", hidden: true });
   readonly #mode = h("select", { id: "mode", "aria-label": "Mode" });
-  readonly #profile = h("select", { id: "profile", "aria-label": "Profile" });
+  readonly #model = h("button", { id: "model", type: "button", class: "picker" });
+  readonly #auto: AutoApproval;
   readonly #places = h("ul", { id: "places", "aria-label": "Context of the message", hidden: true });
-  readonly #send = h("button", { id: "send", type: "submit", class: "primary" }, "Start");
-  readonly #later = h("button", { id: "later", type: "button", class: "secondary", hidden: true }, "Queue");
-  readonly #cancel = h("button", { id: "cancel", type: "button", class: "secondary", hidden: true }, "Cancel");
+  readonly #sendLabel = h("span", { class: "unseen" }, "Start");
+  readonly #send = h("button", { id: "send", type: "submit", class: "primary icon" }, icon("send"), this.#sendLabel);
+  readonly #later = h("button", { id: "later", type: "button", class: "icon", title: `Queue until the agent has finished (${shortcut("Ctrl+Enter")})`, hidden: true }, icon("queue"), h("span", { class: "unseen" }, "Queue"));
+  readonly #cancel = h("button", { id: "cancel", type: "button", class: "icon", title: "Cancel the task (Shift+Escape)", hidden: true }, icon("stop"), h("span", { class: "unseen" }, "Cancel"));
   readonly #resume = h("button", { id: "resume", type: "button", class: "primary", hidden: true }, "Resume");
   #request: Request | undefined;
   #context: ChatContext | undefined;
   #offered: readonly Choice[] = [];
   #chosen = 0;
+  /** The prompt whose completions were asked for; none once the list was closed. */
+  #asked: string | undefined;
   /** What was sent and not taken yet. */
   #underWay: { readonly text: string; readonly images: readonly string[] } | undefined;
-  /** What the user has chosen for the next request. */
-  #nextMode: string | undefined;
-  #nextProfile: string | undefined;
+  /** What is in front and waits for an answer in words. */
+  #question: PendingQuestion | undefined;
 
   constructor(post: (message: FromPage) => void, kept: Kept, announcer: Announcer) {
     this.#post = post;
     this.#kept = kept;
     this.#announcer = announcer;
     this.#images = new Images(announcer);
+    this.#auto = new AutoApproval(post);
     this.element = h(
       "form",
       { id: "composer", "aria-label": "Composer" },
-      this.#places,
-      this.#images.element,
-      h("div", { class: "field" }, this.#choices, this.#text),
-      h("div", { class: "pickers" }, this.#mode, this.#profile),
-      h("div", { class: "buttons" }, this.#images.button, this.#images.chooser, this.#resume, this.#cancel, this.#later, this.#send),
+      this.#auto.element,
+      h(
+        "div",
+        { class: "box" },
+        this.#places,
+        this.#images.element,
+        h("div", { class: "field" }, this.#choices, this.#text),
+        h(
+          "div",
+          { class: "bar" },
+          h("div", { class: "pickers" }, this.#mode, this.#model),
+          h("div", { class: "buttons" }, this.#images.button, this.#images.chooser, this.#resume, this.#cancel, this.#later, this.#send),
+        ),
+      ),
     );
     const draft = kept.getState();
     if (typeof draft === "object" && draft !== null && "draft" in draft) this.#text.value = String(draft.draft);
@@ -83,31 +107,26 @@ export class Composer {
     this.element.addEventListener("drop", (event) => {
       if (this.#images.take(event.dataTransfer)) event.preventDefault();
     });
-    this.#text.addEventListener("blur", () => this.#show([]));
+    this.#text.addEventListener("blur", () => this.#close());
     this.#later.addEventListener("click", () => this.#submit("afterTurn"));
     this.#cancel.addEventListener("click", () => this.#steer("cancel"));
     this.#resume.addEventListener("click", () => this.#steer("resume"));
-    this.#mode.addEventListener("change", () => {
-      const going = this.#going();
-      if (going) this.#post({ type: "switchMode", taskId: going.rootId, mode: this.#mode.value });
-      else this.#nextMode = this.#mode.value;
-    });
-    this.#profile.addEventListener("change", () => {
-      const going = this.#going();
-      if (going) this.#post({ type: "selectProfile", taskId: going.rootId, profile: this.#profile.value });
-      else this.#nextProfile = this.#profile.value;
-    });
+    this.#mode.addEventListener("change", () => this.#post({ type: "chooseMode", taskId: this.#going()?.rootId, mode: this.#mode.value }));
+    this.#model.addEventListener("click", () => this.#post({ type: "chooseProfile", taskId: this.#going()?.rootId }));
   }
 
   /** Shows what may be done now. */
-  update(request: Request | undefined, context: ChatContext): void {
+  update(request: Request | undefined, context: ChatContext, question: PendingQuestion | undefined): void {
     this.#request = request;
+    this.#question = question;
     this.#context = context;
     const active = request !== undefined && isActive(request);
     const known = request !== undefined && root(request) !== undefined;
     this.element.classList.toggle("going", known);
     const off = context.problem !== undefined;
-    this.#send.textContent = known ? "Send" : "Start";
+    const does = question ? "Answer" : known ? "Send" : "Start";
+    this.#sendLabel.textContent = does;
+    this.#send.title = `${does} (Enter)`;
     this.#send.disabled = off;
     const focusLost = document.activeElement === this.#cancel || document.activeElement === this.#resume;
     this.#later.hidden = !active;
@@ -115,15 +134,22 @@ export class Composer {
     this.#resume.hidden = request === undefined || !isResumable(request);
     if (focusLost && this.#cancel.hidden && this.#resume.hidden) this.#text.focus();
     else if (focusLost && document.activeElement === document.body) (this.#resume.hidden ? this.#cancel : this.#resume).focus();
-    this.#text.placeholder = known ? "Message the agent" : "Describe a task";
+    this.#text.placeholder = question ? "Your answer" : known ? "Message the agent" : "Describe a task (@ for files, / for commands)";
 
     const going = this.#going();
     const task = going && root(going);
-    options(this.#mode, context.modes.map((mode) => [mode.slug, `${mode.emoji} ${mode.name}`.trim()]), task?.mode ?? this.#nextMode ?? context.defaultMode);
-    const usual = context.profiles.find((profile) => profile.isDefault)?.name ?? "";
-    options(this.#profile, context.profiles.map((profile) => [profile.name, profile.model ? `${profile.name} (${profile.model})` : profile.name]), task?.profile ?? this.#nextProfile ?? usual);
-    this.#profile.hidden = context.profiles.length === 0;
+    options(this.#mode, context.modes.map((mode) => [mode.slug, `${mode.emoji} ${mode.name}`.trim()]), task?.mode ?? context.defaultMode);
     this.#mode.hidden = context.modes.length === 0;
+    this.#mode.title = context.modes.find((mode) => mode.slug === this.#mode.value)?.description ?? "Mode";
+    const usual = context.profiles.find((one) => one.isDefault);
+    const profile = context.profiles.find((one) => one.name === (task?.profile ?? context.defaultProfile)) ?? usual;
+    const model = profile ? (profile.model ?? profile.name) : "Set up a model…";
+    const facts = profile && context.models[profile.name];
+    this.#model.textContent = model;
+    this.#model.title = profile ? [`Profile ${profile.name}: ${model}`, facts && modelFacts(facts)].filter(Boolean).join("\n") : "No model is set up";
+    this.#model.setAttribute("aria-label", profile ? `Model: ${model}` : "Set up a model");
+    this.#model.hidden = off;
+    this.#auto.update(off ? undefined : context.autoApprove, context.restartPending);
 
     this.#places.hidden = context.places.length === 0;
     const labels = context.places.map((place) => place.label).join("\n");
@@ -155,18 +181,27 @@ export class Composer {
 
   /** What was sent has not arrived; the user has it back. */
   failed(what: FromPage["type"]): void {
-    if (this.#underWay === undefined || (what !== "start" && what !== "send")) return;
+    if (what === "autoApprove") {
+      this.#auto.failed();
+      this.#auto.update(this.#context?.autoApprove, this.#context?.restartPending ?? false);
+    }
+    if (this.#underWay === undefined || (what !== "start" && what !== "send" && what !== "answer")) return;
     if (!this.#text.value) this.#text.value = this.#underWay.text;
     this.#images.restore(this.#underWay.images);
     this.#underWay = undefined;
     this.#keep();
   }
 
-  /** Offers files that fit what is being written. */
-  files(query: string, paths: readonly string[]): void {
-    const word = this.#word();
-    if (word !== `@${query}`) return;
-    this.#show(paths.map((path) => ({ insert: /\s/.test(path) ? `@"${path}"` : `@${path}`, label: path, detail: "" })));
+  /** Offers what the end of the prompt may become, unless something else has been written meanwhile. */
+  complete(prompt: string, { replaced, items }: PromptCompleteResult): void {
+    // The server finds files by any part of their path; of names it gives all.
+    const fitting = items.filter(({ text, kind }) => PATHS.includes(kind) || text.startsWith(replaced));
+    if (prompt !== this.#asked || prompt !== this.#prompt() || fitting.length === 0) return;
+    const chosen = this.#chosen === 0 ? undefined : this.#offered[this.#chosen]?.insert;
+    this.#show(fitting.map(({ text, kind, detail }) => ({ insert: text, replaced, label: text, detail: [KINDS[kind], detail].filter(Boolean).join(" · ") })));
+    // What was chosen meanwhile stays so.
+    const again = this.#offered.findIndex(({ insert }) => insert === chosen);
+    if (again > 0) this.#choose(again);
   }
 
   /** The request that goes on when its mode is switched. */
@@ -183,10 +218,12 @@ export class Composer {
     if (!text || this.#send.disabled) return;
     const going = this.#going();
     const images = this.#images.send();
-    if (going) {
+    if (this.#question && when === "now") {
+      this.#post({ type: "answer", questionId: this.#question.questionId, text, images });
+    } else if (going) {
       this.#post({ type: "send", taskId: going.rootId, text, images, when });
     } else {
-      this.#post({ type: "start", prompt: text, images, mode: this.#mode.value || undefined, profile: this.#nextProfile });
+      this.#post({ type: "start", prompt: text, images, mode: this.#mode.value || undefined });
     }
     this.#underWay = { text, images };
     this.#text.value = "";
@@ -196,6 +233,8 @@ export class Composer {
   #key(event: KeyboardEvent): void {
     // Enter that ends the input of a composed character sends nothing.
     if (event.isComposing) return;
+    // A list that is still to come is closed as well.
+    if (event.key === "Escape") this.#asked = undefined;
     if (!this.#choices.hidden) {
       const last = this.#offered.length - 1;
       const handled: Record<string, () => void> = {
@@ -203,7 +242,7 @@ export class Composer {
         ArrowUp: () => this.#choose(this.#chosen === 0 ? last : this.#chosen - 1),
         Enter: () => this.#insert(this.#offered[this.#chosen]),
         Tab: () => this.#insert(this.#offered[this.#chosen]),
-        Escape: () => this.#show([]),
+        Escape: () => this.#close(),
       };
       const action = event.shiftKey ? undefined : handled[event.key];
       if (action) {
@@ -212,29 +251,38 @@ export class Composer {
         return;
       }
     }
+    // The editor's own keys for the card in front; see the keybindings of the manifest.
+    if ((event.ctrlKey || event.metaKey) && event.shiftKey && (event.key === "Enter" || event.key === "Backspace")) {
+      event.preventDefault();
+      return;
+    }
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       this.#submit(event.ctrlKey || event.metaKey ? "afterTurn" : "now");
     }
   }
 
-  /** The word before the cursor. */
-  #word(): string {
-    return /\S*$/.exec(this.#text.value.slice(0, this.#text.selectionStart))?.[0] ?? "";
+  /** What is written, up to the cursor. */
+  #prompt(): string {
+    return this.#text.value.slice(0, this.#text.selectionStart);
   }
 
   #offer(): void {
-    const word = this.#word();
-    if (word.startsWith("@")) {
-      this.#show(["problems", "git-changes"].filter((name) => name.startsWith(word.slice(1))).map((name) => ({ insert: `@${name}`, label: `@${name}`, detail: "" })));
-      this.#post({ type: "files", query: word.slice(1) });
-      return;
-    }
-    if (word.startsWith("/")) {
-      const fitting = (this.#context?.commands ?? []).filter((command) => command.name.startsWith(word.slice(1)));
-      this.#show(fitting.map((command) => ({ insert: `/${command.name}`, label: `/${command.name}`, detail: command.description ?? "" })));
-      return;
-    }
+    const prompt = this.#prompt();
+    const word = /\S*$/.exec(prompt)?.[0] ?? "";
+    const known = word.startsWith("@")
+      ? ["problems", "git-changes"].map((name) => ({ name: `@${name}`, detail: "" }))
+      : word.startsWith("/")
+        ? (this.#context?.commands ?? []).map(({ name, description }) => ({ name: `/${name}`, detail: description ?? "" }))
+        : undefined;
+    // Known at once; the rest follows.
+    this.#show((known ?? []).filter(({ name }) => name.startsWith(word)).map(({ name, detail }) => ({ insert: name, replaced: word, label: name, detail })));
+    this.#asked = known || prompt.includes("@") ? prompt : undefined;
+    if (this.#asked !== undefined) this.#post({ type: "complete", prompt });
+  }
+
+  #close(): void {
+    this.#asked = undefined;
     this.#show([]);
   }
 
@@ -275,9 +323,12 @@ export class Composer {
   #insert(choice: Choice | undefined): void {
     if (!choice) return;
     const end = this.#text.selectionStart;
-    this.#text.setRangeText(`${choice.insert} `, end - this.#word().length, end, "end");
-    this.#show([]);
+    // A folder is gone into.
+    const isFolder = choice.insert.endsWith("/");
+    this.#text.setRangeText(isFolder ? choice.insert : `${choice.insert} `, end - choice.replaced.length, end, "end");
+    this.#close();
     this.#keep();
+    if (isFolder) this.#offer();
   }
 
   #keep(): void {

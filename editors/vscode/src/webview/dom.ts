@@ -19,6 +19,11 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** A sentence of the server, with what stands between backticks as code. */
+export function withCode(text: string): Child[] {
+  return text.split(/`([^`\n]+)`/).map((part, index) => (index % 2 === 1 ? h("code", {}, part) : part));
+}
+
 /** A list whose elements are kept while what they show stays the same. */
 export class KeyedList<T> {
   readonly #parent: HTMLElement;

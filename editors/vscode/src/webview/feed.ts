@@ -1,9 +1,11 @@
 // The conversation: each item as an element.
-import type { CallItem, Item, MessageItem, NoteItem, Request } from "../state.ts";
+import type { FromPage } from "../chat/messages.ts";
+import type { Answer, CallItem, Item, MessageItem, NoteItem, Request } from "../state.ts";
 import { diff } from "./diff.ts";
 import { h } from "./dom.ts";
+import { icon } from "./icons.ts";
 import { image } from "./images.ts";
-import { toHtml } from "./markdown.ts";
+import { fileLink, toHtml } from "./markdown.ts";
 import { describe, isDiff, STATES, STATUSES } from "../words.ts";
 
 /** What an item's element depends on besides the item. */
@@ -13,11 +15,12 @@ export interface ItemContext {
   readonly heading: boolean;
   /** The element of an earlier version. */
   readonly before: HTMLElement | undefined;
+  readonly post: (message: FromPage) => void;
 }
 
 /** An item. */
-export function renderItem(item: Item, { request, heading, before }: ItemContext): HTMLElement {
-  const body = item.kind === "message" ? message(item) : item.kind === "call" ? call(item, before) : note(item);
+export function renderItem(item: Item, { request, heading, before, post }: ItemContext): HTMLElement {
+  const body = item.kind === "message" ? message(item, post) : item.kind === "call" ? call(item, before) : note(item, post);
   return h(
     "div",
     { class: `item ${item.kind}`, "data-key": item.key, "data-at": item.at, "data-depth": Math.min(depth(request, item), 6) },
@@ -45,17 +48,25 @@ const SPEAKERS: Partial<Record<MessageItem["say"], string>> = {
   command_output: "Output",
 };
 
-function message(item: MessageItem): HTMLElement {
+function message(item: MessageItem, post: (message: FromPage) => void): HTMLElement {
   // The first message of a task is its request: the user's, or the brief of whoever delegated it.
   const asked = item.say === "text" && /\/m\d+$/.test(item.key);
   if (item.say === "reasoning") {
     return h("details", { class: "reasoning" }, h("summary", {}, item.streaming ? "Thinking…" : "Thoughts"), markdown(item.text));
   }
+  const { taskId, seq } = item;
   const speaker = asked ? "Request" : SPEAKERS[item.say];
   return h(
     "div",
     { class: `said ${asked ? "user_feedback" : item.say}${item.streaming ? " streaming" : ""}` },
     speaker !== undefined && h("span", { class: "speaker" }, speaker),
+    !item.streaming &&
+      item.text !== "" &&
+      h("button", { type: "button", class: "icon copy", "aria-label": "Copy the message", title: "Copy", click: () => post({ type: "copy", text: item.text }) }, icon("copy")),
+    // What the user said is where one goes back to.
+    seq !== undefined &&
+      (asked || item.say === "user_feedback") &&
+      h("button", { type: "button", class: "icon restore", "aria-label": "Restore…", title: "Restore what there was before this message…", click: () => post({ type: "restore", taskId, seq }) }, icon("restore")),
     item.say === "command_output" ? h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, item.text) : markdown(item.text),
     ...item.images.map((url, index) => image(url, `Image ${index + 1}`)),
   );
@@ -84,7 +95,7 @@ function call(item: CallItem, before: HTMLElement | undefined): HTMLElement {
   if (asked && isDiff(asked.subject)) details.push(diff(asked.subject));
   if (item.output) details.push(h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, item.output));
   for (const { answer, title } of item.approvals) {
-    if (answer?.name !== undefined) details.push(h("p", { class: "answer" }, `${title}: ${answer.name} (${answer.by})`));
+    if (answer !== undefined) details.push(h("p", { class: "answer" }, `${title}: ${inWords(answer)}`));
   }
   const delegated = item.running?.name === "new_task" ? item.running.subject : undefined;
   const on = delegated ?? subject;
@@ -92,15 +103,30 @@ function call(item: CallItem, before: HTMLElement | undefined): HTMLElement {
     h("span", { class: "sign", "aria-hidden": "true" }, state.sign),
     h("span", { class: "doing" }, delegated === undefined ? doing : "Delegate"),
     " ",
-    on && h("code", { class: "subject" }, on),
+    on && (details.length === 0 ? subjectOf(on) : h("code", { class: "subject" }, on)),
     h("span", { class: "outcome" }, outcome(item, state.word)),
   ];
   const kind = `tool ${item.status ?? (pending ? "pending" : "open")}`;
   if (details.length === 0) return h("div", { class: kind }, ...line);
+  // A summary is a button; what can be opened stands below it.
+  const href = on === undefined ? undefined : fileLink(on);
+  if (href !== undefined) details.unshift(h("p", { class: "answer" }, h("a", { href: "#", "data-href": href }, `Open ${on}`)));
   // What the user has opened or closed stays so.
   const was = before?.querySelector("details");
   const open = was ? was.open : item.running !== undefined && item.status === undefined;
   return h("details", { class: kind, open }, h("summary", {}, ...line), ...details);
+}
+
+function inWords(answer: Answer): string {
+  if (answer.kind === "answered") return `${answer.name} (${answer.by})`;
+  return answer.kind === "rule" ? `decided by the standing rule ${answer.ruleId}` : "no longer asked";
+}
+
+/** What a call is about; a file opens. */
+function subjectOf(text: string): HTMLElement {
+  const href = fileLink(text);
+  const code = h("code", { class: "subject" }, text);
+  return href === undefined ? code : h("a", { href: "#", "data-href": href, title: `Open ${text}` }, code);
 }
 
 function outcome(item: CallItem, word: string): string {
@@ -108,10 +134,17 @@ function outcome(item: CallItem, word: string): string {
   return item.status !== undefined && summary ? `${word}: ${summary}` : word;
 }
 
-function note(item: NoteItem): HTMLElement {
+function note(item: NoteItem, post: (message: FromPage) => void): HTMLElement {
   if (item.tone === "question") {
     return h("div", { class: "said question" }, h("span", { class: "speaker" }, "Question"), markdown(item.text));
   }
+  // What has cured itself is a line that can be read, and no alarm.
+  if (item.healed) {
+    return h("details", { class: "note healed" }, h("summary", {}, "A model request failed and was made again"), h("p", {}, item.text));
+  }
+  const { shortening, taskId } = item;
+  const undo = shortening !== undefined && h("button", { type: "button", class: "link", "data-undo": true, click: () => post({ type: "undoShortening", taskId, seq: shortening }) }, "Undo");
+  if (item.detail !== undefined) return h("details", { class: "note" }, h("summary", {}, item.text), markdown(item.detail), undo);
   const sign = item.tone === "bad" ? STATES.failed.sign : item.tone === "good" ? STATES.completed.sign : "·";
-  return h("p", { class: `note ${item.tone}` }, `${sign} ${item.text}`);
+  return h("p", { class: `note ${item.tone}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), ` ${item.text}`, undo && " ", undo);
 }

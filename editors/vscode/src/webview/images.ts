@@ -1,6 +1,7 @@
 // The images that go along with the next message: pasted, dropped or chosen.
 import type { Announcer } from "./announcer.ts";
 import { h } from "./dom.ts";
+import { icon } from "./icons.ts";
 
 /** What models take, as a data URL. */
 const DATA = /^data:image\/(?:png|jpeg|gif|webp);base64,/;
@@ -15,7 +16,7 @@ export function image(url: string, name: string): HTMLImageElement | undefined {
 
 /** The list of them in the composer. */
 export class Images {
-  readonly button = h("button", { id: "attach", type: "button", class: "quiet" }, "Image…");
+  readonly button = h("button", { id: "attach", type: "button", class: "icon", title: "Attach images" }, icon("image"), h("span", { class: "unseen" }, "Image…"));
   /** The editor's own dialogue for files, which the button opens. */
   readonly chooser: HTMLInputElement;
   /** What can't be sent, for who sees; others are told. */

@@ -1,14 +1,20 @@
 // The chat's page: what is known of a request as elements, and what the user does as messages.
 import type { FromPage, ChatContext, ToPage } from "../chat/messages.ts";
-import type { PendingApproval, TaskId } from "../protocol.ts";
-import { apply, overallState, root, total, waiting, type Item, type Request, type Waiting } from "../state.ts";
+import type { TaskId } from "../protocol.ts";
+import { apply, root, waiting, type Item, type Request, type Waiting } from "../state.ts";
 import { Announcer } from "./announcer.ts";
 import { Composer } from "./composer.ts";
 import { h, KeyedList } from "./dom.ts";
 import { renderItem } from "./feed.ts";
+import { Dock } from "./dock.ts";
+import { Header } from "./header.ts";
 import { History } from "./history.ts";
+import { showDecided, showHunks } from "./hunks.ts";
+import { icon } from "./icons.ts";
+import { actOnCode } from "./markdown.ts";
 import { approvalCard, questionCard } from "./cards.ts";
-import { cost, isSpokenFor, STATES } from "../words.ts";
+import { shortcut } from "./shortcut.ts";
+import { isSpokenFor } from "../words.ts";
 
 declare function acquireVsCodeApi(): {
   postMessage(message: FromPage): void;
@@ -28,41 +34,49 @@ let context: ChatContext = {
   profiles: [],
   commands: [],
   defaultMode: "",
+  defaultProfile: undefined,
+  models: {},
+  autoApprove: undefined,
+  restartPending: false,
   places: [],
+  canRestore: false,
   untrusted: [],
 };
 
 const announcer = new Announcer();
-const title = h("h1", { id: "title" });
-const standing = h("p", { id: "standing" });
+const header = new Header();
 const degraded = h("p", { id: "degraded", role: "alert", hidden: true });
 const problem = h("p", { id: "problem", role: "alert", hidden: true });
-const trust = h("div", { id: "trust", hidden: true });
-const filter = h("div", { id: "filter", hidden: true });
+const trust = h("section", { id: "trust", "aria-label": "Trust", hidden: true });
+const filter = h("section", { id: "filter", "aria-label": "Branch", hidden: true });
+const restart = h(
+  "section",
+  { id: "restart", "aria-label": "Changed settings", hidden: true },
+  h("p", {}, "Changed settings take effect when the running task stops."),
+  h("button", { type: "button", class: "secondary", click: () => post({ type: "restart" }) }, "Restart now"),
+);
 const welcome = h("div", { id: "welcome" });
 const conversation = h("div", {});
 const feed = h("div", { id: "feed", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: "0" }, conversation);
-const cards = h("section", { id: "waiting", "aria-label": "Waiting for you" });
-const todo = h("details", { id: "todo", hidden: true });
+const latest = h("button", { id: "latest", type: "button", class: "secondary icon", title: "Go to the newest", hidden: true }, icon("down"), h("span", { class: "unseen" }, "Go to the newest"));
 const queue = h("section", { id: "queue", "aria-label": "Queued messages", hidden: true });
 const composer = new Composer(post, api, announcer);
 const history = new History(post, () => composer.focus());
+const dock = new Dock(card, (current) => {
+  post({ type: "inFront", approvalId: current?.approval?.approvalId });
+  composer.update(request, context, current?.question);
+});
 
 document.body.append(
-  h(
-    "header",
-    {},
-    title,
-    standing,
-  ),
   history.element,
+  ...header.elements,
   problem,
   degraded,
+  restart,
   trust,
   filter,
-  h("main", { "aria-label": "Task" }, welcome, feed),
-  todo,
-  cards,
+  h("main", { "aria-label": "Task" }, welcome, feed, latest),
+  dock.element,
   queue,
   composer.element,
   announcer.element,
@@ -71,21 +85,34 @@ document.body.append(
 const items = new KeyedList<Item>(
   conversation,
   (item) => item.key,
-  (item, before) => renderItem(item, { request, heading: headings.get(item.key) ?? false, before }),
-);
-const waitingCards = new KeyedList<Waiting>(
-  cards,
-  (one) => one.approval?.approvalId ?? one.question?.questionId ?? "",
-  (one, before) => before ?? card(one),
+  (item, before) => renderItem(item, { request, heading: headings.get(item.key) ?? false, before, post }),
 );
 /** Before which items the branch is named. */
 let headings = new Map<string, boolean>();
 
+/** A change that is to be rewritten as soon as its card has it. */
+let toEdit: { readonly approvalId: string; readonly hunkId: string } | undefined;
+function editHunk(): void {
+  const edit = toEdit && dock.card(toEdit.approvalId)?.querySelector<HTMLElement>(`[data-hunk="${toEdit.hunkId}"] [data-toggle="edit"]`);
+  if (!edit) return;
+  toEdit = undefined;
+  if (edit.getAttribute("aria-pressed") !== "true") edit.click();
+  const field = edit.closest("[data-hunk]")?.querySelector("textarea");
+  field?.focus();
+  field?.scrollIntoView({ block: "nearest" });
+}
+
+/** What each approval was about when its card was drawn last. */
+const digests = new Map<string, string>();
+
 function card(one: Waiting): HTMLElement {
   const branch = branchName(one.task.id);
   if (one.approval) {
-    const approval: PendingApproval = one.approval;
-    return approvalCard(approval, branch, post);
+    // What was decided about something else doesn't count for this.
+    const { approvalId, digest } = one.approval;
+    if ((digests.get(approvalId) ?? digest) !== digest) post({ type: "hunks", approvalId, answers: [] });
+    digests.set(approvalId, digest);
+    return approvalCard(one.approval, branch, post);
   }
   if (one.question) return questionCard(one.question, branch, context.modes, post);
   return h("div");
@@ -105,6 +132,14 @@ const follow = (): void => {
 };
 feed.addEventListener("scroll", () => {
   following = feed.scrollHeight - feed.scrollTop - feed.clientHeight < 40;
+  latest.hidden = following || feed.hidden;
+});
+latest.addEventListener("click", () => {
+  following = true;
+  follow();
+  // A button that vanishes must not take the focus with it.
+  feed.focus();
+  latest.hidden = true;
 });
 const sizes = new ResizeObserver(follow);
 sizes.observe(feed);
@@ -124,12 +159,15 @@ function render(): void {
   const task = request && root(request);
   const known = request !== undefined && task !== undefined;
 
-  title.textContent = known ? request?.title || "Task" : "New task";
-  standing.replaceChildren(...(known && request ? standingOf(request) : []));
+  header.update(request, context, only);
   welcome.hidden = known;
   feed.hidden = !known;
 
-  const shown = (request?.feed ?? []).filter((item) => (only === undefined || item.taskId === only) && !isSpokenFor(item));
+  const asking = request ? waiting(request) : [];
+  const open = new Set(asking.map((one) => one.question?.questionId));
+  // A question that waits stands in its card.
+  const isAsked = (item: Item): boolean => item.kind === "note" && item.questionId !== undefined && open.has(item.questionId);
+  const shown = (request?.feed ?? []).filter((item) => (only === undefined || item.taskId === only) && !isSpokenFor(item) && !isAsked(item));
   const branches = Object.keys(request?.tasks ?? {}).length > 1;
   headings = new Map(shown.map((item, index) => [item.key, branches && item.taskId !== shown[index - 1]?.taskId]));
   items.update(shown, (index) => {
@@ -138,54 +176,21 @@ function render(): void {
     return headings.get(item.key) ? (branchName(item.taskId) ?? "root") : "";
   });
 
-  const asking = request ? waiting(request) : [];
-  const focused = cards.contains(document.activeElement);
-  waitingCards.update(asking, (index) => asking[index]?.task.id ?? "");
-  cards.hidden = asking.length === 0;
+  const focused = dock.element.contains(document.activeElement);
+  document.body.classList.toggle("asking", asking.length > 0);
+  dock.update(asking);
   // The card with the focus was answered; the next one, or else the composer, has it now.
-  if (focused && !cards.contains(document.activeElement)) {
-    const next = cards.querySelector<HTMLElement>("button");
-    if (next) next.focus();
+  if (focused && !dock.element.contains(document.activeElement)) {
+    if (dock.current) dock.focus();
     else composer.focus();
   }
 
   degraded.hidden = request?.degraded === undefined;
   if (degraded.textContent !== (request?.degraded ?? "")) degraded.textContent = request?.degraded ?? "";
-  renderTodo();
   renderQueue();
   renderFilter();
-  composer.update(request, context);
+  composer.update(request, context, dock.current?.question);
   follow();
-}
-
-function standingOf(of: Request): (Node | string)[] {
-  const state = overallState(of);
-  const { sign, word } = STATES[state];
-  const { tokens, costUsd } = total(of);
-  const used = cost(tokens, costUsd);
-  const slug = root(of)?.mode ?? "";
-  const known = context.modes.find((one) => one.slug === slug);
-  const mode = known ? `${known.emoji} ${known.name}`.trim() : slug;
-  return [
-    h("span", { class: `state state-${state}` }, `${sign} ${word}`),
-    h("span", { class: "mode" }, mode),
-    ...Object.values(of.tasks)
-      .filter((task) => task.retry !== undefined)
-      .map((task) => h("span", { class: "retry" }, `tries again at ${new Date(task.retry?.at ?? 0).toLocaleTimeString()}: ${task.retry?.reason}`)),
-    h("span", { class: "cost", "aria-label": used ? `Used: ${used}` : undefined }, used),
-  ];
-}
-
-function renderTodo(): void {
-  const task = only === undefined ? request && root(request) : request?.tasks[only];
-  const list = task?.todo ?? [];
-  todo.hidden = list.length === 0;
-  const done = list.filter((one) => one.status === "completed").length;
-  const signs = { pending: "○ to do: ", in_progress: "● now: ", completed: "✓ done: " };
-  todo.replaceChildren(
-    h("summary", {}, `To do: ${done} of ${list.length}`),
-    h("ul", {}, ...list.map((one) => h("li", { class: one.status }, signs[one.status], one.content))),
-  );
 }
 
 let queued: unknown;
@@ -231,14 +236,44 @@ function renderFilter(): void {
 function renderContext(): void {
   problem.hidden = context.problem === undefined;
   problem.textContent = context.problem ?? "";
+  restart.hidden = !context.restartPending;
+  document.body.classList.toggle("restorable", context.canRestore);
   trust.hidden = context.untrusted.length === 0;
   trust.replaceChildren(
     h("p", {}, `This workspace contains ${context.untrusted.join(", ")}. These have no effect until you trust it.`),
     h("button", { type: "button", click: () => post({ type: "trust" }) }, "Look at it…"),
   );
+  // Nothing is known while the server is starting.
+  const ready = context.problem === undefined;
+  const hasModel = !ready || context.profiles.some((one) => one.isDefault);
   welcome.replaceChildren(
-    h("p", {}, "Say what you want below. A team of agents works on it and asks before it writes or runs anything."),
-    h("p", {}, "Point at files with @, use a command with /. Select lines in an editor and choose “New Task from Selection” to start from them."),
+    ...(hasModel ? [] : [modelMissing()]),
+    h("h2", {}, "What can Roo do for you?"),
+    h("p", {}, "Describe a task below. A team of agents works on it and asks before it changes or runs anything."),
+    h(
+      "ul",
+      { class: "hints" },
+      hint("@", "names a file, @problems or @git-changes"),
+      hint("/", "starts a command"),
+      hint("Ctrl+K N", "starts a task from what is selected in the editor"),
+      hint("Ctrl+Shift+Enter", "allows what is asked"),
+      hint("Ctrl+Shift+Backspace", "denies it"),
+    ),
+  );
+}
+
+function hint(key: string, text: string): HTMLElement {
+  return h("li", {}, h("kbd", {}, shortcut(key)), ` ${text}`);
+}
+
+/** Said in place, as nothing can be started without one. */
+function modelMissing(): HTMLElement {
+  return h(
+    "section",
+    { id: "no-model", "aria-label": "Set up a model" },
+    h("h2", {}, "No model is set up yet"),
+    h("p", {}, "Choose a provider, enter its key and pick a model. One short request checks that it answers before anything is saved."),
+    h("button", { type: "button", class: "primary", click: () => post({ type: "setUp" }) }, "Set up a model"),
   );
 }
 
@@ -258,12 +293,39 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
     case "context":
       context = message.context;
       renderContext();
-      break;
-    case "history":
-      history.show(message.items, message.more);
+      render();
       return;
-    case "files":
-      composer.files(message.query, message.paths);
+    case "history":
+      history.show(message.items, message.more, message.appended);
+      return;
+    case "move":
+      dock.move(message.by);
+      dock.focus();
+      return;
+    case "decide":
+      if (dock.current?.approval?.approvalId === message.approvalId) dock.card(message.approvalId)?.querySelector<HTMLElement>(`footer > .buttons [data-option="${message.kind}"]`)?.click();
+      return;
+    case "hunks": {
+      const card = dock.card(message.approvalId);
+      if (card) showHunks(card, message.approvalId, message.files, message.answers, post);
+      editHunk();
+      return;
+    }
+    case "editHunk":
+      dock.bring(message.approvalId);
+      toEdit = message;
+      editHunk();
+      return;
+    case "decided": {
+      const card = dock.card(message.approvalId);
+      if (card) showDecided(card, message.answers);
+      return;
+    }
+    case "completions":
+      composer.complete(message.prompt, message.completions);
+      return;
+    case "keys":
+      document.body.toggleAttribute("data-keys", message.on);
       return;
     case "focus":
       composer.focus(message.text);
@@ -279,8 +341,12 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   changed();
 });
 
+for (const change of ["focus", "blur"]) window.addEventListener(change, () => post({ type: "focused", on: document.hasFocus() }));
+
 // Links are opened by the extension, if they may be.
 document.addEventListener("click", (event) => {
+  const code = event.target instanceof Element ? actOnCode(event.target) : undefined;
+  if (code) post(code.action === "copy" ? { type: "copy", text: code.code } : { type: "insert", text: code.code, language: code.language });
   const link = event.target instanceof Element ? event.target.closest<HTMLElement>("a[data-href]") : undefined;
   if (!link) return;
   event.preventDefault();

@@ -1,6 +1,4 @@
 // What a user waits for: from the key to the task, and from the server's event to what is drawn.
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { Editor, until } from "./editor.ts";
 
 /** How many tasks are started. */
@@ -21,12 +19,8 @@ interface Measured {
   readonly pixels: number[];
 }
 
-const editor = await Editor.start({ settings: { "roo.mode": "code" } });
+const editor = await Editor.start({ turns: SCRIPT, settings: { "roo.mode": "code" } });
 try {
-  const script = join(editor.home, "script.yaml");
-  writeFileSync(script, SCRIPT);
-  editor.set({ "roo.profiles": { scenario: { provider: "scripted", model: "script", script } } });
-  await editor.page.locator(".notification-toast .monaco-button", { hasText: "Restart" }).first().click();
   await editor.command("Roo: New Task…");
   const chat = await editor.chat();
   await until(async () => (await chat.locator("#mode").inputValue()) === "code", "the server is there");

@@ -1,12 +1,12 @@
 // Runs the real editor: VS Code's server with the packed extension, and a browser that shows it. Each run has a
 // home, a state and a workspace of its own, and ends every process that it began.
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync, chmodSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync, chmodSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { chromium, type BrowserContext, type Frame, type Page } from "playwright-core";
+import { chromium, type BrowserContext, type Frame, type Locator, type Page } from "playwright-core";
 
 const extension = fileURLToPath(new URL("../..", import.meta.url));
 export const scenario = join(extension, "../../tests/editors/scenario");
@@ -14,7 +14,7 @@ export const scenario = join(extension, "../../tests/editors/scenario");
 export const DEADLINE = 30_000;
 
 /** A variable that the test script sets. */
-function given(name: string): string {
+export function given(name: string): string {
   const value = process.env[name];
   if (!value) throw new Error(`${name} is not set; run editors/vscode/test`);
   return value;
@@ -26,8 +26,10 @@ export interface Options {
   readonly theme?: "dark" | "light" | "high-contrast" | "high-contrast-light";
   /** What the workspace holds; the scenario's files when left out. */
   readonly workspace?: (directory: string) => void;
-  /** The script of the embedded model; the scenario's when left out. */
+  /** The file of the embedded model's script; the scenario's when left out. */
   readonly script?: string;
+  /** The embedded model's script itself, in place of a file. */
+  readonly turns?: string;
   /** Whether tests can be run inside of the extension host; the editor shows no messages then. */
   readonly hostTests?: boolean;
   /** Another package of the extension. */
@@ -77,10 +79,15 @@ export class Editor {
     mkdirSync(workspace);
     (options.workspace ?? ((directory: string) => cpSync(join(scenario, "workspace"), directory, { recursive: true })))(workspace);
 
+    let script = options.script ?? join(scenario, "turns.yaml");
+    if (options.turns !== undefined) {
+      script = join(home, "script.yaml");
+      writeFileSync(script, options.turns);
+    }
     const settings = {
       "roo.server.path": given("ROO_LSP"),
       "roo.profile": "scenario",
-      "roo.profiles": { scenario: { provider: "scripted", model: "script", script: options.script ?? join(scenario, "turns.yaml") } },
+      "roo.profiles": { scenario: { provider: "scripted", model: "script", script } },
       "workbench.colorTheme": THEMES[options.theme ?? "dark"],
       "window.autoDetectColorScheme": false,
       "window.autoDetectHighContrast": false,
@@ -161,6 +168,12 @@ export class Editor {
     const old = this.page;
     this.page = await this.#context.newPage();
     await old.close({ runBeforeUnload: false });
+    await this.load();
+  }
+
+  /** Opens a second window on the same folder, and goes on in it. */
+  async openSecondWindow(): Promise<void> {
+    this.page = await this.#context.newPage();
     await this.load();
   }
 
@@ -269,6 +282,27 @@ export class Editor {
     }, `the code action ${title} is chosen`);
   }
 
+  /** The message that says this. Messages hide after a while; then the list of them has it, until it is answered. */
+  async message(text: string): Promise<Locator> {
+    const found = this.page.locator(".notification-toast .notification-list-item, .notifications-center .notification-list-item", { hasText: text }).last();
+    const unseen = this.page.locator(".statusbar-item", { has: this.page.locator(".codicon-bell-dot") }).first();
+    await until(async () => {
+      if (await found.isVisible()) return true;
+      const shown = this.page.locator(".notification-toast, .notifications-center.visible");
+      if ((await unseen.isVisible()) && (await shown.count()) === 0) await unseen.click({ timeout: 3000 });
+      return false;
+    }, `a message says ${text}`);
+    return found;
+  }
+
+  /** Presses a button of the message that says this. */
+  async pressInMessage(text: string, button: string): Promise<void> {
+    await until(async () => {
+      await (await this.message(text)).locator(".monaco-button", { hasText: new RegExp(`^${button}$`) }).first().click({ timeout: 3000 });
+      return true;
+    }, `${button} is pressed`);
+  }
+
   /** The page of the chat. */
   async chat(): Promise<Frame> {
     let found: Frame | undefined;
@@ -281,6 +315,28 @@ export class Editor {
     }, "the chat is there");
     if (!found) throw new Error("unreachable");
     return found;
+  }
+
+  /** Begins a task by the palette: the chat's page, empty, with the focus in the prompt and this mode. */
+  async newTask(mode: string): Promise<Frame> {
+    await this.command("Roo: New Task…");
+    const chat = await this.chat();
+    await until(
+      () =>
+        chat.evaluate((wanted) => {
+          const field = (id: string): (HTMLElement & { value?: string; disabled?: boolean }) | null => document.getElementById(id);
+          return field("title")?.textContent === "New task" && field("mode")?.value === wanted && field("send")?.disabled === false && document.activeElement === field("prompt");
+        }, mode),
+      "a new task can be described",
+    );
+    return chat;
+  }
+
+  /** The page of the chat, once it has the focus and the keys that count there alone count. */
+  async chatWithKeys(): Promise<Frame> {
+    const chat = await this.chat();
+    await until(() => chat.evaluate(() => document.hasFocus() && document.body.hasAttribute("data-keys")), "the chat has the focus and its keys");
+    return chat;
   }
 
   /** The text of a file on disk. */
@@ -300,13 +356,20 @@ export class Editor {
   set(change: Record<string, unknown>): void {
     for (const layer of ["User", "Machine"]) {
       const path = join(this.home, "data/data", layer, "settings.json");
-      writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), ...change }, null, 2));
+      // In one step: a file that is read while it is written would have no settings at all.
+      writeFileSync(`${path}.new`, JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), ...change }, null, 2));
+      renameSync(`${path}.new`, path);
     }
   }
 
   /** The processes of the servers `roo-lsp` of this editor. */
   get #servers(): number[] {
     return descendants(this.#process.pid ?? 0).filter((pid) => commandOf(pid).includes("roo-lsp --stdio"));
+  }
+
+  /** The process ids of the servers `roo-lsp` of this editor. */
+  pids(): number[] {
+    return this.#servers;
   }
 
   /** How the servers `roo-lsp` of this editor were started. */

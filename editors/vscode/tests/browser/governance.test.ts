@@ -39,16 +39,13 @@ test("standing rules and intents are seen, and changed with the keyboard", async
   const { page } = editor;
   try {
     const start = async (prompt: string): Promise<void> => {
-      await editor.command("Roo: New Task…");
-      const chat = await editor.chat();
-      await until(() => chat.locator("#prompt").evaluate((element) => element === document.activeElement), "the composer has the focus");
-      await until(async () => (await chat.locator("#mode").inputValue()) === "code", "the mode is that of the settings");
+      await editor.newTask("code");
       await page.keyboard.type(prompt);
       await page.keyboard.press("Enter");
     };
 
     await editor.command("Roo: Review Standing Rules…");
-    await page.locator(".notification-toast", { hasText: "this workspace has no standing rules" }).waitFor({ timeout: DEADLINE });
+    await editor.message("this workspace has no standing rules");
     await start("Say it");
     const chat = await editor.chat();
     await chat.locator("#waiting .approval summary").press("Enter");
@@ -56,6 +53,7 @@ test("standing rules and intents are seen, and changed with the keyboard", async
     const always = chat.locator('#waiting .approval [data-option="allow_always"]');
     await always.filter({ hasText: "Always allow the usual commands that look at files" }).waitFor({ timeout: DEADLINE });
     await always.filter({ hasText: "Always allow `printf hello`" }).press("Enter");
+    await chat.locator('#waiting [data-confirm="allow_always"]').press("Enter");
     await chat.locator(".said.completion_result", { hasText: "Heard." }).waitFor({ timeout: DEADLINE });
     await editor.command("Roo: Review Standing Rules…");
     await page.locator(".quick-input-list .monaco-list-row", { hasText: "printf hello" }).waitFor({ timeout: DEADLINE });
@@ -63,7 +61,7 @@ test("standing rules and intents are seen, and changed with the keyboard", async
     await page.keyboard.press("Space");
     await page.locator(".quick-input-list .monaco-list-row input:checked, .quick-input-list .monaco-list-row .monaco-checkbox.checked").first().waitFor({ timeout: DEADLINE });
     await page.keyboard.press("Enter");
-    await page.locator(".notification-toast", { hasText: "removed rules" }).waitFor({ timeout: DEADLINE });
+    await editor.message("removed rules");
     await start("Say it once more");
     await chat.locator("#waiting .approval", { hasText: "printf hello" }).waitFor({ timeout: DEADLINE });
 

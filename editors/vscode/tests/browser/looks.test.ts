@@ -1,54 +1,17 @@
 // The scenario with the mouse, and how the chat looks and reads meanwhile in every kind of theme: checked by axe,
 // measured for what is cut, and pictured. UPDATE_PICTURES=1 takes the pictures into docs/src/pictures.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { Frame } from "playwright-core";
 import { DEADLINE, Editor, THEMES, until } from "./editor.ts";
 import { mouse } from "./hands.ts";
+import { cut, violations } from "./looks.ts";
 import { begin, play, waitForCard, type Step } from "./scenario.ts";
 
 const root = new URL("../../../../", import.meta.url);
 const pictures = fileURLToPath(new URL(process.env["UPDATE_PICTURES"] ? "docs/src/pictures/" : "target/editors/vscode/pictures/", root));
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-interface Violation {
-  readonly id: string;
-  readonly help: string;
-  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
-}
-
-/** What axe finds wrong with the page. */
-async function violations(chat: Frame): Promise<string[]> {
-  await chat.evaluate(axe);
-  // A view is not a page: it has no landmarks of its own to begin with.
-  const found = await chat.evaluate(`axe.run(document, { resultTypes: ["violations"] }).then((result) => result.violations)`);
-  return (found as Violation[]).flatMap(({ id, help, nodes }) => nodes.map((node) => `${id}: ${help}: ${node.html.slice(0, 160)} ${node.failureSummary ?? ""}`));
-}
-
-/** Buttons and fields that are cut or outside of the page. */
-async function cut(chat: Frame): Promise<string[]> {
-  return chat.evaluate(() => {
-    const wrong: string[] = [];
-    if (document.documentElement.scrollWidth > innerWidth) wrong.push(`the page is ${document.documentElement.scrollWidth} wide in ${innerWidth}`);
-    // A page that scrolls as one may be higher.
-    if (innerHeight > 480 && document.body.scrollHeight > innerHeight + 1) wrong.push(`the page is ${document.body.scrollHeight} high in ${innerHeight}`);
-    for (const element of document.querySelectorAll<HTMLElement>("button, input, textarea, select")) {
-      if (!element.checkVisibility()) continue;
-      const box = element.getBoundingClientRect();
-      const name = element.textContent || element.getAttribute("aria-label") || element.id;
-      if (box.left < 0 || box.right > innerWidth + 0.5) wrong.push(`${name} is outside`);
-      if (element instanceof HTMLButtonElement && (element.scrollWidth > element.clientWidth + 1 || element.scrollHeight > element.clientHeight + 1)) wrong.push(`${name} is cut`);
-    }
-    const feed = document.getElementById("feed");
-    if (feed && innerHeight > 480 && feed.clientHeight < 60) wrong.push(`the conversation is ${feed.clientHeight} high`);
-    return wrong;
-  });
-}
-
 async function wear(editor: Editor, chat: Frame, theme: keyof typeof THEMES): Promise<void> {
   editor.set({ "workbench.colorTheme": THEMES[theme] });
   const kind = { dark: "vscode-dark", light: "vscode-light", "high-contrast": "vscode-high-contrast", "high-contrast-light": "vscode-high-contrast-light" }[theme];

@@ -42,38 +42,15 @@ const SCRIPT = `turns:
         params: { result: "Heard." }
 `;
 
-async function begin(settings: Record<string, unknown> = {}): Promise<Editor> {
-  const editor = await Editor.start({
-    settings: {
-      "roo.profiles": { scenario: { provider: "scripted", model: "script", script: "/nowhere" } },
-      "roo.mode": "code",
-      ...settings,
-    },
-  });
-  const script = join(editor.home, "script.yaml");
-  writeFileSync(script, SCRIPT);
-  editor.set({ "roo.profiles": { scenario: { provider: "scripted", model: "script", script } } });
-  // The setting takes effect when the server restarts, which the editor offers.
-  await toast(editor, "takes effect when the server restarts").locator(".monaco-button", { hasText: "Restart" }).click({ timeout: DEADLINE });
-  return editor;
-}
-
-function toast(editor: Editor, text: string): ReturnType<Editor["page"]["locator"]> {
-  return editor.page.locator(".notification-toast", { hasText: text }).last();
-}
-
 async function start(editor: Editor, prompt: string): Promise<Frame> {
-  await editor.command("Roo: New Task…");
-  const chat = await editor.chat();
-  await until(() => chat.locator("#prompt").evaluate((element) => element === document.activeElement), "the composer has the focus");
-  await until(async () => (await chat.locator("#mode").inputValue()) === "code", "the mode is that of the settings");
+  const chat = await editor.newTask("code");
   await editor.page.keyboard.type(prompt);
   await editor.page.keyboard.press("Enter");
   return chat;
 }
 
 test("what stands around the chat works", async (context) => {
-  const editor = await begin();
+  const editor = await Editor.start({ turns: SCRIPT, settings: { "roo.mode": "code" } });
   try {
     let chat = await start(editor, "Say hello");
 
@@ -93,7 +70,7 @@ test("what stands around the chat works", async (context) => {
       await card.getByLabel("Feedback for the agent").fill("Use another name");
       await card.locator('[data-option="reject_once"]').click();
       await chat.locator(".said.completion_result", { hasText: "Then not." }).waitFor({ timeout: DEADLINE });
-      assert.match((await chat.locator("#standing").textContent()) ?? "", /completed.*\$0\.0041/);
+      await until(async () => /completed.*\$0\.0041/.test((await chat.locator("#standing").textContent()) ?? ""), "the header says how it stands and what it cost");
       await until(async () => (await chat.locator("#waiting .card").count()) === 0, "nothing waits");
     });
 
@@ -101,8 +78,7 @@ test("what stands around the chat works", async (context) => {
       chat = await start(editor, "Say hello once more");
       await editor.page.keyboard.press("Control+Shift+e");
       await editor.page.locator(".explorer-folders-view").waitFor({ timeout: DEADLINE });
-      const asks = toast(editor, "Roo asks: Create hello.txt");
-      await asks.locator(".monaco-button", { hasText: "Show changes" }).click({ timeout: DEADLINE });
+      await editor.pressInMessage("Roo asks: Create hello.txt", "Show changes");
       await editor.page.locator(".tab.active", { hasText: "Create hello.txt" }).waitFor({ timeout: DEADLINE });
       await editor.command("Roo: Allow the Requested Action");
       await until(() => readFileSync(join(editor.workspace, "hello.txt"), "utf8") === "hello\n", "the file is written");
@@ -131,8 +107,10 @@ test("what stands around the chat works", async (context) => {
       const entries = chat.locator("#history .entry");
       await until(async () => (await entries.count()) === 2, "both requests are there");
       assert.match((await entries.nth(1).textContent()) ?? "", /Say hello.*completed/);
+      const listed = /[\d.k]+ tokens · \$[\d.]+/.exec((await entries.nth(1).textContent()) ?? "")?.[0];
       await entries.nth(1).click();
       await chat.locator(".said.completion_result", { hasText: "Then not." }).waitFor({ timeout: DEADLINE });
+      await until(async () => (await chat.locator("#usage .cost").textContent()) === listed, `the header says ${listed} as the history does`);
       await editor.command("Roo: Open History");
       await chat.locator('#history button[aria-label^="Delete"]').nth(1).click();
       await editor.page.locator(".monaco-dialog-box .monaco-button", { hasText: "Delete" }).click({ timeout: DEADLINE });
@@ -142,8 +120,7 @@ test("what stands around the chat works", async (context) => {
     });
 
     await context.test("files and commands are offered as one types", async () => {
-      await editor.command("Roo: New Task…");
-      await until(() => chat.locator("#prompt").evaluate((element) => element === document.activeElement), "the composer has the focus");
+      await editor.newTask("code");
       await editor.page.keyboard.type("Look at @greet");
       await chat.locator("#choices li", { hasText: "greeting.sh" }).waitFor({ timeout: DEADLINE });
       await editor.page.keyboard.press("Tab");
@@ -180,7 +157,7 @@ test("what stands around the chat works", async (context) => {
       await shown.waitFor({ timeout: DEADLINE });
       assert.equal(await shown.getAttribute("src"), `data:image/png;base64,${pixel.toString("base64")}`);
       assert.ok(await shown.evaluate((one) => (one as HTMLImageElement).naturalWidth === 1), "the page may show it");
-      assert.equal(await chat.locator("#images img").count(), 0);
+      await until(async () => (await chat.locator("#images img").count()) === 0, "the composer is empty");
       await chat.locator(".said.completion_result", { hasText: "Heard." }).waitFor({ timeout: DEADLINE });
     });
 
@@ -189,7 +166,7 @@ test("what stands around the chat works", async (context) => {
       await editor.answerInput("ANTHROPIC_API_KEY");
       await editor.page.locator('.quick-input-widget input[type="password"]').waitFor({ timeout: DEADLINE });
       await editor.answerInput("secret-of-the-test");
-      await toast(editor, "The change takes effect").locator(".monaco-button", { hasText: "Restart" }).click({ timeout: DEADLINE });
+      await editor.pressInMessage("The change takes effect", "Restart");
       await until(() => editor.environments().some((one) => one.includes("ANTHROPIC_API_KEY=secret-of-the-test")), "the server has the key");
       for (const layer of ["User", "Machine"]) {
         assert.ok(!readFileSync(join(editor.home, "data/data", layer, "settings.json"), "utf8").includes("secret-of-the-test"));
@@ -254,9 +231,7 @@ test("in Restricted Mode it works by the user's settings, and leaves trust to th
   });
   try {
     await editor.page.locator(".statusbar-item", { hasText: "Restricted Mode" }).waitFor({ timeout: DEADLINE });
-    await editor.command("Roo: New Task…");
-    const chat = await editor.chat();
-    await until(async () => (await chat.locator("#mode").inputValue()) === "new-task" && !(await chat.locator("#send").isDisabled()), "the server is there");
+    await editor.newTask("new-task");
     await editor.command("Roo: Trust Workspace…");
     await editor.page.locator(".workspace-trust-editor").waitFor({ timeout: DEADLINE });
   } catch (error) {
@@ -274,9 +249,7 @@ test("the server that the extension brings is started where no other is named", 
   assert.equal(made.status, 0, made.stderr);
   const editor = await Editor.start({ package: packed, settings: { "roo.server.path": "" } });
   try {
-    await editor.command("Roo: New Task…");
-    const chat = await editor.chat();
-    await until(async () => (await chat.locator("#mode").inputValue()) === "new-task" && !(await chat.locator("#send").isDisabled()), "the server is there");
+    await editor.newTask("new-task");
     assert.match(editor.commands().join("\n"), /extensions\/roo-lsp\.roo-lsp-[^/]*\/server\/roo-lsp --stdio/);
   } catch (error) {
     throw await editor.failed("bundled", error);
@@ -289,7 +262,7 @@ test("the server that the extension brings is started where no other is named", 
 test("a server that isn't there is told, in the chat and as a message", async () => {
   const editor = await Editor.start({ settings: { "roo.server.path": "roo-lsp" } });
   try {
-    await toast(editor, "roo.server.path must be an absolute path").waitFor({ timeout: DEADLINE });
+    await editor.message("roo.server.path must be an absolute path");
     await editor.command("Roo: Focus on Chat View");
     const chat = await editor.chat();
     await chat.locator("#problem", { hasText: "must be an absolute path" }).waitFor({ timeout: DEADLINE });

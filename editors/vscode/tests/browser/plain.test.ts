@@ -6,14 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { DEADLINE, Editor, until } from "./editor.ts";
 import { keyboard } from "./hands.ts";
-import { buffer, drawn } from "./scenario.ts";
-
-/** Presses a button of the message that says this. */
-async function press(editor: Editor, message: string, button: string): Promise<void> {
-  const toast = editor.page.locator(".notification-toast", { hasText: message }).last();
-  await toast.waitFor({ timeout: DEADLINE });
-  await toast.locator(".monaco-button", { hasText: new RegExp(`^${button}$`) }).first().click({ timeout: DEADLINE });
-}
+import { drawn, shows } from "./scenario.ts";
 
 /** Every command asks as it is: what is offered for a whole project has tests of its own. */
 const ASKS = { "roo.autoApprove": { execute: { mode: "rules" } } };
@@ -28,20 +21,18 @@ test("the scenario runs by plain LSP, by commands and messages", async () => {
     await editor.command("Roo: New Task from Selection");
     await editor.answerInput("Greet politely");
 
-    await press(editor, "How polite should the greeting be?", "Formal: Good day");
+    await editor.pressInMessage("How polite should the greeting be?", "Formal: Good day");
 
-    await press(editor, "docs/greeting.md", "Allow");
+    await editor.pressInMessage("docs/greeting.md", "Allow");
     await until(() => existsSync(join(editor.workspace, "docs/greeting.md")), "docs/greeting.md is on disk");
 
-    await press(editor, "greeting.sh", "Allow");
-    await editor.page.locator(".notification-toast", { hasText: "sh greeting.sh" }).waitFor({ timeout: DEADLINE });
-    const text = await buffer(editor, "greeting.sh");
-    assert.match(text, /echo "Good day, \$name\."/);
-    assert.match(text, /# not saved yet/);
+    await editor.pressInMessage("greeting.sh", "Allow");
+    await editor.message("sh greeting.sh");
+    await shows(editor, "greeting.sh", /echo "Good day, \$name\."/, /# not saved yet/);
     // By plain LSP nobody saves for the user.
     await editor.page.keyboard.press("Control+s");
     await until(() => editor.read("greeting.sh").includes("# not saved yet"), "greeting.sh is saved");
-    await press(editor, "sh greeting.sh", "Allow");
+    await editor.pressInMessage("sh greeting.sh", "Allow");
 
     // What Code writes comes after the command; the server says how the tree stands.
     await until(async () => {
@@ -52,9 +43,9 @@ test("the scenario runs by plain LSP, by commands and messages", async () => {
     }, "the tree has four branches");
 
     await editor.command("Roo: Cancel the Task");
-    await editor.page.locator(".notification-toast", { hasText: "cancelled" }).first().waitFor({ timeout: DEADLINE });
+    await editor.message("cancelled");
     await editor.command("Roo: Resume the Task");
-    await editor.page.locator(".notification-toast", { hasText: "greeting.sh greets formally" }).first().waitFor({ timeout: DEADLINE });
+    await editor.message("greeting.sh greets formally");
     assert.deepEqual(editor.foreign, []);
   } catch (error) {
     throw await editor.failed("plain", error);
@@ -133,9 +124,7 @@ test("the scenario runs by plain LSP, by code actions and the task document", as
     await says(editor, /-echo "hey \$name"\n\+echo "Good day, \$name\."/);
     await editor.act("Roo: Allow: Edit greeting.sh");
     await says(editor, "Waits for you: Run sh greeting.sh");
-    const text = await buffer(editor, "greeting.sh");
-    assert.match(text, /echo "Good day, \$name\."/);
-    assert.match(text, /# not saved yet/);
+    await shows(editor, "greeting.sh", /echo "Good day, \$name\."/, /# not saved yet/);
     assert.match(editor.read("greeting.sh"), /echo "hey \$name"\n/, "the file on disk is its user's to save");
     await keys.press("Control+s");
     await until(() => editor.read("greeting.sh").includes("# not saved yet"), "greeting.sh is saved");

@@ -12,7 +12,10 @@ async function shown(editor: Editor, chat: Frame): Promise<string> {
   const feed = await chat.locator("#feed .item").evaluateAll((items) =>
     items.map((item) => item.textContent ?? "").filter((text) => !/Interrupted|Resumed/.test(text)),
   );
-  const cards = await chat.locator("#waiting .card").evaluateAll((all) => all.map((card) => card.textContent ?? ""));
+  // Buttons for single changes come once the server has listed them; what is asked about is there at once.
+  const cards = await chat.locator("#waiting .card").evaluateAll((all) =>
+    all.map((card) => [...card.querySelectorAll("h2, .markdown, .suggestion, .added, .removed")].map((part) => part.textContent?.trim() ?? "")),
+  );
   const rows = (await tree(editor)).map((row) => row.replace(/interrupted|waiting for you|waits for a branch|running/, "at work"));
   return JSON.stringify({ feed, cards, rows }, null, 1);
 }
@@ -39,7 +42,10 @@ async function resume(chat: Frame): Promise<void> {
 
 const accidents: Record<string, (editor: Editor) => Promise<void>> = {
   "the server is killed": async (editor) => {
+    const before = editor.pids();
     assert.equal(editor.killServer(), 1);
+    // What is done before the editor has noticed is done to nobody.
+    await until(() => editor.pids().some((pid) => !before.includes(pid)), "another server is started");
   },
   "the page is killed": (editor) => editor.crash(),
   "the extension host is killed": async (editor) => {
@@ -82,6 +88,8 @@ test("what was killed is there again, and goes on", async (context) => {
       const card = (): Promise<string | null> =>
         chat.locator("#waiting .card").evaluate((element) => element.getAttribute("data-approval") ?? element.getAttribute("data-question"));
       const id = await card();
+      // The newest tree has the newest costs, too.
+      await until(async () => (await tree(editor)).some((row) => row.includes("waiting for you")), "the tree says what waits");
       const before = await shown(editor, chat);
       chat = await befall();
       await waitForCard(chat, title);

@@ -25,7 +25,7 @@ const script = JSON.stringify({
     { calls: [{ tool: "read_file", params: { files: [{ path: "a.txt" }, { path: "b.txt" }] } }] },
     { calls: [{ tool: "apply_patch", params: { patch } }] },
     { when: { contains: "left out by the user" }, calls: [{ tool: "attempt_completion", params: { result: "Some of it." } }] },
-    { when: { contains: "took none of them" }, calls: [{ tool: "complete_with_failure", params: { reason: "None of it." } }] },
+    { when: { contains: "accepted none of them" }, calls: [{ tool: "complete_with_failure", params: { reason: "None of it." } }] },
     { calls: [{ tool: "attempt_completion", params: { result: "All of it." } }] },
   ],
 });
@@ -44,9 +44,7 @@ async function reviewing(act: (editor: Editor, preview: ReturnType<Editor["page"
   try {
     // One file is open, the others are not.
     await editor.open("a.txt");
-    await editor.command("Roo: New Task");
-    const chat = await editor.chat();
-    await until(() => chat.locator("#prompt").evaluate((element) => element === document.activeElement), "the composer has the focus");
+    const chat = await editor.newTask("code");
     await editor.page.keyboard.type("Patch it");
     await editor.page.keyboard.press("Enter");
     await waitForCard(chat, "Change 3 files");

@@ -32,6 +32,7 @@ const inWorkspace = (path: string): vscode.Uri => {
 interface Manifest {
   readonly contributes: {
     readonly commands: readonly { readonly command: string }[];
+    readonly keybindings: readonly { readonly command: string; readonly key: string; readonly when: string }[];
     readonly configuration: readonly { readonly properties: Record<string, { readonly scope?: string }> }[];
   };
 }
@@ -45,6 +46,19 @@ const tests: Record<string, (api: Api) => Promise<void>> = {
     const commands = api.connection()?.commands ?? [];
     assert.ok(commands.includes("roo.newTask"));
     assert.deepEqual(commands.filter((name) => !registered.has(name)), []);
+  },
+
+  "no contributed key is one of the editor's, except in the chat and in the read-only diff of an approval": async () => {
+    const defaults = (await vscode.workspace.openTextDocument(vscode.Uri.parse("vscode://defaultsettings/keybindings.json"))).getText();
+    const taken = new Set([...defaults.matchAll(/"key": "([^"]+)",\s+"command": "([^"]+)"/g)].flatMap(([, key, command]) => (command?.startsWith("roo.") ? [] : [key])));
+    assert.ok(taken.has("ctrl+s") && taken.size > 200, `${taken.size} keys of the editor`);
+    const { keybindings } = (extension().packageJSON as Manifest).contributes;
+    const own = keybindings.filter(({ when }) => /roo\.chatFocused|resourceScheme == '?roo-preview/.test(when));
+    assert.ok(own.length >= 4);
+    const others = keybindings.filter((one) => !own.includes(one));
+    assert.deepEqual(others.filter(({ key }) => taken.has(key)), []);
+    // A chord begins with a key that begins chords already.
+    assert.ok(others.every(({ key }) => key.startsWith("ctrl+k ")));
   },
 
   "no setting that reaches the server can be a workspace's": async () => {
@@ -62,6 +76,7 @@ const tests: Record<string, (api: Api) => Promise<void>> = {
   "the editor finds by the schemas what is wrong in files that steer agents": async () => {
     const texts: Record<string, string> = {
       ".roo/hooks.json": '{ "hooks": { "BeforeTool": [] } }',
+      ".roo/mcp.json": '// ours\n{ "mcpServers": { "files": { "comand": "x" } } }',
       ".roomodes": '{ "customModes": [{ "slug": "two words", "name": "Two", "roleDefinition": "You count.", "groups": ["write"] }] }',
     };
     for (const [path, text] of Object.entries(texts)) {
@@ -75,7 +90,7 @@ const tests: Record<string, (api: Api) => Promise<void>> = {
         const own = vscode.languages.getDiagnostics(uri).filter((one) => one.source !== "roo-lsp");
         return own.length > 0 && own;
       });
-      assert.match(found.map((one) => one.message).join("\n"), path === ".roomodes" ? /pattern|enum|Expected/i : /BeforeTool/);
+      assert.match(found.map((one) => one.message).join("\n"), /pattern|enum|Expected|BeforeTool|comand/i);
       await vscode.commands.executeCommand("workbench.action.closeActiveEditor");
       await vscode.workspace.fs.delete(uri);
     }

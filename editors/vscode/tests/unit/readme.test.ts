@@ -9,6 +9,7 @@ const read = (path: string): string => readFileSync(new URL(path, root), "utf8")
 interface Manifest {
   readonly contributes: {
     readonly commands: readonly { readonly command: string; readonly title: string; readonly category?: string }[];
+    readonly keybindings: readonly { readonly command: string; readonly key: string; readonly mac: string; readonly when?: string }[];
     readonly configuration: readonly { readonly properties: Record<string, object> }[];
     readonly walkthroughs: readonly { readonly steps: readonly { readonly description: string }[] }[];
   };
@@ -35,4 +36,13 @@ test("every setting that the pages name is there", () => {
   const named = pages.flatMap((page) => [...page.matchAll(/`(roo\.[\w.]+)[`:]/g)].map(([, name]) => name ?? ""));
   assert.ok(named.includes("roo.server.path"));
   assert.deepEqual(named.filter((name) => !settings.includes(name)), []);
+});
+
+test("every contributed key is in the manual, and each has its condition", () => {
+  const rows = manual.split("\n").filter((line) => line.startsWith("| `"));
+  const named = (key: string): string => key.split(/([+ ])/).map((part) => (part.length > 1 ? part[0]?.toUpperCase() + part.slice(1) : part.toUpperCase())).join("");
+  for (const { command, key, mac, when } of contributes.keybindings) {
+    assert.ok(rows.some((row) => row.includes(`\`${named(key)}\``) && row.includes(`\`${named(mac)}\``)), `${command}: ${named(key)}, ${named(mac)}`);
+    assert.ok(when, `${command} takes its key everywhere`);
+  }
 });

@@ -36,7 +36,7 @@ function approvals(items: readonly Item[]): unknown[] {
     item.kind !== "call"
       ? []
       : item.approvals.map(({ approvalId, title, options, answer }) => {
-          const kind = options.find((option) => option.name === answer?.name)?.kind;
+          const kind = options.find((option) => answer?.kind === "answered" && option.name === answer.name)?.kind;
           const allowed = kind === undefined ? null : kind.startsWith("allow");
           return { id: approvalId, title, ...(answer && { answer: { by: answer.by, allowed } }) };
         }),

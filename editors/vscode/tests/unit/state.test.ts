@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Event, EventParams, Message } from "../../src/protocol.ts";
 import {
+  allTokens,
   apply,
+  contextTokens,
   isActive,
   isResumable,
   placed,
@@ -141,10 +143,29 @@ test("a permission waits until it is answered, and its answer stays with the cal
   assert.equal(root(before)?.state, "waiting");
   const answered = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "helix", optionId: "no" });
   assert.deepEqual(waiting(answered), []);
-  assert.deepEqual(call(answered.feed[0]).approvals[0]?.answer, { by: "helix", name: "Deny" });
+  assert.deepEqual(call(answered.feed[0]).approvals[0]?.answer, { kind: "answered", by: "helix", name: "Deny" });
   const isVoid = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "server" });
   assert.deepEqual(waiting(isVoid), []);
-  assert.deepEqual(call(isVoid.feed[0]).approvals[0]?.answer, { by: "server", name: undefined });
+  assert.deepEqual(call(isVoid.feed[0]).approvals[0]?.answer, { kind: "void", by: "server" });
+  const byRule = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "rule r2" });
+  assert.deepEqual(waiting(byRule), []);
+  assert.deepEqual(call(byRule.feed[0]).approvals[0]?.answer, { kind: "rule", by: "rule r2", ruleId: "r2" });
+});
+
+test("what waits is in the order in which it was asked", () => {
+  const branch = (taskId: string, parentId: string): Event => ({ type: "task.created", urid: "u", mode: "code", title: taskId, parentId });
+  const events: [string, Event][] = [
+    ["root", CREATED],
+    ["a", branch("a", "root")],
+    ["b", branch("b", "root")],
+    ["b", { ...asked, approvalId: "b.a1" }],
+    ["a", { ...asked, approvalId: "a.a1" }],
+  ];
+  const request = events.reduce(
+    (before, [taskId, event], index) => apply(before, { rootId: ROOT, taskId, at: 1, seq: index + 1, event }).request,
+    unknownRequest(ROOT),
+  );
+  assert.deepEqual(waiting(request).map(({ approval }) => approval?.approvalId), ["b.a1", "a.a1"]);
 });
 
 test("a question waits until it is answered or the task ends", () => {
@@ -219,4 +240,33 @@ test("commands in the background are known until they end", () => {
   assert.deepEqual(after(CREATED, begun).commands, { "cmd-4": "npm run dev" });
   const ended: Event = { type: "command.ended", toolCallId: "c1", commandId: "cmd-4", status: "ok", summary: "stopped" };
   assert.deepEqual(after(CREATED, begun, ended).commands, {});
+});
+
+test("the newest request's context is what the totals have grown by", () => {
+  const first = after(CREATED, { type: "usage", tokensIn: 100, tokensOut: 10, cacheReads: 1000, cacheWrites: 5, costUsd: 0.5 });
+  assert.equal(contextTokens(root(first)?.lastRequest ?? {}), 1105);
+  const second = after(
+    CREATED,
+    { type: "usage", tokensIn: 100, tokensOut: 10, cacheReads: 1000, cacheWrites: 5, costUsd: 0.5 },
+    { type: "usage", tokensIn: 130, tokensOut: 30, cacheReads: 2100, cacheWrites: 5, costUsd: 0.75 },
+  );
+  assert.deepEqual(root(second)?.lastRequest, { tokensIn: 30, tokensOut: 20, cacheReads: 1100, cacheWrites: 0, costUsd: 0.25 });
+  assert.equal(allTokens(root(second)?.usage ?? {}), 2265);
+});
+
+test("a failed request is healed by one that works, and a failed task is not", () => {
+  const failed = said({ id: "r1", say: "api_req_started", text: '{"cancelReason":"streaming_failed","streamingFailedMessage":"cut off"}' });
+  const notes = (request: Request): unknown[] => request.feed.flatMap((item) => (item.kind === "note" ? [[item.text, item.tone, item.healed ?? false]] : []));
+  assert.deepEqual(notes(after(CREATED, failed)), [["cut off", "bad", false]]);
+  assert.deepEqual(notes(after(CREATED, failed, { type: "usage", tokensIn: 1 })), [["cut off", "bad", true]]);
+  const ended: Event = { type: "task.state", state: "failed", reason: "no more" };
+  assert.deepEqual(notes(after(CREATED, failed, ended, { type: "usage", tokensIn: 1 })).at(-1), ["Failed: no more", "bad", false]);
+});
+
+test("a task that was interrupted while it asked can be resumed after the answer", () => {
+  const interrupted: Event = { type: "task.state", state: "interrupted" };
+  const resolved: Event = { type: "approval.resolved", approvalId: "root.a3", by: "user", optionId: "yes" };
+  assert.equal(root(after(CREATED, asked, resolved))?.state, "running");
+  const request = after(CREATED, asked, interrupted, resolved);
+  assert.ok(isResumable(request) && waiting(request).length === 0);
 });

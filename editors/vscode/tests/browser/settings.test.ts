@@ -1,0 +1,94 @@
+// What the user changes beside the conversation, and what another window or a reload makes of it.
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { Frame } from "playwright-core";
+import { DEADLINE, Editor, until } from "./editor.ts";
+import { drawn, waitForCard } from "./scenario.ts";
+
+const write = (prompt: string, path: string): object => ({ mode: "code", when: { contains: prompt }, calls: [{ tool: "write_to_file", params: { path, content: "x\n" } }] });
+const SCRIPT = JSON.stringify({
+  turns: [
+    { ...write("Write one", "one.txt"), usage: { tokensIn: 1200, tokensOut: 30, costUsd: 0.0041 } },
+    write("Write two", "two.txt"),
+    { mode: "code", repeat: true, calls: [{ tool: "attempt_completion", params: { result: "Done." } }] },
+  ],
+});
+
+async function start(editor: Editor, prompt: string): Promise<Frame> {
+  const chat = await editor.newTask("code");
+  await chat.locator("#prompt").fill(prompt);
+  await chat.locator("#prompt").press("Enter");
+  return chat;
+}
+
+test("a switch of auto-approve takes effect at once where nothing runs, and after a restart where something does", async () => {
+  const editor = await Editor.start({ turns: SCRIPT, settings: { "roo.mode": "code" }, size: { width: 1280, height: 1100 } });
+  try {
+    const chat = await start(editor, "Write one");
+    await waitForCard(chat, "Create one.txt");
+    const [before] = editor.pids();
+    await chat.locator("#auto summary").click();
+    await chat.getByLabel("Edit files").check();
+    const settings = (): string => readFileSync(join(editor.home, "data/data/Machine/settings.json"), "utf8");
+    await until(() => /"roo\.autoApprove":\s*\{\s*"write": true/.test(settings()), "the setting is the user's");
+    // The task waits; it is not interrupted without being asked.
+    await chat.locator("#restart").waitFor({ timeout: DEADLINE });
+    assert.deepEqual(editor.pids(), [before]);
+    assert.ok(!existsSync(join(editor.workspace, "one.txt")));
+    await chat.locator("#restart button").click();
+    // The same task goes on with a new server, and is not asked about the edit any more.
+    await chat.locator(".said.completion_result", { hasText: "Done." }).waitFor({ timeout: DEADLINE });
+    assert.ok(existsSync(join(editor.workspace, "one.txt")));
+    const [second] = editor.pids();
+    assert.notEqual(second, before);
+
+    await chat.getByLabel("Edit files").uncheck();
+    await until(() => editor.pids().length === 1 && editor.pids()[0] !== second, "nothing runs: the server is started anew by itself");
+    await start(editor, "Write two");
+    await waitForCard(await editor.chat(), "Create two.txt");
+  } catch (error) {
+    throw await editor.failed("settings", error);
+  } finally {
+    await editor.stop();
+  }
+});
+
+test("a reload tells what still waits once, and nothing of what is over; a second window can be used", async () => {
+  const editor = await Editor.start({ turns: SCRIPT, settings: { "roo.mode": "code", "roo.notifications": "always" } });
+  try {
+    let chat = await start(editor, "Write one");
+    await waitForCard(chat, "Create one.txt");
+    await chat.locator('[data-option="allow_once"]').click();
+    await chat.locator(".said.completion_result").waitFor({ timeout: DEADLINE });
+    const toasts = editor.page.locator(".notification-toast", { hasText: "Roo asks" });
+    await editor.page.reload();
+    await editor.page.locator(".statusbar-item", { hasText: "completed" }).waitFor({ timeout: DEADLINE * 2 });
+    assert.equal(await toasts.count(), 0, "what was answered is not asked about again");
+
+    chat = await start(editor, "Write two");
+    await waitForCard(chat, "Create two.txt");
+    await editor.page.reload();
+    await toasts.first().waitFor({ timeout: DEADLINE * 2 });
+    assert.equal(await toasts.count(), 1);
+    assert.match((await toasts.first().textContent()) ?? "", /Create two\.txt/);
+
+    // The first window holds the task; the second one says so and can begin another.
+    await editor.openSecondWindow();
+    await editor.pressInMessage("another window works on the task “Write two”", "Read It");
+    await editor.page.locator(".tab.active", { hasText: "Write two (read-only).md" }).waitFor({ timeout: DEADLINE });
+    await until(async () => (await drawn(editor)).includes("Write two"), "the task can be read");
+    // So can what the history lists.
+    await editor.command("Roo: Open History");
+    chat = await editor.chat();
+    await chat.locator("#history .entry", { hasText: "Write two" }).click();
+    await editor.message("another window works on the task “Write two”");
+    chat = await start(editor, "Say something");
+    await chat.locator(".said.completion_result", { hasText: "Done." }).waitFor({ timeout: DEADLINE });
+  } catch (error) {
+    throw await editor.failed("reload", error);
+  } finally {
+    await editor.stop();
+  }
+});
