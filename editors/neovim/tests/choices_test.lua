@@ -54,7 +54,7 @@ local function ask(editor, method, params)
   return editor:lua([[
     local method, params = ...
     local client = vim.lsp.get_clients({ name = 'roo_lsp' })[1]
-    return client:request_sync(method, next(params) and params or vim.empty_dict(), 10000).result
+    return client:request_sync(method, next(params) and params or vim.empty_dict(), 60000).result
   ]], method, params)
 end
 
@@ -156,6 +156,9 @@ case('a preset has a key, and a command in the background is stopped from a floa
   editor:command('Roo review')
   has(table.concat(float(editor, 'Run ls'), '\n'), 'P Always allow')
   editor:press('P')
+  -- What it is to allow from now on is said before.
+  has(table.concat(float(editor, 'Always allow'), '\n'), 'y yes, from now on')
+  editor:press('y')
   closed(editor)
   editor:wait('the second command', [[
     return table.concat(require('roo.requests').current():text(), '\n'):find('sleep 986', 1, true)

@@ -22,10 +22,10 @@ vim.lsp.config('roo_lsp', {
   cmd = { vim.env.ROO_LSP },
   init_options = {
     roo = {
-      profile = 'scenario',
+      profile = not vim.env.ROO_TEST_NO_MODEL and 'scenario' or nil,
       -- Every command asks as it is: what is offered for a whole project has tests of its own.
       autoApprove = { execute = { mode = 'rules' } },
-      profiles = not vim.env.ROO_TEST_NO_PROFILES and {
+      profiles = not (vim.env.ROO_TEST_NO_PROFILES or vim.env.ROO_TEST_NO_MODEL) and {
         scenario = {
           provider = 'scripted',
           model = 'script',

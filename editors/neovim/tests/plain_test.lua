@@ -51,7 +51,7 @@ local CHOOSE = [[
 local EXECUTE = [[
   local command, argument = ...
   local client = vim.lsp.get_clients({ name = 'roo_lsp' })[1]
-  local answer = client:request_sync('workspace/executeCommand', { command = command, arguments = { argument } }, 10000)
+  local answer = client:request_sync('workspace/executeCommand', { command = command, arguments = { argument } }, 60000)
   return answer
 ]]
 

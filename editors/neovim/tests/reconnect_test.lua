@@ -60,7 +60,7 @@ local function agrees(editor, root)
     local root = ...
     local client = vim.lsp.get_clients({ name = 'roo_lsp' })[1]
     local function ask(method, id)
-      local answer = client:request_sync(method, { taskId = id }, 10000)
+      local answer = client:request_sync(method, { taskId = id }, 60000)
       return assert(answer and answer.result, vim.inspect(answer))
     end
     local request = require('roo.requests').get(root)

@@ -114,6 +114,78 @@ case('what was being written when the server ended is forgotten, what was closed
   same(request)
 end)
 
+case('a context that is shortened, kept or restored is a line of its own, with the summary folded', function()
+  local request = Request.new('t')
+  feed(request, {
+    { (created('t')) },
+    { { type = 'context.shortening', method = 'summary' } },
+  })
+  equal(request:text()[2], '… shortening the context, a summary is being written')
+  feed(request, {
+    { { type = 'context.shortened', method = 'summary', tokensBefore = 31200, tokensAfter = 900, summary = 'So far:\n- one\n', costUsd = 0.01 } },
+    { { type = 'context.kept', reason = 'the summary was longer' } },
+    { { type = 'context.restored', seq = 3, tokensBefore = 900, tokensAfter = 1031200 } },
+    { { type = 'usage', tokensIn = 10, tokensOut = 5, costUsd = 0, context = { used = 12400, window = 200000 } } },
+  })
+  equal({ unpack(request:text(), 2) }, {
+    '⇣ context shortened: 31,200 → 900 tokens, earlier turns summarized',
+    'So far:',
+    '- one',
+    '– context not shortened: the summary was longer',
+    '⇡ context restored: 900 → 1,031,200 tokens',
+  })
+  equal(request.by_key['t/summary3'].quiet, true)
+  local _, right = require('roo.winbar').parts(request, nil, 80)
+  harness.has(right, '12.4k of 200k context')
+  same(request)
+end)
+
+case('a restore is shown, with what it brings back and what came of it', function()
+  local request = Request.new('t')
+  local files = { { path = 'a', change = 'changed' }, { path = 'b', change = 'created' } }
+  feed(request, {
+    { (created('t')) },
+    { { type = 'restore.started', seq = 5, what = 'both', files = files, by = 'Neovim' } },
+    { { type = 'restore.finished', seq = 2, done = true, conversationBefore = 5 } },
+    { { type = 'restore.started', seq = 5, what = 'files', files = {}, by = 'cli' } },
+    { { type = 'restore.finished', seq = 4, done = false, reason = 'a has changed' } },
+  })
+  equal({ unpack(request:text(), 2) }, {
+    '',
+    '⟲ Neovim restores files and the conversation, 2 files',
+    '✓ restored; the model no longer sees what was said since',
+    '',
+    '⟲ cli restores files',
+    '✗ nothing was restored: a has changed',
+  })
+  -- What failed leaves nothing to undo.
+  equal(request.restored, 2)
+  same(request)
+end)
+
+case('what a restore would do is described before it is done', function()
+  local lines, groups = require('roo.checkpoints').describe({
+    files = { { path = 'a', uri = 'file:///a', before = 'x\n', after = 'y\n', diff = '--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n' } },
+    conflicts = { { path = 'b', reason = 'you have changed line 3', marked = false } },
+    leftOut = { { path = 'c', reason = 'it is too large' } },
+    conversation = { before = 5, dropped = 2 },
+    digest = 'd',
+  })
+  equal(lines, {
+    'y restore, but for these files · m restore, with conflict markers · q back',
+    'b stays as it is: you have changed line 3',
+    "c can't be restored: it is too large",
+    'the model no longer sees 2 messages and results',
+    '',
+    '--- a/a',
+    '+++ b/a',
+    '@@ -1 +1 @@',
+    '-x',
+    '+y',
+  })
+  equal({ groups[1], groups[2], groups[4], groups[9], groups[10] }, { 'RooKey', 'RooWaiting', 'RooQuiet', 'RooRemoved', 'RooAdded' })
+end)
+
 case('numbers are taken once, and a gap is told', function()
   local request = Request.new('t')
   feed(request, { { (created('t')) }, { message('m1', 'text', 'prompt') } })
@@ -223,7 +295,7 @@ end)
 
 case('the tree is drawn with its branches', function()
   local function node(id, parent, title)
-    return { id = id, parentId = parent, title = title, emoji = '*', state = 'running', tokens = 0, mode = 'code' }
+    return { id = id, parentId = parent, title = title, emoji = '*', state = 'running', tokens = 0, costUsd = 0, mode = 'code' }
   end
   local lines = require('roo.tree_buffer').draw({
     node('a', nil, 'root'),

@@ -3,6 +3,8 @@
 
 local M = {}
 
+local namespace = vim.api.nvim_create_namespace('roo_ask')
+
 --- Whether the function is the one that Neovim comes with.
 ---@param implementation function
 ---@return boolean
@@ -15,14 +17,16 @@ end
 ---@param title string
 ---@param height integer
 ---@param editable boolean
+---@param wrap? boolean Whether it is text, which is read in short lines.
 ---@return integer buffer
 ---@return integer window
-local function float(lines, title, height, editable)
+local function float(lines, title, height, editable, wrap)
   local width = vim.api.nvim_strwidth(title) + 4
   for _, line in ipairs(lines) do
     width = math.max(width, vim.api.nvim_strwidth(line))
   end
   width = math.max(20, math.min(editable and math.max(width, 70) or width, vim.o.columns - 4))
+  width = wrap and math.min(width, 70) or width
   height = math.min(height, math.max(1, vim.o.lines - 6))
   local buffer = vim.api.nvim_create_buf(false, true)
   vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
@@ -126,9 +130,9 @@ function M.input(options, on_confirm)
   local lines = vim.split(options.default or '', '\n', { plain = true })
   local buffer, window = float(lines, vim.trim(options.prompt or ''), 5, true)
   vim.bo[buffer].filetype = 'rooprompt'
-  vim.bo[buffer].omnifunc = "v:lua.require'roo.completion'.omnifunc"
+  require('roo.completion').attach(buffer)
   vim.api.nvim_win_set_config(window, {
-    footer = ' <CR> send · <C-j> new line · <Esc> q later ',
+    footer = ' @ files · / commands · <CR> send · <C-j> new line · <Esc> q later ',
     footer_pos = 'right',
   })
   local finish = closer(buffer, window, on_confirm)
@@ -151,6 +155,76 @@ function M.input(options, on_confirm)
     end, { buffer = buffer, nowait = true })
   end
   vim.cmd.startinsert({ bang = true })
+end
+
+--- Says what an answer means, and asks for it; calls back at once.
+---@param options {title: string, text: string, yes: string}
+---@param on_answer fun(agreed: boolean)
+---@return fun() cancel
+function M.confirm(options, on_answer)
+  local back = vim.api.nvim_get_current_win()
+  local lines = { ('y %s · q back'):format(options.yes), '' }
+  local width = math.min(70, vim.o.columns - 4)
+  vim.list_extend(lines, vim.split(options.text, '\n', { plain = true }))
+  local height = 0
+  for _, line in ipairs(lines) do
+    -- Lines break at words, so that fewer cells are filled.
+    height = height + math.max(1, math.ceil(vim.api.nvim_strwidth(line) / (width - 8)))
+  end
+  local buffer, window = float(lines, options.title, height, false, true)
+  vim.bo[buffer].filetype = 'rooreview'
+  vim.api.nvim_win_set_config(window, { zindex = 60 })
+  vim.hl.range(buffer, namespace, 'RooKey', { 0, 0 }, { 0, #lines[1] })
+  local done = false
+  local function finish(agreed)
+    if done then
+      return
+    end
+    done = true
+    if vim.api.nvim_win_is_valid(window) then
+      vim.api.nvim_win_close(window, true)
+    end
+    if vim.api.nvim_win_is_valid(back) then
+      vim.api.nvim_set_current_win(back)
+    end
+    on_answer(agreed)
+  end
+  local function later()
+    finish(false)
+  end
+  vim.api.nvim_create_autocmd('WinLeave', { buffer = buffer, once = true, callback = later })
+  vim.keymap.set('n', 'y', function()
+    finish(true)
+  end, { buffer = buffer, nowait = true, desc = 'Roo: ' .. options.yes })
+  for _, key in ipairs({ 'q', 'n', '<Esc>' }) do
+    vim.keymap.set('n', key, later, { buffer = buffer, nowait = true, desc = 'Roo: back' })
+  end
+  return later
+end
+
+--- Lets the user change a few lines; `:write`, or <CR> in Normal mode, takes them, <Esc> in Normal mode doesn't.
+---@param options {title: string, lines: string[], filetype: string}
+---@param on_confirm fun(text?: string)
+function M.edit(options, on_confirm)
+  local buffer, window = float(options.lines, options.title, math.max(#options.lines + 1, 5), true)
+  vim.api.nvim_buf_set_name(buffer, ('roo://edit/%d'):format(buffer))
+  vim.bo[buffer].buftype = 'acwrite'
+  vim.bo[buffer].filetype = options.filetype
+  vim.bo[buffer].modified = false
+  vim.wo[window][0].wrap = false
+  vim.api.nvim_win_set_config(window, { footer = ' <CR> or :w accept as edited · <Esc> q back ', footer_pos = 'right' })
+  local finish = closer(buffer, window, on_confirm)
+  local function take()
+    vim.bo[buffer].modified = false
+    finish(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'))
+  end
+  vim.api.nvim_create_autocmd('BufWriteCmd', { buffer = buffer, callback = take })
+  vim.keymap.set('n', '<CR>', take, { buffer = buffer, nowait = true, desc = 'Roo: accept as edited' })
+  for _, key in ipairs({ 'q', '<Esc>' }) do
+    vim.keymap.set('n', key, function()
+      finish(nil)
+    end, { buffer = buffer, nowait = true, desc = 'Roo: back' })
+  end
 end
 
 return M

@@ -40,6 +40,12 @@ end
 function M.configure()
   local config = {
     handlers = {
+      ['workspace/applyEdit'] = function(...)
+        local arguments = { ... }
+        return require('roo.in_file').unlocked(function()
+          return vim.lsp.handlers['workspace/applyEdit'](unpack(arguments))
+        end)
+      end,
       ['window/showMessageRequest'] = function(_, params)
         return require('roo.message_request').answer(params)
       end,
@@ -129,7 +135,7 @@ function M.with(callback)
     M.notify('the server could not be started; see :checkhealth roo', vim.log.levels.ERROR)
     return
   end
-  local deadline = vim.uv.now() + 10000
+  local slow = vim.uv.now() + 10000
   local function poll()
     local started = vim.lsp.get_client_by_id(id)
     if started and started.initialized then
@@ -138,13 +144,32 @@ function M.with(callback)
         vim.lsp.buf_attach_client(buffer, id)
       end
       callback(started)
-    elseif started and vim.uv.now() < deadline then
+    elseif started then
+      if slow and vim.uv.now() >= slow then
+        slow = nil
+        M.notify('the server takes long to start; see :checkhealth roo', vim.log.levels.WARN)
+      end
       vim.defer_fn(poll, 10)
     else
       M.notify('the server is not responding; see :checkhealth roo', vim.log.levels.ERROR)
     end
   end
   poll()
+end
+
+--- Shows a failure, and what can be done about it.
+---@param error lsp.ResponseError
+function M.show_error(error)
+  local hint = vim.tbl_get(error, 'data', 'hint')
+  if vim.tbl_get(error, 'data', 'kind') == 'configuration' then
+    -- First, since the end of a long message is cut.
+    M.notify(('set up a model with :Roo setup (%s)'):format(error.message), vim.log.levels.ERROR)
+    return
+  elseif error.code == vim.lsp.protocol.ErrorCodes.MethodNotFound then
+    M.notify(('the server is older than this plugin (%s)'):format(error.message), vim.log.levels.ERROR)
+    return
+  end
+  M.notify(hint and ('%s (%s)'):format(error.message, hint) or error.message, vim.log.levels.ERROR)
 end
 
 --- Sends a request. A failure is shown to the user.
@@ -158,8 +183,7 @@ function M.request(method, params, on_result, on_error)
       if error and on_error then
         on_error(error)
       elseif error then
-        local hint = vim.tbl_get(error, 'data', 'hint')
-        M.notify(hint and ('%s (%s)'):format(error.message, hint) or error.message, vim.log.levels.ERROR)
+        M.show_error(error)
       elseif on_result then
         on_result(result)
       end

@@ -32,10 +32,36 @@ for _, name in ipairs({ 'send', 'answer', 'approve', 'deny', 'mode', 'profile', 
     roo[name](text)
   end
 end
-for _, name in ipairs({ 'open', 'tree', 'tasks', 'review', 'cancel', 'resume', 'background', 'trust', 'status', 'restart' }) do
+local plain = {
+  'open',
+  'tree',
+  'tasks',
+  'review',
+  'approvals',
+  'changes',
+  'checkpoints',
+  'condense',
+  'context',
+  'edit',
+  'cancel',
+  'resume',
+  'background',
+  'trust',
+  'status',
+  'restart',
+}
+for _, name in ipairs(plain) do
   subcommands[name] = function(roo)
     roo[name]()
   end
+end
+
+subcommands.undo = function(roo, _, range)
+  roo.undo(range)
+end
+
+subcommands.setup = function(roo, text)
+  roo.setup(vim.split(text, '%s+', { trimempty = true }))
 end
 
 ---@return string[]
@@ -59,44 +85,74 @@ function M.run(arguments)
   run(require('roo'), text, range)
 end
 
---- Completes subcommands, modes and what a prompt may point at.
+--- Completes subcommands, modes, profiles, and what a prompt may point at.
 ---@param lead string
 ---@param line string
 ---@return string[]
 function M.complete(lead, line)
   local before = line:match("^.-Roo%s+(.*)$") or ''
-  local found
-  if not before:find('%s') then
-    found = M.names()
-  elseif before:find('^new%s') or before:find('^send%s') or before:find('^answer%s') then
-    found = require('roo.completion').words(lead)
-    if vim.startswith(lead, '-') then
-      found = { '--mode=', '--profile=' }
-    end
-    if vim.startswith(lead, '--mode=') then
-      found = vim.tbl_map(function(slug)
-        return '--mode=' .. slug
-      end, M.modes())
-    end
-  elseif before:find('^mode%s') then
-    found = M.modes()
+  ---@param words string[]
+  ---@param prefix? string
+  local function begin_with(words, prefix)
+    return vim.tbl_filter(function(word)
+      return vim.startswith(word, lead)
+    end, vim.tbl_map(function(word)
+      return (prefix or '') .. word
+    end, words))
   end
-  return vim.tbl_filter(function(word)
-    return vim.startswith(word, lead)
-  end, found or {})
+  local name, rest = before:match('^(%S+)%s(.*)$')
+  if not name then
+    return begin_with(M.names())
+  elseif name == 'mode' then
+    return begin_with(M.modes())
+  elseif name == 'profile' then
+    return begin_with(M.profiles())
+  elseif not vim.list_contains({ 'new', 'send', 'answer', 'deny' }, name) then
+    return {}
+  elseif vim.startswith(lead, '--mode=') then
+    return begin_with(M.modes(), '--mode=')
+  elseif vim.startswith(lead, '--profile=') then
+    return begin_with(M.profiles(), '--profile=')
+  elseif vim.startswith(lead, '-') then
+    return begin_with({ '--mode=', '--profile=' })
+  end
+  -- What is completed may have the word anywhere in it.
+  local prompt = M.read_options(rest)
+  return vim.tbl_map(function(item)
+    return item.word
+  end, require('roo.completion').items(prompt))
 end
 
---- The slugs of the modes, asked for with a short wait: completion can't come later.
+--- Asks with a short wait: completion can't come later.
+---@param method string
+---@param field string
+---@return table[]?
+local function ask(method, field)
+  local found = client.get()
+  if found and client.is_typed(found) then
+    local answer = found:request_sync(method, vim.empty_dict(), 500)
+    return vim.tbl_get(answer or {}, 'result', field) or {}
+  end
+end
+
+--- The slugs of the modes.
 ---@return string[]
 function M.modes()
-  local found = client.get()
-  if not found or not client.is_typed(found) then
+  local modes = ask('roo/mode/list', 'modes')
+  if not modes then
     return { 'new-task', 'orchestrator', 'architect', 'code', 'debug', 'ask' }
   end
-  local answer = found:request_sync('roo/mode/list', vim.empty_dict(), 500)
   return vim.tbl_map(function(mode)
     return mode.slug
-  end, vim.tbl_get(answer or {}, 'result', 'modes') or {})
+  end, modes)
+end
+
+--- The names of the model profiles.
+---@return string[]
+function M.profiles()
+  return vim.tbl_map(function(profile)
+    return profile.name
+  end, ask('roo/profile/list', 'profiles') or {})
 end
 
 return M

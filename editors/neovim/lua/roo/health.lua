@@ -47,6 +47,60 @@ local function check_client()
   end
 end
 
+---@param found vim.lsp.Client
+---@param method string
+---@return table?
+local function ask(found, method)
+  local answer = found:request_sync(method, vim.empty_dict(), 5000)
+  if answer and answer.result then
+    return answer.result
+  end
+  warn(('%s: %s'):format(method, vim.tbl_get(answer or {}, 'err', 'message') or 'no answer in 5 s'))
+end
+
+--- Models, modes and trust, as the server has them. No model is asked: `roo-lsp doctor` does that.
+---@param found vim.lsp.Client
+local function check_workspace(found)
+  local profiles = ask(found, 'roo/profile/list')
+  if profiles and #profiles.profiles == 0 then
+    fail('no model is set up', { ':Roo setup' })
+  elseif profiles then
+    for _, profile in ipairs(profiles.profiles) do
+      local default = profile.isDefault and ', the default' or ''
+      ok(('model profile %s: %s %s%s'):format(profile.name, profile.provider, profile.model or '', default))
+    end
+    local function is_default(profile)
+      return profile.isDefault
+    end
+    if not vim.iter(profiles.profiles):any(is_default) then
+      fail('the settings name a default profile that is not defined', {
+        'Set `profile` to one of these in the settings, or set up another model: :Roo setup',
+      })
+    end
+    ok('whether the models answer: `roo-lsp doctor`')
+  end
+  local modes = ask(found, 'roo/mode/list')
+  for _, problem in ipairs(modes and modes.problems or {}) do
+    local place = problem.line and ('%s:%d'):format(problem.path, problem.line) or problem.path
+    local tell = problem.error and fail or warn
+    tell(('%s: %s'):format(place, problem.message))
+  end
+  local trust = ask(found, 'roo/trust/get')
+  if trust and (#trust.pendingApprovals > 0 or not trust.trusted and #trust.brings > 0) then
+    warn('this workspace has files that would steer agents; they have no effect yet', { ':Roo trust' })
+  end
+end
+
+local function check_display()
+  if require('roo.markdown').is_available() then
+    ok('Markdown is highlighted by treesitter')
+  else
+    warn('the treesitter parsers markdown and markdown_inline are missing, so Markdown is shown plainly', {
+      'They come with Neovim; check its installation: :checkhealth vim.treesitter',
+    })
+  end
+end
+
 function M.check()
   start('roo: Neovim')
   if vim.fn.has('nvim-0.11') == 0 then
@@ -57,6 +111,7 @@ function M.check()
   for _, problem in ipairs(require('roo.options').problems()) do
     warn(problem, { ':help roo-options' })
   end
+  check_display()
 
   start('roo: server')
   local config = vim.lsp.config['roo_lsp']
@@ -74,6 +129,11 @@ function M.check()
     warn("roo_lsp is not enabled; :Roo starts it when it is needed", { "vim.lsp.enable('roo_lsp')" })
   end
   check_client()
+  local found = require('roo.client').get()
+  if found and found.initialized and require('roo.client').is_typed(found) then
+    start('roo: models and workspace')
+    check_workspace(found)
+  end
 end
 
 return M

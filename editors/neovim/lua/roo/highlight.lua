@@ -19,6 +19,9 @@ local links = {
   RooRemoved = 'Removed',
   RooHunk = 'Changed',
   RooKey = 'Special',
+  RooChangeOld = 'DiffDelete',
+  RooChangeNew = 'DiffAdd',
+  RooChangeRefused = 'Comment',
 }
 
 function M.define()

@@ -54,6 +54,16 @@ local function selection(range)
   return { { uri = vim.uri_from_bufnr(buffer), range = lines } }
 end
 
+--- The branch that the cursor is in, in the buffer of its task; else the request's own.
+---@param request roo.Request
+---@return string
+function M.task_here(request)
+  local buffer, line = vim.api.nvim_get_current_buf(), vim.api.nvim_win_get_cursor(0)[1]
+  local task_buffer = require('roo.task_buffer')
+  local block = task_buffer.request_of(buffer) == request and task_buffer.block_at(buffer, line)
+  return block and block.task.id or request.root
+end
+
 --- Shows a request that has just begun, if the user wants that.
 ---@param request roo.Request
 function M.show_new(request)
@@ -147,19 +157,37 @@ function M.open_task(root, title)
   require('roo.task_buffer').show(request, true)
 end
 
+--- Calls back with all tasks of the workspace, the newest first.
+---@param on_items fun(items: table[])
+---@param before? table[]
+---@param cursor? string
+local function list_tasks(on_items, before, cursor)
+  local items = before or {}
+  client.request('roo/task/list', cursor and { cursor = cursor } or vim.empty_dict(), function(result)
+    vim.list_extend(items, result.items)
+    if result.nextCursor then
+      list_tasks(on_items, items, result.nextCursor)
+    else
+      on_items(items)
+    end
+  end)
+end
+
 --- Lets the user choose among all tasks of the workspace.
 function M.tasks()
   either(function()
-    client.request('roo/task/list', vim.empty_dict(), function(result)
-      if #result.items == 0 then
+    list_tasks(function(items)
+      if #items == 0 then
         client.notify('there are no tasks yet; :Roo new starts one')
         return
       end
-      ask.select(result.items, {
+      ask.select(items, {
         prompt = 'Tasks',
         kind = 'roo_task',
         format_item = function(item)
-          return ('%s — %s, %s'):format(item.title, item.state, os.date('%Y-%m-%d %H:%M', item.createdAt / 1000))
+          local cost = require('roo.winbar').cost(item.usage.costUsd)
+          local parts = { item.state, os.date('%Y-%m-%d %H:%M', item.createdAt / 1000), cost }
+          return ('%s — %s'):format(item.title, table.concat(parts, ', '))
         end,
       }, function(item)
         if item then
@@ -247,6 +275,78 @@ function M.review()
   end)
 end
 
+--- Opens the review at an approval, or its task where this editor doesn't follow that yet.
+---@param item {rootId: string, taskTitle: string, approval: {approvalId: string}}
+local function review_listed(item)
+  local request = require('roo.requests').get(item.rootId)
+  if not request then
+    M.open_task(item.rootId, item.taskTitle)
+    client.notify('its task is open now; look at what needs permission with :Roo review')
+    return
+  end
+  for _, approval in ipairs(request.approvals) do
+    if approval.approvalId == item.approval.approvalId then
+      require('roo.review').open(request, approval)
+      return
+    end
+  end
+  client.notify('this was decided elsewhere or is no longer open')
+end
+
+--- Lets the user choose among everything that needs permission, of interrupted tasks too, and opens the review there.
+function M.approvals()
+  either(function()
+    client.request('roo/approval/list', vim.empty_dict(), function(result)
+      if #result.approvals == 0 then
+        client.notify('nothing needs permission')
+        return
+      end
+      ask.select(result.approvals, {
+        prompt = 'Approvals',
+        kind = 'roo_approval',
+        format_item = function(item)
+          local interrupted = item.interrupted and ', interrupted' or ''
+          return ('%s — %s%s'):format(item.approval.title, item.taskTitle, interrupted)
+        end,
+      }, function(item)
+        if item then
+          review_listed(item)
+        end
+      end)
+    end)
+  end, function()
+    client.execute('roo.showDiff')
+  end)
+end
+
+--- Fills the quickfix list with what the request has changed.
+function M.changes()
+  either(function()
+    with_request(function(request)
+      require('roo.changes').show(request)
+    end)
+  end, function()
+    client.notify('the typed protocol is off; see :help roo-option-typed', vim.log.levels.WARN)
+  end)
+end
+
+--- Undoes what requests have changed in these lines of a file or of the quickfix list; else in the line of the cursor.
+---@param range? {[1]: integer, [2]: integer}
+function M.undo(range)
+  local line = vim.api.nvim_win_get_cursor(0)[1]
+  either(function()
+    require('roo.changes').undo(range and range[1] or line, range and range[2] or line)
+  end, function()
+    client.notify('the typed protocol is off; see :help roo-option-typed', vim.log.levels.WARN)
+  end)
+end
+
+--- Sets up a model in a terminal.
+---@param arguments? string[] Further arguments of `roo-lsp setup`.
+function M.setup(arguments)
+  require('roo.setup').run(arguments or {})
+end
+
 ---@param kind string
 ---@param command string
 ---@param text? string
@@ -258,7 +358,7 @@ local function decide(kind, command, text)
       client.notify('this is too long to approve from its summary; review it here')
       require('roo.review').open(request, approval)
     elseif approval then
-      require('roo.review').respond(approval, kind, text)
+      require('roo.review').respond(approval, kind, { text = text })
     end
   end, function()
     client.execute(command, text)
@@ -299,6 +399,57 @@ function M.resume()
   steer('roo/task/resume', 'roo.resume')
 end
 
+--- Shortens the conversation of the task by a summary that a model writes.
+function M.condense()
+  either(function()
+    with_request(function(request)
+      client.request('roo/context/condense', { taskId = M.task_here(request) })
+    end)
+  end, function()
+    client.execute('roo.send', '/condense')
+  end)
+end
+
+--- Says how much of the model's window the task takes, and lets the user undo what was shortened.
+function M.context()
+  either(function()
+    with_request(function(request)
+      require('roo.context').show(M.task_here(request))
+    end)
+  end, function()
+    client.execute('roo.status')
+  end)
+end
+
+--- Lets the user go back to an earlier state of files and conversation.
+function M.checkpoints()
+  either(function()
+    with_request(function(request)
+      require('roo.checkpoints').show(request)
+    end)
+  end, function()
+    client.execute('roo.openTask')
+  end)
+end
+
+--- Lets the user write the message that the cursor is on anew, and go on from there.
+function M.edit()
+  either(function()
+    local task_buffer = require('roo.task_buffer')
+    local buffer, line = vim.api.nvim_get_current_buf(), vim.api.nvim_win_get_cursor(0)[1]
+    local request = task_buffer.request_of(buffer)
+    local block = request and task_buffer.block_at(buffer, line)
+    local message = block and block.task.id == request.root and request:message_of(block)
+    if message then
+      require('roo.checkpoints').edit(request, message)
+    else
+      client.notify('put the cursor on a message of yours, in the window of its task', vim.log.levels.WARN)
+    end
+  end, function()
+    client.execute('roo.openTask')
+  end)
+end
+
 --- Sends the command that runs to the background: the task goes on without it.
 function M.background()
   steer('roo/command/background', 'roo.backgroundCommand')
@@ -321,6 +472,7 @@ function M.stop(id)
       table.sort(ids)
       ask.select(ids, {
         prompt = 'Stop',
+        kind = 'roo_command',
         format_item = function(item)
           return ('%s  %s'):format(item, request.commands[item])
         end,
@@ -347,6 +499,7 @@ function M.mode(mode)
       client.request('roo/mode/list', vim.empty_dict(), function(result)
         ask.select(result.modes, {
           prompt = 'Mode',
+          kind = 'roo_mode',
           format_item = function(item)
             return ('%s %s'):format(item.emoji, item.name)
           end,
@@ -374,6 +527,7 @@ function M.profile(profile)
       client.request('roo/profile/list', vim.empty_dict(), function(result)
         ask.select(result.profiles, {
           prompt = 'Profile',
+          kind = 'roo_profile',
           format_item = function(item)
             return ('%s (%s %s)'):format(item.name, item.provider, item.model or '')
           end,

@@ -9,6 +9,7 @@ local M = {}
 ---@field size number Its part of the editor, between 0 and 1.
 ---@field restart boolean Start the server again when it ends by itself.
 ---@field notify boolean Say with a message that something waits for the user.
+---@field review roo.ReviewView How the review shows edits at first.
 local defaults = {
   typed = true,
   open = true,
@@ -16,6 +17,7 @@ local defaults = {
   size = 0.5,
   restart = true,
   notify = true,
+  review = 'diff',
 }
 
 --- All options, with the defaults for those that the user left out.
@@ -37,6 +39,10 @@ function M.problems()
     elseif type(value) ~= type(defaults[name]) then
       table.insert(problems, ('vim.g.roo.%s must be a %s'):format(name, type(defaults[name])))
     end
+  end
+  local review = (vim.g.roo or {}).review
+  if type(review) == 'string' and not vim.list_contains({ 'diff', 'sides', 'file' }, review) then
+    table.insert(problems, ('vim.g.roo.review must be "diff", "sides" or "file", not "%s"'):format(review))
   end
   table.sort(problems)
   return problems

@@ -8,6 +8,8 @@
 ---@field lines string[]
 ---@field groups? table<integer, string> The highlight group of a line, by its index.
 ---@field gap boolean Whether the first line is empty, to set it off.
+---@field markdown? boolean Whether a model has written it, as Markdown.
+---@field marker? integer The length of what the plugin has put before its first line.
 ---@field quiet boolean Whether it is a fold of its own, closed at first.
 ---@field open? boolean Whether that fold stays open for now.
 ---@field length? integer How many bytes of a text that is being written are there.
@@ -24,6 +26,9 @@
 ---@field title string
 ---@field state string
 ---@field reason? string
+---@field tokens? integer What its model requests have used in all.
+---@field context? integer The tokens of its next model request, as far as they are known.
+---@field window? integer How many tokens its model takes.
 ---@field items (roo.Block|roo.Task)[]
 ---@field header roo.Block
 
@@ -33,7 +38,9 @@
 ---@field title string
 ---@field subject string
 ---@field reason string
----@field options {id: string, name: string, kind: string}[]
+---@field options {id: string, name: string, kind: string, scope?: string}[]
+---@field toolCallId string
+---@field rule_id? string The standing rule that has decided it.
 ---@field mustOpen? boolean Whether the subject is too long to be allowed at a glance.
 ---@field task roo.Task
 
@@ -64,6 +71,7 @@ local highlight = require('roo.highlight')
 ---@field nodes table[]
 ---@field approvals roo.Approval[]
 ---@field questions roo.Question[]
+---@field restored? integer The number of the last restore, by which it is undone.
 ---@field view? roo.View
 local Request = {}
 Request.__index = Request
@@ -88,6 +96,7 @@ function Request.new(root)
     questions = {},
     calls = {},
     commands = {},
+    ruled = {},
   }, Request)
 end
 
@@ -134,7 +143,7 @@ end
 ---@param kind string
 ---@param key string
 ---@param lines string[]
----@param settings? {gap?: boolean, quiet?: boolean, groups?: table<integer, string>, after?: roo.Block}
+---@param settings? {gap?: boolean, quiet?: boolean, markdown?: boolean, marker?: integer, groups?: table<integer, string>, after?: roo.Block}
 ---@return roo.Block
 function Request:insert(task, kind, key, lines, settings)
   settings = settings or {}
@@ -144,6 +153,8 @@ function Request:insert(task, kind, key, lines, settings)
     kind = kind,
     gap = settings.gap or false,
     quiet = settings.quiet or false,
+    markdown = settings.markdown,
+    marker = settings.marker,
     lines = {},
   }
   self:shape(block, lines, settings.groups)
@@ -341,11 +352,11 @@ end
 
 --- How a message is shown, by what it says.
 local says = {
-  text = { gap = true },
+  text = { gap = true, markdown = true },
   reasoning = { gap = true, group = 'RooQuiet', first = 'thinking: ' },
   user_feedback = { gap = true, group = 'RooUser', first = '» ' },
   error = { gap = true, group = 'RooError', first = '✗ ' },
-  completion_result = { gap = true, group = 'RooResult', first = '✔ ' },
+  completion_result = { gap = true, group = 'RooResult', first = '✔ ', markdown = true },
 }
 
 ---@param request roo.Request
@@ -356,8 +367,9 @@ local says = {
 local function show_message(request, task, id, say, text)
   local style = says[say]
   local lines = split((text:gsub('%s+$', '')))
-  local settings = { gap = style.gap }
+  local settings = { gap = style.gap, markdown = style.markdown, marker = style.first and #style.first }
   if say == 'text' and (id == 'm1' or id == 'brief') then
+    settings.markdown = nil
     -- What the branch was told. The user's own words stay in sight; a brief is there for who looks.
     if id == 'brief' then
       lines[1] = 'brief: ' .. lines[1]
@@ -443,7 +455,8 @@ events['message.delta'] = function(self, _, event, task)
       return
     end
     local lines = { style.first or '' }
-    block = self:insert(task, event.say, event.id, lines, { gap = style.gap, groups = nil })
+    local settings = { gap = style.gap, markdown = style.markdown, marker = style.first and #style.first }
+    block = self:insert(task, event.say, event.id, lines, settings)
     block.length = 0
   end
   -- A block that is closed already, or a piece that was left out for a slow client: the whole text comes.
@@ -464,6 +477,59 @@ events['message.delta'] = function(self, _, event, task)
   if self.view then
     self.view.appended(block, pieces)
   end
+end
+
+-- Decisions --------------------------------------------------------------------------------------------------------
+
+---@param approval roo.Approval
+---@param id? string
+local function option_of(approval, id)
+  for _, option in ipairs(approval.options) do
+    if option.id == id then
+      return option
+    end
+  end
+end
+
+--- How many changes were accepted, edited and refused; nothing where they were answered as a whole.
+---@param hunks? {decision: string}[]
+---@return string?
+local function by_change(hunks)
+  local counts = { accept = 0, edit = 0, refuse = 0 }
+  for _, hunk in ipairs(hunks or {}) do
+    counts[hunk.decision] = counts[hunk.decision] + 1
+  end
+  local parts = {}
+  for _, pair in ipairs({ { 'accept', 'accepted' }, { 'edit', 'edited' }, { 'refuse', 'refused' } }) do
+    if counts[pair[1]] > 0 then
+      table.insert(parts, ('%d %s'):format(counts[pair[1]], pair[2]))
+    end
+  end
+  return #parts > 1 and table.concat(parts, ', ') or nil
+end
+
+--- Says what became of an approval, with the user's words on single changes.
+---@param request roo.Request
+---@param block roo.Block
+---@param approval roo.Approval
+---@param allowed boolean
+---@param by string
+---@param hunks? {decision: string, path: string, line: integer, text?: string}[]
+local function show_decision(request, block, approval, allowed, by, hunks)
+  local parts = by_change(hunks)
+  local how = ('%s %s%s'):format(allowed and 'allowed' or 'refused', by, parts and ': ' .. parts or '')
+  local lines = { ('%s %s — %s'):format(allowed and '✓' or '✗', approval.title, how) }
+  local groups = { allowed and 'RooTool' or 'RooToolFailed' }
+  for _, hunk in ipairs(hunks or {}) do
+    if hunk.decision == 'refuse' and hunk.text and hunk.text ~= '' then
+      table.insert(lines, ('  ✗ %s:%d — %s'):format(hunk.path, hunk.line, first_line(hunk.text)))
+      groups[#lines] = 'RooToolFailed'
+    elseif hunk.decision == 'edit' then
+      table.insert(lines, ('  ✎ %s:%d — with your lines'):format(hunk.path, hunk.line))
+      groups[#lines] = 'RooTool'
+    end
+  end
+  request:replace(block, lines, groups)
 end
 
 -- Tools ------------------------------------------------------------------------------------------------------------
@@ -494,6 +560,12 @@ events['tool.output'] = function(self, _, event, task)
 end
 
 events['gate.decided'] = function(self, _, event, task)
+  -- What a standing rule has decided while it was asked: only now it is known how.
+  local ruled = self.ruled[task.id .. '/' .. event.toolCallId]
+  if ruled then
+    self.ruled[task.id .. '/' .. event.toolCallId] = nil
+    show_decision(self, ruled.block, ruled.approval, event.verdict == 'allow', 'by the standing ' .. ruled.by)
+  end
   if event.verdict == 'deny' then
     self.calls[task.id .. '/' .. event.toolCallId] = { label = 'refused', reason = event.reason }
   end
@@ -589,15 +661,16 @@ events['approval.resolved'] = function(self, _, event, task)
   if not block or not approval then
     return
   end
-  local how, mark, group = 'no longer asked', '–', 'RooQuiet'
-  for _, option in ipairs(event.optionId and approval.options or {}) do
-    if option.id == event.optionId then
-      local allowed = vim.startswith(option.kind, 'allow')
-      mark, group = allowed and '✓' or '✗', allowed and 'RooTool' or 'RooToolFailed'
-      how = ('%s by %s'):format(allowed and 'allowed' or 'refused', event.by)
-    end
+  local option = option_of(approval, event.optionId)
+  if option then
+    show_decision(self, block, approval, vim.startswith(option.kind, 'allow'), 'by ' .. event.by, event.hunks)
+  elseif event.ruleId then
+    approval.rule_id = event.ruleId
+    self.ruled[task.id .. '/' .. approval.toolCallId] = { block = block, approval = approval, by = event.by }
+    self:replace(block, { ('– %s — decided by the standing %s'):format(approval.title, event.by) }, { 'RooQuiet' })
+  else
+    self:replace(block, { ('– %s — no longer asked'):format(approval.title) }, { 'RooQuiet' })
   end
-  self:replace(block, { ('%s %s — %s'):format(mark, approval.title, how) }, { group })
   local detail = self:find(task, event.approvalId .. '.subject')
   if detail then
     detail.open = false
@@ -670,6 +743,87 @@ events['queue.changed'] = function(self, _, event, task)
   end
 end
 
+events.usage = function(_, _, event, task)
+  -- It tells what the task has used in all: the last request is what was added.
+  local total = (event.tokensIn or 0) + (event.cacheReads or 0) + (event.cacheWrites or 0) + (event.tokensOut or 0)
+  task.context = event.context and event.context.used or total - (task.tokens or 0)
+  task.window = event.context and event.context.window
+  task.tokens = total
+end
+
+-- The context ------------------------------------------------------------------------------------------------------
+
+--- A number with separators.
+---@param number integer
+---@return string
+local function grouped(number)
+  local text = tostring(math.floor(number))
+  return (text:reverse():gsub('(%d%d%d)', '%1,'):reverse():gsub('^,', ''))
+end
+
+--- Puts a line in the place of the word that the context is being shortened.
+---@param request roo.Request
+---@param task roo.Task
+---@param line string
+---@param group string
+local function context_note(request, task, line, group)
+  local running = request:find(task, 'shortening')
+  if running then
+    request:remove(running)
+  end
+  request:insert(task, 'note', 'context' .. request.seq, { line }, { groups = { group } })
+end
+
+local shortened_by = { placeholders = 'old results left out', summary = 'earlier turns summarized', outline = 'earlier turns listed' }
+
+events['context.shortening'] = function(self, _, event, task)
+  local how = event.method == 'summary' and ', a summary is being written' or ''
+  self:put(task, 'note', 'shortening', { '… shortening the context' .. how }, { groups = { 'RooQuiet' } })
+end
+
+events['context.shortened'] = function(self, _, event, task)
+  local how = shortened_by[event.method] or event.method
+  local change = ('%s → %s tokens'):format(grouped(event.tokensBefore), grouped(event.tokensAfter))
+  context_note(self, task, ('⇣ context shortened: %s, %s'):format(change, how), 'RooTool')
+  if event.summary and event.summary:find('%S') then
+    local lines = split((event.summary:gsub('%s+$', '')))
+    self:insert(task, 'summary', 'summary' .. self.seq, lines, { groups = all(lines, 'RooQuiet'), quiet = true })
+  end
+  task.context = event.tokensAfter
+end
+
+events['context.kept'] = function(self, _, event, task)
+  context_note(self, task, '– context not shortened: ' .. first_line(event.reason), 'RooQuiet')
+end
+
+events['context.restored'] = function(self, _, event, task)
+  local change = ('%s → %s tokens'):format(grouped(event.tokensBefore), grouped(event.tokensAfter))
+  context_note(self, task, '⇡ context restored: ' .. change, 'RooTool')
+  task.context = event.tokensAfter
+end
+
+-- Checkpoints ------------------------------------------------------------------------------------------------------
+
+local restored_what = { files = 'files', conversation = 'the conversation', both = 'files and the conversation' }
+
+events['restore.started'] = function(self, _, event, task)
+  local what = restored_what[event.what] or event.what
+  local files = #event.files == 0 and '' or #event.files == 1 and ', 1 file' or (', %d files'):format(#event.files)
+  local line = ('⟲ %s restores %s%s'):format(event.by, what, files)
+  self:put(task, 'note', 'restore' .. self.seq, { line }, { groups = { 'RooUser' }, gap = true })
+end
+
+events['restore.finished'] = function(self, _, event, task)
+  if not event.done then
+    local line = '✗ nothing was restored: ' .. first_line(event.reason or '')
+    self:insert(task, 'note', 'restored' .. self.seq, { line }, { groups = { 'RooError' } })
+    return
+  end
+  self.restored = event.seq
+  local seen = event.conversationBefore and '; the model no longer sees what was said since' or ''
+  self:insert(task, 'note', 'restored' .. self.seq, { '✓ restored' .. seen }, { groups = { 'RooTool' } })
+end
+
 events['intent.selected'] = function(self, _, event, task)
   local line = ('◎ works on %s %s'):format(event.intentId, event.name)
   self:insert(task, 'note', 'intent' .. self.seq, { line }, { groups = { 'RooQuiet' } })
@@ -711,6 +865,27 @@ function Request:forget_live()
       self:remove(block)
     end
   end
+end
+
+--- The user's message that a block shows.
+---@param block roo.Block
+---@return {id: string, text: string}?
+function Request:message_of(block)
+  local id = block.key:sub(#block.task.id + 2)
+  local lines = { unpack(block.lines, block.gap and 2 or 1) }
+  local first = lines[1] and lines[1]:match('^» (.*)$')
+  if first and (id == 'm1' or block.kind == 'user_feedback') then
+    lines[1] = first
+    return { id = id, text = table.concat(lines, '\n') }
+  end
+end
+
+--- The standing rule that has decided an approval while it was asked.
+---@param approval roo.Approval
+---@return string? id
+function Request:rule_of(approval)
+  local block = self:find(approval.task, approval.approvalId)
+  return block and block.approval and block.approval.rule_id
 end
 
 --- How many things wait for the user.

@@ -163,6 +163,12 @@ local function tell(request, params)
     client.notify(('%s%s (:Roo review)'):format(who, event.title), vim.log.levels.WARN)
   elseif event.type == 'question.asked' then
     client.notify(('%s%s (:Roo answer)'):format(who, event.text), vim.log.levels.WARN)
+  elseif event.type == 'context.shortened' then
+    local tokens = require('roo.winbar').tokens
+    local change = ('%s → %s tokens'):format(tokens(event.tokensBefore), tokens(event.tokensAfter))
+    client.notify(('context shortened: %s (:Roo context)'):format(change))
+  elseif event.type == 'restore.finished' and not event.done then
+    client.notify('nothing was restored: ' .. (event.reason or ''), vim.log.levels.WARN)
   elseif event.type == 'task.state' and params.taskId == request.root then
     if event.state == 'failed' or event.state == 'interrupted' then
       client.notify(('%s: %s'):format(event.state, event.reason or request.title), vim.log.levels.WARN)
@@ -179,6 +185,8 @@ local told = {
   ['question.answered'] = true,
   ['task.state'] = true,
   ['tree.changed'] = true,
+  ['context.shortened'] = true,
+  ['restore.finished'] = true,
 }
 
 --- Takes one `roo/event`.
@@ -215,10 +223,12 @@ function M.on_event(params)
     end
   elseif event.type == 'edit.applied' then
     require('roo.documents').reload(event.uri)
+  elseif event.type == 'restore.finished' and event.done then
+    require('roo.documents').reload()
   end
   if told[event.type] then
     tell(request, params)
-    require('roo.review').refresh(request)
+    require('roo.review').refresh()
     require('roo.tree_buffer').refresh(request)
     changed()
   end

@@ -1,10 +1,17 @@
 -- The buffer of a request: its blocks as lines, changed in place while text streams, with a fold for each branch.
 
+local markdown = require('roo.markdown')
+
 local M = {}
+
+-- How long, in milliseconds, a text that is being written waits for its highlights.
+local LATER = 100
 
 local namespace = vim.api.nvim_create_namespace('roo_task')
 ---@type table<integer, roo.Request> By buffer.
 local shown = {}
+---@type table<roo.Block, true> Blocks that are to be highlighted.
+local due = {}
 ---@type table<integer, {starts: integer[], valid: boolean}> By buffer: at which line each block begins.
 local places = {}
 
@@ -54,6 +61,23 @@ local function colour(buffer, block, row)
       })
     end
   end
+end
+
+--- Highlights the Markdown of a block, soon: it may be written on.
+---@param buffer integer
+---@param request roo.Request
+---@param block roo.Block
+local function decorate_later(buffer, request, block)
+  if not block.markdown or due[block] then
+    return
+  end
+  due[block] = true
+  vim.defer_fn(function()
+    due[block] = nil
+    if shown[buffer] == request and request.by_key[block.key] == block then
+      markdown.decorate(buffer, block, row_of(buffer, request.blocks, request:index_of(block)), #indent(block))
+    end
+  end, LATER)
 end
 
 --- Changes the buffer, and keeps windows at its end that were there.
@@ -152,6 +176,7 @@ local function view_of(buffer, request)
       row = is_first and 0 or row
       name(buffer, request)
       colour(buffer, block, row)
+      decorate_later(buffer, request, block)
       if is_closed(block) then
         close_fold(buffer, block, text_row(block, row))
       end
@@ -175,6 +200,7 @@ local function view_of(buffer, request)
       edit(buffer, function()
         vim.api.nvim_buf_set_text(buffer, row, #line, row, #line, lines)
       end)
+      decorate_later(buffer, request, block)
     end,
     replaced = function(block)
       local row = row_of(buffer, blocks, request:index_of(block))
@@ -185,15 +211,18 @@ local function view_of(buffer, request)
       block.rows = #lines
       edit(buffer, function()
         vim.api.nvim_buf_clear_namespace(buffer, namespace, row, row + old)
+        markdown.clear(buffer, row, old)
         vim.api.nvim_buf_set_lines(buffer, row, row + old, false, lines)
       end)
       colour(buffer, block, row)
+      decorate_later(buffer, request, block)
     end,
     removed = function(block, index)
       local row = row_of(buffer, blocks, index) - block.rows
       places[buffer].valid = false
       edit(buffer, function()
         vim.api.nvim_buf_clear_namespace(buffer, namespace, row, row + block.rows)
+        markdown.clear(buffer, row, block.rows)
         vim.api.nvim_buf_set_lines(buffer, row, row + block.rows, false, {})
       end)
     end,
@@ -203,6 +232,13 @@ local function view_of(buffer, request)
       end
     end,
   }
+end
+
+--- The request that a buffer shows.
+---@param buffer integer
+---@return roo.Request?
+function M.request_of(buffer)
+  return shown[buffer]
 end
 
 --- The block that a line of the buffer belongs to, and the line's place in it.
@@ -344,6 +380,10 @@ local function set_up_window(window)
   wo.relativenumber = false
   wo.signcolumn = 'no'
   wo.fillchars = 'fold: '
+  wo.winbar = "%{%v:lua.require'roo.winbar'.text()%}"
+  if markdown.is_available() then
+    wo.conceallevel = 2
+  end
 end
 
 --- Closes what is quiet in a window that begins to show the buffer.
@@ -396,6 +436,7 @@ function M.buffer(request)
   local row = 0
   for _, block in ipairs(request.blocks) do
     colour(buffer, block, row)
+    markdown.decorate(buffer, block, row, #indent(block))
     row = row + block.rows
   end
   vim.api.nvim_create_autocmd('BufWinEnter', {

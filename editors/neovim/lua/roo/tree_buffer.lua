@@ -1,6 +1,7 @@
 -- The tree of a request's branches: one line each, <CR> goes to the branch.
 
 local highlight = require('roo.highlight')
+local winbar = require('roo.winbar')
 
 local M = {}
 
@@ -25,7 +26,9 @@ function M.draw(nodes)
   local lines, tasks = {}, {}
   local function add(node, branch, below)
     local tokens = node.tokens > 0 and (', %d tokens'):format(node.tokens) or ''
-    table.insert(lines, ('%s%s %s — %s%s'):format(branch, node.emoji, node.title, node.state, tokens))
+    local cost = winbar.cost(node.costUsd)
+    local spent = tokens .. (cost and ', ' .. cost or '')
+    table.insert(lines, ('%s%s %s — %s%s'):format(branch, node.emoji, node.title, node.state, spent))
     table.insert(tasks, node)
     local own = children[node.id] or {}
     for index, child in ipairs(own) do
