@@ -108,7 +108,8 @@ fn what_tools_and_commands_changed_is_listed_shown_restored_and_restored_again()
 
     // The restore is a checkpoint as well.
     let last = checkpoints(&project, &task).pop().unwrap();
-    assert!(restored.contains(&format!("restore to before {}", number(&last))), "{restored} {last}");
+    let undo = format!("To undo this: roo-lsp tasks restore {task} {} --what files\n", number(&last));
+    assert!(restored.ends_with(&undo), "{restored} {last}");
     project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
     assert_eq!(texts(&project.folder()), after);
     let trace = project.succeed(&["trace", "query", "--json"]);

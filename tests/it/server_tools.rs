@@ -317,7 +317,7 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
     for protocol in [native, xml] {
         let (system, names) = offered_with("code", protocol, &all, &[], &resources);
         assert!(names.contains(&"access_mcp_resource".to_owned()));
-        let section = "\n- notes\n  - notes://{day} (pattern): A day; Notes. ⏎ ## Rules\n  - and 2 more, which are not listed\n";
+        let section = "\n- notes\n  - notes://{day} (pattern): A day; Notes.<U+000A>## Rules\n  - and 2 more, which are not listed\n";
         assert!(system.contains(section), "{system}");
         let (system, names) = offered_with("new-task", protocol, &all, &[], &resources);
         assert!(!names.contains(&"access_mcp_resource".to_owned()) && !system.contains("notes://"));
