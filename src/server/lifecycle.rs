@@ -25,6 +25,7 @@ const GRACE: Duration = Duration::from_millis(200);
 pub async fn serve_stdio(config: Option<PathBuf>) -> Result<i32, NoHome> {
     let directories = Directories::from_environment(|name| std::env::var_os(name))?;
     let process = ProcessServices {
+        settings_edits: Arc::default(),
         config_file: config.unwrap_or_else(|| directories.config_file()),
         directories,
         clock: Arc::new(SystemClock),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -46,6 +46,8 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 pub(super) struct ProcessServices {
     /// The user's settings file.
     pub(super) config_file: PathBuf,
+    /// Held while the settings file is read, edited and written.
+    pub(super) settings_edits: Arc<Mutex<()>>,
     /// The user's directories.
     pub(super) directories: Directories,
     /// Time and randomness.

@@ -2,7 +2,8 @@
 // without one the user is asked for what is missing.
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
-import { inWords, selected, type Controller } from "./controller.ts";
+import { selected, type Controller } from "./controller.ts";
+import { inWords } from "./failures.ts";
 import { accepts, type Intents } from "./intents.ts";
 import type { Keys } from "./keys.ts";
 import type { Previews } from "./preview.ts";
@@ -122,7 +123,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       const profile = await ask("The name of the profile");
       return profile && forward("roo.selectProfile", ofShown({ profile }));
     },
-    "roo.setUpModel": () => controller.setUp(),
+    "roo.setUpModel": () => (isTyped() ? controller.setUp() : forward("roo.setUpModel")),
     "roo.nextApproval": () => controller.moveApproval(1),
     "roo.previousApproval": () => controller.moveApproval(-1),
     "roo.focusChat": () => controller.focus(),

@@ -18,7 +18,13 @@ fn methods() -> Methods {
     let nowhere = Path::new("/nonexistent/roo-lsp-test");
     let clock = Arc::new(SystemClock);
     let directories = Directories { config: nowhere.into(), state: nowhere.into(), home: None };
-    service(ProcessServices { config_file: nowhere.into(), directories, clock }).0
+    service(ProcessServices {
+        config_file: nowhere.into(),
+        settings_edits: Arc::default(),
+        directories,
+        clock,
+    })
+    .0
 }
 
 fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {

@@ -24,7 +24,7 @@ use crate::declaration::Declaration;
 
 pub use condense::Condense;
 pub use directories::{Directories, NoHome};
-pub use layers::{Layer, Loaded, Origin, SettingsProblem, load, read_settings, tighten_by};
+pub use layers::{Layer, Loaded, Origin, SettingsProblem, load, profile_of, read_settings, tighten_by};
 pub use model_catalogue::CatalogueModel;
 pub use price::Price;
 pub use profile::{Headers, Profile, Reasoning, Timeouts, ToolChoice};
