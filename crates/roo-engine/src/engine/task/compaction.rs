@@ -4,7 +4,7 @@
 //! Placeholders come first, as they lose nothing that could not be had again. Where they don't make room for many
 //! turns, a model is asked for a summary, and where that fails, earlier turns become a list of their calls.
 
-use super::context::{ContextState, MeasuredRequest};
+use super::context::{ContextState, Excess, MeasuredRequest};
 use super::conversation::LeftOut;
 use super::engine_question::ask_engine_question;
 use super::ongoing_compaction::{Compaction, CompactionOutcome};
@@ -16,10 +16,13 @@ use roo_model::prompts::condense::{self, SummaryInput};
 use roo_model::providers::{AssistantBlock, Item};
 use roo_protocol::context::ShorteningMethod;
 use roo_protocol::event::QuestionKind;
+use roo_protocol::ids::ToolCallId;
 use roo_protocol::task::Usage;
 
 /// The longest summary that is taken, in bytes.
-const LONGEST_SUMMARY: usize = 32 << 10;
+const LONGEST_SUMMARY: u64 = 32 << 10;
+/// Why a conversation stays as it is.
+const NOTHING_LEFT: &str = "Nothing is left that could be shortened.";
 
 /// Turns that are to be replaced.
 pub(in crate::engine) struct ReplacedTurns<'a> {
@@ -41,6 +44,12 @@ pub(in crate::engine) fn replaced_turns<'a>(
     Some(ReplacedTurns { cut, items: replaced.collect() })
 }
 
+/// Returns the length of the longest summary of this conversation that is taken, in bytes.
+pub(in crate::engine) fn longest_summary(context: &ContextState, conversation: &Conversation) -> usize {
+    let room = context.summary_bytes(conversation.size()).unwrap_or(LONGEST_SUMMARY);
+    usize::try_from(room.min(LONGEST_SUMMARY)).unwrap_or(usize::MAX)
+}
+
 /// Returns the events that begin a shortening before the next request, if one is due.
 pub(super) fn due(task: &Task) -> Vec<Event> {
     let (context, conversation) = (&task.context, &task.conversation);
@@ -57,10 +66,11 @@ pub(super) fn due(task: &Task) -> Vec<Event> {
 /// Returns the way in which a conversation is to be shortened before the next request; none where it fits, or where
 /// nothing more can be done.
 pub(super) fn method_due(context: &ContextState, conversation: &Conversation) -> Option<ShorteningMethod> {
-    let (limit, allowed, low_water) = (context.limit()?, context.allowed()?, context.low_water()?);
     let size = conversation.size();
+    let (limit, allowed, low_water) = (context.limit()?, context.allowed()?, context.low_water(size)?);
     let tokens = context.estimate(size);
-    if tokens <= limit || !context.may_fail_again() {
+    let fits = tokens <= limit || tokens <= allowed && context.is_kept(tokens, size);
+    if fits || !context.may_fail_again() {
         return None;
     }
     let items = conversation.all();
@@ -70,11 +80,11 @@ pub(super) fn method_due(context: &ContextState, conversation: &Conversation) ->
         return Some(ShorteningMethod::Placeholders);
     }
     let can_replace = replaced_turns(conversation, context).is_some();
-    if can_replace && context.may_condense(tokens) {
+    if can_replace && context.may_condense(tokens, size) {
         return Some(ShorteningMethod::Summary);
     }
     // A little each turn would cost the prompt cache each turn.
-    if !found.is_empty() && free >= context.bytes(context.step()) {
+    if !found.is_empty() && free >= context.bytes(context.step(size)) {
         return Some(ShorteningMethod::Placeholders);
     }
     if tokens <= allowed {
@@ -102,13 +112,40 @@ pub(super) fn limit_of_refused(task: &Task, refused: Option<&MeasuredRequest>) -
     method_due(&context, &task.conversation).map(|_| tokens)
 }
 
+/// Returns the events that follow on a request that was too long to be sent. What can be shortened is shortened next.
+/// Where nothing can, the user is asked, or the endpoint has the last word.
+pub(super) fn not_sent(task: &Task, request: Option<&MeasuredRequest>) -> Vec<Event> {
+    let Some(request) = request else { return vec![] };
+    let mut context = task.context.clone();
+    context.measure(*request);
+    let size = task.conversation.size();
+    if context.is_requested() || method_due(&context, &task.conversation).is_some() {
+        return vec![];
+    }
+    match context.excess(request.frame, size) {
+        Some(excess) if excess.is_certain => {
+            let Excess { tokens, frame, .. } = excess;
+            let window = request.frame.window.unwrap_or(excess.allowed);
+            let text = format!(
+                "The next request would have at least {tokens} tokens, too many for the model's window of {window} \
+                 tokens, and nothing more can be left out. The system prompt and the definitions of tools have about \
+                 {frame} of them. Use a model with a larger window, raise `contextWindow` if the model takes more, or \
+                 offer the model fewer tools."
+            );
+            ask_engine_question(task, QuestionKind::ApiReqFailed, text, TRY_AGAIN)
+        }
+        _ => vec![kept(task, NOTHING_LEFT.to_owned(), Usage::default())],
+    }
+}
+
 /// Returns the placeholders that make the next request fit as far as they can.
 fn placeholders(context: &ContextState, conversation: &Conversation) -> Placeholders {
-    let (Some(allowed), Some(low_water)) = (context.allowed(), context.low_water()) else {
+    let size = conversation.size();
+    let (Some(allowed), Some(low_water)) = (context.allowed(), context.low_water(size)) else {
         return Placeholders::default();
     };
     let items = conversation.all();
-    let tokens = context.estimate(conversation.size());
+    let tokens = context.estimate(size);
     let wanted = context.bytes(tokens.saturating_sub(low_water));
     let image = context.image_bytes();
     let (found, free) = shortening::placeholders(&items, wanted, Reach::Earlier, image);
@@ -140,7 +177,12 @@ pub(super) fn shortened(task: &Task, outcome: CompactionOutcome, used: Usage) ->
             if text.is_empty() {
                 return vec![kept(task, "The model gave no summary.".to_owned(), used)];
             }
-            vec![condensed(task, Some(shortening::beginning(text, LONGEST_SUMMARY)), is_manual, used)]
+            let whole = condensed(task, Some(text), is_manual, used);
+            let longest = longest_summary(&task.context, &task.conversation);
+            if text.len() <= longest || matches!(whole, Event::ContextKept { .. }) {
+                return vec![whole];
+            }
+            vec![condensed(task, Some(shortening::beginning(text, longest)), is_manual, used)]
         }
         (CompactionOutcome::Agreed, ShorteningMethod::Summary) => {
             vec![kept(task, "The model gave no summary.".to_owned(), used)]
@@ -160,7 +202,7 @@ fn with_placeholders(task: &Task, used: Usage) -> Event {
     let tokens = |conversation: &Conversation| task.context.estimate(conversation.size());
     let (tokens_before, tokens_after) = (tokens(&task.conversation), tokens(&after));
     if tokens_after >= tokens_before {
-        return kept(task, "Nothing is left that could be shortened.".to_owned(), used);
+        return kept(task, NOTHING_LEFT.to_owned(), used);
     }
     Event::ContextShortened { left_out, tokens_before, tokens_after }
 }
@@ -221,7 +263,9 @@ pub(in crate::engine) fn left_out_by(event: &Event, before: &Conversation) -> Op
             for item in before.items().iter() {
                 match item {
                     Item::Results { results } => {
-                        let named = |id| left_out.results.contains(id) || left_out.duplicates.contains(id);
+                        let cut = |id: &ToolCallId| left_out.middles.iter().any(|cut| cut.call_id == *id);
+                        let named =
+                            |id| left_out.results.contains(id) || left_out.duplicates.contains(id) || cut(id);
                         found.results.extend(results.iter().filter(|result| named(&result.call_id)).cloned());
                     }
                     Item::Assistant { blocks } => {
