@@ -297,14 +297,17 @@ fn a_summary_is_asked_for_again_and_of_another_model_before_turns_become_a_list(
     });
     // JSON is YAML.
     work.project.configure(&settings.to_string());
-    work.project.write("0.txt", "A short file.\n");
+    for name in ["0.txt", "1.txt"] {
+        work.project.write(name, "A short file.\n");
+    }
     let program = work.start(&["run", "Think."]);
     let mut asked_for_a_summary = vec![];
     for turn in 0..100 {
         let (request, asked) = work.fitting();
         if !String::from_utf8_lossy(&request.body).contains("You summarise the work of a coding agent") {
             let text = format!("{turn}. {}", "I think about it. ".repeat(150));
-            work.answer(&request, &text, &[("read_file", json!({ "path": "0.txt" }))]);
+            let read = ("read_file", json!({ "path": format!("{}.txt", turn % 2) }));
+            work.answer(&request, &text, &[read]);
             continue;
         }
         asked_for_a_summary.push(asked["model"].as_str().unwrap().to_owned());

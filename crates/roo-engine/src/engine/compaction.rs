@@ -9,7 +9,7 @@ use super::hook_dispatch::{CompactTrigger, HookDispatch};
 use super::instructions::{Instructions, definitions_size};
 use super::services::EngineServices;
 use super::task::{
-    Compaction, CompactionOutcome, FrameShare, RequestFrame, Task, longest_summary, replaced_turns, turns,
+    Compaction, CompactionOutcome, FrameShare, RequestFrame, Task, longest_summary, turns, turns_before,
 };
 use roo_catalog::ToolProtocol;
 use roo_formats::config::Profile;
@@ -84,7 +84,8 @@ impl CompactionRun {
         let own = &task.settings.profile;
         let named = profiles.get(own).and_then(|profile| profile.condense.profile.as_ref());
         let is_summary = compaction.method == ShorteningMethod::Summary;
-        let replaced = is_summary.then(|| replaced_turns(&task.conversation, &task.context)).flatten();
+        let cut = compaction.cut.filter(|_| is_summary);
+        let replaced = cut.map(|cut| turns_before(&task.conversation, cut));
         let longest = longest_summary(&task.context, &task.conversation);
         let words = (longest / WORD).clamp(LEAST_WORDS, MOST_WORDS);
         let request = |profile: &String| {

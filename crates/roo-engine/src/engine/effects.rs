@@ -641,7 +641,8 @@ impl Turn {
     /// Returns the error of a request that is known to be too long before it is sent.
     fn too_long(&self, frame: RequestFrame) -> Option<ModelError> {
         let (context, size) = &self.context;
-        let excess = context.excess(frame, size).filter(|excess| excess.is_certain || self.has_answers)?;
+        let excess =
+            context.excess(frame, size).filter(|excess| excess.certain.is_some() || self.has_answers)?;
         let Excess { tokens, allowed, .. } = excess;
         let message = format!(
             "The request was not sent: it would have about {tokens} tokens, and it may have {allowed}."
@@ -652,7 +653,7 @@ impl Turn {
     async fn run(mut self, around: &EffectContext, reporter: &Reporter, hook_dispatch: &HookDispatch) {
         let mut usage = Usage::default();
         let request = self.request(&around.services, &around.background).await;
-        let frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
+        let mut frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
         let too_long = frame.and_then(|frame| self.too_long(frame));
         let refused = too_long.is_none();
         let request = request.and_then(|request| too_long.map_or(Ok(request), Err));
@@ -667,6 +668,9 @@ impl Turn {
         let input = match ending {
             Ok(finish) => Input::ModelEnded { finish, used: usage, frame },
             Err(error) => {
+                if let (Some(frame), Some(stated)) = (&mut frame, error.stated_window().filter(|_| refused)) {
+                    frame.window = Some(frame.window.map_or(stated, |known| known.min(stated)));
+                }
                 let remedy = match error.kind {
                     ModelErrorKind::ContextWindow => Remedy::Shorten { refused },
                     kind if kind.is_retryable() => match self.fallback(&around.services) {

@@ -4,7 +4,7 @@
 //! Placeholders come first, as they lose nothing that could not be had again. Where they don't make room for many
 //! turns, a model is asked for a summary, and where that fails, earlier turns become a list of their calls.
 
-use super::context::{ContextState, Excess, MeasuredRequest};
+use super::context::{CertainExcess, ContextState, Excess, MeasuredRequest};
 use super::conversation::LeftOut;
 use super::engine_question::ask_engine_question;
 use super::ongoing_compaction::{Compaction, CompactionOutcome};
@@ -32,16 +32,17 @@ pub(in crate::engine) struct ReplacedTurns<'a> {
     pub(in crate::engine) items: Vec<&'a Item>,
 }
 
-/// Returns the turns that a summary would replace; none where that would bring little.
-pub(in crate::engine) fn replaced_turns<'a>(
-    conversation: &'a Conversation,
-    context: &ContextState,
-) -> Option<ReplacedTurns<'a>> {
-    let items = conversation.all();
+/// The place before which turns can be replaced; none where that would bring little.
+pub(super) fn cut(conversation: &Conversation, context: &ContextState) -> Option<usize> {
     let recent = context.recent_bytes(conversation.size());
-    let cut = shortening::cut(&items, |index| conversation.is_pinned(index), recent)?;
-    let replaced = (0..cut).filter(|&index| !conversation.is_pinned(index)).map(|index| items[index]);
-    Some(ReplacedTurns { cut, items: replaced.collect() })
+    shortening::cut(&conversation.all(), |index| conversation.is_pinned(index), recent)
+}
+
+/// The turns before a place, without what is pinned.
+pub(in crate::engine) fn turns_before(conversation: &Conversation, cut: usize) -> ReplacedTurns<'_> {
+    let items = conversation.items().iter().take(cut).enumerate();
+    let replaced = items.filter(|(index, _)| !conversation.is_pinned(*index)).map(|(_, item)| item);
+    ReplacedTurns { cut, items: replaced.collect() }
 }
 
 /// Returns the length of the longest summary of this conversation that is taken, in bytes.
@@ -54,7 +55,7 @@ pub(in crate::engine) fn longest_summary(context: &ContextState, conversation: &
 pub(super) fn due(task: &Task) -> Vec<Event> {
     let (context, conversation) = (&task.context, &task.conversation);
     if context.is_requested() {
-        return vec![match replaced_turns(conversation, context) {
+        return vec![match cut(conversation, context) {
             Some(_) => Event::ShorteningStarted { method: ShorteningMethod::Summary, manual: true },
             None => kept(task, "There is too little to summarise yet.".to_owned(), Usage::default()),
         }];
@@ -79,7 +80,7 @@ pub(super) fn method_due(context: &ContextState, conversation: &Conversation) ->
     if free >= wanted {
         return Some(ShorteningMethod::Placeholders);
     }
-    let can_replace = replaced_turns(conversation, context).is_some();
+    let can_replace = cut(conversation, context).is_some();
     if can_replace && context.may_condense(tokens, size) {
         return Some(ShorteningMethod::Summary);
     }
@@ -90,7 +91,7 @@ pub(super) fn method_due(context: &ContextState, conversation: &Conversation) ->
     if tokens <= allowed {
         return None;
     }
-    if can_replace {
+    if can_replace && !context.is_tried(tokens) {
         return Some(ShorteningMethod::Outline);
     }
     let (everything, _) = shortening::placeholders(&items, wanted, Reach::Everything, context.image_bytes());
@@ -108,6 +109,8 @@ pub(super) fn limit_of_refused(task: &Task, refused: Option<&MeasuredRequest>) -
         context.measure(*request);
     }
     let tokens = context.estimate(task.conversation.size()) / 10 * 9;
+    // The endpoint may have told its window as it refused.
+    let tokens = context.allowed().map_or(tokens, |allowed| allowed.min(tokens));
     context.limit_to(tokens);
     method_due(&context, &task.conversation).map(|_| tokens)
 }
@@ -123,9 +126,7 @@ pub(super) fn not_sent(task: &Task, request: Option<&MeasuredRequest>) -> Vec<Ev
         return vec![];
     }
     match context.excess(request.frame, size) {
-        Some(excess) if excess.is_certain => {
-            let Excess { tokens, frame, .. } = excess;
-            let window = request.frame.window.unwrap_or(excess.allowed);
+        Some(Excess { tokens, certain: Some(CertainExcess { window, frame }), .. }) => {
             let text = format!(
                 "The next request would have at least {tokens} tokens, too many for the model's window of {window} \
                  tokens, and nothing more can be left out. The system prompt and the definitions of tools have about \
@@ -134,7 +135,10 @@ pub(super) fn not_sent(task: &Task, request: Option<&MeasuredRequest>) -> Vec<Ev
             );
             ask_engine_question(task, QuestionKind::ApiReqFailed, text, TRY_AGAIN)
         }
-        _ => vec![kept(task, NOTHING_LEFT.to_owned(), Usage::default())],
+        Some(Excess { certain: None, .. }) | None => {
+            let reason = format!("{NOTHING_LEFT} The request is sent as it is.");
+            vec![kept(task, reason, Usage::default())]
+        }
     }
 }
 
@@ -158,7 +162,8 @@ fn placeholders(context: &ContextState, conversation: &Conversation) -> Placehol
 
 /// The events of a shortening whose effect has ended.
 pub(super) fn shortened(task: &Task, outcome: CompactionOutcome, used: Usage) -> Vec<Event> {
-    let Some(&Phase::Compacting(Compaction { method, is_manual })) = task.phase() else { return vec![] };
+    let Some(&Phase::Compacting(compaction)) = task.phase() else { return vec![] };
+    let Compaction { method, is_manual, .. } = compaction;
     match (outcome, method) {
         (CompactionOutcome::Refused(reason), _) => {
             let mut events = vec![kept(task, reason.clone(), used)];
@@ -171,18 +176,18 @@ pub(super) fn shortened(task: &Task, outcome: CompactionOutcome, used: Usage) ->
         }
         (CompactionOutcome::Failed(reason), _) => vec![kept(task, reason, used)],
         (_, ShorteningMethod::Placeholders) => vec![with_placeholders(task, used)],
-        (_, ShorteningMethod::Outline) => vec![condensed(task, None, is_manual, used)],
+        (_, ShorteningMethod::Outline) => vec![condensed(task, compaction, None, used)],
         (CompactionOutcome::Summary(text), ShorteningMethod::Summary) => {
             let text = text.trim();
             if text.is_empty() {
                 return vec![kept(task, "The model gave no summary.".to_owned(), used)];
             }
-            let whole = condensed(task, Some(text), is_manual, used);
+            let whole = condensed(task, compaction, Some(text), used);
             let longest = longest_summary(&task.context, &task.conversation);
             if text.len() <= longest || matches!(whole, Event::ContextKept { .. }) {
                 return vec![whole];
             }
-            vec![condensed(task, Some(shortening::beginning(text, longest)), is_manual, used)]
+            vec![condensed(task, compaction, Some(shortening::beginning(text, longest)), used)]
         }
         (CompactionOutcome::Agreed, ShorteningMethod::Summary) => {
             vec![kept(task, "The model gave no summary.".to_owned(), used)]
@@ -208,17 +213,20 @@ fn with_placeholders(task: &Task, used: Usage) -> Event {
 }
 
 /// The event that puts a message in place of earlier turns: the summary of a model, or else a list of their calls.
-fn condensed(task: &Task, summary: Option<&str>, manual: bool, used: Usage) -> Event {
-    let Some(replaced) = replaced_turns(&task.conversation, &task.context) else {
+fn condensed(task: &Task, compaction: Compaction, summary: Option<&str>, used: Usage) -> Event {
+    let Compaction { is_manual: manual, cut, .. } = compaction;
+    let Some(cut) = cut else {
         return kept(task, "There is too little to summarise.".to_owned(), used);
     };
+    let replaced = turns_before(&task.conversation, cut);
     let items = replaced.items.iter().copied();
-    let longest = task.context.recent_bytes(task.conversation.size()) / 2;
+    let longest = longest_summary(&task.context, &task.conversation);
     let (summary, by_model) = match summary {
         Some(summary) => (summary.to_owned(), true),
         None => (shortening::outline(items.clone(), longest), false),
     };
     let words = shortening::kept_words(items.clone());
+    let images = shortening::kept_images(items.clone());
     let files: Vec<(String, String)> = (task.files.seen.iter())
         .map(|(path, digest)| (path.clone(), shortening::short_digest(digest)))
         .collect();
@@ -235,7 +243,7 @@ fn condensed(task: &Task, summary: Option<&str>, manual: bool, used: Usage) -> E
         Item::Summary { answers, .. } => *answers,
         Item::User { .. } | Item::Results { .. } => 0,
     });
-    let item = Item::Summary { text, summary, kept: words, answers: answers.sum() };
+    let item = Item::Summary { text, summary, kept: words, images, answers: answers.sum() };
     let mut after = task.conversation.clone();
     after.condense(replaced.cut, item.clone());
     let tokens = |conversation: &Conversation| task.context.estimate(conversation.size());

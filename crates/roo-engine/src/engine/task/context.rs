@@ -201,10 +201,17 @@ pub(crate) struct Excess {
     pub(crate) tokens: u64,
     /// Tokens that it may have.
     pub(crate) allowed: u64,
-    /// Estimated tokens of the system prompt and the tools' definitions.
+    /// Set if it doesn't fit the window even by the lowest estimate.
+    pub(crate) certain: Option<CertainExcess>,
+}
+
+/// A request that doesn't fit the window of its model. All in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CertainExcess {
+    /// The window.
+    pub(crate) window: u64,
+    /// Of the system prompt and the tools' definitions.
     pub(crate) frame: u64,
-    /// True if it doesn't fit the window even by the lowest estimate.
-    pub(crate) is_certain: bool,
 }
 
 /// What a task knows of the size of its requests.
@@ -222,7 +229,7 @@ pub struct ContextState {
     refusals: u32,
     /// Shortenings that changed nothing since the model last answered.
     failures: u32,
-    /// Tokens of the request when a summary was last tried in vain.
+    /// Tokens of the request when a summary was last tried in vain, or brought little.
     tried_at: Option<u64>,
     /// Tokens of the request up to which the conversation stays as it is: nothing could be left out, a hook refused that,
     /// or the user undid it.
@@ -300,11 +307,11 @@ impl ContextState {
 
     /// A conversation of this size was shortened.
     pub(super) fn add(&mut self, shortening: Shortening, size: &ConversationSize) {
-        let Shortening { method, tokens_before, tokens_after, .. } = shortening;
-        if method == ShorteningMethod::Summary {
-            // One that brought little would not bring more at once.
-            let is_progress = tokens_after.saturating_add(self.step(size)) <= tokens_before;
-            self.tried_at = (!is_progress).then_some(tokens_after);
+        if shortening.method == ShorteningMethod::Summary {
+            let after = shortening.tokens_after;
+            // One that leaves little room is not followed by another at once.
+            let is_full = self.limit().is_some_and(|limit| after.saturating_add(self.step(size)) > limit);
+            self.tried_at = is_full.then_some(after);
         }
         self.kept_at = None;
         self.shortenings.push(shortening);
@@ -419,6 +426,11 @@ impl ContextState {
         self.kept_at.is_some_and(|kept| tokens < kept.saturating_add(self.step(size)))
     }
 
+    /// Returns whether a request of so many tokens could not be shortened further.
+    pub(super) fn is_tried(&self, tokens: u64) -> bool {
+        self.kept_at.is_some_and(|kept| tokens <= kept)
+    }
+
     /// Room for the results of the newest answer's calls, behind this conversation; none where nothing is known of the
     /// endpoint. `newest` is the size of that answer in bytes.
     pub(super) fn result_room(&self, size: &ConversationSize, newest: u64) -> Option<ResultRoom> {
@@ -454,23 +466,23 @@ impl ContextState {
         let mut next = self.clone();
         next.measure(self.measured(frame, *size, 0));
         let (tokens, allowed) = (next.estimate(size), next.allowed()?);
-        let is_certain = next.exceeds_window(size);
+        let certain = next.certain_excess(frame, size);
         // Where nothing could be left out, the endpoint has the last word.
-        let is_tried = next.kept_at.is_some_and(|kept| tokens <= kept);
-        let is_too_long = is_certain || tokens > allowed && !is_tried;
-        let frame = next.fixed(&ConversationSize::default());
-        is_too_long.then_some(Excess { tokens, allowed, frame, is_certain })
+        certain.or((tokens > allowed && !next.is_tried(tokens)).then_some(Excess {
+            tokens,
+            allowed,
+            certain: None,
+        }))
     }
 
-    /// Returns whether a request with this conversation doesn't fit the window even by the lowest estimate.
-    fn exceeds_window(&self, size: &ConversationSize) -> bool {
-        let Some((frame, window)) = self.newest.and_then(|newest| Some((newest.frame, newest.frame.window?)))
-        else {
-            return false;
-        };
+    /// The excess of a request with this frame and conversation that doesn't fit the window even by the lowest estimate.
+    fn certain_excess(&self, frame: RequestFrame, size: &ConversationSize) -> Option<Excess> {
+        let (window, allowed) = (frame.window?, self.allowed()?);
         let rate = self.rate().unwrap_or(LEAST_RATE);
         let answer = frame.answer.unwrap_or(LEAST_ANSWER.min(window / 8)).min(window / 4 * 3);
-        tokens(frame.bytes() + size.bytes(), rate) + IMAGE * size.images + answer > window
+        let least = tokens(frame.bytes() + size.bytes(), rate) + IMAGE * size.images;
+        let certain = CertainExcess { window, frame: tokens(frame.bytes(), rate) };
+        (least + answer > window).then_some(Excess { tokens: least, allowed, certain: Some(certain) })
     }
 
     /// Returns whether a request of this task that the endpoint refuses as too long is worth another try.

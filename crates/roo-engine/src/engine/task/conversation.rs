@@ -311,7 +311,8 @@ mod tests {
     }
 
     fn summary() -> Item {
-        Item::Summary { text: "They read.".into(), summary: "They read.".into(), kept: vec![], answers: 1 }
+        let (text, summary) = ("They read.".into(), "They read.".into());
+        Item::Summary { text, summary, kept: vec![], images: vec![], answers: 1 }
     }
 
     #[test]

@@ -280,7 +280,7 @@ pub(super) fn model_failed(
 /// Records the results of lookups. What hooks refused is taken out first; a task that was to begin with that alone
 /// ends.
 fn gathered(task: &Task, found: Gathered) -> Vec<Event> {
-    let Gathered { text, images, seen, mode, refused, warnings, stop } = found;
+    let Gathered { commands, text, images, seen, mode, refused, warnings, stop } = found;
     let all = refused.len() == task.gather.prompts.len();
     let mut events: Vec<Event> = warning(task, "hooks", &warnings).into_iter().collect();
     for (index, (id, reason)) in refused.iter().enumerate() {
@@ -295,7 +295,7 @@ fn gathered(task: &Task, found: Gathered) -> Vec<Event> {
         events.push(Event::PromptRefused { message_id: id.clone(), message, ends });
     }
     events.extend(mode.map(|change| mode_switched(task, change, None)));
-    events.push(Event::Gathered { text, images, seen });
+    events.push(Event::Gathered { commands, text, images, seen });
     events.extend(stop.map(|reason| Event::Halted { reason }));
     events
 }

@@ -6,6 +6,7 @@ use super::batch::{
     Approval, Authorization, CurrentCall, FinishedCall, GivenApproval, HeldAnswer, HookChanges, Stage,
     ToolBatch,
 };
+use super::compaction;
 use super::results::summary;
 use super::shortening::within;
 use super::{
@@ -46,7 +47,9 @@ impl Task {
             Event::PromptRefused { message_id, message, ends } => {
                 self.refuse_prompt(message_id, message, *ends);
             }
-            Event::Gathered { text, images, seen } => self.add_gathered(text, images, seen),
+            Event::Gathered { commands, text, images, seen } => {
+                self.add_gathered(commands, text, images, seen);
+            }
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
             Event::ContextReduced { before } => self.conversation.reduce(*before),
             Event::ContextLimited { tokens } => self.context.limit_to(*tokens),
@@ -55,7 +58,8 @@ impl Task {
                 if *method == ShorteningMethod::Summary {
                     self.context.try_summary(self.conversation.size());
                 }
-                self.enter(Phase::Compacting(Compaction { method: *method, is_manual: *manual }));
+                let cut = compaction::cut(&self.conversation, &self.context);
+                self.enter(Phase::Compacting(Compaction { method: *method, is_manual: *manual, cut }));
             }
             Event::ContextShortened { left_out, tokens_before, tokens_after } => {
                 self.conversation.put_placeholders(left_out);
@@ -201,7 +205,16 @@ impl Task {
         behind.for_each(|prompt| prompt.item -= 1);
     }
 
-    fn add_gathered(&mut self, text: &str, images: &[String], seen: &[(String, Option<Digest>)]) {
+    fn add_gathered(
+        &mut self,
+        commands: &str,
+        text: &str,
+        images: &[String],
+        seen: &[(String, Option<Digest>)],
+    ) {
+        if !commands.is_empty() {
+            self.conversation.push_pinned(Item::User { text: commands.to_owned(), images: vec![] });
+        }
         if !text.is_empty() || !images.is_empty() {
             self.conversation.push(Item::User { text: text.to_owned(), images: images.to_vec() });
         }

@@ -27,8 +27,8 @@ const FRAME: usize = 40;
 const LEAST_REPLACED: u64 = 2_000;
 /// The longest line of an outline, in characters.
 const OUTLINE_LINE: usize = 160;
-/// The longest summary that an outline takes over, in bytes.
-const OLD_SUMMARY: usize = 8_000;
+/// Line between a summary and the calls that were made after the turns that it is of.
+const LATER_CALLS: &str = "\nCalls that were made after that:\n";
 
 /// The calls of which something is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -332,7 +332,10 @@ pub(super) fn size(item: &Item, is_pinned: bool) -> ConversationSize {
             let bytes = (text.len() + FRAME) as u64;
             *(if is_pinned { &mut size.pinned } else { &mut size.other }) = bytes;
         }
-        Item::Summary { text, .. } => size.other = (text.len() + FRAME) as u64,
+        Item::Summary { text, images, .. } => {
+            size.images = images.len() as u64;
+            size.other = (text.len() + FRAME) as u64;
+        }
         Item::Assistant { blocks } => size.other = blocks.iter().map(block_size).sum::<usize>() as u64,
         Item::Results { results } => {
             for result in results {
@@ -404,18 +407,39 @@ pub(super) fn kept_words<'a>(replaced: impl Iterator<Item = &'a Item>) -> Vec<St
     kept
 }
 
-/// A list of the calls in turns that are replaced, the newest ones within so many bytes, behind the summary that there
-/// was before.
-pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, longest: u64) -> String {
+/// The images that are kept of turns that are replaced: those that the user answered with.
+pub(super) fn kept_images<'a>(replaced: impl Iterator<Item = &'a Item>) -> Vec<String> {
+    let of_item = |item: &Item| -> Vec<String> {
+        match item {
+            Item::Summary { images, .. } => images.clone(),
+            _ => results(item)
+                .iter()
+                .filter(|result| is_kept(result))
+                .flat_map(|result| result.images.clone())
+                .collect(),
+        }
+    };
+    replaced.flat_map(of_item).collect()
+}
+
+/// A list of the calls in turns that are replaced, behind the summary that there was before: of that the beginning, of the
+/// calls the newest, within so many bytes.
+pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, longest: usize) -> String {
     let statuses: HashMap<&ToolCallId, ToolStatus> = replaced
         .clone()
         .flat_map(|item| results(item).iter().map(|result| (&result.call_id, result.status)))
         .collect();
     let mut lines: Vec<String> = vec![];
-    let mut before = None;
+    let mut before = "";
     for item in replaced {
         if let Item::Summary { summary, .. } = item {
-            before = Some(summary);
+            let (words, calls) = match summary.split_once(LATER_CALLS) {
+                Some((words, calls)) => (words, calls),
+                None if summary.lines().all(|line| line.starts_with("- ")) => ("", summary.as_str()),
+                None => (summary.as_str(), ""),
+            };
+            before = words;
+            lines.extend(calls.lines().map(str::to_owned));
         }
         let Item::Assistant { blocks } = item else { continue };
         for block in blocks {
@@ -432,17 +456,15 @@ pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, long
             }
         }
     }
-    let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-    let mut taken = 0;
+    let before = beginning(before, longest / 2);
+    let mut taken = before.len();
     let first = lines.iter().rposition(|line| {
         taken += line.len() + 1;
         taken > longest
     });
     let lines = &lines[first.map_or(0, |first| first + 1)..];
-    let before = before.map(|text| beginning(text, OLD_SUMMARY).to_owned());
-    let mut parts: Vec<String> = before.into_iter().collect();
-    parts.push(prompts::untrusted(&lines.join("\n")).into_owned());
-    parts.join("\n")
+    let calls = prompts::untrusted(&lines.join("\n")).into_owned();
+    if before.is_empty() { calls } else { format!("{before}{LATER_CALLS}{calls}") }
 }
 
 #[cfg(test)]
@@ -500,6 +522,39 @@ mod tests {
         let items = [call("1", "apply_diff"), result("1", "apply_diff", &text), call("2", "read_file")];
         assert_eq!(left_out(&items, 10_000), [""; 0]);
         assert_eq!(kept_words(items.iter()), [format!("apply_diff '1': {edits}")]);
+    }
+
+    #[test]
+    fn a_list_of_calls_keeps_the_summary_before_and_drops_its_oldest_calls() {
+        let summary = |summary: &str| Item::Summary {
+            text: String::new(),
+            summary: summary.to_owned(),
+            kept: vec![],
+            images: vec![],
+            answers: 1,
+        };
+        let turns = |id: &str| [call(id, "read_file"), result(id, "read_file", "short")];
+        let first: Vec<Item> =
+            [summary("They read.")].into_iter().chain(turns("1")).chain(turns("2")).collect();
+        let outline_of = |items: &[Item], longest| outline(items.iter(), longest);
+        let first = outline_of(&first, 1_000);
+        insta::assert_snapshot!(first, @r"
+        They read.
+        Calls that were made after that:
+        - read_file '1': done
+        - read_file '2': done
+        ");
+        let second: Vec<Item> = [summary(&first)].into_iter().chain(turns("3")).collect();
+        insta::assert_snapshot!(outline_of(&second, 60), @r"
+        They read.
+        Calls that were made after that:
+        - read_file '2': done
+        - read_file '3': done
+        ");
+        let only_calls = outline_of(&turns("4"), 1_000);
+        let third: Vec<Item> = [summary(&only_calls)].into_iter().chain(turns("5")).collect();
+        assert_eq!(outline_of(&third, 1_000), "- read_file '4': done\n- read_file '5': done");
+        assert_eq!(outline_of(&third, 30), "- read_file '5': done");
     }
 
     #[test]

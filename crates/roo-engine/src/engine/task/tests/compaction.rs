@@ -297,6 +297,26 @@ fn an_endpoint_that_refuses_a_request_as_too_long_lowers_the_bound_once() {
 }
 
 #[test]
+fn a_window_that_the_endpoint_names_is_known_from_then_on() {
+    let mut sim = Sim::new();
+    for number in 0..10 {
+        sim.says([read(&number.to_string())]);
+        sim.allow();
+        sim.done(&"x".repeat(2_000));
+    }
+    let message = "prompt is too long: 9000 tokens > 4000 maximum".to_owned();
+    let frame = Some(frame(4_000));
+    sim.input(Input::ModelFailed { message, remedy: TOO_LONG, used: Usage::default(), frame });
+    compacted(&mut sim, CompactionOutcome::Agreed);
+    let limit = sim.log.iter().find_map(|event| match event {
+        Event::ContextLimited { tokens } => Some(*tokens),
+        _ => None,
+    });
+    assert_eq!(limit, Some(3_500));
+    assert!(sim.task.context.estimate(sim.task.conversation.size()) <= 3_500);
+}
+
+#[test]
 fn a_request_that_is_refused_and_cannot_be_shortened_is_a_question() {
     let mut sim = Sim::new();
     sim.fails(TOO_LONG);
@@ -473,7 +493,7 @@ fn a_request_that_may_fit_is_sent_where_nothing_more_can_be_left_out() {
     sim.done("short");
     let frame = RequestFrame { system: 20_000, ..frame(8_000) };
     let size = *sim.task.conversation.size();
-    assert!(sim.task.context.excess(frame, &size).is_some_and(|excess| !excess.is_certain));
+    assert!(sim.task.context.excess(frame, &size).is_some_and(|excess| excess.certain.is_none()));
     let events = not_sent(&mut sim, frame);
     assert!(events.iter().any(|event| matches!(event, Event::ContextKept { .. })), "{events:?}");
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
@@ -528,7 +548,8 @@ fn a_long_answer_of_the_user_is_in_a_summary_as_a_whole() {
     says(&mut sim, 100_000, [question("What is it to do?")]);
     sim.allow();
     let answer = format!("{} And never use tabs.", "It sorts. ".repeat(500));
-    sim.answer(&answer);
+    let images = vec!["data:image/png;base64,AAAA".to_owned()];
+    sim.input(Input::Answer { text: answer.clone(), images: images.clone(), by: "anna".into() });
     for number in 0..4 {
         says(&mut sim, 100_000, [text(&"I think. ".repeat(220)), read(&number.to_string())]);
         sim.allow();
@@ -540,6 +561,31 @@ fn a_long_answer_of_the_user_is_in_a_summary_as_a_whole() {
     sim.done("short");
     compacted(&mut sim, CompactionOutcome::Summary("They asked.".into()));
     assert!(texts(&sim)[1].contains(&answer), "{}", texts(&sim)[1]);
+    let summary = sim.task.conversation.items().get(1);
+    assert!(matches!(summary, Some(Item::Summary { images: kept, .. }) if *kept == images), "{summary:?}");
+}
+
+#[test]
+fn the_text_of_a_command_is_the_users_word_and_stays() {
+    let mut sim = Sim::new();
+    sim.send("/deploy staging");
+    says(&mut sim, 10_000, [read("a")]);
+    sim.allow();
+    sim.done("short");
+    let commands = "Deploy in three steps.".to_owned();
+    sim.input(Input::Gathered(Gathered { commands, text: "Facts.".into(), ..Gathered::default() }));
+    for number in 0..12 {
+        says(&mut sim, 10_000, [text(&"I think. ".repeat(220)), read(&number.to_string())]);
+        sim.allow();
+        sim.done("short");
+    }
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    compacted(&mut sim, CompactionOutcome::Summary("They read.".into()));
+    let all = texts(&sim);
+    assert!(
+        all.contains(&"Deploy in three steps.".to_owned()) && !all.contains(&"Facts.".to_owned()),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -558,4 +604,34 @@ fn a_summary_has_no_more_than_its_share_of_a_small_window() {
     compacted(&mut sim, CompactionOutcome::Summary("They read. ".repeat(500)));
     let summary = &texts(&sim)[1];
     assert!(summary.contains("They read.") && summary.len() < 4_000, "{}", summary.len());
+}
+
+#[test]
+fn what_a_summary_replaces_is_what_the_model_was_given() {
+    let mut sim = talking();
+    let Some(Effect::Compact(Compaction { cut: Some(cut), .. })) = sim.wanted() else { panic!() };
+    // Another model counts in another way.
+    sim.input(other_profile());
+    let events = compacted(&mut sim, CompactionOutcome::Summary("They read all.".into()));
+    assert!(matches!(&events[0], Event::ContextCondensed { cut: done, .. } if *done == cut), "{events:?}");
+}
+
+#[test]
+fn a_summary_that_leaves_little_room_is_not_followed_by_another() {
+    let mut sim = Sim::new();
+    // What the user says is never replaced.
+    says(&mut sim, 10_000, [question("And?")]);
+    sim.allow();
+    sim.send(&"It is so. ".repeat(1_900));
+    let mut summaries = 0;
+    for number in 0..12 {
+        says(&mut sim, 10_000, [text(&"I think. ".repeat(60)), read(&number.to_string())]);
+        sim.allow();
+        sim.done("short");
+        while let Some(Effect::Compact(compaction)) = sim.wanted() {
+            summaries += usize::from(compaction.method == ShorteningMethod::Summary);
+            compacted(&mut sim, CompactionOutcome::Summary("They read. ".repeat(20)));
+        }
+    }
+    assert!((1..=4).contains(&summaries), "{summaries}");
 }
