@@ -614,20 +614,27 @@ impl<'a> Watch<'a> {
             }
             Event::QuestionAsked { question } => {
                 self.viewer.clear()?;
-                let text = match self.stop.wait_for(self.viewer.answer(question)).await? {
-                    WaitResult::This(Some(text)) => text,
-                    WaitResult::This(None) => {
-                        self.leave(params, Prompt::Question(question.clone()))?;
-                        return Ok(None);
+                loop {
+                    let text = match self.stop.wait_for(self.viewer.answer(question)).await? {
+                        WaitResult::This(Some(text)) => text,
+                        WaitResult::This(None) => {
+                            self.leave(params, Prompt::Question(question.clone()))?;
+                            return Ok(None);
+                        }
+                        WaitResult::Cancelled => return self.unanswered(None),
+                        WaitResult::End(ending) => return self.unanswered(Some(ending)),
+                    };
+                    let question_id = question.question_id.clone();
+                    let id = question_id.to_string();
+                    let answer = QuestionAnswerParams { question_id, text, images: vec![] };
+                    let answer = self.stop.engine.answer(answer, self.viewer.answerer.by).await?;
+                    if answer.waits {
+                        continue;
                     }
-                    WaitResult::Cancelled => return self.unanswered(None),
-                    WaitResult::End(ending) => return self.unanswered(Some(ending)),
-                };
-                let question_id = question.question_id.clone();
-                let id = question_id.to_string();
-                let answer = QuestionAnswerParams { question_id, text, images: vec![] };
-                if self.stop.engine.answer(answer, self.viewer.answerer.by).await?.accepted {
-                    self.answered.insert(id);
+                    if answer.accepted {
+                        self.answered.insert(id);
+                    }
+                    break;
                 }
             }
             Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),

@@ -511,6 +511,9 @@ fn to_review(argument: &Value) -> Value {
 
 fn answered(answer: &AnswerResult, what: &str) -> String {
     match answer {
+        AnswerResult { waits: true, .. } => {
+            format!("earlier turns are summarised before the next model request; this still waits: {what}")
+        }
         AnswerResult { accepted: true, interrupted: true, .. } => {
             format!("answered, but the request is interrupted: continue it with roo.resume ({what})")
         }

@@ -553,7 +553,8 @@ export class Controller {
   }
 
   /** Goes on with a request that was interrupted while it waited: whoever answers wants that. Says so if somebody was faster. */
-  async #answered({ accepted, by, interrupted, settled }: AnswerResult, rootId: TaskId | undefined): Promise<void> {
+  async #answered({ accepted, by, interrupted, waits, settled }: AnswerResult, rootId: TaskId | undefined): Promise<void> {
+    if (waits) return void vscode.window.showInformationMessage("Roo: earlier turns are summarised before the next model request. The question still waits.");
     if (!accepted) return void vscode.window.showInformationMessage(`Roo: ${late(by, settled ?? undefined)}`);
     if (!interrupted || rootId === undefined) return;
     await this.#ask("roo/task/resume", { taskId: rootId }).catch((error: unknown) => {

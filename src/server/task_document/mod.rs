@@ -45,6 +45,10 @@ use roo_protocol::task::{
 use roo_text::position::{Encoding, Positions};
 use roo_workspace::path_of;
 
+/// What is said where the command `/condense` is given in place of an answer.
+const CONDENSING: &str =
+    "Earlier turns are summarised before the next model request. The question still waits for an answer.";
+
 /// The document's name in the directory of its request.
 const FILE: &str = "task.md";
 /// Time limit for the first text of a document.
@@ -288,7 +292,9 @@ async fn tell(
         let question_id: QuestionId = question_id;
         let params = QuestionAnswerParams { question_id, text: text.to_owned(), images: vec![] };
         let answer = services.engine.answer(params, session.client_name()).await.map_err(failed)?;
-        if answer.interrupted {
+        if answer.waits {
+            session.tell(MessageType::INFO, CONDENSING).await;
+        } else if answer.interrupted {
             session.tell(MessageType::INFO, RESUME).await;
         }
         return Ok(task);

@@ -454,16 +454,18 @@ impl Actor {
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
         let interrupted = task.is_interrupted();
         let settled = |accepted, by: &str| {
-            let answer = AnswerResult { accepted, by: by.to_owned(), interrupted, settled: None };
+            let answer =
+                AnswerResult { accepted, by: by.to_owned(), interrupted, waits: false, settled: None };
             CommandOutcome::Settled(Reply::Answer(answer))
         };
         let answered_before = |again: bool, answered: &Answered| {
             let settled = (!again).then(|| answered.settled());
-            let answer = AnswerResult { accepted: again, by: answered.by.clone(), interrupted, settled };
+            let answer =
+                AnswerResult { accepted: again, by: answered.by.clone(), interrupted, waits: false, settled };
             Ok(CommandOutcome::Settled(Reply::Answer(answer)))
         };
         let accepted = |input, by| {
-            let answer = AnswerResult { accepted: true, by, interrupted, settled: None };
+            let answer = AnswerResult { accepted: true, by, interrupted, waits: false, settled: None };
             CommandOutcome::Input(Box::new(input), Reply::Answer(answer))
         };
         match command {
@@ -509,18 +511,23 @@ impl Actor {
                 Ok(match rule {
                     None => accepted(input, by),
                     Some(rule) => {
-                        let answer = AnswerResult { accepted: true, by, interrupted, settled: None };
+                        let answer =
+                            AnswerResult { accepted: true, by, interrupted, waits: false, settled: None };
                         CommandOutcome::Input(Box::new(input), Reply::Rule(answer, rule))
                     }
                 })
             }
-            Command::Answer { question_id, text, images, by } => {
+            Command::Answer { question_id, text, images, condense, by } => {
                 if let Some(answered) = task.answered.get(question_id.as_str()) {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&text);
                     return answered_before(again, answered);
                 }
                 if task.question().is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
+                }
+                if condense {
+                    let answer = AnswerResult { accepted: true, by, interrupted, waits: true, settled: None };
+                    return Ok(CommandOutcome::Input(Box::new(Input::Condense), Reply::Answer(answer)));
                 }
                 Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
             }

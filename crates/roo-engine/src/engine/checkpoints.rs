@@ -445,7 +445,7 @@ impl Past {
             ));
         }
         let (before, items) = self.cut.ok_or_else(|| wrong("it had no conversation then"))?;
-        let now = self.tree.root().conversation.items().len();
+        let now = self.tree.root().conversation.length();
         let dropped = u64::try_from(now.saturating_sub(items)).unwrap_or(u64::MAX);
         let opening = self.opening.clone().filter(|_| items == 0);
         Ok(ConversationCut { before, dropped, opening })
@@ -479,7 +479,7 @@ fn read_past(directory: &RequestDirectory, root: &TaskId, until: Option<u64>) ->
             && until.is_some_and(|until| *seq <= until)
             && tree.root().is_between_requests()
         {
-            cut = Some((*seq, tree.root().conversation.items().len()));
+            cut = Some((*seq, tree.root().conversation.length()));
         }
         let mut add = |summary: String, files: &Vec<SavedFile>| {
             let (task_id, files) = (task_id.clone(), files.clone());

@@ -17,10 +17,12 @@ use super::context::EditorContext;
 use super::effect_context::EffectContext;
 use super::gather;
 use super::hook_dispatch::{self, HookDispatch};
-use super::instructions::{Governed, Instructions, ToolSources};
+use super::instructions::{Governed, Instructions, ToolSources, definitions_size};
 use super::journal::{Journal, LiveId};
 use super::services::EngineServices;
-use super::task::{ContextState, ConversationSize, Effect, Input, OfferMemory, Remedy, RequestFrame, Task};
+use super::task::{
+    ContextState, ConversationSize, Effect, Excess, Input, OfferMemory, Remedy, RequestFrame, Task,
+};
 use super::tree::{BudgetLeft, Tree};
 use crate::approvals::StandingRules;
 use crate::hooks::UserHooks;
@@ -31,7 +33,7 @@ use crate::policy::{
 };
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, ToolContext, recorded};
 use crate::tools;
-use roo_catalog::{Effect as ToolEffect, OfferedTool, ToolCall, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
@@ -484,8 +486,10 @@ struct Turn {
     cost_usd: f64,
     left: BudgetLeft,
     tree: Option<String>,
-    /// The conversation's size, where the whole request was never measured and could be shortened.
-    unmeasured: Option<(ContextState, ConversationSize)>,
+    /// What is known of the size of requests, and that of the conversation.
+    context: (ContextState, ConversationSize),
+    /// True if the conversation has more than its beginning, so that some of it may be left out.
+    has_answers: bool,
     /// True if another profile may take over where the model fails now.
     may_fall_back: bool,
 }
@@ -505,8 +509,8 @@ impl Turn {
             cost_usd: tree.usage().cost_usd,
             left: tree.budget_left(task),
             tree: (tree.tasks().len() > 1).then(|| tree.draw(&task.id)),
-            unmeasured: (!task.context.is_measured() && task.has_answers())
-                .then(|| (task.context.clone(), *task.conversation.size())),
+            context: (task.context.clone(), *task.conversation.size()),
+            has_answers: task.has_answers(),
             may_fall_back: task.makes_last_attempt() && !task.settings.pinned,
         }
     }
@@ -627,10 +631,7 @@ impl Turn {
 
     /// All of a request but its conversation.
     fn frame(&self, request: &ModelRequest, services: &EngineServices) -> RequestFrame {
-        let tools = match request.protocol {
-            ToolProtocol::Native => request.tools.iter().map(definition_size).sum(),
-            ToolProtocol::Xml => 0,
-        };
+        let tools = definitions_size(&request.tools, request.protocol);
         let limits =
             services.settings.profiles.get(&self.profile).map(compaction::limits).unwrap_or_default();
         let tail = request.tail.as_ref().map_or(0, String::len);
@@ -639,10 +640,12 @@ impl Turn {
 
     /// Returns the error of a request that is known to be too long before it is sent.
     fn too_long(&self, frame: RequestFrame) -> Option<ModelError> {
-        let (context, size) = self.unmeasured.as_ref()?;
-        let (tokens, allowed) = context.excess(frame, size)?;
+        let (context, size) = &self.context;
+        let excess =
+            context.excess(frame, size).filter(|excess| excess.certain.is_some() || self.has_answers)?;
+        let Excess { tokens, allowed, .. } = excess;
         let message = format!(
-            "The request would have about {tokens} tokens, and the model takes {allowed}. The conversation is shortened."
+            "The request was not sent: it would have about {tokens} tokens, and it may have {allowed}."
         );
         Some(ModelError { kind: ModelErrorKind::ContextWindow, message })
     }
@@ -650,7 +653,7 @@ impl Turn {
     async fn run(mut self, around: &EffectContext, reporter: &Reporter, hook_dispatch: &HookDispatch) {
         let mut usage = Usage::default();
         let request = self.request(&around.services, &around.background).await;
-        let frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
+        let mut frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
         let too_long = frame.and_then(|frame| self.too_long(frame));
         let refused = too_long.is_none();
         let request = request.and_then(|request| too_long.map_or(Ok(request), Err));
@@ -665,6 +668,9 @@ impl Turn {
         let input = match ending {
             Ok(finish) => Input::ModelEnded { finish, used: usage, frame },
             Err(error) => {
+                if let (Some(frame), Some(stated)) = (&mut frame, error.stated_window().filter(|_| refused)) {
+                    frame.window = Some(frame.window.map_or(stated, |known| known.min(stated)));
+                }
                 let remedy = match error.kind {
                     ModelErrorKind::ContextWindow => Remedy::Shorten { refused },
                     kind if kind.is_retryable() => match self.fallback(&around.services) {
@@ -699,11 +705,6 @@ async fn unless_ending<T>(read: JoinHandle<T>) -> Result<T, JoinError> {
         Err(error) if error.is_cancelled() => std::future::pending().await,
         read => read,
     }
-}
-
-/// Bytes of a tool's definition.
-fn definition_size(tool: &OfferedTool) -> u64 {
-    (tool.name().to_string().len() + tool.description().len() + tool.schema().to_string().len()) as u64
 }
 
 /// Asks the model and reports its blocks. What was used is left in `usage` even when it fails.

@@ -106,7 +106,10 @@ pub enum Event {
     },
     /// Facts looked up for the model before it is asked.
     Gathered {
-        /// Text for the model; may be empty.
+        /// The texts of the commands in the user's messages, which are never shortened; may be empty.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        commands: String,
+        /// Other text for the model; may be empty.
         text: String,
         /// Images as data URLs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -78,11 +78,12 @@ use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
 pub use self::changes::as_diff;
+pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
 pub use self::effects::SERVERS_START;
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
-pub use self::task::UNATTENDED_REFUSAL;
+pub use self::task::{FrameShare, UNATTENDED_REFUSAL};
 
 /// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
 /// on its way, and those must not crowd out what clients want.
@@ -593,7 +594,7 @@ impl Engine {
     /// [`EngineError`].
     pub async fn send(&self, params: TaskSendParams) -> Result<(), EngineError> {
         let TaskSendParams { task_id, text, images, when } = params;
-        if text.trim().strip_prefix('/') == Some(CONDENSE) && images.is_empty() && self.summarises().await {
+        if self.is_condense(&text, &images).await {
             return self.condense(&task_id).await;
         }
         self.input(&task_id, Input::Send { text, images, when }).await
@@ -613,8 +614,11 @@ impl Engine {
         })
     }
 
-    /// Returns whether `/condense` is ours: a command file of that name counts instead.
-    async fn summarises(&self) -> bool {
+    /// Returns whether what the user says is our `/condense`. A command file of that name counts instead.
+    async fn is_condense(&self, text: &str, images: &[String]) -> bool {
+        if text.trim().strip_prefix('/') != Some(CONDENSE) || !images.is_empty() {
+            return false;
+        }
         let customization = Arc::clone(&self.services.customization);
         let read = tokio::task::spawn_blocking(move || customization.commands());
         read.await.is_ok_and(|commands| commands.iter().all(|command| command.name != CONDENSE))
@@ -870,7 +874,8 @@ impl Engine {
         Ok((digest, files))
     }
 
-    /// Answers a question. The first answer counts.
+    /// Answers a question. The first answer counts. `/condense` is no answer: earlier turns are summarised before the next
+    /// request, and the question still waits.
     ///
     /// # Errors
     /// [`EngineError::NotFound`].
@@ -878,7 +883,8 @@ impl Engine {
         let task = owner("question", params.question_id.as_str())?;
         let QuestionAnswerParams { question_id, text, images } = params;
         let question_id: QuestionId = question_id;
-        self.answered(&task, Command::Answer { question_id, text, images, by: by.to_owned() }).await
+        let condense = self.is_condense(&text, &images).await;
+        self.answered(&task, Command::Answer { question_id, text, images, condense, by: by.to_owned() }).await
     }
 
     async fn answered(&self, task: &TaskId, command: Command) -> Result<AnswerResult, EngineError> {

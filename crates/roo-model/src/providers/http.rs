@@ -663,6 +663,9 @@ pub(super) fn kind_of_status(status: u16, said: &str, wait: Option<Duration>) ->
     }
 }
 
+/// Windows that a model may have, in tokens.
+const PLAUSIBLE_WINDOWS: std::ops::RangeInclusive<u64> = 1_000..=100_000_000;
+
 /// Returns whether a provider says that the conversation is too long. Covers the wordings of Anthropic, OpenAI,
 /// OpenRouter, llama.cpp, vLLM and Ollama.
 pub(super) fn is_context_overflow(said: &str) -> bool {
@@ -680,6 +683,21 @@ pub(super) fn is_context_overflow(said: &str) -> bool {
             && (has("length") || has("window") || has("size") || has("too long") || has("exceed")))
         || (has("maximum") && has("tokens") && has("prompt"))
         || (has("token") && has("limit") && has("exceed"))
+}
+
+/// Returns the window that a provider names where it refuses a conversation as too long, in tokens. Covers the wordings of
+/// Anthropic, OpenAI, OpenRouter, Gemini, llama.cpp and vLLM.
+pub(super) fn stated_window(said: &str) -> Option<u64> {
+    let said = said.to_lowercase();
+    let behind = |marker: &str| {
+        let text = &said[said.find(marker)? + marker.len()..];
+        let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
+        digits.replace(',', "").parse().ok()
+    };
+    ["maximum context length is ", "context size (", "tokens allowed (", " > "]
+        .into_iter()
+        .find_map(behind)
+        .filter(|tokens| PLAUSIBLE_WINDOWS.contains(tokens))
 }
 
 /// Returns what a body says went wrong: its error message if it is JSON, otherwise its text; made visible, and at most
@@ -752,6 +770,27 @@ mod tests {
         }
         for said in ["max_tokens: must be at least 1", "tools.0.name: invalid", "unknown field `context`"] {
             assert_eq!(kind_of_status(400, said, None), ModelErrorKind::Invalid, "{said}");
+        }
+    }
+
+    #[test]
+    fn the_window_is_taken_from_what_a_provider_says_of_it() {
+        for (said, window) in [
+            ("prompt is too long: 209123 tokens > 200000 maximum", Some(200_000)),
+            (
+                "This model's maximum context length is 128,000 tokens. However, you requested 130000.",
+                Some(128_000),
+            ),
+            ("the request exceeds the available context size (4096 tokens), try increasing it", Some(4_096)),
+            ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000", Some(200_000)),
+            (
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                Some(1_048_576),
+            ),
+            ("maximum context length is 8 tokens", None),
+            ("context_length_exceeded", None),
+        ] {
+            assert_eq!(stated_window(said), window, "{said}");
         }
     }
 

@@ -79,6 +79,9 @@ pub enum Item {
         summary: String,
         /// What is kept of them word for word, each with where it is from.
         kept: Vec<String>,
+        /// Images in the user's answers among them, as data URLs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<String>,
         /// Number of the model's answers that it stands for.
         answers: usize,
     },
@@ -275,6 +278,11 @@ pub enum ModelErrorKind {
 impl ModelError {
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
+    }
+
+    /// Returns the window of the model, in tokens, where the endpoint names it as it refuses a conversation as too long.
+    pub fn stated_window(&self) -> Option<u64> {
+        (self.kind == ModelErrorKind::ContextWindow).then(|| http::stated_window(&self.message)).flatten()
     }
 }
 

@@ -55,7 +55,9 @@ impl Gather {
 /// Result of the lookups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gathered {
-    /// Text for the model; may be empty.
+    /// The texts of the commands in the user's messages; may be empty.
+    pub commands: String,
+    /// Other text for the model; may be empty.
     pub text: String,
     /// Images as data URLs.
     pub images: Vec<String>,

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::batch::{Approval, Authorization};
 use super::*;
 use crate::policy::{
-    AllowRule, AskRule, NamedAllowRule, Plan, PlannedFile, PlannedPatch, PlannedWrite, PolicyDecision,
-    RefusalRule,
+    AllowRule, AskRule, ModeChange, NamedAllowRule, Plan, PlannedFile, PlannedPatch, PlannedWrite,
+    PolicyDecision, RefusalRule,
 };
 use crate::tool_run::Outcome;
 use roo_catalog::ToolProtocol;
