@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::CliError;
 use super::arguments::{Restore, RestoreWhatArgument};
 use super::dialogue::Dialogue;
+use super::tasks;
 use super::terminal::TERMINAL_USER;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -15,6 +16,7 @@ use roo_protocol::checkpoint::{
     RestoreScope, RestoreWhat,
 };
 use roo_protocol::ids::TaskId;
+use roo_protocol::task::TaskState;
 use roo_text::render;
 
 /// Author of restores.
@@ -77,8 +79,19 @@ pub(super) async fn restore(engine: &Engine, task: TaskId, given: Restore) -> Re
             return Ok("Nothing was restored.\n".to_owned());
         }
     }
-    let params = CheckpointRestoreParams { preview: false, digest: Some(preview.digest), ..params };
-    let restored = engine.restore(params, BY).await?;
+    let mut params = CheckpointRestoreParams { digest: Some(preview.digest), ..params };
+    let state = engine.get(&params.task_id.root()).await?.item.state;
+    if params.what != RestoreWhat::Files && state == TaskState::Interrupted {
+        // A conversation goes back only when nothing goes on from its end.
+        tasks::cancel(engine, &params.task_id.root()).await?;
+        let now = engine.restore(params.clone(), BY).await?;
+        if (&now.files, &now.conflicts, &now.left_out)
+            == (&preview.files, &preview.conflicts, &preview.left_out)
+        {
+            params.digest = Some(now.digest);
+        }
+    }
+    let restored = engine.restore(CheckpointRestoreParams { preview: false, ..params }, BY).await?;
     let mut text = kept(&restored);
     let files = count(restored.files.len(), "file", "files");
     let (what, done) = match given.what {
