@@ -3,11 +3,10 @@
 
 use std::fmt::Write as _;
 
-use super::CliError;
 use super::arguments::{Restore, RestoreWhatArgument};
 use super::dialogue::Dialogue;
-use super::tasks;
 use super::terminal::TERMINAL_USER;
+use super::{CliError, cancel};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use roo_engine::engine::Engine;
@@ -26,10 +25,10 @@ const SUMMARY: usize = 100;
 
 /// Lists checkpoints: a line each, and a line for each of its files.
 pub(super) fn table(list: &CheckpointListResult) -> String {
-    if list.checkpoints.is_empty() {
-        return "No checkpoints: no change of files is recorded for this task.\n".to_owned();
-    }
     let mut text = String::new();
+    if list.checkpoints.is_empty() {
+        text.push_str("No checkpoints: no change of files is recorded for this task.\n");
+    }
     for checkpoint in &list.checkpoints {
         let at = Timestamp::from_millisecond(checkpoint.at).unwrap_or(Timestamp::UNIX_EPOCH);
         let at = at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
@@ -46,6 +45,9 @@ pub(super) fn table(list: &CheckpointListResult) -> String {
             let path = render::exact_line(&file.path);
             let _ = writeln!(text, "        {change} {path}{}", why.unwrap_or_default());
         }
+    }
+    if let Some(notice) = &list.notice {
+        let _ = writeln!(text, "{notice}");
     }
     text
 }
@@ -83,7 +85,7 @@ pub(super) async fn restore(engine: &Engine, task: TaskId, given: Restore) -> Re
     let state = engine.get(&params.task_id.root()).await?.item.state;
     if params.what != RestoreWhat::Files && state == TaskState::Interrupted {
         // A conversation goes back only when nothing goes on from its end.
-        tasks::cancel(engine, &params.task_id.root()).await?;
+        cancel::cancel(engine, &params.task_id.root()).await?;
         let now = engine.restore(params.clone(), BY).await?;
         if (&now.files, &now.conflicts, &now.left_out)
             == (&preview.files, &preview.conflicts, &preview.left_out)

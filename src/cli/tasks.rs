@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
+use super::cancel;
 use super::checkpoints;
 use super::notices::Notices;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
@@ -12,7 +13,6 @@ use super::signals::Signals;
 use super::terminal;
 use super::{CliError, Ending};
 use crate::view::{CallEnding, MessageOrigin, context_line, draw_tree, shortened_line, state_with_number};
-use roo_durable::StoreError;
 use roo_engine::engine::{Engine, EngineError, Resumable, as_diff};
 use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind, ToolStatus};
@@ -64,13 +64,13 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             let (task, name) = (find(&engine, &given.task).await?, given.task.clone());
             let restored = checkpoints::restore(&engine, task, given).await;
             engine.shutdown().await;
-            restored.map_err(|error| in_terms_of(&name, error))?
+            restored.map_err(|error| cancel::in_terms_of(&name, error))?
         }
         TasksCommand::Cancel { task: name } => {
             let task = find(&engine, &name).await?;
-            let cancelled = cancel(&engine, &task).await;
+            let cancelled = cancel::cancel(&engine, &task).await;
             engine.shutdown().await;
-            let state = cancelled.map_err(|error| in_terms_of(&name, error))?;
+            let state = cancelled.map_err(|error| cancel::in_terms_of(&name, error))?;
             let name = render::exact_line(&name);
             match state {
                 None => format!("{name} is cancelled.\n"),
@@ -94,38 +94,6 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     };
     terminal::stdout().write_all(text.as_bytes())?;
     Ok(Ending::Done)
-}
-
-/// Cancels a task that this process doesn't run, and waits until it has ended. Returns its state where it had ended before.
-///
-/// # Errors
-/// [`EngineError`]; one that another process runs is held there.
-pub(super) async fn cancel(engine: &Engine, task: &TaskId) -> Result<Option<TaskState>, CliError> {
-    let TaskSnapshot { item, .. } = engine.get(task).await?;
-    if item.state.is_final() {
-        return Ok(Some(item.state));
-    }
-    let mut follower = engine.follow(task, item.seq).await?;
-    engine.cancel(task).await?;
-    while !engine.get(task).await?.item.state.is_final() {
-        follower.next(|| engine.now()).await?;
-    }
-    Ok(None)
-}
-
-/// Says what can't be done with a task, by the name that the user has given.
-fn in_terms_of(name: &str, error: CliError) -> CliError {
-    let name = render::exact_line(name);
-    match error {
-        CliError::Engine(EngineError::WrongState { problem, .. }) => {
-            CliError::Other(format!("that can't be done with {name} now: {problem}"))
-        }
-        CliError::Engine(EngineError::Store(StoreError::Held { .. })) => CliError::Other(format!(
-            "{name} is open in another roo-lsp, such as the server of an editor: cancel or restore it there, or close \
-             that window"
-        )),
-        error => error,
-    }
 }
 
 async fn resume(

@@ -324,6 +324,123 @@ async fn a_finished_restore_counts_though_its_user_changed_a_file_after_the_kill
     later.engine.shutdown().await;
 }
 
+/// A user's repository whose attributes name a filter, with an ignored file, a nested repository and a file with a secret.
+fn hostile_project() -> Project {
+    let files = [
+        ("a.txt", "one\r\n"),
+        ("b.txt", "b\n"),
+        ("token.txt", "token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n"),
+        (".gitignore", "*.log\n"),
+        (".gitattributes", "* filter=evil text eol=lf\n"),
+        ("ignored.log", "log\n"),
+        ("nested/file.txt", "nested\n"),
+    ];
+    let project = Project::outside_temp(&files);
+    project.configure("sandbox: { level: off }\n");
+    let line = "git init -q && git config filter.evil.clean 'touch pwned; cat' && git config core.fsmonitor 'touch pwned' \
+                && cd nested && git init -q";
+    let done = std::process::Command::new("bash").args(["-c", line]).current_dir(project.folder()).output();
+    assert!(done.unwrap().status.success());
+    project
+}
+
+const UNCONFINED: &str = r#"
+turns:
+  - calls:
+      - tool: execute_command
+        params:
+          command: "echo two >> a.txt; rm b.txt; echo new > new.txt; echo x >> ignored.log; echo x >> nested/file.txt; echo x >> token.txt"
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+/// The bytes of all files below a directory.
+fn bytes_below(directory: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(bytes_below(&path)),
+            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    found
+}
+
+#[test]
+fn a_command_without_a_sandbox_has_a_checkpoint_and_the_users_repository_takes_no_part() {
+    let project = hostile_project();
+    project.script(UNCONFINED);
+    let (texts_before, git_before) = (texts(&project.folder()), bytes_below(&project.folder().join(".git")));
+    let mut command = project.program();
+    command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(bytes_below(&project.folder().join(".git")), git_before);
+    assert!(!project.folder().join("pwned").exists());
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    let task = item["taskId"].as_str().unwrap();
+    let known = checkpoints(&project, task);
+    let files: Vec<(&str, &str)> = (known[0]["files"].as_array().unwrap().iter())
+        .map(|file| (file["path"].as_str().unwrap(), file["change"].as_str().unwrap()))
+        .collect();
+    assert_eq!(files, [("a.txt", "changed"), ("b.txt", "deleted"), ("new.txt", "created")]);
+    let restored = project.succeed(&["tasks", "restore", task, &number(&known[0]), "--yes"]);
+    assert!(restored.starts_with("3 files restored.\n"), "{restored}");
+    let mut expected = texts_before;
+    // What was not kept stays as the command left it.
+    expected.insert("ignored.log".into(), "log\nx\n".into());
+    expected.get_mut("token.txt").unwrap().push_str("x\n");
+    assert_eq!(texts(&project.folder()), expected);
+    assert_eq!(project.read("nested/file.txt"), "nested\nx\n");
+}
+
+/// A file that was there all the time and is ignored no more is no new file, which a restore would delete.
+#[test]
+fn a_file_that_is_ignored_no_more_is_not_taken_for_a_new_one() {
+    let project = hostile_project();
+    project.script(&UNCONFINED.replace("echo two >> a.txt; rm b.txt;", "rm .gitignore;"));
+    let mut command = project.program();
+    command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+    assert!(command.output().unwrap().status.success());
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    let task = item["taskId"].as_str().unwrap();
+    let known = checkpoints(&project, task);
+    project.succeed(&["tasks", "restore", task, &number(&known[0]), "--yes"]);
+    assert_eq!(project.read("ignored.log"), "log\nx\n");
+    assert_eq!(project.read(".gitignore"), "*.log\n");
+}
+
+#[test]
+fn without_git_the_list_says_why_commands_have_no_checkpoints() {
+    let project = Project::outside_temp(&[("a.txt", "one\n")]);
+    project.configure("sandbox: { level: off }\n");
+    project.script(UNCONFINED);
+    let programs = project.beside("programs");
+    fs::create_dir(&programs).unwrap();
+    for name in ["bash", "sh"] {
+        let found = ["/bin", "/usr/bin"].map(|directory| Path::new(directory).join(name));
+        let found = found.iter().find(|path| path.exists()).unwrap();
+        std::os::unix::fs::symlink(found, programs.join(name)).unwrap();
+    }
+    let program = |arguments: &[&str]| {
+        let output = project.program().args(arguments).env("PATH", &programs).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let script = project.beside("script.yaml");
+    program(&[&["run", "Go.", "--script", script.to_str().unwrap()][..], &ARGUMENTS].concat());
+    assert_eq!(project.read("a.txt"), "one\ntwo\n");
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        program(&["tasks", "checkpoints", item["taskId"].as_str().unwrap()]),
+        "No checkpoints: no change of files is recorded for this task.\n\
+         Commands that run without a sandbox have no checkpoints: git is not installed.\n"
+    );
+}
+
 /// The user and the agent in turn: what each writes to which file; none deletes it.
 #[derive(Clone, Debug)]
 struct Act {

@@ -82,13 +82,8 @@ impl Contents {
     /// # Errors
     /// Those of the disk. All of them are to be synced again then.
     pub fn sync(&self, digests: &[Digest]) -> io::Result<usize> {
-        let mut missing = 0;
-        for digest in digests {
-            match self.disk.sync(&self.path(*digest)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => missing += 1,
-                synced => synced?,
-            }
-        }
+        let paths: Vec<PathBuf> = digests.iter().map(|digest| self.path(*digest)).collect();
+        let missing = self.disk.sync_files(&paths)?;
         if missing < digests.len() {
             self.disk.sync(&self.directory)?;
         }

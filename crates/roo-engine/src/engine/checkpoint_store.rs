@@ -112,3 +112,38 @@ impl CheckpointStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use roo_durable::simulated_disk::{Fault, SimulatedDisk};
+
+    #[test]
+    fn contents_are_synced_by_request_and_again_after_a_failure() {
+        let disk = SimulatedDisk::new();
+        let directory = WorkspaceDirectory::on(Arc::new(disk.clone()), Path::new("/state"), Path::new("/w"));
+        let store = CheckpointStore::new(directory);
+        let (one, other) = (TaskId::new("one"), TaskId::new("other"));
+        let mask = TextMask::new(false, Default::default);
+        store.keep(&one, &["a".to_owned()], &mask);
+        store.keep(&other, &["b".to_owned()], &mask);
+        let waiting = || {
+            let mut waiting: Vec<TaskId> = store.unsynced().keys().cloned().collect();
+            waiting.sort();
+            waiting
+        };
+        disk.plan(|_, call| (call == "sync").then_some(Fault::Errno(5)));
+        store.settle(&one);
+        assert_eq!(waiting(), [one.clone(), other.clone()]);
+        disk.heal();
+        let before = disk.syncs();
+        store.settle(&one);
+        // The content and its directory.
+        assert_eq!((waiting(), disk.syncs() - before), (vec![other], 2));
+    }
+}

@@ -6,6 +6,7 @@
 //! files as any call does, so it is a checkpoint too and can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -18,8 +19,9 @@ use super::restore_plan::{self, LoadedContents, Restored};
 use super::task::Task;
 use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
-use crate::tool_run::SavedFile;
+use crate::tool_run::{SavedFile, ShadowError};
 use roo_durable::{Record, RequestDirectory};
+use roo_formats::config::SandboxLevel;
 use roo_model::prompts;
 use roo_protocol::checkpoint::{
     Checkpoint, CheckpointDiffParams, CheckpointDiffResult, CheckpointListResult, CheckpointRestoreParams,
@@ -27,6 +29,7 @@ use roo_protocol::checkpoint::{
     RestoreWhat, RestoredConversation, TaskEditParams,
 };
 use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId};
+use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_text::{diff, render};
 use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{FileEdit, Location, Purpose, ReadError};
@@ -77,9 +80,24 @@ impl Engine {
             files: known.files.iter().map(checkpoint_file).collect(),
             summary: known.summary.clone(),
         };
+        let problem = self.services.shadow.problem();
         Ok(CheckpointListResult {
             checkpoints: past.checkpoints.iter().filter(is_within).map(told).collect(),
+            notice: problem.or_else(|| self.shadow_obstacle()).map(|problem| {
+                format!("Commands that run without a sandbox have no checkpoints: {problem}.")
+            }),
         })
+    }
+
+    /// Returns the reason why commands have no checkpoints by these settings; none where they do.
+    fn shadow_obstacle(&self) -> Option<String> {
+        let settings = self.settings();
+        if settings.sandbox.level != SandboxLevel::Off {
+            return None;
+        }
+        let roots: Vec<PathBuf> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
+        let environment = Environment::inherited_by(&EnvironmentRules::new(settings.sandbox.env.clone()));
+        find_program(&environment, "git", &roots).is_none().then(|| ShadowError::NoGit.to_string())
     }
 
     /// What a task and its branches changed between two checkpoints, or since one.
@@ -639,4 +657,38 @@ pub(super) fn state_before(
 ) -> Result<Task, EngineError> {
     let (fold, ()) = fold_log(directory, root, Some(before), |(), _, _| {})?;
     Ok(state(root, fold)?.root().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What files that were `before` and are to be `after` tell of a restore, as they are now.
+    fn evidence(files: &[(&str, &str, &str)]) -> FolderEvidence {
+        let mut evidence = FolderEvidence::default();
+        for (before, after, now) in files {
+            let [before, after, now] = [before, after, now].map(|text| Some(Digest::of(text)));
+            let file = RestoredDigests { path: "a".into(), before, after };
+            evidence.add(&file, Some(now));
+        }
+        evidence
+    }
+
+    fn unchanged(folders: &[&[(&str, &str, &str)]]) -> Vec<usize> {
+        let folders = folders.iter().enumerate().map(|(folder, files)| (Some(folder), evidence(files)));
+        unchanged_folders(&folders.collect()).into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn a_folder_is_as_it_was_where_a_file_is_and_none_is_restored() {
+        let (old, new, touched) = (("a", "b", "a"), ("a", "b", "b"), ("a", "b", "x"));
+        assert_eq!(unchanged(&[&[new, touched], &[new]]), []);
+        assert_eq!(unchanged(&[&[new], &[old, touched]]), [1]);
+        assert_eq!(unchanged(&[&[old], &[old]]), [0, 1]);
+        // A folder is written before those behind it.
+        assert_eq!(unchanged(&[&[touched], &[new], &[old]]), [2]);
+        assert_eq!(unchanged(&[&[new], &[old], &[touched]]), [1, 2]);
+        // Nobody changes a file back to what it was just so.
+        assert_eq!(unchanged(&[&[new], &[touched]]), []);
+    }
 }

@@ -526,6 +526,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> To
         command_id: CommandId::of_call(call_id),
         background: Arc::clone(&around.background),
         to_background: around.to_background.clone(),
+        shadow: Some(Arc::clone(&around.services.shadow)),
     }
 }
 

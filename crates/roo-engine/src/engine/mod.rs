@@ -54,6 +54,7 @@ use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of};
 use crate::server_tools::ServerTools;
+use crate::tool_run::ShadowRepositories;
 use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
@@ -313,6 +314,7 @@ impl Engine {
             rules,
             recorder,
             checkpoints: CheckpointStore::new(directory.clone()),
+            shadow: Arc::new(ShadowRepositories::new(directory.path().join("shadow"))),
             clock,
             reserve,
             descriptors: DescriptorBudget::new(roo_process::open_files::limit()),

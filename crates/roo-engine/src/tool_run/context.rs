@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::background::BackgroundCommands;
+use super::shadow::ShadowRepositories;
 use crate::intent_store::Orchestration;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
@@ -51,6 +52,8 @@ pub struct ToolContext {
     pub background: Arc<BackgroundCommands>,
     /// Sends the running command to the background.
     pub to_background: CancellationToken,
+    /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
+    pub shadow: Option<Arc<ShadowRepositories>>,
 }
 
 impl ToolContext {

@@ -89,6 +89,24 @@ pub(super) struct CommandEffects {
     pub(super) short: String,
 }
 
+impl CommandEffects {
+    /// Adds what a comparison of the whole workspace has found: the contents of changed files before, and changes where none
+    /// were looked for.
+    pub(super) fn complete(&mut self, found: Vec<FileChange>) {
+        if self.changes.is_empty() && self.violations.is_empty() {
+            self.changes = found;
+            return;
+        }
+        let mut found: HashMap<String, FileChange> =
+            found.into_iter().map(|change| (change.path.clone(), change)).collect();
+        for change in &mut self.changes {
+            if let (Side::Opaque(_), Some(found)) = (&change.before, found.remove(&change.path)) {
+                change.before = found.before;
+            }
+        }
+    }
+}
+
 /// Ways in which a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -114,6 +132,11 @@ impl Before {
             }
             _ => environment,
         }
+    }
+
+    /// Returns whether the contents of files are kept before the command changes them.
+    pub(super) fn keeps_contents(&self) -> bool {
+        self.captured.is_some() || self.stage.is_some()
     }
 
     /// The bounds of the command.
