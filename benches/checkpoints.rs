@@ -44,7 +44,8 @@ fn main() -> Outcome {
 /// The contents before and after an edit, looked through for secrets, written and synced.
 fn edits() -> Outcome {
     const RUNS: usize = 50;
-    for (what, lines) in [("checkpoint of an edit in 8 KiB", 200), ("checkpoint of an edit in 1 MiB", 25_000)] {
+    for (what, lines) in [("checkpoint of an edit in 8 KiB", 200), ("checkpoint of an edit in 1 MiB", 25_000)]
+    {
         let directory = tempfile::tempdir()?;
         let contents = WorkspaceDirectory::new(directory.path(), directory.path())
             .request(&TaskId::new("request"))

@@ -353,13 +353,14 @@ turns:
   - calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
 
-/// The bytes of all files below a directory.
+/// The bytes of all files below a directory, but for the file in which the program itself names its own directories.
 fn bytes_below(directory: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
             true => found.extend(bytes_below(&path)),
+            false if path.ends_with("info/exclude") => {}
             false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::background::BackgroundCommands;
-use super::shadow::ShadowRepositories;
+use super::shadow::{ShadowRepositories, Sources};
 use crate::intent_store::Orchestration;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
@@ -57,6 +57,16 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
+    /// Returns what snapshots of the workspace are taken of.
+    pub(crate) fn sources(&self) -> Sources {
+        let context = self.clone();
+        Sources {
+            workspace: Arc::clone(&self.workspace),
+            environment: self.environment.clone(),
+            mask: Arc::new(move || context.mask()),
+        }
+    }
+
     /// Returns the mask of what a tool shows of files. Reads the disk.
     pub(crate) fn mask(&self) -> TextMask {
         let environment = || Environment::inherited_by(&self.environment).with(&self.variables);

@@ -19,12 +19,11 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::context::ToolContext;
 use roo_durable::LARGEST_CONTENT;
 use roo_process::{ProcessOutput, run_for_output};
 use roo_protocol::ids::Digest;
 use roo_sandbox::exec::redaction::TextMask;
-use roo_sandbox::exec::{Environment, find_program};
+use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace, WriteMark};
 
@@ -87,6 +86,16 @@ pub struct ShadowRepositories {
     problem: Mutex<Option<String>>,
 }
 
+/// What snapshots are taken of, and how.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    pub(crate) workspace: Arc<Workspace>,
+    /// In which git is looked for.
+    pub(crate) environment: EnvironmentRules,
+    /// Makes the mask that finds secrets. Reads the disk.
+    pub(crate) mask: Arc<dyn Fn() -> TextMask + Send + Sync>,
+}
+
 /// By which a file is known to be unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
@@ -142,8 +151,8 @@ impl ShadowRepositories {
     }
 
     /// Takes a snapshot; none where that fails, which is told by [`Self::problem`].
-    pub(crate) async fn snapshot(&self, context: &ToolContext) -> Option<Snapshot> {
-        let taken = timeout(DEADLINE, self.take(context)).await.unwrap_or(Err(ShadowError::TimedOut));
+    pub(crate) async fn snapshot(&self, sources: &Sources) -> Option<Snapshot> {
+        let taken = timeout(DEADLINE, self.take(sources)).await.unwrap_or(Err(ShadowError::TimedOut));
         let problem = taken.as_ref().err().map(ToString::to_string);
         if let Some(problem) = &problem {
             tracing::warn!(%problem, "a command without a sandbox has no checkpoint");
@@ -152,22 +161,22 @@ impl ShadowRepositories {
         taken.ok()
     }
 
-    async fn take(&self, context: &ToolContext) -> Result<Snapshot, ShadowError> {
-        let git = find_git(context)?;
-        let since = context.workspace.mark();
+    async fn take(&self, sources: &Sources) -> Result<Snapshot, ShadowError> {
+        let git = find_git(sources)?;
+        let since = sources.workspace.mark();
         let mut folders = Vec::new();
-        for folder in folders_of(&context.workspace) {
+        for folder in folders_of(&sources.workspace) {
             let shadow = self.open(&git, folder).await?;
-            folders.push(shadow.snapshot(self, context).await?);
+            folders.push(shadow.snapshot(self, sources).await?);
         }
         Ok(Snapshot { folders, since })
     }
 
     /// What has changed since a snapshot, but for what others are known to have written. Names that an ignore file began to
     /// admit meanwhile are no new files.
-    pub(crate) async fn changes(&self, before: Snapshot, context: &ToolContext) -> Vec<FileChange> {
-        let Some(after) = self.snapshot(context).await else { return vec![] };
-        match timeout(DEADLINE, self.compare(&before, &after, context)).await {
+    pub(crate) async fn changes(&self, before: Snapshot, sources: &Sources) -> Vec<FileChange> {
+        let Some(after) = self.snapshot(sources).await else { return vec![] };
+        match timeout(DEADLINE, self.compare(&before, &after, sources)).await {
             Ok(Ok(changes)) => changes,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "a command without a sandbox has no checkpoint");
@@ -184,12 +193,12 @@ impl ShadowRepositories {
         &self,
         before: &Snapshot,
         after: &Snapshot,
-        context: &ToolContext,
+        sources: &Sources,
     ) -> Result<Vec<FileChange>, ShadowError> {
-        let git = find_git(context)?;
-        let written = context.workspace.written_since(&before.since);
+        let git = find_git(sources)?;
+        let written = sources.workspace.written_since(&before.since);
         let mut changes = Vec::new();
-        let folders = folders_of(&context.workspace).into_iter();
+        let folders = folders_of(&sources.workspace).into_iter();
         for (number, (folder, (before, after))) in
             folders.zip(before.folders.iter().zip(&after.folders)).enumerate()
         {
@@ -291,18 +300,18 @@ impl Shadow<'_> {
     async fn snapshot(
         &self,
         shadows: &ShadowRepositories,
-        context: &ToolContext,
+        sources: &Sources,
     ) -> Result<FolderSnapshot, ShadowError> {
         let known = self.names(&["ls-files", "-z"]).await?;
         let changed = self.names(&["diff-files", "--name-only", "-z", "--ignore-submodules=all"]).await?;
-        let (workspace, folder) = (Arc::clone(&context.workspace), self.folder.clone());
+        let (workspace, folder) = (Arc::clone(&sources.workspace), self.folder.clone());
         let listed = tokio::task::spawn_blocking(move || list(&workspace, &folder));
         let files = listed.await.map_err(io::Error::other)??;
         let doubtful: Vec<String> =
             files.iter().filter(|file| !known.contains(*file) || changed.contains(*file)).cloned().collect();
         let before = shadows.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (top, context) = (self.folder.absolute().to_owned(), context.clone());
-        let sorted = tokio::task::spawn_blocking(move || sort(&top, doubtful, &before, &context));
+        let (top, sources) = (self.folder.absolute().to_owned(), sources.clone());
+        let sorted = tokio::task::spawn_blocking(move || sort(&top, doubtful, &before, &sources));
         let Sorted { keep, left_out } = sorted.await.map_err(io::Error::other)?;
         if !keep.is_empty() {
             self.git(&["update-index", "--add", "--remove", "-z", "--stdin"], Some(&joined(&keep))).await?;
@@ -392,9 +401,9 @@ impl Shadow<'_> {
     }
 }
 
-fn find_git(context: &ToolContext) -> Result<PathBuf, ShadowError> {
-    let roots: Vec<PathBuf> = context.workspace.roots().paths().map(Path::to_path_buf).collect();
-    let environment = Environment::inherited_by(&context.environment);
+fn find_git(sources: &Sources) -> Result<PathBuf, ShadowError> {
+    let roots: Vec<PathBuf> = sources.workspace.roots().paths().map(Path::to_path_buf).collect();
+    let environment = Environment::inherited_by(&sources.environment);
     find_program(&environment, "git", &roots).ok_or(ShadowError::NoGit)
 }
 
@@ -441,12 +450,7 @@ struct Sorted {
 }
 
 /// Tells texts without secrets from what is not kept. Reads the files.
-fn sort(
-    folder: &Path,
-    doubtful: Vec<String>,
-    known: &HashMap<PathBuf, Stamp>,
-    context: &ToolContext,
-) -> Sorted {
+fn sort(folder: &Path, doubtful: Vec<String>, known: &HashMap<PathBuf, Stamp>, sources: &Sources) -> Sorted {
     let mut sorted = Sorted { keep: Vec::new(), left_out: HashMap::new() };
     let mut mask = None;
     for name in doubtful {
@@ -455,7 +459,7 @@ fn sort(
         let stamp = Stamp::of(&found);
         let is_kept = known.get(&path) != Some(&stamp)
             && found.len() <= LARGEST_CONTENT
-            && is_text_without_secret(&path, mask.get_or_insert_with(|| context.mask()));
+            && is_text_without_secret(&path, mask.get_or_insert_with(|| (sources.mask)()));
         match is_kept {
             true => sorted.keep.push(name),
             false => drop(sorted.left_out.insert(name, stamp)),

@@ -109,7 +109,7 @@ pub(super) async fn run(
     // A supervisor or a stage keeps what the command replaces.
     let shadow = context.shadow.as_ref().filter(|_| !watched.as_ref().is_some_and(Before::keeps_contents));
     let before = match shadow {
-        Some(shadow) => shadow.snapshot(context).await,
+        Some(shadow) => shadow.snapshot(&context.sources()).await,
         None => None,
     };
     let confinement = confined.as_ref().map(|confined| match &watched {
@@ -312,7 +312,7 @@ impl Run {
         if let Some(before) = before.filter(|_| context.background.get(&running.id).is_none())
             && let Some(shadow) = &context.shadow
         {
-            found.complete(shadow.changes(before, &context).await);
+            found.complete(shadow.changes(before, &context.sources()).await);
         }
         text.push_str(&left_running(&left));
         text.push_str(&found.told);
