@@ -48,6 +48,7 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
     std::fs::write(&path, script)?;
     let settings: Settings = serde_json::from_value(json!({
         "profiles": { "default": { "provider": "scripted", "script": path } },
+        "autoApprove": { "write": true, "execute": { "allow": [["sed"]] } },
     }))?;
     let work = folder.join("work");
     std::fs::create_dir_all(&work)?;

@@ -345,8 +345,16 @@ pub(super) enum TasksCommand {
     },
     /// Take files, the conversation, or both back to how they were before a checkpoint
     ///
-    /// What would change is shown first. What you have changed yourself stays.
+    /// What would change is shown first. What you have changed yourself stays. An interrupted task is cancelled before its
+    /// conversation is restored.
     Restore(Restore),
+    /// End a task that is interrupted or waits, with its branches
+    ///
+    /// One that runs is cancelled where it runs: in its editor, or with Ctrl-C in its terminal.
+    Cancel {
+        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        task: String,
+    },
     /// Let an interrupted, cancelled or failed task go on
     Resume {
         /// Its URID or its id, or the beginning of either.

@@ -8,6 +8,7 @@
 //! waits for an answer and can be resumed; 130 interrupted by the user; 143 told to end, the task is kept.
 
 mod arguments;
+mod cancel;
 mod check_tool;
 mod checkpoints;
 mod demo;

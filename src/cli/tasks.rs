@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
+use super::cancel;
 use super::checkpoints;
 use super::notices::Notices;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
@@ -60,10 +61,21 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             if json { lines_of_json(&list.checkpoints)? } else { checkpoints::table(&list) }
         }
         TasksCommand::Restore(given) => {
-            let task = find(&engine, &given.task).await?;
+            let (task, name) = (find(&engine, &given.task).await?, given.task.clone());
             let restored = checkpoints::restore(&engine, task, given).await;
             engine.shutdown().await;
-            restored?
+            restored.map_err(|error| cancel::in_terms_of(&name, error))?
+        }
+        TasksCommand::Cancel { task: name } => {
+            let task = find(&engine, &name).await?;
+            let cancelled = cancel::cancel(&engine, &task).await;
+            engine.shutdown().await;
+            let state = cancelled.map_err(|error| cancel::in_terms_of(&name, error))?;
+            let name = render::exact_line(&name);
+            match state {
+                None => format!("{name} is cancelled.\n"),
+                Some(state) => format!("{name} has ended already: {}.\n", state.as_str()),
+            }
         }
         // Done above: it shows the task while it runs.
         TasksCommand::Resume { .. } => String::new(),

@@ -18,7 +18,7 @@ use super::handlers::in_words;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::setup_questions::{self, SetupFields};
 use super::task_document::{self, Sent};
-use super::{customization, engine_failure, failure, intake, review_diff};
+use super::{customization, engine_failure, failure, intake, restore_questions, review_diff};
 use crate::view::{branch_name, outline};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
@@ -55,6 +55,7 @@ pub(super) const NAMES: &[&str] = &[
     "roo.showTree",
     "roo.switchMode",
     "roo.selectProfile",
+    "roo.restoreFiles",
     "roo.setUpModel",
     "roo.trust",
     "roo.trustWorkspace",
@@ -93,6 +94,7 @@ struct Fields {
     mode: Option<String>,
     profile: Option<String>,
     when: SendWhen,
+    seq: Option<u64>,
     images: Vec<String>,
 }
 
@@ -154,6 +156,7 @@ async fn run(
         "roo.showTree" => show_tree(session, services, read(argument, "taskId")?).await,
         "roo.switchMode" => switch_mode(services, read(argument, "mode")?).await,
         "roo.selectProfile" => select_profile(services, read(argument, "profile")?).await,
+        "roo.restoreFiles" => restore_files(session, services, read(argument, "taskId")?),
         "roo.setUpModel" => Ok(set_up_model(session, services, read(argument, "provider")?)),
         "roo.trust" => trust(services).await,
         "roo.trustWorkspace" => trust_workspace(session, services, read(argument, "path")?).await,
@@ -177,6 +180,7 @@ fn fields_of(command: &str) -> Option<&'static [&'static str]> {
         "roo.showDiff" => &["approvalId", "taskId"],
         "roo.switchMode" => &["mode", "taskId"],
         "roo.selectProfile" => &["profile", "taskId"],
+        "roo.restoreFiles" => &["taskId", "seq"],
         "roo.setUpModel" => &["provider", "model", "baseUrl", "profile"],
         "roo.trustWorkspace" => &["path", "digest"],
         _ => return None,
@@ -694,6 +698,21 @@ async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<
 }
 
 /// Begins to ask: questions may stand for long.
+fn restore_files(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    fields: Fields,
+) -> Result<CommandOutcome> {
+    let (Some(task), Some(seq)) = (fields.task_id, fields.seq) else {
+        return Err(Error::invalid_params(
+            "roo.restoreFiles needs `taskId` and `seq`, the number of a checkpoint or message",
+        ));
+    };
+    let (this, services) = (Arc::clone(session), Arc::clone(services));
+    session.spawn(async move { restore_questions::run(&this, &services, task, seq).await });
+    Ok(CommandOutcome::silent(json!({})))
+}
+
 fn set_up_model(
     session: &Arc<Session>,
     services: &Arc<WorkspaceServices>,

@@ -24,6 +24,7 @@ mod profiles;
 mod progress;
 mod prompt_completion;
 mod provenance;
+mod restore_questions;
 mod review_diff;
 mod review_drafts;
 mod session;

@@ -277,9 +277,9 @@ pub enum Event {
     RestoreFinished {
         /// The number of the event that started it, by which it can be undone.
         seq: u64,
-        /// True if all was restored, false if nothing was.
+        /// True if it was restored, false if nothing was.
         done: bool,
-        /// Reason, where nothing was restored.
+        /// Reason, where not all was restored: a server that was killed had not come to the files of every folder.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// The number of the first event that the model no longer sees; absent where the conversation stays.

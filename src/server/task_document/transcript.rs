@@ -16,7 +16,7 @@ use crate::view::{
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::checkpoint::RestoreWhat;
-use roo_protocol::event::{EventParams, ToolStatus};
+use roo_protocol::event::{Event, EventParams, ToolStatus};
 use roo_protocol::ids::{ApprovalId, TaskId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState};
@@ -31,6 +31,8 @@ pub(super) enum MarkKind {
     Asked(String),
     /// The line of a finished call.
     Call(TaskId, ToolCallId),
+    /// What the user said, by the number of its event.
+    Said(u64),
     /// Name of a file.
     Link(String),
 }
@@ -133,6 +135,10 @@ pub(super) struct MarkdownTranscript {
     page: Page,
     /// Messages of the user while a question of the same task waited: mostly its answer.
     held: HashMap<TaskId, String>,
+    /// The numbers of the checkpoints of calls.
+    checkpoints: HashMap<ToolCallId, u64>,
+    /// The number of the event that is taken in.
+    seq: Option<u64>,
 }
 
 impl MarkdownTranscript {
@@ -146,9 +152,28 @@ impl MarkdownTranscript {
         &self.view
     }
 
+    /// The event before which files can be restored to, for what stands in a place of a rendering: a message of the user's
+    /// behind which files changed, or a call that changed some.
+    pub(super) fn restore_point(&self, rendering: &Rendering, offset: usize) -> Option<u64> {
+        rendering.marks.iter().filter(|mark| mark.range.start <= offset && offset <= mark.range.end).find_map(
+            |mark| match &mark.kind {
+                MarkKind::Said(seq) => self.checkpoints.values().any(|later| later > seq).then_some(*seq),
+                MarkKind::Call(_, call) => self.checkpoints.get(call).copied(),
+                MarkKind::Section(_) | MarkKind::Asked(_) | MarkKind::Link(_) => None,
+            },
+        )
+    }
+
     /// Takes in an event. `output` is what the command of a finished call has printed.
     pub(super) fn apply(&mut self, params: &EventParams, output: Option<&str>) {
         let task = &params.task_id;
+        self.seq = params.seq;
+        if let (Event::Message { message }, Some(seq)) = (&params.event, params.seq)
+            && message.kind == MessageKind::Say(Say::CheckpointSaved)
+            && let Some(call) = message.id.as_str().strip_suffix(".checkpoint")
+        {
+            self.checkpoints.insert(ToolCallId::new(call), seq);
+        }
         let Some(update) = self.view.apply(params) else { return };
         match update {
             Update::Created { urid, title, .. } => {
@@ -343,7 +368,11 @@ impl MarkdownTranscript {
 
     fn said(&mut self, task: &TaskId, text: &str) {
         self.enter(task);
-        self.page.block(&quote(text));
+        let block = quote(text);
+        let start = self.page.block(&block);
+        if let Some(seq) = self.seq {
+            self.page.mark(MarkKind::Said(seq), start, block.len());
+        }
     }
 
     fn state_changed(&mut self, task: &TaskId, state: TaskState, result: Option<&str>, reason: Option<&str>) {

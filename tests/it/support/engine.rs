@@ -84,6 +84,21 @@ impl Fixture {
     /// The engine works in the mode `code` where neither settings nor request name one.
     fn over(
         project: Arc<Project>,
+        settings: Value,
+        disk: Arc<dyn Disk>,
+        server_tools: Arc<dyn ServerTools>,
+    ) -> Self {
+        Self::over_folders(project, vec![], settings, disk, server_tools)
+    }
+
+    /// An engine over the folder of a project and another one.
+    pub fn over_two(project: Arc<Project>, second: PathBuf, settings: Value) -> Self {
+        Self::over_folders(project, vec![second], settings, Arc::new(RealDisk), Arc::new(NoServerTools))
+    }
+
+    fn over_folders(
+        project: Arc<Project>,
+        further: Vec<PathBuf>,
         mut settings: Value,
         disk: Arc<dyn Disk>,
         server_tools: Arc<dyn ServerTools>,
@@ -94,7 +109,7 @@ impl Fixture {
         let settings: Settings = serde_json::from_value(settings).unwrap();
         let state = WorkspaceDirectory::on(disk, &project.beside("state"), &project.folder());
         let workspace = Workspace::open(Setup {
-            folders: vec![project.folder()],
+            folders: [vec![project.folder()], further].concat(),
             state_directory: state.path().to_owned(),
             documents: Arc::new(Documents::default()),
             editor: None,

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreOrder};
 use super::audit;
+use super::checkpoints;
 use super::descriptors::DescriptorPermit;
 use super::effect_context::EffectContext;
 use super::effects;
@@ -36,7 +37,7 @@ use roo_model::prompts::replies;
 use roo_model::providers::Rendered;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
-use roo_protocol::ids::{CommandId, Digest, TaskId, ToolCallId};
+use roo_protocol::ids::{CommandId, Digest, TaskId};
 use roo_protocol::task::{AnswerResult, PendingApproval, SendWhen, TaskState};
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
@@ -305,8 +306,9 @@ impl Actor {
                 let owner = self.tree.owner_of(&id).map(|task| task.id.clone());
                 if let Some(owner) = owner {
                     self.close_command(&id);
-                    self.input(&owner, Input::CommandEnded { id, outcome: *outcome }).await?;
+                    self.input(&owner, Input::CommandEnded { id: id.clone(), outcome: *outcome }).await?;
                 }
+                self.background.remove(&id);
             }
             ActorMessage::Restored(outcome) => self.finish_restore(outcome).await?,
             ActorMessage::Synced(outcome) => self.on_synced(outcome),
@@ -386,6 +388,10 @@ impl Actor {
         order: RestoreOrder,
     ) -> Result<Result<Reply, EngineError>, Halt> {
         let works = self.driven.values().any(|driven| driven.running.is_some());
+        if !works && !self.background.all().is_empty() {
+            let problem = "a command in the background is still ending; try again in a moment".to_owned();
+            return Ok(Err(EngineError::WrongState { task, problem }));
+        }
         if works || self.log.last_seq() != order.last_seq {
             let problem = "it has gone on meanwhile; cancel it and look at the preview again".to_owned();
             return Ok(Err(EngineError::WrongState { task, problem }));
@@ -418,20 +424,26 @@ impl Actor {
         let Some(RunningRestore { task, started, order, .. }) = self.restoring.take() else { return Ok(()) };
         let RestoreOrder { restore, changes, then, say, done, .. } = order;
         let is_done = outcome.is_ok();
+        if let Some(state) = self.tree.task(&task).filter(|_| is_done && !changes.is_empty()) {
+            // Before the log tells of the end: whoever finds that no longer looks whether the trace has it.
+            let call = checkpoints::restored_call(started);
+            audit::undone(state, &self.tree, call, &restore.by, changes, &self.services).await;
+        }
         let cut = restore.cut.as_ref().filter(|_| is_done);
         if let (Some(cut), Some(then)) = (cut, then) {
             self.tree.mark(cut.before, then);
         }
         let reason = outcome.err();
         let conversation_before = cut.map(|cut| cut.before);
-        let event =
-            Event::RestoreFinished { started, done: is_done, reason: reason.clone(), conversation_before };
+        let event = Event::RestoreFinished {
+            started,
+            done: is_done,
+            reason: reason.clone(),
+            unchanged: vec![],
+            conversation_before,
+        };
         self.commit(vec![(task.clone(), event)]).await?;
         self.tree.clear_marks();
-        if let Some(state) = self.tree.task(&task).filter(|_| is_done && !changes.is_empty()) {
-            let restored = ("restore", ToolCallId::new(format!("restore_{started}")));
-            audit::undone(state, &self.tree, restored, &restore.by, changes, &self.services).await;
-        }
         if let Some(NewMessage { text, images }) = say.filter(|_| is_done) {
             let root = self.tree.root().id.clone();
             self.input(&root, Input::Send { text, images, when: SendWhen::Now }).await?;
@@ -887,7 +899,8 @@ impl Actor {
             return;
         }
         self.syncing = true;
-        let sync = audit::traced(self.log.sync_handle(), &self.services);
+        let request = self.tree.root().id.clone();
+        let sync = audit::traced(self.log.sync_handle(), request, &self.services);
         tokio::spawn(async move {
             let outcome = match tokio::task::spawn_blocking(sync).await {
                 Ok(outcome) => outcome,

@@ -145,8 +145,7 @@ impl Engine {
         let root = task.root();
         let (directory, request) = (self.request(&root)?, root.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let mut found = Vec::new();
-            let tree = read_tree(&directory, &request, |record| {
+            read_tree(&directory, &request, |found: &mut Vec<KnownChange>, record| {
                 let Event::ToolFinished { recorded, result, .. } = &record.event else { return };
                 let mut number = 0;
                 for file in recorded {
@@ -167,14 +166,13 @@ impl Engine {
                         found.push(KnownChange { path: file.path.clone(), lines: lines.clone(), told });
                     }
                 }
-            })?;
-            Ok((tree, found))
+            })
         });
         let (tree, mut found) = read.await.unwrap_or(Err(EngineError::Ending))?;
         if tree.task(task).is_none() {
             return Err(EngineError::NotFound { what: "task", id: task.to_string() });
         }
-        found.retain(|change: &KnownChange| tree.is_within(&change.told.task_id, task));
+        found.retain(|change| tree.is_within(&change.told.task_id, task));
         Ok(found)
     }
 

@@ -31,7 +31,7 @@ use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
-use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, ToolContext, recorded};
+use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
 use roo_formats::config::ToolChoice;
@@ -46,6 +46,7 @@ use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 use roo_protocol::task::{TodoItem, Usage};
 use roo_sandbox::exec::EnvironmentRules;
+use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{FileProblems, Purpose, Workspace};
 
 /// The longest answer that is taken, in bytes of text, thinking and arguments together: a model or an
@@ -190,10 +191,12 @@ pub(super) fn start(
         }
         Effect::SettleWrite { write, .. } => {
             let audit_record = (audit::begin(task, tree, &around.services), audit::author_of(task));
+            let task = task.id.clone();
             tokio::spawn(async move {
                 let found = found_after(&around.services.workspace, &write).await;
                 audit::settled(audit_record, &write, &found, &around.services).await;
-                reporter.send(Report::Last(Input::WriteSettled(found))).await;
+                let saved = save_settled(&task, &write, &found, &around.services).await;
+                reporter.send(Report::Last(Input::WriteSettled(found, saved))).await;
             })
         }
     }
@@ -206,6 +209,7 @@ struct ToolRun {
     permit: Option<Permit>,
     context: ToolContext,
     executes: bool,
+    edit: Option<PlannedEdit>,
     audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
     hook_dispatch: HookDispatch,
@@ -223,6 +227,7 @@ impl ToolRun {
             permit,
             context: tool_context(&call_id, task, around),
             executes: task.current_effect() == ToolEffect::Execute,
+            edit: task.edit_in_progress().cloned(),
             audit_record: audit::begin(task, tree, &around.services),
             call: task.call_as_it_runs().map(Cow::into_owned),
             hook_dispatch: HookDispatch::new(task, around),
@@ -233,7 +238,8 @@ impl ToolRun {
 
     /// Runs the tool and reports. Not raced against the token: a tool knows best how to end, and what it did counts.
     async fn run(self, around: EffectContext, reporter: Reporter) {
-        let Self { call_id, task, permit, mut context, executes, audit_record, call, hook_dispatch } = self;
+        let Self { call_id, task, permit, mut context, executes, edit, audit_record, call, hook_dispatch } =
+            self;
         let descriptors = tokio::select! {
             descriptors = around.services.descriptors.tool() => descriptors,
             // It ends at once.
@@ -247,6 +253,9 @@ impl ToolRun {
         let context = Arc::new(context);
         let outcome = match permit {
             Some(permit) if *permit.call_id() == call_id => {
+                if let Some(edit) = &edit {
+                    keep_replaced(&task, edit, &around.services).await;
+                }
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
@@ -431,6 +440,68 @@ async fn found_after(workspace: &Workspace, edit: &PlannedEdit) -> Vec<Option<Di
     all
 }
 
+/// The text of a file that an edit names.
+async fn text_of(workspace: &Workspace, path: &str) -> Option<String> {
+    let path = workspace.resolve(path, Purpose::Read).ok()?;
+    workspace.read_for_edit(&path).await.ok().map(|file| file.text)
+}
+
+/// Keeps what an edit is about to replace: should the server be killed before the call has ended, nobody else knows it.
+async fn keep_replaced(task: &TaskId, edit: &PlannedEdit, services: &Arc<EngineServices>) {
+    let mut texts = Vec::new();
+    for (path, before, after) in edit.places() {
+        if let Some(before) = before.filter(|_| before != after)
+            && let Some(text) = text_of(&services.workspace, path).await
+            && Digest::of(&text) == before
+        {
+            texts.push(text);
+        }
+    }
+    if !texts.is_empty() {
+        let (services, task) = (Arc::clone(services), task.clone());
+        let keep = move || services.checkpoints.keep(&task, &texts, &services.gate.mask());
+        // Only a runtime that is ending runs nothing more.
+        let _ = tokio::task::spawn_blocking(keep).await;
+    }
+}
+
+/// Saves for a checkpoint what a settled edit has changed, with what was kept when it began.
+async fn save_settled(
+    task: &TaskId,
+    edit: &PlannedEdit,
+    found: &[Option<Digest>],
+    services: &Arc<EngineServices>,
+) -> Vec<SavedFile> {
+    let mut changes = Vec::new();
+    for ((path, before, after), now) in edit.places().into_iter().zip(found) {
+        if before == after || *now != after {
+            continue;
+        }
+        let after = match after {
+            None => Side::Absent,
+            Some(digest) => {
+                let text = text_of(&services.workspace, path).await.filter(|text| Digest::of(text) == digest);
+                text.map_or(Side::Opaque(digest), Side::text)
+            }
+        };
+        changes.push((path.to_owned(), before, after));
+    }
+    let (services, task) = (Arc::clone(services), task.clone());
+    let save = move || {
+        let change = |(path, before, after): (String, Option<Digest>, Side)| FileChange {
+            path,
+            old_path: None,
+            before: services.checkpoints.side(&task, before),
+            after,
+            author: Author::Ai,
+        };
+        let changes: Vec<FileChange> = changes.into_iter().map(change).collect();
+        services.checkpoints.save(&task, &changes, &services.gate.mask())
+    };
+    // Only a runtime that is ending runs nothing more.
+    tokio::task::spawn_blocking(save).await.unwrap_or_default()
+}
+
 fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> ToolContext {
     let (journal, task_id) = (Arc::clone(&around.journal), task.id.clone());
     let live = LiveId::Tool(call_id.clone());
@@ -457,6 +528,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> To
         command_id: CommandId::of_call(call_id),
         background: Arc::clone(&around.background),
         to_background: around.to_background.clone(),
+        shadow: Some(Arc::clone(&around.services.shadow)),
     }
 }
 

@@ -333,11 +333,14 @@ pub enum Event {
     RestoreFinished {
         /// The number of the event that started it.
         started: u64,
-        /// True if all is restored, false if nothing is.
+        /// True if it is restored, false if nothing is.
         done: bool,
-        /// Reason, where nothing is restored.
+        /// Reason, where not all is restored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Files that are as they were: the server was killed before it came to their folder.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unchanged: Vec<String>,
         /// The number of the first event that the model no longer sees; none where its conversation stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation_before: Option<u64>,
@@ -739,7 +742,7 @@ impl Event {
                 files: restore.files.iter().map(checkpoint_file).collect(),
                 by: restore.by.clone(),
             },
-            Self::RestoreFinished { started, done, reason, conversation_before } => {
+            Self::RestoreFinished { started, done, reason, conversation_before, .. } => {
                 WireEvent::RestoreFinished { seq: started, done, reason, conversation_before }
             }
             Self::ToolFinished { summary, result, exit_code, .. } => WireEvent::ToolFinished {

@@ -54,6 +54,7 @@ use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of};
 use crate::server_tools::ServerTools;
+use crate::tool_run::ShadowRepositories;
 use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
@@ -314,6 +315,7 @@ impl Engine {
             rules,
             recorder,
             checkpoints: CheckpointStore::new(directory.clone()),
+            shadow: Arc::new(ShadowRepositories::new(directory.path().join("shadow"))),
             clock,
             reserve,
             descriptors: DescriptorBudget::new(roo_process::open_files::limit()),
@@ -518,7 +520,13 @@ impl Engine {
                 last_edits.see(fold.tree(), &record, &services);
                 fold.add(&record);
             })?;
-            let fold = fold_again(log.directory(), &root, None, fold)?;
+            let missing = fold.missing_marks();
+            if !missing.is_empty() {
+                let see = |edits: &mut LastEdits, tree: Option<&Tree>, record: &Record<Event>| {
+                    edits.see(tree, record, &services);
+                };
+                (fold, last_edits) = fold_once(log.directory(), &root, None, missing, see)?;
+            }
             let mut tree = state(&root, fold);
             if let Ok(tree) = &mut tree
                 && let Some((_, restore)) = &tree.root().restore
@@ -929,8 +937,8 @@ impl Engine {
     /// The state of a request, from its log.
     async fn read(&self, root: &TaskId) -> Result<Tree, EngineError> {
         let (directory, root) = (self.request(root)?, root.clone());
-        let read = tokio::task::spawn_blocking(move || read_tree(&directory, &root, |_| {}));
-        read.await.unwrap_or(Err(EngineError::Ending))
+        let read = tokio::task::spawn_blocking(move || read_tree(&directory, &root, |(), _| {}));
+        read.await.unwrap_or(Err(EngineError::Ending)).map(|(tree, ())| tree)
     }
 
     /// As [`Engine::read`]; what no process drives any more is interrupted, whether its log says so or not.
@@ -956,13 +964,11 @@ impl Engine {
         let root = task.root();
         let (directory, request, own) = (self.request(&root)?, root.clone(), task.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let mut transcript = Transcript::default();
-            let tree = read_tree(&directory, &request, |record| {
+            read_tree(&directory, &request, |transcript: &mut Transcript, record| {
                 if record.task_id == own {
                     transcript.add(&record.event);
                 }
-            })?;
-            Ok((tree, transcript))
+            })
         });
         let (tree, transcript) = read.await.unwrap_or(Err(EngineError::Ending))?;
         let tree = self.as_it_is(&root, tree)?;
@@ -1161,56 +1167,50 @@ fn owner(what: &'static str, id: &str) -> Result<TaskId, EngineError> {
     }
 }
 
-/// The state that the records of a request's log fold to. Each is given to `look` too.
-fn read_tree(
+/// The state that the records of a request's log fold to, and what `look` makes of the records.
+fn read_tree<T: Default>(
     directory: &RequestDirectory,
     root: &TaskId,
-    mut look: impl FnMut(&Record<Event>),
-) -> Result<Tree, EngineError> {
-    let fold = fold_log(directory, root, None, |_, record| look(record))?;
-    state(root, fold)
+    mut look: impl FnMut(&mut T, &Record<Event>),
+) -> Result<(Tree, T), EngineError> {
+    let (fold, made) = fold_log(directory, root, None, |made, _, record| look(made, record))?;
+    Ok((state(root, fold)?, made))
 }
 
-/// Folds the records of a log up to an event, or all. Each is given to `look` with the state before it.
-fn fold_log(
+/// Folds the records of a log up to an event, or all. Each is given to `look` with the state before it and with what `look`
+/// has made of the records so far.
+fn fold_log<T: Default>(
     directory: &RequestDirectory,
     root: &TaskId,
     before: Option<u64>,
-    mut look: impl FnMut(Option<&Tree>, &Record<Event>),
-) -> Result<Fold, EngineError> {
-    let mut fold = Fold::new(root.clone());
-    roo_durable::read_while(directory, 0, |record: Record<Event>| {
-        if before.is_some_and(|before| record.seq >= before) {
-            return false;
-        }
-        look(fold.tree(), &record);
-        fold.add(&record);
-        true
-    })?;
-    fold_again(directory, root, before, fold)
-}
-
-/// Folds the records once more where a conversation was restored: the state that it goes back to was missed the first
-/// time.
-fn fold_again(
-    directory: &RequestDirectory,
-    root: &TaskId,
-    before: Option<u64>,
-    fold: Fold,
-) -> Result<Fold, EngineError> {
-    let missing = fold.missing_marks();
-    if missing.is_empty() {
-        return Ok(fold);
+    mut look: impl FnMut(&mut T, Option<&Tree>, &Record<Event>),
+) -> Result<(Fold, T), EngineError> {
+    let (fold, made) = fold_once(directory, root, before, vec![], &mut look)?;
+    match fold.missing_marks() {
+        missing if missing.is_empty() => Ok((fold, made)),
+        // A conversation was restored. The state that it goes back to was missed, and so was every state since.
+        missing => fold_once(directory, root, before, missing, &mut look),
     }
-    let mut fold = Fold::with_marks(root.clone(), missing);
+}
+
+/// As [`fold_log`], where the numbers of the events are known before which conversations were restored to.
+fn fold_once<T: Default>(
+    directory: &RequestDirectory,
+    root: &TaskId,
+    before: Option<u64>,
+    marks: Vec<u64>,
+    mut look: impl FnMut(&mut T, Option<&Tree>, &Record<Event>),
+) -> Result<(Fold, T), EngineError> {
+    let (mut fold, mut made) = (Fold::with_marks(root.clone(), marks), T::default());
     roo_durable::read_while(directory, 0, |record: Record<Event>| {
         let is_wanted = before.is_none_or(|before| record.seq < before);
         if is_wanted {
+            look(&mut made, fold.tree(), &record);
             fold.add(&record);
         }
         is_wanted
     })?;
-    Ok(fold)
+    Ok((fold, made))
 }
 
 fn state(root: &TaskId, fold: Fold) -> Result<Tree, EngineError> {

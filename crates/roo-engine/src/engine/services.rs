@@ -15,6 +15,7 @@ use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::intent_store::Orchestration;
 use crate::policy::{Gate, ModeChange, Recorder};
+use crate::tool_run::ShadowRepositories;
 use roo_durable::reserve::Reserve;
 use roo_formats::config::{Profile, Settings, SettingsSource, ToolChoice};
 use roo_formats::modes::{Modes, UnknownMode};
@@ -30,6 +31,8 @@ pub(super) struct SharedServices {
     pub(super) recorder: Arc<Recorder>,
     /// Contents of files, for checkpoints.
     pub(super) checkpoints: CheckpointStore,
+    /// Through which it is found what commands without a sandbox change.
+    pub(super) shadow: Arc<ShadowRepositories>,
     pub(super) clock: Arc<dyn Clock>,
     /// Room for the time when the disk is full.
     pub(super) reserve: Reserve,

@@ -120,7 +120,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::HookMessages(messages) => hook_messages_received(task, messages),
         Input::Gated(decision) => gated(task, decision),
         Input::ToolDone(outcome) => tool_done(task, outcome),
-        Input::WriteSettled(found) => write_settled(task, &found),
+        Input::WriteSettled(found, saved) => write_settled(task, &found, saved),
         Input::CommandEnded { id, outcome } => command_ended(task, &id, outcome),
     }
 }
@@ -738,7 +738,7 @@ fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
         .collect()
 }
 
-pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event> {
+pub(super) fn write_settled(task: &Task, found: &[Option<Digest>], saved: Vec<SavedFile>) -> Vec<Event> {
     let Some(current) = task.in_progress() else { return vec![] };
     let CurrentCall { call, stage: Stage::SettleWrite { write, .. }, .. } = current else {
         return vec![];
@@ -782,7 +782,9 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
     let result = result_of(call, status, with_review(text, status, review), vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
     let seen = seen(status == ToolStatus::Ok);
-    vec![Event::ToolFinished {
+    let mut events: Vec<Event> =
+        checkpoint(call.id.clone(), checkpoint_summary(call), saved).into_iter().collect();
+    events.push(Event::ToolFinished {
         summary,
         result,
         seen,
@@ -792,7 +794,8 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
         withheld: None,
         recorded: vec![],
         exit_code: None,
-    }]
+    });
+    events
 }
 
 /// A place that an edit changes, with its digests before and after.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Choice, Compaction, CompactionOutcome, LeftOut, RequestFrame};
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision, Review};
-use crate::tool_run::Outcome;
+use crate::tool_run::{Outcome, SavedFile};
 use roo_model::parser::Block;
 use roo_model::providers::Finish;
 use roo_protocol::ids::{CommandId, Digest, MessageId, ToolCallId};
@@ -185,8 +185,9 @@ pub enum Input {
     Gated(PolicyDecision),
     /// The current call's tool is done.
     ToolDone(Outcome),
-    /// State of an interrupted write: the digests of its files, none of those that aren't there.
-    WriteSettled(Vec<Option<Digest>>),
+    /// State of an interrupted write: the digests of its files, none of those that aren't there, and what a checkpoint
+    /// has of those that it changed.
+    WriteSettled(Vec<Option<Digest>>, Vec<SavedFile>),
     /// A command in the background has ended.
     CommandEnded {
         /// The command.
@@ -209,7 +210,7 @@ impl Input {
                 | Self::HookMessages(_)
                 | Self::Gated(_)
                 | Self::ToolDone(_)
-                | Self::WriteSettled(_)
+                | Self::WriteSettled(..)
                 | Self::Gathered(_)
                 | Self::CommandEnded { .. }
         )

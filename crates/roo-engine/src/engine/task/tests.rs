@@ -1455,7 +1455,7 @@ mod cancelling {
         assert_eq!(sim.says([read("b")]), []);
         assert_eq!(sim.fails(RETRY), []);
         assert_eq!(sim.input(Input::RetryDue), []);
-        assert_eq!(sim.input(Input::WriteSettled(vec![None])), []);
+        assert_eq!(sim.input(Input::WriteSettled(vec![None], vec![])), []);
     }
 }
 
@@ -1582,20 +1582,20 @@ mod kills {
             sim
         };
         let mut done = write();
-        done.input(Input::WriteSettled(vec![Some(Digest::of("new"))]));
+        done.input(Input::WriteSettled(vec![Some(Digest::of("new"))], vec![]));
         assert_eq!(
             (done.statuses(), done.task.files.seen["a.rs"]),
             (vec![ToolStatus::Ok], Digest::of("new"))
         );
 
         let mut not_begun = write();
-        not_begun.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
+        not_begun.input(Input::WriteSettled(vec![Some(Digest::of("old"))], vec![]));
         let Some(Effect::Gate { approved, .. }) = not_begun.wanted() else { panic!() };
         assert_eq!(approved, Some(Digest::of("write a.rs")), "the user's permission still holds");
 
         for found in [None, Some(Digest::of("else"))] {
             let mut changed = write();
-            changed.input(Input::WriteSettled(vec![found]));
+            changed.input(Input::WriteSettled(vec![found], vec![]));
             assert_eq!(changed.statuses(), [ToolStatus::Interrupted]);
             assert!(changed.task.files.seen.is_empty(), "it must be read again");
         }
@@ -1623,16 +1623,16 @@ mod kills {
         };
         let digest = |text: &str| Some(Digest::of(text));
         let mut done = patch();
-        done.input(Input::WriteSettled(vec![digest("new"), digest("b"), None]));
+        done.input(Input::WriteSettled(vec![digest("new"), digest("b"), None], vec![]));
         assert_eq!(done.statuses(), [ToolStatus::Ok]);
         assert_eq!(done.task.files.seen.keys().collect::<Vec<_>>(), ["a", "b"]);
 
         let mut not_begun = patch();
-        not_begun.input(Input::WriteSettled(vec![digest("old"), None, digest("gone")]));
+        not_begun.input(Input::WriteSettled(vec![digest("old"), None, digest("gone")], vec![]));
         assert!(matches!(not_begun.wanted(), Some(Effect::Gate { .. })));
 
         let mut between = patch();
-        between.input(Input::WriteSettled(vec![digest("else"), digest("b"), digest("gone")]));
+        between.input(Input::WriteSettled(vec![digest("else"), digest("b"), digest("gone")], vec![]));
         assert_eq!(between.statuses(), [ToolStatus::Interrupted]);
         let told = between.results()[0].1.to_owned();
         for part in ["- b hold the new text.", "- gone are as they were.", "- a hold neither"] {
@@ -1691,7 +1691,7 @@ mod kills {
         sim.input(Input::Gated(allow(Some(planned_write()))));
         sim.killed();
         sim.input(Input::Resume);
-        sim.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
+        sim.input(Input::WriteSettled(vec![Some(Digest::of("old"))], vec![]));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
     }
 

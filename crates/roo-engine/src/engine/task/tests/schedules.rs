@@ -385,12 +385,15 @@ impl World {
                 let background = Some((id, "serve".to_owned()));
                 Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") })
             }
-            ReportKind::Settled(found) => Input::WriteSettled(vec![match found {
-                0 => Some(Digest::of("old")),
-                1 => Some(Digest::of("new")),
-                2 => Some(Digest::of("else")),
-                _ => None,
-            }]),
+            ReportKind::Settled(found) => Input::WriteSettled(
+                vec![match found {
+                    0 => Some(Digest::of("old")),
+                    1 => Some(Digest::of("new")),
+                    2 => Some(Digest::of("else")),
+                    _ => None,
+                }],
+                vec![],
+            ),
         }
     }
 
@@ -705,7 +708,7 @@ pub(super) fn finish(sim: &mut Sim) {
             Some(Effect::RunTool { .. }) => drop(sim.done(&format!("round {round}"))),
             Some(Effect::SettleWrite { write, .. }) => {
                 let found = write.places().iter().map(|(_, _, after)| *after).collect();
-                sim.input(Input::WriteSettled(found));
+                sim.input(Input::WriteSettled(found, vec![]));
             }
             None if sim.task.ends_commands() && !sim.task.commands.running().is_empty() => {
                 let id = sim.task.commands.running()[0].id.clone();
