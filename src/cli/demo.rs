@@ -117,9 +117,13 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     write(&script, SCRIPT)?;
 
     let context = SessionContext {
-        directories: Directories { config: place.join("config"), state: place.join("state"), home: None },
+        directories: Directories {
+            config: place.join("config"),
+            state: place.join("state"),
+            home: None,
+            settings_file: None,
+        },
         folder: project.clone(),
-        config_file: place.join("config.yaml"),
     };
     let mut keys = serde_json::Map::new();
     keys.insert("profiles".into(), json!({ "default": scripted_profile(&script) }));

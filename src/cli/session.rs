@@ -84,13 +84,12 @@ pub(super) struct SessionContext {
     pub(super) directories: Directories,
     /// Canonical.
     pub(super) folder: PathBuf,
-    pub(super) config_file: PathBuf,
 }
 
 impl SessionContext {
     /// From the flags and the process's environment.
     pub(super) fn find(common: &Common) -> Result<Self, SessionError> {
-        let directories = Directories::from_environment(|name| std::env::var_os(name))?;
+        let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
         let folder = common.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
         let folder = match folder.canonicalize() {
             Ok(folder) if folder.is_dir() => folder,
@@ -99,15 +98,13 @@ impl SessionContext {
             }
             Err(source) => return Err(SessionError::Folder { path: folder, source }),
         };
-        let config_file = match &common.config {
-            None => directories.config_file(),
+        if let Some(path) = &common.config {
             // The usual file may be missing; one that was asked for may not.
-            Some(path) => match path.metadata() {
-                Ok(_) => path.clone(),
-                Err(source) => return Err(SessionError::Config { path: path.clone(), source }),
-            },
-        };
-        Ok(Self { directories, folder, config_file })
+            let found = path.metadata().and_then(|_| std::path::absolute(path));
+            let found = found.map_err(|source| SessionError::Config { path: path.clone(), source })?;
+            directories.settings_file = Some(found);
+        }
+        Ok(Self { directories, folder })
     }
 
     /// The settings of the file and of the command line. Keys that mean nothing are told on standard error.
@@ -143,7 +140,7 @@ impl SessionContext {
 
     /// Returns the layers of the file and the command line, the weaker first.
     pub(super) fn layers(&self, flags: Option<Layer>) -> Result<Vec<Layer>, SettingsProblem> {
-        Ok(Layer::read(&self.config_file)?.into_iter().chain(flags).collect())
+        Ok(Layer::read(&self.directories.config_file())?.into_iter().chain(flags).collect())
     }
 
     /// The state of this workspace.

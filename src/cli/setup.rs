@@ -45,7 +45,7 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
     // What the catalogue doesn't know of a model, the endpoint may have told.
     let window = window.filter(|_| candidate.profile.context_window().is_none());
     fields.extend(window.map(|tokens| ("contextWindow", Value::from(tokens))));
-    let file = &context.config_file;
+    let file = &context.directories.config_file();
     let edited = EditedSettings::new(file, |text| edit::with_profile(text, &name, &fields));
     let edited = edited.map_err(|error| match error {
         WriteError::Edit { .. } => {

@@ -64,7 +64,7 @@ pub(super) async fn save(
     params: ProfileSaveParams,
 ) -> Result<ProfileSaveResult, ProfileError> {
     let ProfileSaveParams { profile: name, draft, is_default, untested } = params;
-    let file = &process.config_file;
+    let file = &process.directories.config_file();
     let before = usable_settings(process)?;
     let draft = Draft::new(&draft, before.profiles.get(&name))?;
     // A layout that can't be edited is told before a request is paid for.
@@ -116,7 +116,7 @@ pub(super) fn delete(
     let others = || before.profiles.keys().filter(|other| *other != name);
     let usual = Settings::default().profile;
     let next = others().find(|other| **other == usual).or_else(|| others().next());
-    EditedSettings::new(&process.config_file, |text| {
+    EditedSettings::new(&process.directories.config_file(), |text| {
         edit::without_profile(text, name, next.map(String::as_str))
     })?
     .write()?;
@@ -140,7 +140,7 @@ pub(super) fn delete(
 
 /// The settings of the file alone, if all of it can be used.
 fn usable_settings(process: &ProcessServices) -> Result<std::sync::Arc<Settings>, ProfileError> {
-    let configured = Configured::load(&process.config_file);
+    let configured = Configured::load(&process.directories.config_file());
     match configured.errors.first() {
         Some(problem) => Err(ProfileError::Broken(problem.to_string())),
         None => Ok(configured.settings),

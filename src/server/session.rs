@@ -44,9 +44,7 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Services of the process for a connection.
 pub(super) struct ProcessServices {
-    /// The user's settings file.
-    pub(super) config_file: PathBuf,
-    /// The user's directories.
+    /// The user's directories, with the settings file.
     pub(super) directories: Directories,
     /// Time and randomness.
     pub(super) clock: Arc<dyn Clock>,
@@ -147,7 +145,7 @@ impl Session {
         let Some(negotiated) = self.negotiated() else {
             return Err(Error::internal_error());
         };
-        let file = self.process.config_file.clone();
+        let file = self.process.directories.config_file();
         let options = negotiated.options.clone();
         let said = if negotiated.configuration { asked_of(&self.client).await } else { None };
         let load =

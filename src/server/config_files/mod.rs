@@ -72,9 +72,8 @@ impl ConfigFiles {
     pub(super) fn settle(&self, session: &Session, negotiated: &Negotiated) {
         let process = &session.process;
         let global = Customization::global_mode_files(&process.directories);
-        let (directories, settings) = (&process.directories, &process.config_file);
         // The first time counts, as for everything that is settled.
-        let _ = self.places.set(Places::new(&negotiated.folders, directories, settings, global));
+        let _ = self.places.set(Places::new(&negotiated.folders, &process.directories, global));
     }
 
     fn find(&self, uri: &str) -> Option<ConfigFile> {
@@ -205,7 +204,7 @@ async fn refresh_with(session: &Session, services: &WorkspaceServices, mut chang
         .filter_map(|(_, document)| Some((session.config_files.find(&document.uri)?, document)))
         .collect();
     let encoding = encoding(session);
-    let settings = session.process.config_file.clone();
+    let settings = session.process.directories.config_file();
     let before: BTreeSet<PathBuf> = shown.keys().cloned().collect();
     if let Some(places) = session.config_files.places.get() {
         changed.extend(before.iter().filter_map(|path| places.find(path)));

@@ -33,7 +33,12 @@ pub struct Fixture {
 }
 
 fn directories(project: &Project) -> Directories {
-    Directories { config: project.beside("config"), state: project.beside("state"), home: None }
+    Directories {
+        config: project.beside("config"),
+        state: project.beside("state"),
+        home: None,
+        settings_file: None,
+    }
 }
 
 /// What a user and the workspace bring to a project.
