@@ -72,7 +72,7 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
     let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
     let clock = Arc::new(Microseconds(Instant::now()));
     Ok(Arc::new(Engine::new(EngineSetup {
-        settings: Arc::new(settings),
+        settings: Arc::new(Arc::new(settings)),
         workspace,
         customization,
         directory: state,

@@ -1,7 +1,7 @@
 //! Profiles from a client's form: trying one, writing it to the user's settings file, taking it out again.
 
-use super::configuration::Configured;
 use super::session::{ProcessServices, WorkspaceServices};
+use crate::live_settings::Configured;
 use crate::model_setup::{Candidate, Draft, DraftError, EditedSettings, WriteError, environment, worked};
 use roo_formats::config::{Settings, edit};
 use roo_model::providers::{KeyStore, ModelError, Probe};
@@ -80,6 +80,7 @@ pub(super) async fn save(
     let edited = EditedSettings::new(file, edit)?;
     draft.store_key(&KeyStore::new(&process.directories)).await?;
     edited.write()?;
+    services.settings.read_whole();
 
     let settings = services.engine.settings();
     let mut warnings = Vec::new();
@@ -120,6 +121,7 @@ pub(super) fn delete(
         edit::without_profile(text, name, next.map(String::as_str))
     })?
     .write()?;
+    services.settings.read_whole();
 
     let settings = services.engine.settings();
     let mut warnings = Vec::new();

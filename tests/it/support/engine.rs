@@ -110,7 +110,7 @@ impl Fixture {
         let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
         let clock = Arc::new(SystemClock);
         let engine = Engine::new(EngineSetup {
-            settings: Arc::new(settings),
+            settings: Arc::new(Arc::new(settings)),
             workspace,
             customization,
             directory: state,
