@@ -77,6 +77,8 @@ pub(super) struct Session {
     shutdown: AtomicBool,
     /// Held by the one popup that the client has.
     pub(super) popup_turn: tokio::sync::Mutex<()>,
+    /// Tells that trust was granted or revoked.
+    pub(super) trust_changes: watch::Sender<()>,
     /// The approvals that the client's user was shown.
     pub(super) shown_approvals: ShownApprovals,
     /// The decisions on single hunks that its user has made.
@@ -99,6 +101,7 @@ impl Session {
             abandoned: CancellationToken::new(),
             shutdown: AtomicBool::new(false),
             popup_turn: tokio::sync::Mutex::default(),
+            trust_changes: watch::Sender::new(()),
             shown_approvals: ShownApprovals::default(),
             review_drafts: ReviewDrafts::default(),
         }
