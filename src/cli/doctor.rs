@@ -37,7 +37,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
     report.check("state directory", writable(context.state().path()));
 
     let customization = context.customization()?;
-    let file = &context.config_file;
+    let file = &context.directories.config_file();
     let mut level = SandboxLevel::default();
     match context.load(None) {
         Err(problem) => report.bad("settings", &problem.to_string()),

@@ -41,10 +41,10 @@ const UNNOTICED: Duration = Duration::from_millis(300);
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
     check_folder(&context, common.workspace.is_some())?;
-    let settings = context.settings(Some(Layer::from_command_line(flags(&run.view))))?;
+    let settings = context.live_settings(Layer::from_command_line(flags(&run.view)))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
     let customization = context.customization_at_work()?;
-    check(&settings, &customization, run.mode.as_deref(), profile.as_deref())?;
+    check(&settings.newest().settings, &customization, run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
         prompt => prompt.to_owned(),

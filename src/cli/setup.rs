@@ -43,7 +43,7 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
     fields.extend(endpoint.base_url.as_deref().map(|url| ("baseUrl", Value::from(url))));
     fields.push(("model", Value::from(model.as_str())));
     fields.extend(window.map(|tokens| ("contextWindow", Value::from(tokens))));
-    let file = &context.config_file;
+    let file = &context.directories.config_file();
     let edit = || EditedSettings::new(file, |text| edit::with_profile(text, &name, &fields));
     // A layout that can't be edited is told before the key is stored.
     edit().map_err(|error| match error {

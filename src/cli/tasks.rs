@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
 use super::cancel;
@@ -33,7 +34,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     if let TasksCommand::Resume { task, view } = &tasks.command {
         return resume(&context, task, view, notices).await;
     }
-    let engine = context.engine(context.settings_to_look())?;
+    let engine = context.engine(Arc::new(Arc::new(context.settings_to_look())))?;
     let text = match tasks.command {
         TasksCommand::List { json } => {
             let items = engine.list_all().await?;
@@ -102,8 +103,10 @@ async fn resume(
     view: &View,
     notices: &Notices,
 ) -> Result<Ending, CliError> {
-    let settings = context.settings(Some(Layer::from_command_line(flags(view))))?;
-    if let Some(profile) = settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some()) {
+    let settings = context.live_settings(Layer::from_command_line(flags(view)))?;
+    if let Some(profile) =
+        settings.newest().settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some())
+    {
         check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
     }
     context.customization_at_work()?;

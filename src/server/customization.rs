@@ -40,7 +40,7 @@ pub(super) async fn respond(
     let was_trusted = services.customization.is_trusted();
     let answer = services.engine.respond(params, session.client_name()).await?;
     if !was_trusted && services.customization.is_trusted() {
-        refresh(session, services);
+        trust_changed(session, services);
     }
     Ok(answer)
 }
@@ -71,11 +71,13 @@ async fn changed(
         };
         failure(kind, error.to_string(), None, hint)
     })?;
-    refresh(session, services);
+    trust_changed(session, services);
     Ok(report)
 }
 
-fn refresh(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
+/// Takes away the question about trust, and shows what is wrong with the files that count now.
+fn trust_changed(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
+    session.trust_changes.send_replace(());
     let (this, services) = (Arc::clone(session), Arc::clone(services));
     session.spawn(async move { config_files::refresh(&this, &services).await });
 }

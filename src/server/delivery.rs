@@ -23,7 +23,7 @@ use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
 use super::{commands, customization};
 use crate::view::{BranchTree, newest_tree};
-use roo_engine::customization::Grant;
+use roo_engine::customization::{Customization, Grant};
 use roo_engine::engine::EngineError;
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
 use roo_protocol::ids::TaskId;
@@ -93,9 +93,9 @@ impl UserPrompt {
         }
     }
 
-    /// `number` is which one it is of how many.
-    fn text(&self, number: Option<(usize, usize)>) -> String {
-        let number = number.map(|(number, all)| format!(" ({number} of {all})")).unwrap_or_default();
+    /// `waiting` is how many others wait behind it.
+    fn text(&self, waiting: usize) -> String {
+        let number = if waiting == 0 { String::new() } else { format!(" (1 of {})", waiting + 1) };
         match self {
             Self::Approval(asker, approval) => {
                 format!("{}{number}: {} ({})", asker.asks(), approval.title, approval.reason)
@@ -152,6 +152,8 @@ enum Notice {
     Closed(UserPrompt, Closed),
     /// To be asked, besides what tasks ask.
     Ask(UserPrompt),
+    /// The user has granted or revoked trust, wherever they were asked.
+    TrustChanged,
 }
 
 /// Tells and asks, for every request that comes to live here.
@@ -168,7 +170,6 @@ pub(super) async fn accompany(
         notices: sender.clone(),
         popups,
         waiting: VecDeque::new(),
-        asked: 0,
         open: None,
     };
     session.spawn(delivery.run(notices));
@@ -216,8 +217,6 @@ struct Delivery {
     popups: bool,
     /// Still to be asked, oldest first.
     waiting: VecDeque<UserPrompt>,
-    /// Number of questions of tasks that were asked since none waited.
-    asked: usize,
     open: Option<OpenPopup>,
 }
 
@@ -230,20 +229,40 @@ struct OpenPopup {
 
 impl Delivery {
     async fn run(mut self, mut notices: mpsc::UnboundedReceiver<Notice>) {
-        while let Some(notice) = notices.recv().await {
+        let mut trust = self.session.trust_changes.subscribe();
+        loop {
+            let notice = tokio::select! {
+                notice = notices.recv() => notice,
+                // The session has the sender, so there is always one.
+                _ = trust.changed() => Some(Notice::TrustChanged),
+            };
+            let Some(notice) = notice else { return };
+            if matches!(notice, Notice::Event(..)) && self.asks_for_trust() {
+                // Another program may have been told.
+                let is_trusted = customization::ask(&self.services, Customization::is_trusted).await;
+                if matches!(is_trusted, Ok(true)) {
+                    self.settle(TRUST_ID);
+                }
+            }
             match notice {
+                Notice::TrustChanged => self.settle(TRUST_ID),
                 Notice::Event(event, branch) => self.on_event(&event, branch).await,
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
                 // It decides what agents are told, so it comes before what they ask.
                 Notice::Ask(asked) => self.waiting.push_front(asked),
             }
-            if self.open.is_none() {
-                match self.waiting.pop_front() {
-                    Some(next) => self.ask(next).await,
-                    None => self.asked = 0,
-                }
+            if self.open.is_none()
+                && let Some(next) = self.waiting.pop_front()
+            {
+                self.ask(next).await;
             }
         }
+    }
+
+    /// Returns whether the question about trust is open, or waits.
+    fn asks_for_trust(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.id == TRUST_ID)
+            || self.waiting.iter().any(|asked| asked.id() == TRUST_ID)
     }
 
     async fn on_event(&mut self, event: &EventParams, branch: Option<String>) {
@@ -265,7 +284,6 @@ impl Delivery {
         self.waiting.retain(|asked| asked.id() != id);
         if let Some(open) = self.open.as_ref().filter(|open| open.id == id) {
             open.settled.cancel();
-            self.asked = self.asked.saturating_sub(1);
         }
     }
 
@@ -279,10 +297,7 @@ impl Delivery {
         }
         match closed {
             Closed::Done => {}
-            Closed::Again => {
-                self.asked = self.asked.saturating_sub(1);
-                self.waiting.push_front(asked);
-            }
+            Closed::Again => self.waiting.push_front(asked),
             Closed::Dismissed | Closed::Unsupported => self.tell_waits(&asked).await,
         }
     }
@@ -292,20 +307,16 @@ impl Delivery {
             self.tell_waits(&asked).await;
             return;
         }
-        let number = match asked {
-            UserPrompt::Trust(_) => None,
-            UserPrompt::Approval(..) | UserPrompt::Question(..) => {
-                self.asked += 1;
-                let all = self.asked + self.waiting.len();
-                (all > 1).then_some((self.asked, all))
-            }
+        let waiting = match asked {
+            UserPrompt::Trust(_) => 0,
+            UserPrompt::Approval(..) | UserPrompt::Question(..) => self.waiting.len(),
         };
         let settled = CancellationToken::new();
         self.open = Some(OpenPopup { id: asked.id().to_owned(), settled: settled.clone() });
         let (session, services) = (Arc::clone(&self.session), Arc::clone(&self.services));
         let notices = self.notices.clone();
         self.session.spawn(async move {
-            let closed = popup(&session, &services, &asked, number, &settled).await;
+            let closed = popup(&session, &services, &asked, waiting, &settled).await;
             // Both ends live as long as the session.
             let _ = notices.send(Notice::Closed(asked, closed));
         });
@@ -313,7 +324,7 @@ impl Delivery {
 
     async fn tell_waits(&self, asked: &UserPrompt) {
         asked.note_shown(&self.session);
-        let message = format!("{} {}", one_line(&asked.text(None), MESSAGE), asked.hint());
+        let message = format!("{} {}", one_line(&asked.text(0), MESSAGE), asked.hint());
         self.session.client.show_message(MessageType::INFO, message).await;
     }
 }
@@ -335,13 +346,13 @@ async fn popup(
     session: &Arc<Session>,
     services: &Arc<WorkspaceServices>,
     asked: &UserPrompt,
-    number: Option<(usize, usize)>,
+    waiting: usize,
     settled: &CancellationToken,
 ) -> Closed {
     asked.note_shown(session);
     let opened =
         matches!(asked, UserPrompt::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
-    let text = one_line(&asked.text(number), MESSAGE);
+    let text = one_line(&asked.text(waiting), MESSAGE);
     let answer = show_popup(session, MessageType::INFO, text, asked.choices(opened), settled).await;
     let choice = match answer {
         Ok(Some(choice)) => choice.title,
@@ -505,7 +516,7 @@ mod tests {
         let long = UserPrompt::Approval(branch, PendingApproval { must_open: true, ..approval });
         assert_eq!(long.choices(false), ["Show details", "Deny"]);
         assert_eq!(long.choices(true), ["Show details", "Deny", "Allow"]);
-        assert_eq!(asked.text(None), "roo 🪲 Find the cause asks: Write a (write)");
+        assert_eq!(asked.text(0), "roo 🪲 Find the cause asks: Write a (write)");
         let question = PendingQuestion {
             question_id: QuestionId::new("t.q1"),
             kind: QuestionKind::Followup,
@@ -514,8 +525,8 @@ mod tests {
         };
         let asked = UserPrompt::Question(Asker { root: TaskId::new("t"), branch: None }, question);
         assert_eq!(asked.choices(false), ["Later", "this"]);
-        assert_eq!(asked.text(None), "roo asks: Which?");
-        assert_eq!(asked.text(Some((2, 3))), "roo asks (2 of 3): Which?");
+        assert_eq!(asked.text(0), "roo asks: Which?");
+        assert_eq!(asked.text(2), "roo asks (1 of 3): Which?");
     }
 
     #[test]

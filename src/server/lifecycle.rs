@@ -23,13 +23,10 @@ const GRACE: Duration = Duration::from_millis(200);
 /// # Errors
 /// [`NoHome`] when there is no place for settings and logs.
 pub async fn serve_stdio(config: Option<PathBuf>) -> Result<i32, NoHome> {
-    let directories = Directories::from_environment(|name| std::env::var_os(name))?;
-    let process = ProcessServices {
-        settings_edits: Arc::default(),
-        config_file: config.unwrap_or_else(|| directories.config_file()),
-        directories,
-        clock: Arc::new(SystemClock),
-    };
+    let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
+    // Only an empty path can't be made absolute, and there is no file at one.
+    directories.settings_file = config.map(|file| std::path::absolute(&file).unwrap_or(file));
+    let process = ProcessServices { settings_edits: Arc::default(), directories, clock: Arc::new(SystemClock) };
     Ok(serve(tokio::io::stdin(), tokio::io::stdout(), process).await)
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::configuration::Configured;
 use super::session::{ProcessServices, WorkspaceServices};
+use crate::live_settings::Configured;
 use crate::model_setup::{Candidate, Draft, DraftError, EditedSettings, WriteError, environment, worked};
 use roo_formats::config::edit::{self, EditError};
 use roo_formats::config::{self, Settings};
@@ -36,7 +36,7 @@ struct UsableFile {
 
 impl UsableFile {
     async fn read(process: &ProcessServices) -> Result<Self, ProfileError> {
-        let file = process.config_file.clone();
+        let file = process.directories.config_file();
         on_disk(move || Self::of(&file)).await
     }
 
@@ -113,7 +113,7 @@ pub(super) async fn save(
     params: ProfileSaveParams,
 ) -> Result<ProfileSaveResult, ProfileError> {
     let ProfileSaveParams { profile: name, draft, is_default, untested } = params;
-    let file = process.config_file.clone();
+    let file = process.directories.config_file();
     let before = UsableFile::read(process).await?;
     let draft = Draft::new(&draft, before.settings.profiles.get(&name))?;
     // A layout that can't be edited is told before a request is paid for.
@@ -128,7 +128,7 @@ pub(super) async fn save(
     }
     draft.store_key(&KeyStore::new(&process.directories)).await?;
     let (to_edit, profile, fields) = (file.clone(), name.clone(), draft.fields.clone());
-    let edits = Arc::clone(&process.settings_edits);
+    let (edits, live) = (Arc::clone(&process.settings_edits), Arc::clone(&services.settings));
     let written = on_disk(move || {
         let _one_at_a_time = edits.lock();
         UsableFile::of(&to_edit)?;
@@ -138,6 +138,7 @@ pub(super) async fn save(
             _ => Err(EditError::Changed),
         });
         edited?.write()?;
+        live.read_whole();
         UsableFile::of(&to_edit)
     })
     .await?
@@ -170,8 +171,8 @@ pub(super) async fn delete(
     services: &WorkspaceServices,
     name: &str,
 ) -> Result<ProfileDeleteResult, ProfileError> {
-    let (file, profile) = (process.config_file.clone(), name.to_owned());
-    let edits = Arc::clone(&process.settings_edits);
+    let (file, profile) = (process.directories.config_file(), name.to_owned());
+    let (edits, live) = (Arc::clone(&process.settings_edits), Arc::clone(&services.settings));
     let before = on_disk(move || {
         let _one_at_a_time = edits.lock();
         let before = UsableFile::of(&file)?.settings;
@@ -183,6 +184,7 @@ pub(super) async fn delete(
         let next = others().find(|other| **other == usual).or_else(|| others().next());
         let edit = |text: &str| edit::without_profile(text, &profile, next.map(String::as_str));
         EditedSettings::new(&file, edit)?.write()?;
+        live.read_whole();
         Ok(before)
     })
     .await?;

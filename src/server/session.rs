@@ -15,7 +15,7 @@ use tower_lsp::ls_types::notification::Notification;
 
 use super::capabilities::Negotiated;
 use super::config_files::{self, ConfigFiles};
-use super::configuration::{Configured, LiveSettings, SettingsReport, asked_of};
+use super::configuration::{SettingsReport, asked_of};
 use super::editor::ClientEditor;
 use super::failure;
 use super::provenance::Provenance;
@@ -24,12 +24,13 @@ use super::shown_approvals::ShownApprovals;
 use super::subscription::{Requests, Subscriptions};
 use super::task_document::TaskDocuments;
 use super::{delivery, progress};
+use crate::live_settings::{Configured, LiveSettings};
 use crate::mcp::McpServers;
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::Clock;
 use roo_engine::engine::{Engine, Setup};
-use roo_formats::config::Directories;
+use roo_formats::config::{Directories, Layer};
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::settings::SettingsChangedParams;
@@ -44,11 +45,9 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Services of the process for a connection.
 pub(super) struct ProcessServices {
-    /// The user's settings file.
-    pub(super) config_file: PathBuf,
     /// Held while the settings file is read, edited and written.
     pub(super) settings_edits: Arc<Mutex<()>>,
-    /// The user's directories.
+    /// The user's directories, with the settings file.
     pub(super) directories: Directories,
     /// Time and randomness.
     pub(super) clock: Arc<dyn Clock>,
@@ -80,6 +79,8 @@ pub(super) struct Session {
     shutdown: AtomicBool,
     /// Held by the one popup that the client has.
     pub(super) popup_turn: tokio::sync::Mutex<()>,
+    /// Tells that trust was granted or revoked.
+    pub(super) trust_changes: watch::Sender<()>,
     /// The approvals that the client's user was shown.
     pub(super) shown_approvals: ShownApprovals,
     /// The decisions on single hunks that its user has made.
@@ -102,6 +103,7 @@ impl Session {
             abandoned: CancellationToken::new(),
             shutdown: AtomicBool::new(false),
             popup_turn: tokio::sync::Mutex::default(),
+            trust_changes: watch::Sender::new(()),
             shown_approvals: ShownApprovals::default(),
             review_drafts: ReviewDrafts::default(),
         }
@@ -149,11 +151,12 @@ impl Session {
         let Some(negotiated) = self.negotiated() else {
             return Err(Error::internal_error());
         };
-        let file = self.process.config_file.clone();
-        let options = negotiated.options.clone();
+        let (file, clock) = (self.process.directories.config_file(), Arc::clone(&self.process.clock));
+        let options = Layer::from_initialization_options(&negotiated.options);
         let said = if negotiated.configuration { asked_of(&self.client).await } else { None };
-        let load =
-            tokio::task::spawn_blocking(move || LiveSettings::load(file, options, said.unwrap_or_default()));
+        let load = tokio::task::spawn_blocking(move || {
+            LiveSettings::load(file, options, &said.unwrap_or_default(), clock)
+        });
         let settings = Arc::new(load.await.map_err(|_| Error::internal_error())?);
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.process.clock);
@@ -186,6 +189,7 @@ impl Session {
             provenance: Provenance::default(),
         });
         self.accompany(negotiated, &services);
+        self.spawn(Arc::clone(&services.settings).follow_saving());
         // Before anybody can change them.
         let (changes, first) = (services.settings.changes(), services.settings.newest());
         let (session, introduced) = (Arc::clone(self), Arc::clone(&services));
@@ -291,7 +295,7 @@ impl Session {
         mut report: SettingsReport,
     ) {
         while changes.changed().await.is_ok() {
-            let configured = services.settings.configured();
+            let configured = services.settings.read().await;
             let is_new = report.is_new(&configured);
             report.tell(&configured, &self.client).await;
             if let Some(path) = configured.has_file_errors().filter(|_| is_new) {
@@ -317,7 +321,7 @@ impl Session {
         let asks = self.negotiated().is_some_and(|negotiated| negotiated.configuration);
         let said = if asks { asked_of(&self.client).await } else { Some(said) };
         if let Some(said) = said {
-            services.settings.set_workspace(said);
+            services.settings.set_workspace(&said);
         }
     }
 

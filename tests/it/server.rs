@@ -1032,10 +1032,9 @@ mod plain {
         }
         assert!(client.popups.is_empty(), "the client has not let go of the first one");
         client.refuse(&first, -32800, "cancelled");
-        for number in 1..=2 {
+        for asked in ["roo asks (1 of 2): Create new.txt", "roo asks: Create new.txt"] {
             let popup = client.popup();
-            let asked = format!("roo asks ({number} of 2): Create new.txt");
-            assert!(popup["params"]["message"].as_str().unwrap().starts_with(&asked), "{popup}");
+            assert!(popup["params"]["message"].as_str().unwrap().starts_with(asked), "{popup}");
             client.reply(&popup, json!({ "title": "Deny" }));
             client.message("completed: Refused.");
         }
@@ -1323,6 +1322,36 @@ mod customization {
         assert_eq!(client.command("roo.trust", Value::Null)["trusted"], true);
         assert!(client.popups.is_empty());
         assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn the_question_about_trust_is_taken_away_when_it_is_answered_elsewhere() {
+        for elsewhere in ["here", "by another program"] {
+            let home = Home::playing(WRITES);
+            std::fs::write(home.work("AGENTS.md"), "Be kind.").unwrap();
+            let mut client = Client::start(&home, Options::plain());
+            let popup = client.popup();
+            match elsewhere {
+                "here" => assert_eq!(client.command("roo.trustWorkspace", Value::Null)["trusted"], true),
+                _ => {
+                    let mut other = std::process::Command::new(env!("CARGO_BIN_EXE_roo-lsp"));
+                    other.arg("trust").current_dir(home.path("work")).env("HOME", home.path(""));
+                    other.env("XDG_CONFIG_HOME", home.path("config"));
+                    other.env("XDG_STATE_HOME", home.path("state"));
+                    assert!(other.output().unwrap().status.success());
+                }
+            }
+            client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+            let cancelled =
+                client.wait_for("a cancellation", |message| message["method"] == "$/cancelRequest");
+            assert_eq!(cancelled["params"]["id"], popup["id"], "{elsewhere}");
+            client.refuse(&popup, -32800, "cancelled");
+            // What waited behind it comes.
+            let approval = client.popup();
+            client.reply(&approval, json!({ "title": "Deny" }));
+            client.message("completed: Refused.");
+            assert_eq!(client.shut_down(), 0);
+        }
     }
 
     #[test]

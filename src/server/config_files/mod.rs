@@ -30,13 +30,13 @@ use self::hover::{FileNames, hover};
 use self::kind::{ConfigFile, ConfigFileKind, Places};
 use super::capabilities::{Edits, Negotiated};
 use super::code_actions::{Action, Effect, QUICK_FIX};
-use super::configuration::Configured;
 use super::customization::ask;
 use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::documents::TextSync;
 use super::editor::workspace_edit;
 use super::provenance;
 use super::session::{Session, WorkspaceServices};
+use crate::live_settings::Configured;
 use roo_engine::customization::Customization;
 use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
 use roo_formats::{Problem, Severity};
@@ -72,9 +72,8 @@ impl ConfigFiles {
     pub(super) fn settle(&self, session: &Session, negotiated: &Negotiated) {
         let process = &session.process;
         let global = Customization::global_mode_files(&process.directories);
-        let (directories, settings) = (&process.directories, &process.config_file);
         // The first time counts, as for everything that is settled.
-        let _ = self.places.set(Places::new(&negotiated.folders, directories, settings, global));
+        let _ = self.places.set(Places::new(&negotiated.folders, &process.directories, global));
     }
 
     fn find(&self, uri: &str) -> Option<ConfigFile> {
@@ -131,7 +130,7 @@ pub(super) fn follow(session: &Arc<Session>, concerned: Concerned) {
         let Ok(services) = this.services().await else { return };
         if matches!(what, What::Disk) && matches!(file.kind, ConfigFileKind::Settings) {
             // Whoever saves them wants to see that they count.
-            services.settings.configured();
+            services.settings.read().await;
         }
         match what {
             What::Opened | What::Changed => show_open(&this, services, file, &uri).await,
@@ -153,6 +152,9 @@ pub(super) fn changed_on_disk(session: &Arc<Session>, params: &Value) {
     let this = Arc::clone(session);
     session.spawn(async move {
         if let Ok(services) = this.services().await {
+            if files.iter().any(|file| matches!(file.kind, ConfigFileKind::Settings)) {
+                services.settings.read().await;
+            }
             refresh_with(&this, services, files).await;
         }
     });
@@ -205,7 +207,7 @@ async fn refresh_with(session: &Session, services: &WorkspaceServices, mut chang
         .filter_map(|(_, document)| Some((session.config_files.find(&document.uri)?, document)))
         .collect();
     let encoding = encoding(session);
-    let settings = session.process.config_file.clone();
+    let settings = session.process.directories.config_file();
     let before: BTreeSet<PathBuf> = shown.keys().cloned().collect();
     if let Some(places) = session.config_files.places.get() {
         changed.extend(before.iter().filter_map(|path| places.find(path)));

@@ -33,7 +33,12 @@ pub struct Fixture {
 }
 
 fn directories(project: &Project) -> Directories {
-    Directories { config: project.beside("config"), state: project.beside("state"), home: None }
+    Directories {
+        config: project.beside("config"),
+        state: project.beside("state"),
+        home: None,
+        settings_file: None,
+    }
 }
 
 /// What a user and the workspace bring to a project.
@@ -120,7 +125,7 @@ impl Fixture {
         let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
         let clock = Arc::new(SystemClock);
         let engine = Engine::new(EngineSetup {
-            settings: Arc::new(settings),
+            settings: Arc::new(Arc::new(settings)),
             workspace,
             customization,
             directory: state,

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::files::{Files, Fingerprint};
+use super::files::Files;
 use super::script::{Script, ScriptState};
 use super::trust::TrustState;
 use super::{PROJECT_HOOKS, Scope};
 use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, Source, UserHooks, scripts};
+use roo_durable::Fingerprint;
 use roo_formats::{FileProblem, Severity};
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;

@@ -11,11 +11,12 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::files::{Files, Fingerprint};
+use super::files::Files;
 use super::script::{Script, ScriptState};
 use super::trust::TrustState;
 use super::{PROJECT_MCP, Scope};
 use crate::hooks::{Program, scripts};
+use roo_durable::Fingerprint;
 use roo_formats::mcp::{ConfiguredServer, FILE_LIMIT, Level, ParsedServers, Server, Transport, merge};
 use roo_formats::{FileProblem, Severity};
 use roo_protocol::customization::PendingTrust;

@@ -223,6 +223,14 @@ impl Customization {
         of_roo_code.chain(GLOBAL_MODES.map(|name| directories.config.join(name))).collect()
     }
 
+    /// The user's files by which they govern agents, whether or not they are there: settings, hooks, MCP servers, modes.
+    pub fn governing_files(directories: &Directories) -> Vec<PathBuf> {
+        let mut files = Self::global_mode_files(directories);
+        files.extend([GLOBAL_HOOKS, GLOBAL_MCP].map(|name| directories.config.join(name)));
+        files.push(directories.config_file());
+        files
+    }
+
     /// The rules of a mode, from weak to strong: its own before those of all modes, the user's before the
     /// workspace's.
     pub fn rules(&self, slug: &str) -> Vec<RuleFile> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::Scope;
-use super::files::{Files, Fingerprint, Text};
+use super::files::{Files, Text};
+use roo_durable::Fingerprint;
 use roo_formats::modes::{self, FILE_LIMIT, Mode, ModePart, ParsedModes};
 use roo_formats::{FileProblem, Problem, Severity};
 use roo_protocol::ids::Digest;

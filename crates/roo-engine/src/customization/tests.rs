@@ -77,6 +77,7 @@ fn open(directory: &Path) -> Customization {
             config: directory.join("config"),
             state: directory.join("state"),
             home: Some(directory.join("home")),
+            settings_file: None,
         },
         state_directory: directory.join("state/workspaces/one"),
     })
@@ -476,7 +477,8 @@ mod trust {
     fn without_a_folder_there_is_nothing_to_trust() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
-        let directories = Directories { config: path.clone(), state: path.clone(), home: None };
+        let directories =
+            Directories { config: path.clone(), state: path.clone(), home: None, settings_file: None };
         let setup = Setup { folders: vec![], directories, state_directory: path };
         let customization = Customization::open(setup).unwrap();
         assert!(matches!(customization.grant(&Grant::Workspace), Err(TrustError::NoFolder)));

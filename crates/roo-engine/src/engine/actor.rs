@@ -154,7 +154,7 @@ impl Actor {
         cancel: CancellationToken,
     ) -> Self {
         Self {
-            services: current.get(),
+            services: current.newest(),
             current,
             log,
             log_descriptor: None,
@@ -311,7 +311,7 @@ impl Actor {
                 self.background.remove(&id);
             }
             ActorMessage::Restored(outcome) => self.finish_restore(outcome).await?,
-            ActorMessage::Synced(outcome) => self.on_synced(outcome),
+            ActorMessage::Synced(outcome) => self.on_synced(outcome).await,
             ActorMessage::Shutdown(_) => {}
         }
         Ok(())
@@ -625,6 +625,7 @@ impl Actor {
                 facts = self.forgo_tool();
             }
             if facts.is_empty() {
+                self.read_settings().await;
                 facts = self.follow_settings();
             }
             if facts.is_empty() {
@@ -649,6 +650,17 @@ impl Actor {
         self.tree.decide(&task.id, Input::ToolDone(outcome), self.services.clock.now())
     }
 
+    /// Takes the services by the settings as they are now, if an effect is about to start.
+    async fn read_settings(&mut self) {
+        let starts = |task: &Task| {
+            let running = self.running(&task.id).map(|running| &running.effect);
+            task::wanted(task).is_some_and(|wanted| running != Some(&wanted))
+        };
+        if self.tree.tasks().iter().any(starts) {
+            self.services = self.current.read().await;
+        }
+    }
+
     /// Gives a task that is about to ask its model the profile that the settings have for it now.
     fn follow_settings(&self) -> Vec<Fact> {
         let asks = |task: &&Task| {
@@ -658,9 +670,8 @@ impl Actor {
         if asking.is_empty() {
             return vec![];
         }
-        let services = self.current.get();
         let change =
-            asking.iter().find_map(|task| Some((&task.id, services.profile_change(&task.settings)?)));
+            asking.iter().find_map(|task| Some((&task.id, self.services.profile_change(&task.settings)?)));
         let facts = change
             .map(|(task, change)| self.tree.decide(task, Input::Change(change), self.services.clock.now()));
         facts.unwrap_or_default()
@@ -912,7 +923,7 @@ impl Actor {
         });
     }
 
-    fn on_synced(&mut self, outcome: Result<Synced, StoreError>) {
+    async fn on_synced(&mut self, outcome: Result<Synced, StoreError>) {
         self.syncing = false;
         let synced = match outcome {
             Ok(synced) => synced,
@@ -942,11 +953,12 @@ impl Actor {
             self.deciding.clear();
         }
         self.publish();
+        self.read_settings().await;
         self.drive();
         self.sync_decisions();
     }
 
-    /// Makes the running effect of each task the one that is wanted.
+    /// Makes the running effect of each task the one that is wanted. What runs goes on with the settings that it had.
     fn drive(&mut self) {
         self.drive_restore();
         for command in self
@@ -995,8 +1007,6 @@ impl Actor {
 
     fn start(&mut self, id: &TaskId, effect: Effect) {
         let (Some(sender), Some(task)) = (self.sender.upgrade(), self.tree.task(id)) else { return };
-        // What runs goes on with what it had.
-        self.services = self.current.get();
         self.generation += 1;
         let cancel = self.cancel.child_token();
         let reporter = effects::Reporter::new(sender, id.clone(), self.generation);

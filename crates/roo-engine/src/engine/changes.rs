@@ -118,7 +118,7 @@ impl Engine {
             (None, Some(text)) => FileEdit::Create { file, text },
             _ => return Ok(()),
         };
-        if let Err(reason) = self.current.get().gate.write_for_user(edit).await {
+        if let Err(reason) = self.current.read().await.gate.write_for_user(edit).await {
             let failed = changes.iter().filter(|change| undone.contains(&change.told.change_id));
             result.conflicts.extend(failed.map(|change| conflict(change, &reason)));
             return Ok(());
@@ -135,7 +135,7 @@ impl Engine {
         let tree = self.read(&task.root()).await?;
         if let (Some(state), Some(last)) = (tree.task(task), changes.last()) {
             let undo = ("undo", last.told.tool_call_id.clone());
-            audit::undone(state, &tree, undo, by, vec![change], &self.current.get()).await;
+            audit::undone(state, &tree, undo, by, vec![change], &self.current.newest()).await;
         }
         Ok(())
     }

@@ -216,7 +216,7 @@ impl Engine {
         });
         let digests = digests.collect();
         let (directory, root) = (self.request(&params.task_id)?, params.task_id.root());
-        let (services, task) = (self.current.get(), params.task_id.clone());
+        let (services, task) = (self.current.read().await, params.task_id.clone());
         let (saved, before) = (changes.clone(), cut.as_ref().map(|cut| cut.before));
         let prepared = tokio::task::spawn_blocking(move || {
             let files = services.checkpoints.save(&task, &saved, &services.gate.mask());

@@ -856,3 +856,28 @@ impl AnswerDisplay<'_> {
         journal.extend(self.task, id, text);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_that_the_end_of_the_process_cuts_off_has_no_result() {
+        // As the runtime does with what has not begun when it ends.
+        let read = tokio::spawn(std::future::pending::<()>());
+        read.abort();
+        tokio::task::yield_now().await;
+        assert!(read.is_finished());
+        // An approval that is being judged stays open: a refusal would be in the log, by nobody.
+        assert!(unless_ending(read).now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_look_that_fails_or_succeeds_has_its_result() {
+        assert_eq!(unless_ending(tokio::task::spawn_blocking(|| 1)).await.unwrap(), 1);
+        let failed = tokio::task::spawn_blocking(|| std::panic::resume_unwind(Box::new("defect")));
+        assert!(unless_ending::<()>(failed).await.unwrap_err().is_panic());
+    }
+}

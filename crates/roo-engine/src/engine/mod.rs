@@ -339,7 +339,7 @@ impl Engine {
 
     /// The settings as they count now. May read the settings file.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.current.get().settings)
+        Arc::clone(&self.current.read_blocking().settings)
     }
 
     /// Returns the standing rules.
@@ -373,7 +373,7 @@ impl Engine {
     /// [`EngineError::Configuration`] for an unknown mode or profile, an empty prompt or a hooks file that can't be used,
     /// [`EngineError::Store`] when its log can't be made.
     pub fn start(&self, params: TaskStartParams) -> Result<TaskStartResult, EngineError> {
-        let services = self.current.get();
+        let services = self.current.read_blocking();
         let settings = &services.settings;
         if params.prompt.trim().is_empty() {
             return Err(EngineError::Configuration("the prompt is empty".into()));
@@ -459,7 +459,7 @@ impl Engine {
             let directory = modes::task_directory(&urid);
             match self.workspace().create_directory(&directory) {
                 Ok(true) => {
-                    self.current.get().gate.exclude_private_files();
+                    self.current.newest().gate.exclude_private_files();
                     return (urid, Ok(Some(directory)));
                 }
                 Ok(false) => urid = draw(),
@@ -512,7 +512,7 @@ impl Engine {
         }
         let directory = self.request(task)?;
         let root = task.clone();
-        let services = self.current.get();
+        let services = self.current.newest();
         let opened = tokio::task::spawn_blocking(move || {
             let mut fold = Fold::new(root.clone());
             let mut last_edits = LastEdits::default();
@@ -542,7 +542,7 @@ impl Engine {
             tracing::warn!(%task, "the log is damaged: {damage}");
         }
         let tree = tree?;
-        let services = self.current.get();
+        let services = self.current.newest();
         audit::recover(last_edits, &services);
         audit::recover_interrupted(&tree, &services);
         let mut first = tree.interrupt();
@@ -829,7 +829,7 @@ impl Engine {
         if files.is_empty() {
             return Err(mismatch("the approval is not about an edit, so it has no changes".to_owned()));
         }
-        let (services, answers) = (self.current.get(), params.hunks.clone());
+        let (services, answers) = (self.current.read().await, params.hunks.clone());
         let reviewing = tokio::task::spawn_blocking(move || services.gate.review(&files, accepts, answers));
         let review = reviewing.await.map_err(|_| mismatch("the server is shutting down".to_owned()))?;
         let review = review.map_err(|error| mismatch(error.to_string()))?;
@@ -875,7 +875,7 @@ impl Engine {
         if !is_edit {
             return Ok((digest, vec![]));
         }
-        let Some(files) = self.current.get().gate.preview(&call, &task.files.seen).await else {
+        let Some(files) = self.current.read().await.gate.preview(&call, &task.files.seen).await else {
             let problem = "its file has changed since; your answer leads to a new question".to_owned();
             return Err(EngineError::Mismatch { problem });
         };
@@ -1081,7 +1081,8 @@ impl Engine {
     pub async fn switch_mode(&self, task: &TaskId, slug: &str) -> Result<(), EngineError> {
         let change = self
             .current
-            .get()
+            .read()
+            .await
             .mode_change(slug)
             .map_err(|error| EngineError::Configuration(error.to_string()))?;
         self.input(task, Input::Change(change)).await
@@ -1141,13 +1142,13 @@ impl Engine {
         futures_util::future::join_all(ends).await;
         // A request that has just ended is no longer among them, but may still hold the locks of its log.
         drop(self.registry.passing().await);
-        audit::settle(&self.current.get()).await;
+        audit::settle(&self.current.newest()).await;
         self.cancel.cancel();
     }
 
     /// Returns the names of the MCP servers that are still being started after a time. Returns early once there are none.
     pub async fn starting_servers(&self, after: Duration) -> Vec<String> {
-        let services = self.current.get();
+        let services = self.current.newest();
         let servers = services.gate.server_tools();
         servers.settled(after).await;
         servers.starting()
@@ -1155,7 +1156,7 @@ impl Engine {
 
     /// Ends the servers whose tools tasks called. To be called behind [`Engine::shutdown`].
     pub async fn end_servers(&self) {
-        self.current.get().gate.server_tools().shut_down().await;
+        self.current.newest().gate.server_tools().shut_down().await;
     }
 }
 

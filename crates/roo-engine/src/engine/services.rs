@@ -61,16 +61,37 @@ impl Deref for EngineServices {
 pub(super) struct CurrentServices {
     source: Arc<dyn SettingsSource>,
     newest: Mutex<Arc<EngineServices>>,
+    /// Held while the settings are read: one thread does for all tasks.
+    reading: tokio::sync::Mutex<()>,
 }
 
 impl CurrentServices {
     pub(super) fn new(source: Arc<dyn SettingsSource>, services: EngineServices) -> Self {
-        Self { source, newest: Mutex::new(Arc::new(services)) }
+        Self { source, newest: Mutex::new(Arc::new(services)), reading: tokio::sync::Mutex::default() }
     }
 
-    /// Returns the services. May read the settings file.
-    pub(super) fn get(&self) -> Arc<EngineServices> {
-        let settings = self.source.settings();
+    /// Returns the services by the settings as they were looked at last.
+    pub(super) fn newest(&self) -> Arc<EngineServices> {
+        Arc::clone(&self.newest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the services by the settings as they are now. Reads the disk apart from the runtime's threads.
+    pub(super) async fn read(&self) -> Arc<EngineServices> {
+        let _turn = self.reading.lock().await;
+        let source = Arc::clone(&self.source);
+        match tokio::task::spawn_blocking(move || source.settings()).await {
+            Ok(settings) => self.by(settings),
+            // While the process ends nothing new begins.
+            Err(_) => self.newest(),
+        }
+    }
+
+    /// Returns the same to callers that may block.
+    pub(super) fn read_blocking(&self) -> Arc<EngineServices> {
+        self.by(self.source.settings())
+    }
+
+    fn by(&self, settings: Arc<Settings>) -> Arc<EngineServices> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&newest.settings, &settings) && newest.settings != settings {
             *newest = Arc::new(newest.with_settings(settings));

@@ -14,6 +14,7 @@ mod price;
 mod profile;
 mod provider;
 mod settings;
+mod settings_file;
 mod source;
 mod variables;
 pub mod yaml;
@@ -33,6 +34,7 @@ pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, ExecuteMode, IntentSettings, Limits, ModeSettings, RequireIntent,
     RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
 };
+pub use settings_file::{SAVING, SettingsFile};
 pub use source::SettingsSource;
 pub use variables::{InvalidVariable, VariablePattern};
 
