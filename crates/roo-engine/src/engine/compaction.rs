@@ -10,7 +10,9 @@ use roo_catalog::ToolProtocol;
 use roo_formats::config::Profile;
 use roo_model::parser::StreamEvent;
 use roo_model::prompts::condense;
-use roo_model::providers::{Finish, Item, Items, ModelRequest, Output, Rendered, SUMMARY_MODE};
+use roo_model::providers::{
+    Finish, Item, Items, ModelError, ModelErrorKind, ModelRequest, Output, Rendered, SUMMARY_MODE,
+};
 use roo_protocol::context::ShorteningMethod;
 use roo_protocol::task::Usage;
 
@@ -74,8 +76,17 @@ impl CompactionRun {
                 CompactionOutcome::Failed("There is too little to summarise.".to_owned())
             }
             (ShorteningMethod::Summary, Some((turns, profile))) => {
+                let begun = match services.queue(profile, turns.len() as u64 / TOKEN_BYTES) {
+                    Some(queued) => Some(queued.begin().await),
+                    None => None,
+                };
                 let _connection = services.descriptors.model().await;
-                match summary(turns, profile, services, &mut used).await {
+                let summarised = summary(turns, profile, services, &mut used).await;
+                if let Some(begun) = begun {
+                    begun.used(services.rated_tokens(profile, &used));
+                    summarised.as_ref().err().into_iter().for_each(|error| begun.failed(error));
+                }
+                match summarised {
                     Ok(text) => CompactionOutcome::Summary(text),
                     Err(error) => CompactionOutcome::Failed(format!("There is no summary: {error}")),
                 }
@@ -99,8 +110,8 @@ async fn summary(
     profile: &str,
     services: &EngineServices,
     used: &mut Usage,
-) -> Result<String, String> {
-    let model = services.model(profile).map_err(|error| error.to_string())?;
+) -> Result<String, ModelError> {
+    let model = services.model(profile)?;
     let asked = Item::User { text: condense::summary_request(turns), images: vec![] };
     let request = ModelRequest {
         system: condense::summary_system().into(),
@@ -112,22 +123,24 @@ async fn summary(
         protocol: ToolProtocol::Xml,
         mode: SUMMARY_MODE.to_owned(),
     };
+    let unusable =
+        |problem: &str| ModelError { kind: ModelErrorKind::Malformed, message: problem.to_owned() };
     let mut stream = model.stream(request);
     let mut text = String::new();
     while let Some(output) = stream.next().await {
-        match output.map_err(|error| error.to_string())? {
+        match output? {
             Output::Event(StreamEvent::Text(piece)) if text.len() + piece.len() <= LONGEST_ANSWER => {
                 text.push_str(&piece);
             }
-            Output::Event(StreamEvent::Text(_)) => return Err("the model's answer is too long".to_owned()),
+            Output::Event(StreamEvent::Text(_)) => return Err(unusable("the model's answer is too long")),
             Output::Event(_) => {}
             Output::Usage(newest) => *used = newest,
             Output::Finished(Finish::Done) => return Ok(text),
             Output::Finished(Finish::Length) => {
-                return Err("the model's answer reached the output limit".to_owned());
+                return Err(unusable("the model's answer reached the output limit"));
             }
-            Output::Finished(Finish::Refused) => return Err("the provider refused to answer".to_owned()),
+            Output::Finished(Finish::Refused) => return Err(unusable("the provider refused to answer")),
         }
     }
-    Err("the model's answer was cut off before its end".to_owned())
+    Err(unusable("the model's answer was cut off before its end"))
 }
