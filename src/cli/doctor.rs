@@ -365,6 +365,19 @@ fn check_customization(customization: &Customization, report: &mut Report) {
         (true, brings) => report.good("trusted", &brings),
         (false, brings) => report.note("not trusted", &format!("{brings}; see roo-lsp trust")),
     }
+    if let Some(team) = &trust.delegation {
+        let modes = team.modes.join(", ");
+        let answered = |told: &str| format!("{modes} {told} to each other, as you answered");
+        match team.allowed {
+            Some(true) => report.good("delegation", &answered("may delegate")),
+            Some(false) => report.good("delegation", &answered("may not delegate")),
+            None => {
+                let question = format!("may {modes} delegate to each other, as in Roo Code?");
+                let answer = "Answer with roo-lsp trust --delegation allow, or refuse";
+                report.note("delegation", &format!("{question} {answer}"));
+            }
+        }
+    }
 }
 
 fn known_mode(modes: &Modes, slug: &str) -> Result<String, String> {

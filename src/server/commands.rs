@@ -22,7 +22,7 @@ use super::{customization, engine_failure, failure, intake, restore_questions, r
 use crate::view::{branch_name, outline};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
-use roo_protocol::customization::TrustReport;
+use roo_protocol::customization::{PendingKind, PendingTrust, TrustReport};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, HunkId, QuestionId, TaskId};
@@ -182,7 +182,7 @@ fn fields_of(command: &str) -> Option<&'static [&'static str]> {
         "roo.selectProfile" => &["profile", "taskId"],
         "roo.restoreFiles" => &["taskId", "seq"],
         "roo.setUpModel" => &["provider", "model", "baseUrl", "profile"],
-        "roo.trustWorkspace" => &["path", "digest"],
+        "roo.trustWorkspace" => &["path", "digest", "refuse"],
         _ => return None,
     })
 }
@@ -744,6 +744,9 @@ async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
 struct TrustFields {
     path: Option<String>,
     digest: Option<Digest>,
+    /// The answer no, for delegation among the modes of a file.
+    #[serde(default)]
+    refuse: bool,
 }
 
 async fn trust_workspace(
@@ -758,25 +761,45 @@ async fn trust_workspace(
             if fields.digest.is_none() {
                 return Ok(show_pending(services, &path));
             }
-            let text = format!("{path} is approved in its current version");
-            (Grant::File { path, digest: fields.digest }, text)
+            match fields.digest.filter(|_| fields.refuse) {
+                Some(digest) => (
+                    Grant::RefusedDelegation { digest },
+                    format!("the modes of {path} may not delegate to each other"),
+                ),
+                None => {
+                    let text = format!("{path} is approved in its current version");
+                    (Grant::File { path, digest: fields.digest }, text)
+                }
+            }
         }
     };
     let report = customization::grant(session, services, grant).await?;
-    Ok(CommandOutcome::told(json!(report), text))
+    let question = report.delegation.as_ref().filter(|team| team.allowed.is_none()).map(|team| {
+        let (path, modes) = (&team.path, team.modes.join(", "));
+        format!("; may {modes} delegate to each other, as in Roo Code? roo.trustWorkspace with the path {path} answers")
+    });
+    Ok(CommandOutcome::told(json!(report), text + &question.unwrap_or_default()))
 }
 
 /// Describes the pending approval of a file, and how to give it.
 fn show_pending(services: &WorkspaceServices, path: &str) -> CommandOutcome {
     let report = services.customization.trust();
-    let pending = report.pending_approvals.iter().find(|pending| pending.path == path);
-    let text = match pending {
-        Some(pending) => format!(
-            "{path} waits for approval: {}. To approve its current version, run roo.trustWorkspace with its path and the digest {}",
-            pending.widens.join("; "),
-            pending.digest
-        ),
-        None => format!("nothing in {path} waits for approval"),
+    let of_path = report.pending_approvals.iter().filter(|pending| pending.path == path);
+    let text = |PendingTrust { digest, kind, widens, .. }: &PendingTrust| {
+        let widens = widens.join("; ");
+        match kind {
+            PendingKind::File => format!(
+                "{path} waits for approval: {widens}. To approve its current version, run roo.trustWorkspace with its path and the digest {digest}"
+            ),
+            PendingKind::Delegation => format!(
+                "a question about {path}: {widens}? To allow it, run roo.trustWorkspace with its path and the digest {digest}, and with `refuse: true` for no"
+            ),
+        }
+    };
+    let texts: Vec<String> = of_path.map(text).collect();
+    let text = match texts.is_empty() {
+        true => format!("nothing in {path} waits for approval"),
+        false => texts.join("; "),
     };
     CommandOutcome::told(json!(report), text)
 }

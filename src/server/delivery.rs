@@ -25,8 +25,9 @@ use super::{commands, customization};
 use crate::view::{BranchTree, newest_tree};
 use roo_engine::customization::{Customization, Grant};
 use roo_engine::engine::EngineError;
+use roo_protocol::customization::{PendingKind, TrustReport};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
-use roo_protocol::ids::TaskId;
+use roo_protocol::ids::{Digest, TaskId};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, Settled,
@@ -39,8 +40,11 @@ const SHOW_DETAILS: &str = "Show details";
 const LATER: &str = "Later";
 const BACK: &str = "Back";
 const TRUST: &str = "Trust this workspace";
-/// No id of a task's question.
+const LET_DELEGATE: &str = "Yes, let them delegate";
+const NO_DELEGATION: &str = "No";
+/// No ids of a task's questions.
 const TRUST_ID: &str = "trust";
+const DELEGATION_ID: &str = "delegation";
 
 /// Something that the user is asked.
 #[derive(Clone, Debug)]
@@ -49,6 +53,25 @@ enum UserPrompt {
     Question(Asker, PendingQuestion),
     /// Trust in the workspace's files that steer agents, by paths.
     Trust(Vec<String>),
+    /// Whether the modes of a trusted workspace's file may delegate to each other.
+    Delegation(TeamQuestion),
+}
+
+/// A question about modes of a file.
+#[derive(Clone, Debug)]
+struct TeamQuestion {
+    path: String,
+    digest: Digest,
+    modes: Vec<String>,
+}
+
+impl TeamQuestion {
+    /// The question that waits for an answer; none where there is none.
+    fn from_report(report: TrustReport) -> Option<Self> {
+        let waiting = report.pending_approvals.into_iter().find(|it| it.kind == PendingKind::Delegation)?;
+        let modes = report.delegation?.modes;
+        Some(Self { path: waiting.path, digest: waiting.digest, modes })
+    }
 }
 
 /// Client that asks.
@@ -83,6 +106,7 @@ impl UserPrompt {
             Self::Approval(_, approval) => approval.approval_id.as_str(),
             Self::Question(_, question) => question.question_id.as_str(),
             Self::Trust(_) => TRUST_ID,
+            Self::Delegation(_) => DELEGATION_ID,
         }
     }
 
@@ -107,6 +131,10 @@ impl UserPrompt {
                     brings.join(", ")
                 )
             }
+            Self::Delegation(TeamQuestion { path, modes, .. }) => format!(
+                "Roo: may the modes of {path} delegate to each other, as in Roo Code? None has `canDelegateTo`: {}",
+                modes.join(", ")
+            ),
         }
     }
 
@@ -116,6 +144,7 @@ impl UserPrompt {
             Self::Approval(..) => "Run roo.approve, roo.deny or roo.showDiff.",
             Self::Question(..) => "Run roo.answer with your answer.",
             Self::Trust(_) => "Run roo.trustWorkspace if you trust it.",
+            Self::Delegation(_) => "Run roo.trustWorkspace with the file's path to answer.",
         }
     }
 
@@ -129,6 +158,7 @@ impl UserPrompt {
                 (LATER, question.suggestions.iter().map(Suggestion::label).collect())
             }
             Self::Trust(_) => (LATER, vec![TRUST.to_owned()]),
+            Self::Delegation(_) => (LATER, vec![LET_DELEGATE.to_owned(), NO_DELEGATION.to_owned()]),
         };
         std::iter::once(first.to_owned()).chain(others).collect()
     }
@@ -140,6 +170,8 @@ enum Closed {
     Done,
     /// The user looked, and is to be asked again.
     Again,
+    /// It was answered, and something follows.
+    Next(Box<UserPrompt>),
     /// It was closed without an answer.
     Dismissed,
     /// The client has no popups.
@@ -174,11 +206,12 @@ pub(super) async fn accompany(
     };
     session.spawn(delivery.run(notices));
     // Once for each start: an answer that was put off is asked for again next time.
-    if let Ok(report) = customization::ask(&services, |customization| customization.trust()).await
-        && !report.trusted
-        && !report.brings.is_empty()
-    {
-        let _ = sender.send(Notice::Ask(UserPrompt::Trust(report.brings)));
+    if let Ok(report) = customization::ask(&services, |customization| customization.trust()).await {
+        let prompt = match report.trusted {
+            false => (!report.brings.is_empty()).then_some(UserPrompt::Trust(report.brings)),
+            true => TeamQuestion::from_report(report).map(UserPrompt::Delegation),
+        };
+        prompt.into_iter().for_each(|prompt| drop(sender.send(Notice::Ask(prompt))));
     }
     while let Some(mut follower) = requests.next(&services.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
@@ -298,6 +331,7 @@ impl Delivery {
         match closed {
             Closed::Done => {}
             Closed::Again => self.waiting.push_front(asked),
+            Closed::Next(next) => self.waiting.push_front(*next),
             Closed::Dismissed | Closed::Unsupported => self.tell_waits(&asked).await,
         }
     }
@@ -308,7 +342,7 @@ impl Delivery {
             return;
         }
         let waiting = match asked {
-            UserPrompt::Trust(_) => 0,
+            UserPrompt::Trust(_) | UserPrompt::Delegation(_) => 0,
             UserPrompt::Approval(..) | UserPrompt::Question(..) => self.waiting.len(),
         };
         let settled = CancellationToken::new();
@@ -394,13 +428,29 @@ async fn popup(
             services.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
         }
         UserPrompt::Trust(_) if choice == TRUST => {
-            let granted = customization::grant(session, services, Grant::Workspace).await;
-            if let Err(error) = granted {
+            let question = match customization::grant(session, services, Grant::Workspace).await {
+                Ok(report) => TeamQuestion::from_report(report),
+                Err(error) => {
+                    session.tell(MessageType::ERROR, &error.message).await;
+                    None
+                }
+            };
+            return question
+                .map_or(Closed::Done, |question| Closed::Next(Box::new(UserPrompt::Delegation(question))));
+        }
+        UserPrompt::Delegation(TeamQuestion { path, digest, .. })
+            if [LET_DELEGATE, NO_DELEGATION].contains(&choice.as_str()) =>
+        {
+            let grant = match choice == LET_DELEGATE {
+                true => Grant::File { path: path.clone(), digest: Some(*digest) },
+                false => Grant::RefusedDelegation { digest: *digest },
+            };
+            if let Err(error) = customization::grant(session, services, grant).await {
                 session.tell(MessageType::ERROR, &error.message).await;
             }
             return Closed::Done;
         }
-        UserPrompt::Trust(_) => return Closed::Done,
+        UserPrompt::Trust(_) | UserPrompt::Delegation(_) => return Closed::Done,
     };
     let late = match outcome {
         Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),

@@ -1355,6 +1355,61 @@ mod customization {
     }
 
     #[test]
+    fn a_plain_client_is_asked_whether_a_team_of_roo_code_may_delegate_when_it_trusts() {
+        let home = Home::playing(HELLO);
+        let team = format!("{POET}{}", POET.replace("customModes:\n", "").replace("oet", "ainter"));
+        std::fs::write(home.work(".roomodes"), &team).unwrap();
+        let mut client = Client::start(&home, Options::plain());
+        let popup = client.popup();
+        client.reply(&popup, json!({ "title": "Trust this workspace" }));
+        let popup = client.popup();
+        let text = "Roo: may the modes of .roomodes delegate to each other, as in Roo Code? None has `canDelegateTo`: poet, painter";
+        assert_eq!(popup["params"]["message"], text);
+        let titles = json!([{ "title": "Later" }, { "title": "Yes, let them delegate" }, { "title": "No" }]);
+        assert_eq!(popup["params"]["actions"], titles);
+        client.reply(&popup, json!({ "title": "Later" }));
+        assert_eq!(
+            client.command("roo.trust", Value::Null)["delegation"]["modes"],
+            json!(["poet", "painter"])
+        );
+        assert_eq!(client.shut_down(), 0);
+
+        // What was put off is asked the next time, and an answer is kept.
+        let mut client = Client::start(&home, Options::plain());
+        let popup = client.popup();
+        client.reply(&popup, json!({ "title": "Yes, let them delegate" }));
+        eventually("the answer", || {
+            client.command("roo.trust", Value::Null)["delegation"]["allowed"] == true
+        });
+        assert_eq!(client.shut_down(), 0);
+        let mut client = Client::start(&home, Options::plain());
+        assert_eq!(client.command("roo.trust", Value::Null)["pendingApprovals"], json!([]));
+        assert!(client.popups.is_empty());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_client_with_forms_answers_for_a_team_by_the_digest_of_its_file() {
+        let home = Home::playing(HELLO);
+        let team = format!("{POET}{}", POET.replace("customModes:\n", "").replace("oet", "ainter"));
+        std::fs::write(home.work(".roomodes"), &team).unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let report = client.request("roo/trust/grant", json!({}));
+        let pending = &report["pendingApprovals"][0];
+        assert_eq!((&pending["kind"], &pending["path"]), (&json!("delegation"), &json!(".roomodes")));
+        let grant =
+            |refuse: bool| json!({ "path": ".roomodes", "digest": pending["digest"], "refuse": refuse });
+        let refused = client.request("roo/trust/grant", grant(true));
+        assert_eq!(
+            (&refused["delegation"]["allowed"], &refused["pendingApprovals"]),
+            (&json!(false), &json!([]))
+        );
+        let hooks = json!({ "path": ".roo/hooks.json", "digest": pending["digest"], "refuse": true });
+        assert_eq!(client.refused("roo/trust/grant", hooks)["code"], -32602);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
     fn a_client_without_popups_is_told_how_to_trust() {
         let home = Home::playing(HELLO);
         std::fs::write(home.work(".roomodes"), POET).unwrap();

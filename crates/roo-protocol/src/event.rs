@@ -340,12 +340,13 @@ pub enum Event {
         /// Estimated tokens of the next request after.
         tokens_after: u64,
     },
-    /// A model request will be made again.
+    /// A model request will be made at a later time: again after a failure, or because a rate limit spaces out requests.
     #[serde(rename = "retry.scheduled")]
     RetryScheduled {
         /// Time, in milliseconds since the Unix epoch.
         at: i64,
-        /// Number of the next attempt, from 2.
+        /// Number of the attempt that is made then, from 1. It is 1 where the request has not failed yet, or another
+        /// profile takes over.
         attempt: u32,
         /// Reason.
         reason: String,

@@ -268,7 +268,14 @@ async function trust(connection: Connection, controller: Controller): Promise<vo
     if ((await vscode.window.showWarningMessage("Trust this workspace?", { modal: true, detail }, yes)) !== yes) return;
     await connection.request("roo/trust/grant", {});
   }
-  for (const { path, digest, widens } of (await connection.request("roo/trust/get", {})).pendingApprovals) {
+  for (const { path, digest, kind, widens } of (await connection.request("roo/trust/get", {})).pendingApprovals) {
+    if (kind === "delegation") {
+      const [allow, refuse] = ["Let Them Delegate", "Don't"] as const;
+      const question = `May the modes of ${path} delegate to each other?`;
+      const answer = await vscode.window.showInformationMessage(question, { modal: true, detail: `If you allow it, ${widens.join("; ")}` }, allow, refuse);
+      if (answer !== undefined) await connection.request("roo/trust/grant", { path, digest, refuse: answer === refuse });
+      continue;
+    }
     const detail = `${path} gives more than it had: ${widens.join("; ")}`;
     if ((await vscode.window.showWarningMessage(`Approve the current version of ${path}?`, { modal: true, detail }, yes)) !== yes) continue;
     await connection.request("roo/trust/grant", { path, digest });

@@ -272,7 +272,8 @@ impl MarkdownTranscript {
             }
             Update::RetryScheduled { at, attempt, reason } => {
                 let time = time_of_day(at);
-                self.note(task, &format!("*attempt {attempt} follows at {time}: {}*", line(reason)));
+                let what = if attempt > 1 { format!("attempt {attempt}") } else { "the request".to_owned() };
+                self.note(task, &format!("*{what} follows at {time}: {}*", line(reason)));
             }
             // What is open, what waits and what the server warns of stand behind the page.
             Update::Silent

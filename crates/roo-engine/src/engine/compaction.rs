@@ -183,8 +183,16 @@ async fn summary(
         mode: SUMMARY_MODE.to_owned(),
     };
     let mut newest = Usage::default();
+    let begun = match services.queue(profile, turns.len() as u64 / TOKEN_BYTES) {
+        Some(queued) => Some(queued.begin().await),
+        None => None,
+    };
     let _connection = services.descriptors.model().await;
     let outcome = summary_text(&*model, request, &mut newest).await;
+    if let Some(begun) = begun {
+        begun.used(services.rated_tokens(profile, &newest));
+        outcome.as_ref().err().into_iter().for_each(|error| begun.failed(error));
+    }
     *used += newest;
     outcome
 }

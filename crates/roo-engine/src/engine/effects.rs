@@ -19,6 +19,7 @@ use super::gather;
 use super::hook_dispatch::{self, HookDispatch};
 use super::instructions::{Governed, Instructions, ToolSources, definitions_size};
 use super::journal::{Journal, LiveId};
+use super::rate_limits::{BegunRequest, DelayReason, Step};
 use super::services::EngineServices;
 use super::task::{
     ContextState, ConversationSize, Effect, Excess, Input, OfferMemory, Remedy, RequestFrame, Task,
@@ -129,8 +130,9 @@ pub(super) fn start(
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 let run = async {
+                    let begun = turn.wait(&around.services, &reporter).await;
                     let _connection = around.services.descriptors.model().await;
-                    turn.run(&around, &reporter, &hook_dispatch).await;
+                    turn.run(begun, &around, &reporter, &hook_dispatch).await;
                 };
                 tokio::select! {
                     () = cancel.cancelled() => {}
@@ -564,6 +566,8 @@ struct Turn {
     has_answers: bool,
     /// True if another profile may take over where the model fails now.
     may_fall_back: bool,
+    /// Estimated tokens of the request.
+    tokens: u64,
 }
 
 impl Turn {
@@ -584,6 +588,43 @@ impl Turn {
             context: (task.context.clone(), *task.conversation.size()),
             has_answers: task.has_answers(),
             may_fall_back: task.makes_last_attempt() && !task.settings.pinned,
+            tokens: task.context.estimate(task.conversation.size()),
+        }
+    }
+
+    /// Waits for servers that are being started and for the turn at the endpoint, and says until when. None where there is no
+    /// endpoint.
+    async fn wait(&self, services: &EngineServices, reporter: &Reporter) -> Option<BegunRequest> {
+        // Servers begin to start when the program does, and the first request should have their tools.
+        if self.number == 1 && self.task.is_root() {
+            services.gate.server_tools().settled(SERVERS_START).await;
+        }
+        let mut queued = services.queue(&self.profile, self.tokens)?;
+        loop {
+            match queued.next().await {
+                Step::Delayed { due, reason } => {
+                    let reason = self.delayed_by(reason);
+                    reporter.send(Report::Progress(Input::RequestDelayed { due, reason })).await;
+                }
+                Step::Begins(begun) => {
+                    if queued.was_delayed() {
+                        reporter.send(Report::Progress(Input::DelayEnded)).await;
+                    }
+                    return Some(begun);
+                }
+            }
+        }
+    }
+
+    /// Says what the request waits for.
+    fn delayed_by(&self, reason: DelayReason) -> String {
+        let of_profile =
+            |limit: &str| format!("`{limit}` of the profile {} spaces out requests.", self.profile);
+        match reason {
+            DelayReason::Spacing => of_profile("rateLimitSeconds"),
+            DelayReason::Requests => of_profile("requestsPerMinute"),
+            DelayReason::Tokens => of_profile("tokensPerMinute"),
+            DelayReason::Endpoint => "The endpoint asked another request to wait that long.".to_owned(),
         }
     }
 
@@ -602,10 +643,6 @@ impl Turn {
         services: &Arc<EngineServices>,
         background: &BackgroundCommands,
     ) -> Result<ModelRequest, ModelError> {
-        // Servers begin to start when the program does, and the first request should have their tools.
-        if self.number == 1 && self.task.is_root() {
-            services.gate.server_tools().settled(SERVERS_START).await;
-        }
         let (mode, protocol) = (self.mode.clone(), self.protocol);
         let seen = std::mem::take(&mut self.seen);
         let choice = services.tools_of(&self.profile);
@@ -722,7 +759,14 @@ impl Turn {
         Some(ModelError { kind: ModelErrorKind::ContextWindow, message })
     }
 
-    async fn run(mut self, around: &EffectContext, reporter: &Reporter, hook_dispatch: &HookDispatch) {
+    /// `begun` is the request at its endpoint; none where there is no endpoint.
+    async fn run(
+        mut self,
+        begun: Option<BegunRequest>,
+        around: &EffectContext,
+        reporter: &Reporter,
+        hook_dispatch: &HookDispatch,
+    ) {
         let mut usage = Usage::default();
         let request = self.request(&around.services, &around.background).await;
         let mut frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
@@ -736,6 +780,10 @@ impl Turn {
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
+        if let Some(begun) = begun {
+            begun.used(around.services.rated_tokens(&self.profile, &usage));
+            ending.as_ref().err().into_iter().for_each(|error| begun.failed(error));
+        }
         let mut failed = None;
         let input = match ending {
             Ok(finish) => Input::ModelEnded { finish, used: usage, frame },

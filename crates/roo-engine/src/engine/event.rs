@@ -205,6 +205,20 @@ pub enum Event {
     },
     /// The time to try again has come.
     RetryDue,
+    /// A model request waits for its turn at the endpoint.
+    RequestDelayed {
+        /// Expected time of its begin, in milliseconds since the Unix epoch.
+        due: i64,
+        /// Number of the attempt, from 1.
+        attempt: u32,
+        /// Reason.
+        reason: String,
+    },
+    /// A request that has waited for its turn begins.
+    DelayEnded {
+        /// The request.
+        request: u32,
+    },
     /// The model must be told something before it goes on.
     Corrected {
         /// Text for the model.
@@ -626,6 +640,8 @@ impl Event {
                 | Self::Thought { .. }
                 | Self::Called { .. }
                 | Self::TurnStarted { .. }
+                | Self::RequestDelayed { .. }
+                | Self::DelayEnded { .. }
                 | Self::GateDecided { .. }
                 | Self::IntentSelected { .. }
                 | Self::ToolStarted { .. }
@@ -676,7 +692,9 @@ impl Event {
                 subject: format!("{} {}", plan.emoji, plan.delegation.title),
             },
             Self::Halted { reason } => state(TaskState::Running, Some(reason)),
-            Self::TurnStarted { request } => request_message(request, &json!({ "request": request })),
+            Self::TurnStarted { request } | Self::DelayEnded { request } => {
+                request_message(request, &json!({ "request": request }))
+            }
             Self::TurnEnded { total, context, .. } => {
                 WireEvent::Usage { total, context: context.map(|request| request.meter()) }
             }
@@ -689,7 +707,7 @@ impl Event {
                     "streamingFailedMessage": error,
                 }),
             ),
-            Self::RetryScheduled { due, attempt, reason } => {
+            Self::RetryScheduled { due, attempt, reason } | Self::RequestDelayed { due, attempt, reason } => {
                 WireEvent::RetryScheduled { at: due, attempt, reason }
             }
             Self::RetryDue => state(TaskState::Running, Some("trying again".into())),

@@ -23,6 +23,7 @@ mod history;
 mod hook_dispatch;
 mod instructions;
 mod journal;
+mod rate_limits;
 mod restore_plan;
 mod services;
 pub mod task;
@@ -46,6 +47,7 @@ use self::clock::Clock;
 use self::descriptors::DescriptorBudget;
 use self::event::Event;
 use self::history::RequestHistory;
+use self::rate_limits::RateLimits;
 use self::services::{CurrentServices, EngineServices, SharedServices};
 use self::task::{Choice, Input, NewRule, Task};
 use self::tree::{Fact, Fold, Tree};
@@ -316,6 +318,7 @@ impl Engine {
             recorder,
             checkpoints: CheckpointStore::new(directory.clone()),
             shadow: Arc::new(ShadowRepositories::new(directory.path().join("shadow"))),
+            rate_limits: RateLimits::new(Arc::clone(&clock)),
             clock,
             reserve,
             descriptors: DescriptorBudget::new(roo_process::open_files::limit()),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::checkpoint_store::CheckpointStore;
 use super::clock::Clock;
 use super::descriptors::DescriptorBudget;
+use super::rate_limits::{QueuedRequest, RateLimit, RateLimits};
 use super::task::AgentSettings;
 use crate::approvals::StandingRules;
 use crate::customization::Customization;
@@ -20,6 +21,7 @@ use roo_durable::reserve::Reserve;
 use roo_formats::config::{Profile, Settings, SettingsSource, ToolChoice};
 use roo_formats::modes::{Modes, UnknownMode};
 use roo_model::providers::{self, Model, ModelError, ModelErrorKind};
+use roo_protocol::task::Usage;
 use roo_workspace::Workspace;
 
 /// Services that stay the same, whatever the settings.
@@ -38,6 +40,8 @@ pub(super) struct SharedServices {
     pub(super) reserve: Reserve,
     /// Turns at descriptors.
     pub(super) descriptors: DescriptorBudget,
+    /// Turns at the endpoints of models.
+    pub(super) rate_limits: RateLimits,
 }
 
 /// Services by one state of the settings.
@@ -138,6 +142,19 @@ impl EngineServices {
     /// Returns the choice of tools for the model of a profile.
     pub(super) fn tools_of(&self, profile: &str) -> ToolChoice {
         self.settings.profiles.get(profile).map(Profile::tools).unwrap_or_default()
+    }
+
+    /// Puts a request of about so many tokens to the model of a profile into the queue of its account. None for a model
+    /// that can't be asked.
+    pub(super) fn queue(&self, profile: &str, tokens: u64) -> Option<QueuedRequest> {
+        let account = self.model(profile).ok()?.account();
+        let limit = self.settings.profiles.get(profile).map(RateLimit::from).unwrap_or_default();
+        Some(self.rate_limits.join(account, limit, tokens))
+    }
+
+    /// Returns the tokens by which a request to the model of a profile counts towards its limit.
+    pub(super) fn rated_tokens(&self, profile: &str, usage: &Usage) -> u64 {
+        self.settings.profiles.get(profile).map_or(0, |profile| profile.rated_tokens(usage))
     }
 
     /// Returns the model of a profile.

@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep, timeout};
 use super::fault::Fault;
 use super::http_format::{Decoder, HttpFormat};
 use super::key::{Key, Secret};
-use super::{ModelError, ModelErrorKind, Output};
+use super::{AccountId, ModelError, ModelErrorKind, Output};
 use crate::parser::{SseEvent, SseReader};
 use roo_formats::config::Profile;
 use roo_text::render::one_line;
@@ -153,6 +153,11 @@ impl Endpoint {
     fn ending(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
         // Every change under the lock is one call.
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The account of its requests.
+    pub(super) fn account(&self) -> AccountId {
+        AccountId::new(&self.url, &self.key, &self.header_secrets)
     }
 
     /// The URL for messages.
@@ -536,7 +541,7 @@ impl Connection {
                 format!(" It redirects to {}: set `baseUrl` there.", location.as_deref().unwrap_or("nowhere"))
             }
             404 if self.endpoint.model.is_empty() => " Check `baseUrl` and `provider`.".to_owned(),
-            404 => format!(" Check `baseUrl` and the model's name, {}.", self.endpoint.model),
+            404 => format!(" Check `baseUrl`, `provider` and the model's name, {}.", self.endpoint.model),
             _ if kind == ModelErrorKind::Unauthorized => match &self.endpoint.missing_key {
                 Some(reason) => format!(" No key was sent, because {reason}."),
                 None => " Check the profile's key.".to_owned(),
@@ -547,13 +552,14 @@ impl Connection {
         if kind == ModelErrorKind::Unauthorized {
             self.endpoint.key.forget().await;
         }
+        let said = if remedy.is_empty() { said } else { sentence(said) };
         self.error(Fault::new(kind, format!("status {status}: {said}{remedy}")))
     }
 
     /// The error of an answer with status 200 that is a page or a document.
     async fn not_a_stream(&self, mut response: Response) -> ModelError {
-        let said = error_text(&self.redact(&self.error_body(&mut response).await));
-        let text = format!("the answer is not an event stream: {said} Check `baseUrl`.");
+        let said = sentence(error_text(&self.redact(&self.error_body(&mut response).await)));
+        let text = format!("the answer is not an event stream: {said} Check `baseUrl` and `provider`.");
         self.error(Fault::new(ModelErrorKind::Invalid, text))
     }
 
@@ -708,6 +714,14 @@ pub(super) fn error_text(body: &str) -> String {
     if text.is_empty() { "(no explanation)".to_owned() } else { text }
 }
 
+/// Ends a text with a full stop where it has no end of its own.
+fn sentence(mut text: String) -> String {
+    if !text.ends_with(['.', '!', '?', '…']) {
+        text.push('.');
+    }
+    text
+}
+
 fn error_message(body: &Value) -> Option<&str> {
     let error = &body["error"];
     [&error["message"], error, &body["message"], &body["detail"]].into_iter().find_map(Value::as_str)
@@ -792,6 +806,12 @@ mod tests {
         ] {
             assert_eq!(stated_window(said), window, "{said}");
         }
+    }
+
+    #[test]
+    fn a_remedy_begins_behind_a_full_stop() {
+        assert_eq!(sentence("Incorrect API key provided".to_owned()), "Incorrect API key provided.");
+        assert_eq!(sentence("No such model.".to_owned()), "No such model.");
     }
 
     #[test]

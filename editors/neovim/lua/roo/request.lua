@@ -831,7 +831,9 @@ end
 
 events['retry.scheduled'] = function(self, _, event, task)
   local time = os.date('%H:%M:%S', math.floor(event.at / 1000))
-  local line = ('↻ tries again at %s (attempt %d): %s'):format(time, event.attempt, first_line(event.reason))
+  local what = event.attempt > 1 and ('tries again at %s (attempt %d)'):format(time, event.attempt)
+    or ('asks the model at %s'):format(time)
+  local line = ('↻ %s: %s'):format(what, first_line(event.reason))
   self:insert(task, 'note', 'retry' .. self.seq, { line }, { groups = { 'RooQuiet' } })
 end
 

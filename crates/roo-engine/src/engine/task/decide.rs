@@ -117,6 +117,14 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             Some(Phase::Backoff { .. }) => vec![Event::RetryDue],
             _ => vec![],
         },
+        Input::RequestDelayed { due, reason } => match task.phase() {
+            Some(&Phase::Requesting { attempt, .. }) => vec![Event::RequestDelayed { due, attempt, reason }],
+            _ => vec![],
+        },
+        Input::DelayEnded => match task.phase() {
+            Some(Phase::Requesting { .. }) => vec![Event::DelayEnded { request: task.request_number() }],
+            _ => vec![],
+        },
         Input::HookMessages(messages) => hook_messages_received(task, messages),
         Input::Gated(decision) => gated(task, decision),
         Input::ToolDone(outcome) => tool_done(task, outcome),

@@ -101,6 +101,8 @@ impl Task {
                 self.enter(Phase::Backoff { attempt: *attempt, due: *due });
             }
             Event::RetryDue => self.change_phase(Phase::retry),
+            // The request is the same one: only its user is told.
+            Event::RequestDelayed { .. } | Event::DelayEnded { .. } => {}
             Event::HookMessagesReceived { params, addition, goes_on, batch, .. } => {
                 let changes = HookChanges { params: params.clone(), addition: addition.clone() };
                 self.apply_hook_changes(changes, *goes_on, *batch);

@@ -179,6 +179,15 @@ pub enum Input {
     },
     /// The time to try again has come.
     RetryDue,
+    /// The model request waits for its turn at the endpoint.
+    RequestDelayed {
+        /// Expected time of its begin, in milliseconds since the Unix epoch.
+        due: i64,
+        /// Reason.
+        reason: String,
+    },
+    /// The model request begins after that wait.
+    DelayEnded,
     /// User hooks were asked about the current call. What it leads to comes right behind it.
     HookMessages(HookMessages),
     /// The gate has judged the current call.
@@ -206,6 +215,8 @@ impl Input {
                 | Self::ModelEnded { .. }
                 | Self::ModelFailed { .. }
                 | Self::RetryDue
+                | Self::RequestDelayed { .. }
+                | Self::DelayEnded
                 | Self::Compacted { .. }
                 | Self::HookMessages(_)
                 | Self::Gated(_)

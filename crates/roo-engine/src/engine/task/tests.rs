@@ -985,6 +985,23 @@ mod model_failures {
     }
 
     #[test]
+    fn a_request_that_waits_for_its_turn_is_the_same_request() {
+        let mut sim = Sim::new();
+        sim.fails(RETRY);
+        sim.input(Input::RetryDue);
+        let (wanted, requests) = (sim.wanted(), sim.task.request_number());
+        let delayed = sim.input(Input::RequestDelayed { due: NOW + 9000, reason: "too soon".into() });
+        let told = WireEvent::RetryScheduled { at: NOW + 9000, attempt: 2, reason: "too soon".into() };
+        assert_eq!(delayed.iter().map(Event::to_wire).collect::<Vec<_>>(), [told]);
+        let begins = sim.input(Input::DelayEnded);
+        let asked = Event::TurnStarted { request: requests }.to_wire();
+        assert_eq!(begins.iter().map(Event::to_wire).collect::<Vec<_>>(), [asked]);
+        assert_eq!((sim.wanted(), sim.task.request_number()), (wanted, requests));
+        sim.says([complete("Done.")]);
+        assert_eq!(sim.input(Input::DelayEnded), [], "a word that comes late changes nothing");
+    }
+
+    #[test]
     fn a_provider_that_refuses_is_a_question_to_the_user() {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
