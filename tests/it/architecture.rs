@@ -27,6 +27,7 @@ const PURE: &[&str] = &[
     "crates/roo-protocol/src",
     "crates/roo-shell/src",
     "crates/roo-text/src",
+    "src/markdown.rs",
     "src/view",
 ];
 

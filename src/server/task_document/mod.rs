@@ -10,7 +10,6 @@ mod actions;
 mod completion;
 mod delivery;
 mod hover;
-mod markdown;
 mod new_request;
 mod prompt;
 mod symbols;
