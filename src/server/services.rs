@@ -1,0 +1,31 @@
+//! Services that a connection works with: those of its process, and those of its workspace.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::configuration::LiveSettings;
+use super::provenance::Provenance;
+use roo_durable::WorkspaceDirectory;
+use roo_engine::customization::Customization;
+use roo_engine::engine::Engine;
+use roo_engine::engine::clock::Clock;
+use roo_formats::config::Directories;
+
+/// Services of the process for a connection.
+pub(super) struct ProcessServices {
+    /// The user's settings file.
+    pub(super) config_file: PathBuf,
+    /// The user's directories.
+    pub(super) directories: Directories,
+    /// Time and randomness.
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// The engine, what steers its agents, and where its logs are.
+pub(super) struct WorkspaceServices {
+    pub(super) engine: Engine,
+    pub(super) settings: Arc<LiveSettings>,
+    pub(super) customization: Arc<Customization>,
+    pub(super) directory: WorkspaceDirectory,
+    pub(super) provenance: Provenance,
+}
