@@ -71,6 +71,9 @@ impl Front {
                 let item = find(&mut of_task.calls, call.as_str()).unwrap();
                 item["status"] = json!(result.status);
                 item["summary"] = json!(result.summary);
+                if let Some(code) = result.exit_code {
+                    item["exitCode"] = json!(code);
+                }
             }
             Update::ApprovalRequested(approval) => {
                 let item = json!({ "id": approval.approval_id, "title": approval.title });
