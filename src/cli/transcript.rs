@@ -15,7 +15,8 @@ use roo_protocol::ids::TaskId;
 use roo_protocol::message::{Message, Say};
 use roo_protocol::task::TaskState;
 use roo_protocol::tree::TreeNode;
-use roo_text::{durations, render};
+use roo_text::durations;
+use roo_text::render::{self, counted};
 
 /// The colours of branches, in their order; those of outcomes are not among them.
 const COLOURS: [&str; 6] = ["36", "35", "34", "96", "95", "94"];
@@ -327,7 +328,7 @@ impl TerminalTranscript {
         match lines.count() {
             0 => {}
             more => {
-                text.push_str(&self.paint("2", &format!("  │ … {more} lines more")));
+                text.push_str(&self.paint("2", &format!("  │ … {} more", counted(more, "line"))));
                 text.push('\n');
             }
         }

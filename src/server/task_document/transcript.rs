@@ -20,6 +20,7 @@ use roo_protocol::event::EventParams;
 use roo_protocol::ids::{ApprovalId, TaskId, ToolCallId};
 use roo_protocol::message::{Message, Say};
 use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState};
+use roo_text::render::counted;
 use roo_workspace::{file_uri, path_of};
 
 /// Kind of a part of the text.
@@ -478,7 +479,7 @@ impl MarkdownTranscript {
 
 /// Tells of a restore that the user has asked for.
 fn restored(seq: u64, what: RestoreWhat, files: usize) -> String {
-    let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    let files = counted(files, "file");
     match what {
         RestoreWhat::Files => format!("restores {files} to before {seq}"),
         RestoreWhat::Conversation => format!("takes the conversation back to before {seq}"),
