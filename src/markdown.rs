@@ -1,6 +1,8 @@
 //! Text of models, tools and users as parts of a Markdown document: nothing in it can pass for a part of the
 //! document's own. Pure.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use roo_text::render::{cut, one_line, visible};
 
 /// The longest line that is put between backticks, in characters.

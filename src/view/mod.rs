@@ -5,6 +5,8 @@
 //! approval that was answered, the call that has ended), and is not kept: a front end appends it to a page or prints it.
 //! How anything looks is no business of this module; it names neither Markdown nor colours.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod context;
 mod conversation;
 mod message;
