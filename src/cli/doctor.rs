@@ -23,6 +23,7 @@ use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::Modes;
 use roo_model::providers::probe;
 use roo_sandbox::exec::shell;
+use roo_text::render::counted;
 use roo_trace::verify::verify;
 
 /// The largest trace that is checked on the way, in bytes.
@@ -215,7 +216,7 @@ fn check_trace(state: &Path, report: &mut Report) {
                 report.bad("trace", &text);
             }
             None if checked.chain.is_none() => {}
-            None => report.good("trace", &format!("{} records, intact", checked.original.records)),
+            None => report.good("trace", &format!("{}, intact", counted(checked.original.records, "record"))),
         },
     }
 }

@@ -29,6 +29,7 @@ mod serve;
 mod session;
 mod setup;
 mod signals;
+mod task_page;
 mod tasks;
 mod terminal;
 mod trace;

@@ -7,17 +7,18 @@ use std::fmt::Write as _;
 use super::activity::Activities;
 use super::terminal::TERMINAL_USER;
 use crate::view::{
-    CallEnding, MessageOrigin, RequestView, Update, branch_name, draw_tree, restored_line, shortened_line,
-    state_label,
+    CallEnding, CallResult, MessageRole, RequestView, Update, branch_name, draw_tree, restored_line,
+    shortened_line, state_label,
 };
 use roo_engine::engine::clock::time_of_day;
-use roo_protocol::event::{EventParams, OptionKind, ToolStatus};
+use roo_protocol::event::{EventParams, OptionKind};
 use roo_protocol::ids::TaskId;
-use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::message::{Message, Say};
 use roo_protocol::rule::{RuleSubject, TRUST_EXPLANATION};
 use roo_protocol::task::{PendingApproval, TaskState};
 use roo_protocol::tree::TreeNode;
-use roo_text::{durations, render};
+use roo_text::durations;
+use roo_text::render::{self, counted};
 
 /// The colours of branches, in their order; those of outcomes are not among them.
 const COLOURS: [&str; 6] = ["36", "35", "34", "96", "95", "94"];
@@ -218,21 +219,20 @@ impl TerminalTranscript {
                     self.run(text, id, delta);
                 }
             }
-            Update::Message { message, origin } => self.message(task, message, *origin, text),
+            Update::Message { message, role } => self.message(task, message, *role, text),
             Update::CallOutput { call, text: output } => self.output(text, key(call.as_str()), output),
             Update::CallStarted { target, .. } => {
                 self.line(text, "34", &format!("→ {}", target.name), &plain(&target.subject));
             }
-            Update::CallFinished { status, summary, exit_code, .. } => {
-                let (colour, mark) = ending(*status, *exit_code);
-                self.line(text, colour, mark, summary);
+            Update::CallFinished { result, .. } => {
+                self.line(text, colour_of(*result), result.ending().mark(), result.summary);
             }
             Update::CommandBackgrounded { command, line } => {
                 self.line(text, "34", &format!("→ {command}"), &format!("runs on: {}", plain(line)));
             }
-            Update::CommandEnded { command, status, summary, exit_code } => {
-                let (colour, mark) = ending(*status, *exit_code);
-                self.line(text, colour, &format!("{mark} {command}"), summary);
+            Update::CommandEnded { command, result } => {
+                let head = format!("{} {command}", result.ending().mark());
+                self.line(text, colour_of(*result), &head, result.summary);
             }
             Update::CallRefused { rule } => self.line(text, "31", "refused", &format!("by {rule}")),
             Update::ApprovalRequested(approval) => self.approval(approval, text),
@@ -331,15 +331,13 @@ impl TerminalTranscript {
         }
     }
 
-    fn message(&mut self, task: &TaskId, message: &Message, origin: MessageOrigin, text: &mut String) {
-        match message.kind {
-            // The prompt is the user's own.
-            MessageKind::Say(Say::Text) if task.is_root() && origin == MessageOrigin::Prompt => {}
-            MessageKind::Say(Say::Text) if origin == MessageOrigin::Brief => {
+    fn message(&mut self, task: &TaskId, message: &Message, role: MessageRole, text: &mut String) {
+        match role {
+            MessageRole::Brief => {
                 self.close(text);
                 self.quote(text, &plain(&message.text));
             }
-            MessageKind::Say(Say::Text | Say::Reasoning) => {
+            MessageRole::Answer | MessageRole::Reasoning => {
                 let key = (task.clone(), message.id.to_string());
                 let printed = self.printed.remove(&key).unwrap_or(0);
                 if let Some(rest) = message.text.get(printed..).filter(|rest| !rest.is_empty()) {
@@ -347,9 +345,15 @@ impl TerminalTranscript {
                 }
                 self.close(text);
             }
-            MessageKind::Say(Say::UserFeedback) => self.line(text, "36", "you", &message.text),
-            MessageKind::Say(Say::Error) => self.line(text, "31", "✗", &message.text),
-            _ => {}
+            MessageRole::Feedback => self.line(text, "36", "you", &message.text),
+            MessageRole::Error | MessageRole::FinalError => self.line(text, "31", "✗", &message.text),
+            // The prompt is the user's own. Calls and questions have events of their own, results go to the output.
+            MessageRole::Prompt
+            | MessageRole::Result
+            | MessageRole::Call
+            | MessageRole::Command
+            | MessageRole::Question
+            | MessageRole::Internal => {}
         }
     }
 
@@ -364,7 +368,7 @@ impl TerminalTranscript {
         match lines.count() {
             0 => {}
             more => {
-                text.push_str(&self.paint("2", &format!("  │ … {more} lines more")));
+                text.push_str(&self.paint("2", &format!("  │ … {} more", counted(more, "line"))));
                 text.push('\n');
             }
         }
@@ -443,20 +447,18 @@ fn standing_offer(rule: &RuleSubject) -> Option<String> {
 
 /// Text with emojis that are drawn in one way anyhow: shown on its own, the character that asks for
 /// the picture would be taken for a hidden one.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.replace('\u{fe0f}', "")
 }
 
-/// Colour and mark of a call or a command that has ended.
-fn ending(status: ToolStatus, exit_code: Option<i32>) -> (&'static str, &'static str) {
-    let ending = CallEnding::new(status, exit_code);
-    let colour = match ending {
+/// Colour of a call or a command that has ended.
+fn colour_of(result: CallResult<'_>) -> &'static str {
+    match result.ending() {
         CallEnding::Done => "32",
         CallEnding::FailedExit => "33",
         CallEnding::Skipped => "2",
         CallEnding::Failed => "31",
-    };
-    (colour, ending.mark())
+    }
 }
 
 #[cfg(test)]

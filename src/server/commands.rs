@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams, Uri};
 
-use super::handlers::in_words;
+use super::params::in_words;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::setup_questions::{self, SetupFields};
 use super::task_document::{self, Sent};
@@ -332,7 +332,7 @@ pub(super) async fn start(
     if session.is_typed() {
         let follower = services.engine.follow(&started.task_id, 0).await;
         let follower = follower.map_err(|error| engine_failure(&error, Some(&started.task_id)))?;
-        session.subscriptions.begin(session, follower, intake::answered());
+        session.subscriptions.begin(session.recipient(), follower, intake::answered());
     }
     Ok(started)
 }

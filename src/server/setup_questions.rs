@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::MessageType;
 
-use super::delivery::show_popup;
+use super::popup::show_popup;
 use super::profiles;
 use super::session::{Session, WorkspaceServices};
 use crate::model_setup::{Candidate, environment, free_name, offered_providers, window_to_write};

@@ -4,6 +4,8 @@
 //! and hover for what is allowed at a position, editors for the schema itself. What a text means beyond its shape is said by
 //! its type, such as [`crate::modes::ModeSlug`]; what a file means is for its reader.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::borrow::Cow;
 use std::fmt;
 

@@ -45,7 +45,8 @@ use roo_workspace::RootError;
 pub use self::commands::SlashCommand;
 pub use self::rules::RuleFile;
 pub(crate) use self::skills::CREATE_MODE;
-pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
+pub(crate) use self::skills::read_body;
+pub use self::skills::{Origin, Skill, SkillError, Skills};
 pub use self::trust::{Grant, TrustError};
 
 #[cfg(test)]

@@ -11,6 +11,8 @@
 //! down little more than what happened, the event that closes a wait last, and consequences are
 //! [`settle`]d from the state: whatever the last event is, the task goes on from there.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod batch;
 mod branch;
 mod choice;

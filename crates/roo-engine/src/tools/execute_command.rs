@@ -256,7 +256,7 @@ async fn silent(running: &RunningCommand, limit: Option<Duration>) {
 }
 
 /// Returns the outcome of the own task of the command with this line.
-pub fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
+pub(crate) fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
     // Only a defect or the end of the server ends it otherwise.
     ended.unwrap_or_else(|error| {
         let fault =
