@@ -23,10 +23,10 @@ use support::table::{self, Row, milliseconds, row};
 const TURNS: usize = 2_000;
 /// Number of turns before the program is killed: some 18 MB of log.
 const TURNS_BEFORE_KILL: usize = 600;
-/// Number of turns over which the processor time of one is averaged.
-const WINDOW: usize = 100;
-/// The turns before which figures are taken.
-const AT: [usize; 4] = [100, 500, 1_000, 2_000];
+/// The turns before which figures are taken, each with the number of turns over which they are averaged.
+const AT: [(usize, usize); 5] = [(20, 10), (100, 50), (500, 100), (1_000, 100), (2_000, 100)];
+/// The window of a model that the settings know, in tokens.
+const WINDOW: u64 = 200_000;
 /// Bytes of a file: its result is kept in the log and not beside it.
 const FILE: usize = 24 * 1024;
 
@@ -48,7 +48,13 @@ fn main() -> Outcome {
     let is_chosen = |name: &str| arguments.is_empty() || arguments.iter().any(|word| name.contains(&**word));
     for &(name, wire, protocol) in FORMATS {
         if is_chosen(&format!("turns-{name}")) {
-            turns(name, wire, protocol)?;
+            turns(name, LongConversation::new(wire, protocol, FILE)?)?;
+        }
+    }
+    for &(name, wire, protocol) in FORMATS {
+        let name = format!("{name} in a known window");
+        if is_chosen(&format!("window-{name}")) {
+            turns(&name, LongConversation::in_window(wire, protocol, FILE, WINDOW)?)?;
         }
     }
     for &(name, wire, protocol) in FORMATS {
@@ -59,8 +65,7 @@ fn main() -> Outcome {
     Ok(())
 }
 
-fn turns(name: &str, wire: Wire, protocol: Protocol) -> Outcome {
-    let mut conversation = LongConversation::new(wire, protocol, FILE)?;
+fn turns(name: &str, mut conversation: LongConversation) -> Outcome {
     let program = Running(conversation.home.program(&["run", "Read all of it."]).spawn()?);
     let process = program.0.id();
     let mut request = conversation.request()?;
@@ -70,8 +75,8 @@ fn turns(name: &str, wire: Wire, protocol: Protocol) -> Outcome {
         request = conversation.request()?;
         gaps.push(milliseconds(request.first_byte - answered));
         let done = turn + 1;
-        if AT.contains(&done) {
-            let used = milliseconds(processor_time(process)? - before) / WINDOW as f64;
+        if let Some((_, averaged)) = AT.iter().find(|(turn, _)| *turn == done) {
+            let used = milliseconds(processor_time(process)? - before) / *averaged as f64;
             let what = format!("processor time of a turn, at turn {done}, {name}");
             row(Row { what: &what, unit: "ms", target: "6" }, vec![used])?;
             row(
@@ -84,14 +89,15 @@ fn turns(name: &str, wire: Wire, protocol: Protocol) -> Outcome {
                 vec![memory::of_process(process)?, peak_memory(process)?],
             )?;
         }
-        // Each window ends with one of those turns.
-        if AT.contains(&(done + WINDOW)) {
+        if AT.iter().any(|(turn, averaged)| done + averaged == *turn) {
             gaps.clear();
             before = processor_time(process)?;
         }
     }
     let (refused, longest) = (conversation.refused as f64, conversation.longest as f64 / 1e3);
     row(Row { what: "  requests refused as too long", unit: "", target: "" }, vec![refused])?;
+    let summaries = conversation.summaries as f64;
+    row(Row { what: "  summaries", unit: "", target: "" }, vec![summaries])?;
     row(Row { what: "  longest body", unit: "kB", target: "" }, vec![longest])?;
     conversation.finish(program, &request)
 }

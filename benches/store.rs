@@ -243,14 +243,24 @@ fn gate() -> Option<(Gate, TempDir)> {
     let settings = Arc::new(settings);
     let customization = Customization::open(CustomizationSetup {
         folders: vec![folder.join("work")],
-        directories: Directories { config: folder.join("config"), state: folder.join("state"), home: None },
+        directories: Directories {
+            config: folder.join("config"),
+            state: folder.join("state"),
+            home: None,
+            settings_file: None,
+        },
         state_directory: folder.join("state"),
     });
     let workspace = Arc::new(workspace.ok()?);
     let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), &folder.join("state")));
     let customization = Arc::new(customization.ok()?);
     let rules = Arc::new(StandingRules::new(&folder.join("state")));
-    let directories = Directories { config: folder.join("config"), state: folder.join("state"), home: None };
+    let directories = Directories {
+        config: folder.join("config"),
+        state: folder.join("state"),
+        home: None,
+        settings_file: None,
+    };
     let bounds = Arc::new(Bounds::new(Helper::own(), directories, folder.join("state")));
     let recorder = Arc::new(Recorder::new(
         folder.join("state"),

@@ -41,7 +41,8 @@ impl Fixture {
             let file = json!({ "hooks": { "PreToolUse": [{ "matcher": matcher, "hooks": hooks }] } });
             fs::write(path("config/hooks.json"), file.to_string()).expect("a file");
         }
-        let directories = Directories { config: path("config"), state: path("state"), home: None };
+        let directories =
+            Directories { config: path("config"), state: path("state"), home: None, settings_file: None };
         let setup = Setup { folders: vec![path("work")], directories, state_directory: path("state/one") };
         let customization = Customization::open(setup).expect("a workspace");
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -14,6 +14,8 @@
 compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths");
 
 pub mod cli;
+mod live_settings;
+mod markdown;
 mod mcp;
 mod model_setup;
 pub mod server;

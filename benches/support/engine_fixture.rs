@@ -48,6 +48,7 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
     std::fs::write(&path, script)?;
     let settings: Settings = serde_json::from_value(json!({
         "profiles": { "default": { "provider": "scripted", "script": path } },
+        "autoApprove": { "write": true, "execute": { "allow": [["sed"]] } },
     }))?;
     let work = folder.join("work");
     std::fs::create_dir_all(&work)?;
@@ -61,17 +62,27 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
     })?;
     let customization = Customization::open(CustomizationSetup {
         folders: vec![work],
-        directories: Directories { config: folder.join("config"), state: folder.join(name), home: None },
+        directories: Directories {
+            config: folder.join("config"),
+            state: folder.join(name),
+            home: None,
+            settings_file: None,
+        },
         state_directory: state.path().to_owned(),
     })?;
     let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
     let clock = Arc::new(Microseconds(Instant::now()));
     Ok(Arc::new(Engine::new(EngineSetup {
-        settings: Arc::new(settings),
+        settings: Arc::new(Arc::new(settings)),
         workspace,
         customization,
         directory: state,
-        directories: Directories { config: folder.join("config"), state: folder.join(name), home: None },
+        directories: Directories {
+            config: folder.join("config"),
+            state: folder.join(name),
+            home: None,
+            settings_file: None,
+        },
         helper: Helper::at(env!("CARGO_BIN_EXE_roo-lsp")),
         clock,
         server_tools: Arc::new(roo_engine::server_tools::NoServerTools),

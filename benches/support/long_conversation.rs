@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Outcome;
 use super::answer::{Call, Protocol, Wire, response};
@@ -13,6 +13,8 @@ use super::program::{Home, Running};
 
 /// Longest body that the endpoint takes, in bytes.
 pub const LONGEST_BODY: usize = 800_000;
+/// What only requests for a summary say.
+const SUMMARY: &[u8] = b"You summarise the work of a coding agent";
 /// Number of different files.
 const FILES: usize = 200;
 /// Bytes of a delta.
@@ -27,6 +29,8 @@ pub struct LongConversation {
     protocol: Protocol,
     /// Number of requests that were refused.
     pub refused: usize,
+    /// Number of requests for a summary.
+    pub summaries: usize,
     /// Length of the longest body that was taken.
     pub longest: usize,
 }
@@ -39,19 +43,34 @@ impl LongConversation {
         for n in 0..FILES {
             fs::write(home.work().join(format!("file_{n}.rs")), source(n, file))?;
         }
-        Ok(Self { home, endpoint, wire, protocol, refused: 0, longest: 0 })
+        Ok(Self { home, endpoint, wire, protocol, refused: 0, summaries: 0, longest: 0 })
     }
 
-    /// The next request that is short enough. Longer ones are refused.
+    /// The same, where the settings know the window of the model, in tokens.
+    pub fn in_window(wire: Wire, protocol: Protocol, file: usize, window: u64) -> Outcome<Self> {
+        let conversation = Self::new(wire, protocol, file)?;
+        let mut settings: Value = serde_json::from_slice(&fs::read(conversation.home.settings())?)?;
+        settings["profiles"]["default"]["contextWindow"] = window.into();
+        fs::write(conversation.home.settings(), settings.to_string())?;
+        Ok(conversation)
+    }
+
+    /// The next request that is short enough. Longer ones are refused, and those for a summary get one.
     pub fn request(&mut self) -> Outcome<Request> {
         loop {
             let request = self.endpoint.request()?;
-            if request.body.len() <= LONGEST_BODY {
+            if request.body.windows(SUMMARY.len()).any(|words| words == SUMMARY) {
+                self.summaries += 1;
+                // Its text needs to be no call.
+                let text = Call { name: "summary", parameters: &[("state", "The files so far are read.")] };
+                request.answer(&response(self.wire, Protocol::Xml, 0, &text, DELTA))?;
+            } else if request.body.len() <= LONGEST_BODY {
                 self.longest = self.longest.max(request.body.len());
                 return Ok(request);
+            } else {
+                self.refused += 1;
+                request.answer(&refusal(self.wire))?;
             }
-            self.refused += 1;
-            request.answer(&refusal(self.wire))?;
         }
     }
 

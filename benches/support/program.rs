@@ -39,8 +39,13 @@ impl Home {
         fs::create_dir_all(home.work())?;
         fs::create_dir_all(home.directory.path().join("config/roo-lsp"))?;
         // JSON is YAML.
-        fs::write(home.directory.path().join("config/roo-lsp/config.yaml"), settings.to_string())?;
+        fs::write(home.settings(), settings.to_string())?;
         Ok(home)
+    }
+
+    /// The file of settings.
+    pub fn settings(&self) -> PathBuf {
+        self.directory.path().join("config/roo-lsp/config.yaml")
     }
 
     /// The workspace folder.

@@ -345,8 +345,16 @@ pub(super) enum TasksCommand {
     },
     /// Take files, the conversation, or both back to how they were before a checkpoint
     ///
-    /// What would change is shown first. What you have changed yourself stays.
+    /// What would change is shown first. What you have changed yourself stays. An interrupted task is cancelled before its
+    /// conversation is restored.
     Restore(Restore),
+    /// End a task that is interrupted or waits, with its branches
+    ///
+    /// One that runs is cancelled where it runs: in its editor, or with Ctrl-C in its terminal.
+    Cancel {
+        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        task: String,
+    },
     /// Let an interrupted, cancelled or failed task go on
     Resume {
         /// Its URID or its id, or the beginning of either.
@@ -463,17 +471,29 @@ pub(super) enum HooksCommand {
 #[command(after_help = "Without an option the workspace is trusted from now on.")]
 pub(super) struct Trust {
     /// Only show whether the workspace is trusted, and what it brings.
-    #[arg(long, conflicts_with_all = ["revoke", "approve"])]
+    #[arg(long, conflicts_with_all = ["revoke", "approve", "delegation"])]
     pub(super) show: bool,
     /// Take back the trust and all approvals.
-    #[arg(long, conflicts_with = "approve")]
+    #[arg(long, conflicts_with_all = ["approve", "delegation"])]
     pub(super) revoke: bool,
     /// Approve that a file gives a mode more than it has, or that its hooks or MCP servers run; as it is now.
     #[arg(long, value_name = "FILE")]
     pub(super) approve: Option<String>,
+    /// Whether the modes of a .roomodes without canDelegateTo may delegate to each other, as in Roo Code.
+    #[arg(long, value_name = "ANSWER", conflicts_with = "approve")]
+    pub(super) delegation: Option<DelegationAnswer>,
     /// Only show, as JSON.
-    #[arg(long, conflicts_with_all = ["revoke", "approve"])]
+    #[arg(long, conflicts_with_all = ["revoke", "approve", "delegation"])]
     pub(super) json: bool,
+}
+
+/// Answers to the question about delegation among the modes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DelegationAnswer {
+    /// Each may delegate to the others.
+    Allow,
+    /// Each delegates as it does without this question.
+    Refuse,
 }
 
 /// `roo-lsp tool`

@@ -83,6 +83,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         command_id: CommandId::of_call(&call.id),
         background: Arc::new(BackgroundCommands::none()),
         to_background: CancellationToken::new(),
+        shadow: None,
     };
     let outcome = permit.run(&context).await;
     writeln!(terminal::stdout(), "{}", call.with_note(outcome.text))?;

@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use super::CliError;
 use super::arguments::{Restore, RestoreWhatArgument};
 use super::dialogue::Dialogue;
 use super::terminal::TERMINAL_USER;
+use super::{CliError, cancel};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use roo_engine::engine::Engine;
@@ -15,6 +15,7 @@ use roo_protocol::checkpoint::{
     RestoreScope, RestoreWhat,
 };
 use roo_protocol::ids::TaskId;
+use roo_protocol::task::TaskState;
 use roo_text::render;
 
 /// Author of restores.
@@ -24,10 +25,10 @@ const SUMMARY: usize = 100;
 
 /// Lists checkpoints: a line each, and a line for each of its files.
 pub(super) fn table(list: &CheckpointListResult) -> String {
-    if list.checkpoints.is_empty() {
-        return "No checkpoints: no change of files is recorded for this task.\n".to_owned();
-    }
     let mut text = String::new();
+    if list.checkpoints.is_empty() {
+        text.push_str("No checkpoints: no change of files is recorded for this task.\n");
+    }
     for checkpoint in &list.checkpoints {
         let at = Timestamp::from_millisecond(checkpoint.at).unwrap_or(Timestamp::UNIX_EPOCH);
         let at = at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
@@ -44,6 +45,9 @@ pub(super) fn table(list: &CheckpointListResult) -> String {
             let path = render::exact_line(&file.path);
             let _ = writeln!(text, "        {change} {path}{}", why.unwrap_or_default());
         }
+    }
+    if let Some(notice) = &list.notice {
+        let _ = writeln!(text, "{notice}");
     }
     text
 }
@@ -77,8 +81,19 @@ pub(super) async fn restore(engine: &Engine, task: TaskId, given: Restore) -> Re
             return Ok("Nothing was restored.\n".to_owned());
         }
     }
-    let params = CheckpointRestoreParams { preview: false, digest: Some(preview.digest), ..params };
-    let restored = engine.restore(params, BY).await?;
+    let mut params = CheckpointRestoreParams { digest: Some(preview.digest), ..params };
+    let state = engine.get(&params.task_id.root()).await?.item.state;
+    if params.what != RestoreWhat::Files && state == TaskState::Interrupted {
+        // A conversation goes back only when nothing goes on from its end.
+        cancel::cancel(engine, &params.task_id.root()).await?;
+        let now = engine.restore(params.clone(), BY).await?;
+        if (&now.files, &now.conflicts, &now.left_out)
+            == (&preview.files, &preview.conflicts, &preview.left_out)
+        {
+            params.digest = Some(now.digest);
+        }
+    }
+    let restored = engine.restore(CheckpointRestoreParams { preview: false, ..params }, BY).await?;
     let mut text = kept(&restored);
     let files = count(restored.files.len(), "file", "files");
     let (what, done) = match given.what {

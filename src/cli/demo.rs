@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -117,18 +118,23 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     write(&script, SCRIPT)?;
 
     let context = SessionContext {
-        directories: Directories { config: place.join("config"), state: place.join("state"), home: None },
+        directories: Directories {
+            config: place.join("config"),
+            state: place.join("state"),
+            home: None,
+            settings_file: None,
+        },
         folder: project.clone(),
-        config_file: place.join("config.yaml"),
     };
     let mut keys = serde_json::Map::new();
     keys.insert("profiles".into(), json!({ "default": scripted_profile(&script) }));
     // Each command is asked about as it is.
     keys.insert("autoApprove".into(), json!({ "execute": { "mode": "rules" } }));
-    let settings = load([Layer::from_command_line(keys)]).map_err(super::SessionError::from)?.settings;
+    let loaded = load([Layer::from_command_line(keys)]).map_err(super::SessionError::from)?;
+    let settings = Arc::new(loaded.settings);
 
     say(INTRODUCTION)?;
-    let engine = context.engine(settings.clone())?;
+    let engine = context.engine(Arc::new(Arc::clone(&settings)))?;
     let begun = begin(&engine, notices).await;
     engine.shutdown().await;
     drop(engine);
@@ -138,7 +144,7 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     };
 
     say(INTERRUPTION)?;
-    let engine = context.engine(settings)?;
+    let engine = context.engine(Arc::new(settings))?;
     let ended = go_on_with(&engine, &begun, notices).await;
     engine.shutdown().await;
     drop(engine);

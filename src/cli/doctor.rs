@@ -1,9 +1,10 @@
 //! `roo-lsp doctor`: is everything in place?
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 
@@ -14,6 +15,7 @@ use super::terminal;
 use super::{CliError, Ending};
 use crate::model_setup::worked;
 use roo_engine::customization::{Customization, GLOBAL_HOOKS, GLOBAL_MCP};
+use roo_engine::engine::{FrameShare, Governed, Instructions, ToolSources, instructions_share};
 use roo_engine::intent_store::{Intents, Orchestration};
 use roo_formats::Severity;
 use roo_formats::config::{Directories, Loaded, Profile, SandboxLevel, Settings};
@@ -21,6 +23,7 @@ use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::Modes;
 use roo_model::providers::probe;
 use roo_sandbox::exec::shell;
+use roo_text::render::counted;
 use roo_trace::verify::verify;
 
 /// The largest trace that is checked on the way, in bytes.
@@ -35,7 +38,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
     report.check("state directory", writable(context.state().path()));
 
     let customization = context.customization()?;
-    let file = &context.config_file;
+    let file = &context.directories.config_file();
     let mut level = SandboxLevel::default();
     match context.load(None) {
         Err(problem) => report.bad("settings", &problem.to_string()),
@@ -50,6 +53,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
             }
             level = settings.sandbox.level;
             check_settings(&settings, &customization.modes(), &mut report);
+            check_windows(&context, &settings, &customization, &mut report)?;
             check_rules(&context, &mut report);
             match arguments.offline {
                 true => report.note("models", "not asked whether they answer"),
@@ -212,7 +216,7 @@ fn check_trace(state: &Path, report: &mut Report) {
                 report.bad("trace", &text);
             }
             None if checked.chain.is_none() => {}
-            None => report.good("trace", &format!("{} records, intact", checked.original.records)),
+            None => report.good("trace", &format!("{}, intact", counted(checked.original.records, "record"))),
         },
     }
 }
@@ -251,6 +255,55 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
             }
         ),
     );
+}
+
+/// Checks that the windows of models have room for a conversation beside the instructions of the modes.
+fn check_windows(
+    context: &SessionContext,
+    settings: &Settings,
+    customization: &Customization,
+    report: &mut Report,
+) -> Result<(), CliError> {
+    let modes = customization.modes_by(settings);
+    let workspace = context.workspace()?;
+    let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
+    let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
+    // By profile: the mode that needs most of its window.
+    let mut largest: BTreeMap<&str, (&str, FrameShare)> = BTreeMap::new();
+    for mode in modes.iter() {
+        let (name, Some(profile)) = settings.profile_of(&mode.slug) else { continue };
+        if profile.context_window().is_none() {
+            continue;
+        }
+        let choice = profile.tools();
+        let tools = ToolSources { choice: &choice, server_tools: &[], server_resources: &[] };
+        let protocol = profile.tool_protocol();
+        let instructions =
+            Instructions::new(mode, &modes, protocol, tools, customization, governed, &workspace);
+        let Some(share) = instructions_share(profile, &instructions) else { continue };
+        let known = largest.entry(name).or_insert((&mode.slug, share));
+        if known.1.most < share.most {
+            *known = (&mode.slug, share);
+        }
+    }
+    for (name, (mode, FrameShare { least, most, allowed, window })) in largest {
+        let what = format!("window of {name}");
+        let text = format!(
+            "the system prompt and the tools of the mode {mode} have {} to {} tokens, and a request may have {} in the \
+             window of {}",
+            thousands(least),
+            thousands(most),
+            thousands(allowed),
+            thousands(window)
+        );
+        let advice = "use a model with a larger window, or raise `contextWindow` if the model takes more";
+        if least >= allowed {
+            report.bad(&what, &format!("{text}: there is no room for a conversation; {advice}"));
+        } else if most > allowed / 2 {
+            report.note(&what, &format!("{text}: there is little room for a conversation; {advice}"));
+        }
+    }
+    Ok(())
 }
 
 /// Tells what standing rules allow beside the settings.
@@ -312,6 +365,19 @@ fn check_customization(customization: &Customization, report: &mut Report) {
         (_, brings) if brings.is_empty() => {}
         (true, brings) => report.good("trusted", &brings),
         (false, brings) => report.note("not trusted", &format!("{brings}; see roo-lsp trust")),
+    }
+    if let Some(team) = &trust.delegation {
+        let modes = team.modes.join(", ");
+        let answered = |told: &str| format!("{modes} {told} to each other, as you answered");
+        match team.allowed {
+            Some(true) => report.good("delegation", &answered("may delegate")),
+            Some(false) => report.good("delegation", &answered("may not delegate")),
+            None => {
+                let question = format!("may {modes} delegate to each other, as in Roo Code?");
+                let answer = "Answer with roo-lsp trust --delegation allow, or refuse";
+                report.note("delegation", &format!("{question} {answer}"));
+            }
+        }
     }
 }
 

@@ -7,7 +7,9 @@
 //! while agents worked; 2 wrong arguments; 3 the task
 //! waits for an answer and can be resumed; 130 interrupted by the user; 143 told to end, the task is kept.
 
+mod activity;
 mod arguments;
+mod cancel;
 mod check_tool;
 mod checkpoints;
 mod demo;
@@ -27,6 +29,7 @@ mod serve;
 mod session;
 mod setup;
 mod signals;
+mod task_page;
 mod tasks;
 mod terminal;
 mod trace;

@@ -186,7 +186,7 @@ fn check(problems: &[FileProblem], modes: &[&Mode]) -> Result<Ending, CliError> 
     if !own.is_empty() && own.iter().all(|mode| mode.can_delegate_to.is_empty()) {
         writeln!(
             out,
-            "note: none of your modes may delegate, as none has `canDelegateTo`; in Roo Code every mode could. The setting modes.<slug>.canDelegateTo works too."
+            "note: none of your modes may delegate, as none has `canDelegateTo`; in Roo Code every mode could. Allow it for this workspace's with `roo-lsp trust --delegation allow`, or set modes.<slug>.canDelegateTo."
         )?;
     }
     match modes.len() {

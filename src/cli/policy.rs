@@ -22,7 +22,7 @@ use roo_engine::policy::{NamedAllowRule, PolicyDecision, command, decode_command
 use roo_formats::config::{Layer, Settings};
 use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::Mode;
-use roo_protocol::customization::TrustReport;
+use roo_protocol::customization::{PendingKind, TrustReport};
 use roo_protocol::ids::ToolCallId;
 use roo_protocol::intent::IntentListResult;
 use roo_protocol::rule::{RuleItem, RuleSubject};
@@ -608,7 +608,7 @@ impl Explanation {
     }
 
     fn tell_trust(&self, line: &mut impl FnMut(&str, &str)) {
-        let TrustReport { trusted, brings, pending_approvals } = &self.trust;
+        let TrustReport { trusted, brings, pending_approvals, delegation } = &self.trust;
         let state = if *trusted { "trusted" } else { "not trusted" };
         let told = match (brings.is_empty(), trusted) {
             (true, _) => format!("{state}; the workspace has no files that steer agents"),
@@ -616,8 +616,18 @@ impl Explanation {
             (false, false) => format!("{state}; these have no effect: {}", brings.join(", ")),
         };
         line("trust", &told);
-        for file in pending_approvals {
+        for file in pending_approvals.iter().filter(|file| file.kind == PendingKind::File) {
             line("", &format!("{} waits for approval: {}", file.path, file.widens.join("; ")));
+        }
+        if let Some(team) = delegation {
+            let told = match team.allowed {
+                Some(true) => "may delegate to each other, as you allowed",
+                Some(false) => "may not delegate to each other, as you answered",
+                None => {
+                    "may not delegate to each other until you allow it (roo-lsp trust --delegation allow)"
+                }
+            };
+            line("", &format!("the modes {} {told}", team.modes.join(", ")));
         }
     }
 }

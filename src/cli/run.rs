@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
+use super::dialogue::Dialogue;
 use super::notices::Notices;
 use super::session::{SessionContext, check_profile};
 use super::signals::{Signal, Signals};
@@ -34,17 +35,21 @@ pub(super) const SCRIPT_PROFILE: &str = "script";
 
 /// Time for which a request that can't be saved waits for disk space, where nobody is there to free some.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Number of entries of a folder that are named in a question about it.
+const NAMED_ENTRIES: usize = 8;
+/// Time between two looks at the clock while something works.
+const TICK: Duration = Duration::from_secs(1);
 /// Time after which a wait for MCP servers is worth a line.
 const UNNOTICED: Duration = Duration::from_millis(300);
 
 /// Runs a request to its end.
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    check_folder(&context, common.workspace.is_some())?;
-    let settings = context.settings(Some(Layer::from_command_line(flags(&run.view))))?;
+    check_folder(&context, common.workspace.is_some(), run.prompt != "-")?;
+    let settings = context.live_settings(Layer::from_command_line(flags(&run.view)))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
     let customization = context.customization_at_work()?;
-    check(&settings, &customization, run.mode.as_deref(), profile.as_deref())?;
+    check(&settings.newest().settings, &customization, run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
         prompt => prompt.to_owned(),
@@ -64,18 +69,45 @@ pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<E
     conclude(&urid, outcome?)
 }
 
-/// Refuses to let agents loose on a home directory because somebody forgot to go into a project. Who names it means
-/// it, and is told what that is.
-fn check_folder(context: &SessionContext, is_named: bool) -> Result<(), CliError> {
+/// Lets no agents loose on a home directory because somebody forgot to go into a project: on a terminal it asks, elsewhere
+/// it refuses. Who names the directory means it, and is told what that is.
+fn check_folder(context: &SessionContext, is_named: bool, stdin_free: bool) -> Result<(), CliError> {
     let Some(what) = context.directories.too_wide(&context.folder) else { return Ok(()) };
     let folder = render::exact_line(&context.folder.to_string_lossy());
     if is_named {
         writeln!(terminal::stderr(), "roo-lsp: {folder} is {what}; agents work on all of it")?;
         return Ok(());
     }
+    if stdin_free && io::stdin().is_terminal() && io::stderr().is_terminal() {
+        let dialogue = Dialogue::new();
+        let holds = render::exact_line(&in_short(&context.folder));
+        dialogue.tell(format!(
+            "{folder} is {what}: {holds}. Agents would work on all of it. Better go into a project."
+        ))?;
+        let answer = dialogue.ask("Work there all the same? [y/N]")?.to_lowercase();
+        return match answer.as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(CliError::Usage("nothing was started".to_owned())),
+        };
+    }
     Err(CliError::Usage(format!(
         "the workspace would be {folder}, which is {what}. Go into a project, or name it: --workspace DIRECTORY"
     )))
+}
+
+/// What a folder holds, in a few words: the number of its entries and some of their names.
+fn in_short(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let count = names.len();
+    names.truncate(NAMED_ENTRIES);
+    match count {
+        0 => "it is empty".to_owned(),
+        count if count <= NAMED_ENTRIES => names.join(", "),
+        count => format!("{} and {} more", names.join(", "), count - NAMED_ENTRIES),
+    }
 }
 
 /// Says how a request that waits or was stopped can go on.
@@ -195,6 +227,8 @@ pub(super) struct Viewer {
     footer: Option<Footer>,
     /// Warnings beside the request.
     notices: Notices,
+    /// The time of the newest event or of the last look at the clock, in milliseconds since the Unix epoch.
+    now: i64,
 }
 
 impl Drop for Viewer {
@@ -223,7 +257,10 @@ impl Viewer {
         }
         let terminal = stdin_free && io::stderr().is_terminal() && io::stdin().is_terminal();
         let footer = (terminal::moves_cursor() && format == Format::Text).then(Footer::default);
-        let transcript = TerminalTranscript::new(terminal::has_colours(), footer.is_none());
+        let mut transcript = TerminalTranscript::new(terminal::has_colours(), footer.is_none());
+        if !matches!(answerer.on_ask, OnAsk::Ask) {
+            transcript = transcript.answered_once();
+        }
         Self {
             format,
             answerer,
@@ -232,10 +269,23 @@ impl Viewer {
             transcript,
             footer,
             notices: notices.clone(),
+            now: 0,
         }
     }
 
+    /// Returns whether the clock at the bottom goes on.
+    fn ticks(&self) -> bool {
+        self.footer.is_some() && self.transcript.is_at_work() && !self.transcript.is_open()
+    }
+
+    /// Draws the clock at the bottom anew.
+    fn tick(&mut self, now: i64) -> io::Result<()> {
+        self.now = now;
+        self.print("", true)
+    }
+
     fn show(&mut self, params: &EventParams) -> io::Result<()> {
+        self.now = params.at;
         match self.format {
             Format::Ndjson => {
                 let mut line = serde_json::to_vec(params)?;
@@ -261,7 +311,8 @@ impl Viewer {
             out.write_all(footer.erase().as_bytes())?;
             out.write_all(text.as_bytes())?;
             if !self.transcript.is_open() {
-                out.write_all(footer.draw(self.transcript.nodes()).as_bytes())?;
+                let activity = self.transcript.activity(self.now);
+                out.write_all(footer.draw(self.transcript.nodes(), activity.as_deref()).as_bytes())?;
             }
         } else {
             out.write_all(text.as_bytes())?;
@@ -528,15 +579,20 @@ impl<'a> Watch<'a> {
                 }
                 _ => None,
             };
+            let tick = self.viewer.ticks().then(|| Instant::now() + TICK);
             let next = async {
-                match patience {
+                match patience.into_iter().chain(tick).min() {
                     Some(end) => timeout_at(end, follower.next(|| engine.now())).await.ok(),
                     None => Some(follower.next(|| engine.now()).await),
                 }
             };
             let batch = match self.stop.wait_for(next).await? {
                 WaitResult::This(Some(batch)) => batch?,
-                WaitResult::This(None) | WaitResult::Cancelled => continue,
+                WaitResult::This(None) => {
+                    self.viewer.tick(engine.now())?;
+                    continue;
+                }
+                WaitResult::Cancelled => continue,
                 WaitResult::End(ending) => return Ok(ending),
             };
             if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
@@ -614,20 +670,27 @@ impl<'a> Watch<'a> {
             }
             Event::QuestionAsked { question } => {
                 self.viewer.clear()?;
-                let text = match self.stop.wait_for(self.viewer.answer(question)).await? {
-                    WaitResult::This(Some(text)) => text,
-                    WaitResult::This(None) => {
-                        self.leave(params, Prompt::Question(question.clone()))?;
-                        return Ok(None);
+                loop {
+                    let text = match self.stop.wait_for(self.viewer.answer(question)).await? {
+                        WaitResult::This(Some(text)) => text,
+                        WaitResult::This(None) => {
+                            self.leave(params, Prompt::Question(question.clone()))?;
+                            return Ok(None);
+                        }
+                        WaitResult::Cancelled => return self.unanswered(None),
+                        WaitResult::End(ending) => return self.unanswered(Some(ending)),
+                    };
+                    let question_id = question.question_id.clone();
+                    let id = question_id.to_string();
+                    let answer = QuestionAnswerParams { question_id, text, images: vec![] };
+                    let answer = self.stop.engine.answer(answer, self.viewer.answerer.by).await?;
+                    if answer.waits {
+                        continue;
                     }
-                    WaitResult::Cancelled => return self.unanswered(None),
-                    WaitResult::End(ending) => return self.unanswered(Some(ending)),
-                };
-                let question_id = question.question_id.clone();
-                let id = question_id.to_string();
-                let answer = QuestionAnswerParams { question_id, text, images: vec![] };
-                if self.stop.engine.answer(answer, self.viewer.answerer.by).await?.accepted {
-                    self.answered.insert(id);
+                    if answer.accepted {
+                        self.answered.insert(id);
+                    }
+                    break;
                 }
             }
             Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),

@@ -6,8 +6,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::arguments::Common;
 use super::{CliError, terminal};
+use crate::live_settings::LiveSettings;
 use crate::mcp::{self, McpServers};
 pub(super) use crate::model_setup::environment;
 use roo_catalog::{Invocation, ToolCall};
@@ -23,7 +26,9 @@ use roo_engine::policy::{
     Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
 };
 use roo_engine::server_tools::NoServerTools;
-use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Profile, Settings, SettingsProblem};
+use roo_formats::config::{
+    self, Directories, Layer, Loaded, NoHome, Profile, Settings, SettingsProblem, SettingsSource,
+};
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
 use roo_model::providers::{self, ModelError};
 use roo_protocol::ids::{Digest, Urid};
@@ -84,13 +89,12 @@ pub(super) struct SessionContext {
     pub(super) directories: Directories,
     /// Canonical.
     pub(super) folder: PathBuf,
-    pub(super) config_file: PathBuf,
 }
 
 impl SessionContext {
     /// From the flags and the process's environment.
     pub(super) fn find(common: &Common) -> Result<Self, SessionError> {
-        let directories = Directories::from_environment(|name| std::env::var_os(name))?;
+        let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
         let folder = common.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
         let folder = match folder.canonicalize() {
             Ok(folder) if folder.is_dir() => folder,
@@ -99,25 +103,43 @@ impl SessionContext {
             }
             Err(source) => return Err(SessionError::Folder { path: folder, source }),
         };
-        let config_file = match &common.config {
-            None => directories.config_file(),
+        if let Some(path) = &common.config {
             // The usual file may be missing; one that was asked for may not.
-            Some(path) => match path.metadata() {
-                Ok(_) => path.clone(),
-                Err(source) => return Err(SessionError::Config { path: path.clone(), source }),
-            },
-        };
-        Ok(Self { directories, folder, config_file })
+            let found = path.metadata().and_then(|_| std::path::absolute(path));
+            let found = found.map_err(|source| SessionError::Config { path: path.clone(), source })?;
+            directories.settings_file = Some(found);
+        }
+        Ok(Self { directories, folder })
     }
 
     /// The settings of the file and of the command line. Keys that mean nothing are told on standard error.
     pub(super) fn settings(&self, flags: Option<Layer>) -> Result<Settings, SessionError> {
         let loaded = self.load(flags)?;
-        for warning in &loaded.warnings {
-            // A note that can't be written changes nothing.
-            let _ = writeln!(terminal::stderr(), "roo-lsp: {warning}");
-        }
+        tell(&loaded.warnings);
         Ok(loaded.settings)
+    }
+
+    /// The settings of the file and of the command line, for a request: the file is read again while it runs. What is wrong
+    /// now is told as by [`Self::settings`], what gets wrong later as a notice.
+    pub(super) fn live_settings(&self, flags: Layer) -> Result<Arc<LiveSettings>, SessionError> {
+        let file = self.directories.config_file();
+        let live = LiveSettings::load(file, Ok(Some(flags)), &Value::Null, Arc::new(SystemClock));
+        let (configured, live) = (live.newest(), Arc::new(live));
+        if let Some(problem) = configured.errors.first() {
+            return Err(problem.clone().into());
+        }
+        tell(&configured.warnings);
+        let (mut changes, changed) = (live.changes(), Arc::clone(&live));
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                let configured = changed.newest();
+                for error in &configured.errors {
+                    tracing::warn!("{error}; the settings from before stay in force");
+                }
+                configured.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            }
+        });
+        Ok(live)
     }
 
     /// The settings of the file, for what only looks at things: where they can't be used, that is told on standard error
@@ -143,7 +165,7 @@ impl SessionContext {
 
     /// Returns the layers of the file and the command line, the weaker first.
     pub(super) fn layers(&self, flags: Option<Layer>) -> Result<Vec<Layer>, SettingsProblem> {
-        Ok(Layer::read(&self.config_file)?.into_iter().chain(flags).collect())
+        Ok(Layer::read(&self.directories.config_file())?.into_iter().chain(flags).collect())
     }
 
     /// The state of this workspace.
@@ -231,17 +253,17 @@ impl SessionContext {
 
     /// The MCP servers that count in the workspace. None is started by that.
     pub(super) fn mcp_servers(&self, settings: Settings) -> Result<McpServers, SessionError> {
-        Ok(self.servers(&Arc::new(settings), &self.workspace()?, &self.customization()?))
+        Ok(self.servers(Arc::new(Arc::new(settings)), &self.workspace()?, &self.customization()?))
     }
 
     fn servers(
         &self,
-        settings: &Arc<Settings>,
+        settings: Arc<dyn SettingsSource>,
         workspace: &Arc<Workspace>,
         customization: &Arc<Customization>,
     ) -> McpServers {
         McpServers::new(mcp::Setup {
-            settings: Arc::<Settings>::clone(settings),
+            settings,
             workspace: Arc::clone(workspace),
             customization: Arc::clone(customization),
             directory: self.state(),
@@ -250,10 +272,9 @@ impl SessionContext {
     }
 
     /// An engine over the workspace, without an editor.
-    pub(super) fn engine(&self, settings: Settings) -> Result<Engine, SessionError> {
+    pub(super) fn engine(&self, settings: Arc<dyn SettingsSource>) -> Result<Engine, SessionError> {
         let (workspace, customization) = (self.workspace()?, self.customization()?);
-        let settings = Arc::new(settings);
-        let mcp = self.servers(&settings, &workspace, &customization);
+        let mcp = self.servers(Arc::clone(&settings), &workspace, &customization);
         Ok(Engine::new(engine::Setup {
             settings,
             workspace,
@@ -340,6 +361,14 @@ impl Judge {
             seen.extend(file.map(|file| (path.display(), file.digest)));
         }
         seen
+    }
+}
+
+/// Tells warnings on standard error.
+fn tell(warnings: &[SettingsProblem]) {
+    for warning in warnings {
+        // A note that can't be written changes nothing.
+        let _ = writeln!(terminal::stderr(), "roo-lsp: {warning}");
     }
 }
 

@@ -42,12 +42,11 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
     let mut fields = vec![("provider", Value::from(provider.as_str()))];
     fields.extend(endpoint.base_url.as_deref().map(|url| ("baseUrl", Value::from(url))));
     fields.push(("model", Value::from(model.as_str())));
-    // What the catalogue doesn't know of a model, the endpoint may have told.
-    let window = window.filter(|_| candidate.profile.context_window().is_none());
     fields.extend(window.map(|tokens| ("contextWindow", Value::from(tokens))));
-    let file = &context.config_file;
-    let edited = EditedSettings::new(file, |text| edit::with_profile(text, &name, &fields));
-    let edited = edited.map_err(|error| match error {
+    let file = &context.directories.config_file();
+    let edit = || EditedSettings::new(file, |text| edit::with_profile(text, &name, &fields));
+    // A layout that can't be edited is told before the key is stored.
+    edit().map_err(|error| match error {
         WriteError::Edit { .. } => {
             let profile = edit::with_profile("", &name, &fields).unwrap_or_default();
             CliError::Other(format!("{error}. What to add:\n{profile}"))
@@ -55,7 +54,7 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
         error => error.into(),
     })?;
     super::block_on(model_setup::store_key(&candidate, KeyPlace::File, &login::store()?))??;
-    edited.write()?;
+    edit()?.write()?;
     writeln!(
         terminal::stdout(),
         "profile {name}: {model} of {}, written to {}\nTry it: roo-lsp run \"Say what this project does\"",
@@ -150,8 +149,7 @@ fn choose_model(
         dialogue.tell("One short request to see whether it answers …")?;
         match super::block_on(candidate.test())? {
             Ok(probe) => {
-                let window =
-                    offered.iter().find(|item| item.id == model).and_then(|item| item.context_window);
+                let window = model_setup::window_to_write(&candidate.profile, &offered);
                 return Ok((model, window, probe));
             }
             Err(error) => dialogue.tell(error)?,

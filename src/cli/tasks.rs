@@ -2,23 +2,22 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
+use super::cancel;
 use super::checkpoints;
 use super::notices::Notices;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
-use super::terminal;
-use super::{CliError, Ending};
-use crate::view::{CallEnding, MessageOrigin, context_line, draw_tree, shortened_line, state_with_number};
+use super::{CliError, Ending, task_page, terminal};
+use crate::view::RequestView;
 use roo_engine::engine::{Engine, EngineError, Resumable, as_diff};
 use roo_formats::config::Layer;
-use roo_protocol::event::{Event, EventParams, QuestionKind, ToolStatus};
+use roo_protocol::event::{Event, EventParams, QuestionKind};
 use roo_protocol::ids::TaskId;
-use roo_protocol::message::{Ask, Message, MessageKind, Say};
-use roo_protocol::task::{CallOutcome, HistoryItem, PendingQuestion, TaskSnapshot, TaskState};
-use roo_protocol::tree::TreeNode;
+use roo_protocol::task::{HistoryItem, PendingQuestion, TaskSnapshot, TaskState};
 use roo_text::render;
 
 /// The longest title in a list, in characters.
@@ -32,7 +31,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     if let TasksCommand::Resume { task, view } = &tasks.command {
         return resume(&context, task, view, notices).await;
     }
-    let engine = context.engine(context.settings_to_look())?;
+    let engine = context.engine(Arc::new(Arc::new(context.settings_to_look())))?;
     let text = match tasks.command {
         TasksCommand::List { json } => {
             let items = engine.list_all().await?;
@@ -49,7 +48,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
         TasksCommand::Tree { task, json } => {
             let task = find(&engine, &task).await?;
             let nodes = engine.tree(&task).await?.nodes;
-            if json { lines_of_json(&nodes)? } else { format!("{}\n", drawn(&nodes, &task)) }
+            if json { lines_of_json(&nodes)? } else { format!("{}\n", task_page::tree(&nodes, &task)) }
         }
         TasksCommand::Diff { task, json } => {
             let changes = engine.changes(&find(&engine, &task).await?).await?;
@@ -60,10 +59,21 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             if json { lines_of_json(&list.checkpoints)? } else { checkpoints::table(&list) }
         }
         TasksCommand::Restore(given) => {
-            let task = find(&engine, &given.task).await?;
+            let (task, name) = (find(&engine, &given.task).await?, given.task.clone());
             let restored = checkpoints::restore(&engine, task, given).await;
             engine.shutdown().await;
-            restored?
+            restored.map_err(|error| cancel::in_terms_of(&name, error))?
+        }
+        TasksCommand::Cancel { task: name } => {
+            let task = find(&engine, &name).await?;
+            let cancelled = cancel::cancel(&engine, &task).await;
+            engine.shutdown().await;
+            let state = cancelled.map_err(|error| cancel::in_terms_of(&name, error))?;
+            let name = render::exact_line(&name);
+            match state {
+                None => format!("{name} is cancelled.\n"),
+                Some(state) => format!("{name} has ended already: {}.\n", state.as_str()),
+            }
         }
         // Done above: it shows the task while it runs.
         TasksCommand::Resume { .. } => String::new(),
@@ -90,8 +100,10 @@ async fn resume(
     view: &View,
     notices: &Notices,
 ) -> Result<Ending, CliError> {
-    let settings = context.settings(Some(Layer::from_command_line(flags(view))))?;
-    if let Some(profile) = settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some()) {
+    let settings = context.live_settings(Layer::from_command_line(flags(view)))?;
+    if let Some(profile) =
+        settings.newest().settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some())
+    {
         check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
     }
     context.customization_at_work()?;
@@ -152,7 +164,7 @@ async fn find(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
     if nodes.iter().any(|node| node.id == branch) {
         return Ok(branch);
     }
-    let tree = drawn(&nodes, &root);
+    let tree = task_page::tree(&nodes, &root);
     Err(CliError::Other(format!("{request} has no branch '.{number}'; its branches are:\n{tree}")))
 }
 
@@ -191,35 +203,23 @@ fn lines_of_json<T: serde::Serialize>(items: &[T]) -> Result<String, CliError> {
     items.iter().map(|item| Ok(to_json(item)? + "\n")).collect()
 }
 
-/// The tree with states and numbers; a branch that is looked at is marked.
-fn drawn(nodes: &[TreeNode], task: &TaskId) -> String {
-    draw_tree(nodes, Some(task).filter(|task| !task.is_root()), state_with_number)
-}
-
-/// The state in words, with what a task waits for.
-fn state_of(task: &TaskSnapshot) -> String {
-    let name = task.item.state.as_str();
-    match task {
-        TaskSnapshot { item, .. } if item.state != TaskState::Interrupted => name.to_owned(),
-        TaskSnapshot { approval: Some(_), .. } => format!("{name}, waits for permission"),
-        TaskSnapshot { question: Some(_), .. } => format!("{name}, waits for an answer"),
-        _ => name.to_owned(),
-    }
-}
-
-/// The state of an interrupted request in words, with what it or the first of its branches waits for.
-async fn state_of_request(engine: &Engine, task: &TaskId) -> Result<String, CliError> {
-    let mut state = TaskState::Interrupted.as_str().to_owned();
-    for node in engine.tree(task).await?.nodes {
-        if node.state == TaskState::Interrupted {
-            let of_branch = state_of(&engine.get(&node.id).await?);
-            if of_branch.len() > state.len() {
-                state = of_branch;
+/// A task in the tree of its request. With an interrupted request comes the first of its branches that waits for its user.
+async fn view_of(engine: &Engine, task: &TaskSnapshot) -> Result<RequestView, CliError> {
+    let HistoryItem { task_id, state, .. } = &task.item;
+    let mut view = RequestView::default();
+    view.set_tree(&engine.tree(task_id).await?.nodes);
+    view.add_task(task);
+    if task_id.is_root() && *state == TaskState::Interrupted {
+        for node in view.tree().nodes().to_vec() {
+            if view.prompts().next().is_some() {
                 break;
+            }
+            if node.state == TaskState::Interrupted && node.id != *task_id {
+                view.add_task(&engine.get(&node.id).await?);
             }
         }
     }
-    Ok(state)
+    Ok(view)
 }
 
 async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliError> {
@@ -230,7 +230,10 @@ async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliErro
     for item in items {
         states.push(match item.state {
             // A summary doesn't know what it waits for.
-            TaskState::Interrupted => state_of_request(engine, &item.task_id).await?,
+            TaskState::Interrupted => {
+                let task = engine.get(&item.task_id).await?;
+                task_page::state_label(&view_of(engine, &task).await?, item.state)
+            }
             state => state.as_str().to_owned(),
         });
     }
@@ -242,121 +245,8 @@ async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliErro
     }))
 }
 
-/// A task as a document, with the tree of its request.
+/// A task as a Markdown document.
 async fn document(engine: &Engine, task: &TaskId) -> Result<String, CliError> {
-    let snapshot = engine.get(task).await?;
-    let nodes = engine.tree(task).await?.nodes;
-    let state = match snapshot.item.state {
-        TaskState::Interrupted if task.is_root() => state_of_request(engine, task).await?,
-        _ => state_of(&snapshot),
-    };
-    let tree = if nodes.len() > 1 { fenced(&drawn(&nodes, task)) } else { String::new() };
-    Ok(markdown(&snapshot, &state, &tree))
-}
-
-fn markdown(task: &TaskSnapshot, state: &str, tree: &str) -> String {
-    let item = &task.item;
-    let mut text = format!("# {}\n\n", render::one_line(&item.title, 200));
-    let _ = writeln!(text, "- URID: {}\n- Task: {}", item.urid, item.task_id);
-    let _ = writeln!(text, "- Mode: {}\n- State: {state}", item.mode);
-    let usage = item.usage;
-    let _ = writeln!(
-        text,
-        "- Tokens: {} in, {} out, {} from cache{}",
-        usage.tokens_in,
-        usage.tokens_out,
-        usage.cache_reads,
-        // Without a known price there is no cost.
-        if usage.cost_usd > 0.0 { format!("; ${:.4}", usage.cost_usd) } else { String::new() }
-    );
-    if let Some(context) = task.context {
-        let _ = writeln!(text, "- {}", context_line(&context));
-    }
-    for one in &task.shortenings {
-        let line = shortened_line(one.method, one.tokens_before, one.tokens_after, 0.0);
-        let _ = writeln!(text, "- {line}{}", if one.restored { " (undone)" } else { "" });
-    }
-    if !tree.is_empty() {
-        let _ = write!(text, "\n## Branches\n\n{tree}\n");
-    }
-    for message in &task.messages {
-        let outcome = task.calls.iter().find(|call| call.message_id == message.id);
-        text.push_str(&section(message, outcome));
-    }
-    if let Some(approval) = &task.approval {
-        let _ =
-            write!(text, "\n## Waits for permission: {}\n\n{}\n", approval.title, fenced(&approval.subject));
-    }
-    if let Some(question) = &task.question {
-        let _ = write!(text, "\n## Waits for an answer\n\n{}\n", question.text);
-    }
-    text
-}
-
-fn section(message: &Message, outcome: Option<&CallOutcome>) -> String {
-    let text = render::visible(&message.text);
-    let origin = MessageOrigin::from_id(&message.id);
-    match message.kind {
-        MessageKind::Say(Say::Text) if origin == MessageOrigin::Prompt => format!("\n## Prompt\n\n{text}\n"),
-        MessageKind::Say(Say::Text) if origin == MessageOrigin::Brief => {
-            // The tree of a brief is drawn with spaces, and the characters of its emojis are all meant.
-            format!("\n## Brief\n\n{}\n", fenced(&render::visible(&message.text.replace('\u{fe0f}', ""))))
-        }
-        MessageKind::Say(Say::Text) => format!("\n{text}\n"),
-        MessageKind::Say(Say::Reasoning) => {
-            format!("\n<details><summary>Thinking</summary>\n\n{text}\n\n</details>\n")
-        }
-        MessageKind::Say(Say::UserFeedback) => format!("\n## User\n\n{text}\n"),
-        MessageKind::Say(Say::CompletionResult) => format!("\n## Result\n\n{text}\n"),
-        MessageKind::Say(Say::Error) => format!("\n## Failure\n\n{text}\n"),
-        MessageKind::Say(Say::Tool) => tool(&message.text, outcome),
-        MessageKind::Ask(Ask::Command) => {
-            let ended = outcome.map(|outcome| format!("\n{}\n", ended(outcome))).unwrap_or_default();
-            format!("\n{}\n{ended}", fenced(&format!("$ {text}")))
-        }
-        MessageKind::Ask(_) => format!("\n> {}\n", text.replace('\n', "\n> ")),
-        MessageKind::Say(_) => String::new(),
-    }
-}
-
-/// A call in words, what it was to write, and what came of it.
-fn tool(payload: &str, outcome: Option<&CallOutcome>) -> String {
-    let payload: serde_json::Value = serde_json::from_str(payload).unwrap_or_default();
-    let field = |name: &str| payload[name].as_str();
-    // What a task came to is told at its end.
-    if field("tool") == Some("finishTask") && outcome.is_none_or(|outcome| outcome.status == ToolStatus::Ok) {
-        return String::new();
-    }
-    let (name, subject) = match outcome {
-        Some(outcome) => (outcome.name.as_str(), outcome.subject.as_str()),
-        None => (field("tool").unwrap_or("call"), field("path").unwrap_or_default()),
-    };
-    let call = [name, subject].join(" ");
-    let mut text = format!("\n**{}**\n", render::one_line(call.trim(), 200));
-    if let Some(body) = ["diff", "content", "error"].iter().find_map(|name| field(name)) {
-        let _ = write!(text, "\n{}\n", fenced(&render::visible(body)));
-    }
-    if let Some(outcome) = outcome {
-        let _ = write!(text, "\n{}\n", ended(outcome));
-    }
-    text
-}
-
-/// Describes the outcome of a call, in a line.
-fn ended(outcome: &CallOutcome) -> String {
-    let mark = CallEnding::new(outcome.status, outcome.exit_code).mark();
-    let why = match outcome.status {
-        ToolStatus::Ok | ToolStatus::Failed => "",
-        ToolStatus::Denied => " not allowed:",
-        ToolStatus::Skipped => " not run:",
-        ToolStatus::Interrupted => " interrupted:",
-    };
-    format!("{mark}{why} {}", render::one_line(&outcome.summary, 400))
-}
-
-/// A code block whose fence is longer than any in the text.
-fn fenced(text: &str) -> String {
-    let longest = text.lines().map(|line| line.chars().take_while(|&c| c == '`').count()).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}\n{}\n{fence}", text.trim_end_matches('\n'))
+    let task = engine.get(task).await?;
+    Ok(task_page::render(&view_of(engine, &task).await?, &task))
 }

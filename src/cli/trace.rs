@@ -9,7 +9,7 @@ use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
 use roo_durable::create_named;
-use roo_text::render;
+use roo_text::render::{self, counted};
 use roo_trace::blame::{Attribution, Index};
 use roo_trace::export::{self, Shape};
 use roo_trace::query::{Filter, query};
@@ -109,16 +109,15 @@ fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
             if let Some(key) = &report.key {
                 writeln!(out, "signed by {key}")?;
             }
-            let (path, records, heads) = (shown(&original.path), original.records, original.anchors);
-            writeln!(
-                out,
-                "the original in {path}: {records} records and {heads} signed heads checked, {}",
-                verdict(original)
-            )?;
+            let path = shown(&original.path);
+            let records = counted(original.records, "record");
+            let heads = counted(original.anchors, "signed head");
+            writeln!(out, "the original in {path}: {records} and {heads} checked, {}", verdict(original))?;
         }
     }
     if let Some(copy) = copy {
-        writeln!(out, "the copy {}: {} records checked, {}", shown(&copy.path), copy.records, verdict(copy))?;
+        let records = counted(copy.records, "record");
+        writeln!(out, "the copy {}: {records} checked, {}", shown(&copy.path), verdict(copy))?;
     }
     if let Some(finding) = &original.finding {
         return Err(CliError::Other(format!("the trace is not intact: {finding}")));

@@ -4,18 +4,21 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use super::activity::Activities;
 use super::terminal::TERMINAL_USER;
 use crate::view::{
-    CallEnding, MessageOrigin, RequestView, Update, branch_name, draw_tree, restored_line, shortened_line,
-    state_label,
+    CallEnding, CallResult, MessageRole, RequestView, Update, branch_name, draw_tree, restored_line,
+    shortened_line, state_label,
 };
 use roo_engine::engine::clock::time_of_day;
-use roo_protocol::event::{EventParams, OptionKind, ToolStatus};
+use roo_protocol::event::{EventParams, OptionKind};
 use roo_protocol::ids::TaskId;
-use roo_protocol::message::{Message, MessageKind, Say};
-use roo_protocol::task::TaskState;
+use roo_protocol::message::{Message, Say};
+use roo_protocol::rule::{RuleSubject, TRUST_EXPLANATION};
+use roo_protocol::task::{PendingApproval, TaskState};
 use roo_protocol::tree::TreeNode;
-use roo_text::{durations, render};
+use roo_text::durations;
+use roo_text::render::{self, counted};
 
 /// The colours of branches, in their order; those of outcomes are not among them.
 const COLOURS: [&str; 6] = ["36", "35", "34", "96", "95", "94"];
@@ -48,6 +51,10 @@ pub(super) struct TerminalTranscript {
     tree: Vec<(TaskId, bool)>,
     /// Task whose heading was printed last.
     speaker: Option<TaskId>,
+    /// What is at work.
+    activities: Activities,
+    /// True if a flag answers approvals once: what a standing answer would mean is left out.
+    once: bool,
 }
 
 impl TerminalTranscript {
@@ -62,7 +69,25 @@ impl TerminalTranscript {
             view: RequestView::default(),
             tree: vec![],
             speaker: None,
+            activities: Activities::default(),
+            once: false,
         }
+    }
+
+    /// The same for a request whose approvals are answered once each, by a flag.
+    pub(super) fn answered_once(self) -> Self {
+        Self { once: true, ..self }
+    }
+
+    /// Returns whether something is at work.
+    pub(super) fn is_at_work(&self) -> bool {
+        !self.activities.is_empty()
+    }
+
+    /// The line about what is at work at this time, in milliseconds since the Unix epoch.
+    pub(super) fn activity(&self, now: i64) -> Option<String> {
+        let line = self.activities.line(now, |task| self.name(task))?;
+        Some(self.paint("2", &render::visible(&line)))
     }
 
     /// Takes the tree as it is now, without a word.
@@ -88,6 +113,7 @@ impl TerminalTranscript {
     /// Formats an event.
     pub(super) fn format_event(&mut self, params: &EventParams) -> String {
         let Some(update) = self.view.apply(params) else { return String::new() };
+        self.activities.apply(&params.task_id, params.at, &update);
         if matches!(update, Update::Tree) {
             return if self.prints_tree { self.tree() } else { String::new() };
         }
@@ -193,29 +219,23 @@ impl TerminalTranscript {
                     self.run(text, id, delta);
                 }
             }
-            Update::Message { message, origin } => self.message(task, message, *origin, text),
+            Update::Message { message, role } => self.message(task, message, *role, text),
             Update::CallOutput { call, text: output } => self.output(text, key(call.as_str()), output),
             Update::CallStarted { target, .. } => {
                 self.line(text, "34", &format!("→ {}", target.name), &plain(&target.subject));
             }
-            Update::CallFinished { status, summary, exit_code, .. } => {
-                let (colour, mark) = ending(*status, *exit_code);
-                self.line(text, colour, mark, summary);
+            Update::CallFinished { result, .. } => {
+                self.line(text, colour_of(*result), result.ending().mark(), result.summary);
             }
             Update::CommandBackgrounded { command, line } => {
                 self.line(text, "34", &format!("→ {command}"), &format!("runs on: {}", plain(line)));
             }
-            Update::CommandEnded { command, status, summary, exit_code } => {
-                let (colour, mark) = ending(*status, *exit_code);
-                self.line(text, colour, &format!("{mark} {command}"), summary);
+            Update::CommandEnded { command, result } => {
+                let head = format!("{} {command}", result.ending().mark());
+                self.line(text, colour_of(*result), &head, result.summary);
             }
             Update::CallRefused { rule } => self.line(text, "31", "refused", &format!("by {rule}")),
-            Update::ApprovalRequested(approval) => {
-                self.reasoned(text, "33", &format!("? {}", approval.title), &approval.reason);
-                for line in approval.subject.lines() {
-                    let _ = writeln!(text, "    {}", render::visible(line));
-                }
-            }
+            Update::ApprovalRequested(approval) => self.approval(approval, text),
             Update::ApprovalResolved { approval, by, option_id } => {
                 let options = approval.iter().flat_map(|approval| &approval.options);
                 let chosen = options.into_iter().find(|option| Some(&*option.id) == *option_id);
@@ -252,7 +272,8 @@ impl TerminalTranscript {
             Update::ContextShortening { .. } => {}
             Update::RetryScheduled { at: due, attempt, reason } => {
                 let (wait, time) = (durations::in_words(due.saturating_sub(params.at)), time_of_day(*due));
-                self.reasoned(text, "33", &format!("attempt {attempt} follows in {wait}, at {time}"), reason);
+                let what = if *attempt > 1 { format!("attempt {attempt}") } else { "the request".to_owned() };
+                self.reasoned(text, "33", &format!("{what} follows in {wait}, at {time}"), reason);
             }
             // A request is interrupted as a whole.
             Update::State { state: TaskState::Interrupted, .. } if !task.is_root() => {}
@@ -291,15 +312,32 @@ impl TerminalTranscript {
         }
     }
 
-    fn message(&mut self, task: &TaskId, message: &Message, origin: MessageOrigin, text: &mut String) {
-        match message.kind {
-            // The prompt is the user's own.
-            MessageKind::Say(Say::Text) if task.is_root() && origin == MessageOrigin::Prompt => {}
-            MessageKind::Say(Say::Text) if origin == MessageOrigin::Brief => {
+    fn approval(&mut self, approval: &PendingApproval, text: &mut String) {
+        let lines: Vec<&str> = approval.subject.lines().collect();
+        let offer = approval.rule.as_ref().filter(|_| self.once).and_then(standing_offer);
+        let (title, reason, lines) = match offer {
+            None => (approval.title.as_str(), approval.reason.as_str(), &lines[..]),
+            // The flag doesn't accept the offer, so what it would mean decides nothing.
+            Some(offer) => {
+                let title = approval.title.strip_prefix(&offer).unwrap_or(&approval.title).trim_start();
+                // The last one is the server's: the command may say the same.
+                let end = lines.iter().rposition(|line| line.starts_with(TRUST_EXPLANATION));
+                (title, "commands ask here", &lines[..end.unwrap_or(lines.len())])
+            }
+        };
+        self.reasoned(text, "33", &format!("? {title}"), reason);
+        for line in lines {
+            let _ = writeln!(text, "    {}", render::visible(line));
+        }
+    }
+
+    fn message(&mut self, task: &TaskId, message: &Message, role: MessageRole, text: &mut String) {
+        match role {
+            MessageRole::Brief => {
                 self.close(text);
                 self.quote(text, &plain(&message.text));
             }
-            MessageKind::Say(Say::Text | Say::Reasoning) => {
+            MessageRole::Answer | MessageRole::Reasoning => {
                 let key = (task.clone(), message.id.to_string());
                 let printed = self.printed.remove(&key).unwrap_or(0);
                 if let Some(rest) = message.text.get(printed..).filter(|rest| !rest.is_empty()) {
@@ -307,9 +345,15 @@ impl TerminalTranscript {
                 }
                 self.close(text);
             }
-            MessageKind::Say(Say::UserFeedback) => self.line(text, "36", "you", &message.text),
-            MessageKind::Say(Say::Error) => self.line(text, "31", "✗", &message.text),
-            _ => {}
+            MessageRole::Feedback => self.line(text, "36", "you", &message.text),
+            MessageRole::Error | MessageRole::FinalError => self.line(text, "31", "✗", &message.text),
+            // The prompt is the user's own. Calls and questions have events of their own, results go to the output.
+            MessageRole::Prompt
+            | MessageRole::Result
+            | MessageRole::Call
+            | MessageRole::Command
+            | MessageRole::Question
+            | MessageRole::Internal => {}
         }
     }
 
@@ -324,7 +368,7 @@ impl TerminalTranscript {
         match lines.count() {
             0 => {}
             more => {
-                text.push_str(&self.paint("2", &format!("  │ … {more} lines more")));
+                text.push_str(&self.paint("2", &format!("  │ … {} more", counted(more, "line"))));
                 text.push('\n');
             }
         }
@@ -393,27 +437,34 @@ impl TerminalTranscript {
     }
 }
 
+/// The question of an offer to let commands run unasked from now on; none for other rules.
+fn standing_offer(rule: &RuleSubject) -> Option<String> {
+    match rule {
+        RuleSubject::ConfinedCommands | RuleSubject::TrustAndConfinedCommands { .. } => rule.question(),
+        _ => None,
+    }
+}
+
 /// Text with emojis that are drawn in one way anyhow: shown on its own, the character that asks for
 /// the picture would be taken for a hidden one.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.replace('\u{fe0f}', "")
 }
 
-/// Colour and mark of a call or a command that has ended.
-fn ending(status: ToolStatus, exit_code: Option<i32>) -> (&'static str, &'static str) {
-    let ending = CallEnding::new(status, exit_code);
-    let colour = match ending {
+/// Colour of a call or a command that has ended.
+fn colour_of(result: CallResult<'_>) -> &'static str {
+    match result.ending() {
         CallEnding::Done => "32",
         CallEnding::FailedExit => "33",
         CallEnding::Skipped => "2",
         CallEnding::Failed => "31",
-    };
-    (colour, ending.mark())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use roo_protocol::event::Event;
+    use roo_protocol::ids::Digest;
     use serde_json::{Value, json};
 
     use super::*;
@@ -454,6 +505,30 @@ mod tests {
         let expected =
             format!("attempt 2 follows in 10 min, at {} — status 429: slow down\n", time_of_day(600_000));
         assert_eq!(format_all(&[retry]), expected);
+        let first = json!({ "type": "retry.scheduled", "at": 10_000, "attempt": 1, "reason": "too soon" });
+        let expected = format!("the request follows in 10 s, at {} — too soon\n", time_of_day(10_000));
+        assert_eq!(format_all(&[first]), expected);
+    }
+
+    #[test]
+    fn an_offer_that_a_flag_does_not_accept_is_left_out() {
+        let rule = RuleSubject::TrustAndConfinedCommands { brings: vec!["AGENTS.md".to_owned()] };
+        let title = format!("{} Run make", rule.question().unwrap());
+        let subject = format!("{TRUST_EXPLANATION}; make\nSandbox: L2\n{TRUST_EXPLANATION}: modes, rules.");
+        let asked = json!({ "type": "approval.requested", "approval": {
+            "approvalId": "a", "toolCallId": "c", "digest": Digest::of(""), "title": title, "subject": subject,
+            "reason": "commands could run without asking", "options": [], "rule": rule,
+        } });
+        let format = |transcript: TerminalTranscript| {
+            let mut transcript = transcript;
+            let params = json!({ "rootId": "t", "taskId": "t", "at": 0, "event": asked });
+            transcript.format_event(&serde_json::from_value(params).unwrap())
+        };
+        let once = format(TerminalTranscript::new(false, true).answered_once());
+        let line = format!("    {TRUST_EXPLANATION}; make\n    Sandbox: L2\n");
+        assert_eq!(once, format!("? Run make — commands ask here\n{line}"));
+        let whole = format(TerminalTranscript::new(false, true));
+        assert!(whole.contains("Trust this folder") && whole.contains("modes, rules."), "{whole}");
     }
 
     #[test]

@@ -1,6 +1,4 @@
-//! The tree of branches at the bottom of a terminal.
-
-use std::fmt::Write as _;
+//! The tree of branches at the bottom of a terminal, and below it what is at work.
 
 use crate::view::{draw_tree, state_label};
 use roo_protocol::tree::TreeNode;
@@ -24,24 +22,23 @@ impl Footer {
         }
     }
 
-    /// Draws the tree at the cursor, which must be at the beginning of a line. Nothing for a request of one task.
-    pub(super) fn draw(&mut self, nodes: &[TreeNode]) -> String {
-        if nodes.len() < 2 {
+    /// Draws the tree and a line below it at the cursor, which must be at the beginning of a line. A request of one task has
+    /// no tree.
+    pub(super) fn draw(&mut self, nodes: &[TreeNode], activity: Option<&str>) -> String {
+        let drawing = if nodes.len() < 2 { String::new() } else { draw_tree(nodes, None, state_label) };
+        let mut lines: Vec<&str> = drawing.lines().take(FOOTER_LINES).collect();
+        let more = drawing.lines().count() - lines.len();
+        let more = format!("… and {more} more");
+        if drawing.lines().count() > FOOTER_LINES {
+            lines.push(&more);
+        }
+        lines.extend(activity);
+        self.lines = lines.len();
+        if lines.is_empty() {
             return String::new();
         }
-        let drawing = draw_tree(nodes, None, state_label);
         // A line that wrapped would count as several: the terminal is to cut it.
-        let mut text = "\u{1b}[?7l".to_owned();
-        for line in drawing.lines().take(FOOTER_LINES) {
-            // Writing to a string can't fail.
-            let _ = writeln!(text, "{line}");
-        }
-        self.lines = drawing.lines().count();
-        if let Some(more) = self.lines.checked_sub(FOOTER_LINES).filter(|more| *more > 0) {
-            let _ = writeln!(text, "… and {more} more");
-            self.lines = FOOTER_LINES + 1;
-        }
-        text + "\u{1b}[?7h"
+        format!("\u{1b}[?7l{}\n\u{1b}[?7h", lines.join("\n"))
     }
 }
 
@@ -64,16 +61,19 @@ mod tests {
     #[test]
     fn a_footer_takes_away_as_many_lines_as_it_drew() {
         let mut footer = Footer::default();
-        assert_eq!(footer.draw(&[node(0, "Alone", "running")]), "");
+        assert_eq!(footer.draw(&[node(0, "Alone", "running")], None), "");
         assert_eq!(footer.erase(), "");
+        let alone = footer.draw(&[node(0, "Alone", "running")], Some("… make · 3 s"));
+        assert_eq!(alone, "\u{1b}[?7l… make · 3 s\n\u{1b}[?7h");
+        assert_eq!(footer.erase(), "\u{1b}[1A\u{1b}[J");
         let nodes: Vec<TreeNode> = (0..30).map(|number| node(number, "B", "running")).collect();
         for (count, lines) in [(2, 2), (10, 10), (11, 11), (30, 11)] {
-            let text = footer.draw(&nodes[..count]);
+            let text = footer.draw(&nodes[..count], None);
             assert_eq!(text.matches('\n').count(), lines);
             assert!(text.starts_with("\u{1b}[?7l") && text.ends_with("\u{1b}[?7h"), "{text:?}");
             assert_eq!(footer.erase(), format!("\u{1b}[{lines}A\u{1b}[J"));
             assert_eq!(footer.erase(), "");
         }
-        assert!(footer.draw(&nodes).contains("… and 20 more\n"));
+        assert!(footer.draw(&nodes, None).contains("… and 20 more\n"));
     }
 }

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use super::arguments::{Common, Trust};
+use super::arguments::{Common, DelegationAnswer, Trust};
 use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
 use roo_engine::customization::{Grant, TrustError};
-use roo_protocol::customization::TrustReport;
+use roo_protocol::customization::{PendingKind, TeamDelegation, TrustReport};
 use roo_text::render;
 
 /// Shows, grants or takes back trust.
@@ -20,12 +20,16 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
     } else if let Some(path) = trust.approve {
         let path = path.trim_start_matches("./").to_owned();
         // What is approved is shown, for its current version is approved already now.
-        let waiting = customization.trust().pending_approvals.into_iter().find(|file| file.path == path);
+        let mut pending = customization.trust().pending_approvals.into_iter();
+        let waiting = pending.find(|file| file.path == path && file.kind == PendingKind::File);
         for line in waiting.iter().flat_map(|file| &file.widens) {
             writeln!(terminal::stdout(), "approved: {}", render::exact_line(line))?;
         }
         let digest = waiting.map(|file| file.digest);
         customization.grant(&Grant::File { path, digest }).map_err(failed)?
+    } else if let Some(answer) = trust.delegation {
+        let allowed = answer == DelegationAnswer::Allow;
+        customization.grant(&Grant::Delegation { allowed }).map_err(failed)?
     } else if trust.show || trust.json {
         customization.trust()
     } else {
@@ -55,11 +59,27 @@ fn in_words(report: &TrustReport) -> String {
     for path in &report.brings {
         let _ = writeln!(text, "  {}", render::exact_line(path));
     }
-    for file in &report.pending_approvals {
+    if let Some(team) = &report.delegation {
+        text.push_str(&delegation(team));
+    }
+    for file in report.pending_approvals.iter().filter(|file| file.kind == PendingKind::File) {
         for line in &file.widens {
             let _ = writeln!(text, "waits for approval: {}", render::exact_line(line));
         }
         let _ = writeln!(text, "approve with: roo-lsp trust --approve {}", render::exact_line(&file.path));
     }
     text
+}
+
+/// Says whether the modes of a file may delegate to each other, and how to answer where nobody has.
+fn delegation(team: &TeamDelegation) -> String {
+    let (path, modes) = (render::exact_line(&team.path), render::exact_line(&team.modes.join(", ")));
+    match team.allowed {
+        None => format!(
+            "question: may the modes of {path} delegate to each other, as in Roo Code? None has canDelegateTo: {modes}\n\
+             answer with: roo-lsp trust --delegation allow, or refuse\n"
+        ),
+        Some(true) => format!("may delegate to each other, as you allowed: {modes}\n"),
+        Some(false) => format!("may not delegate to each other, as you answered: {modes}\n"),
+    }
 }

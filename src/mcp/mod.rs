@@ -19,7 +19,7 @@ use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, McpServer};
 use roo_engine::policy::Bounds;
 use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
-use roo_formats::config::{Directories, SettingsSource};
+use roo_formats::config::{Directories, SandboxSettings, SettingsSource};
 use roo_formats::mcp::{Access, Level, ToolNames, Transport, Variables};
 use roo_mcp::{
     AddressPolicy, CallError, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices,
@@ -62,6 +62,7 @@ pub(crate) struct McpServers {
     /// The workspace folder, for references to it.
     root: String,
     descriptions: KnownDescriptions,
+    settings: Arc<dyn SettingsSource>,
     state: Mutex<State>,
 }
 
@@ -69,6 +70,8 @@ struct State {
     statuses: watch::Receiver<Statuses>,
     /// As the hub was told last.
     configured: Vec<McpServer>,
+    /// The settings with which it was told.
+    sandbox: SandboxSettings,
     offered: Offered,
 }
 
@@ -99,30 +102,39 @@ impl McpServers {
         let root =
             workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default();
         let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
-        let launcher = SandboxLauncher::new(bounds, workspace, settings, Arc::clone(&customization));
+        let bounded_by = Arc::clone(&settings);
+        let launcher = SandboxLauncher::new(bounds, workspace, bounded_by, Arc::clone(&customization));
         let identity =
             ClientIdentity { name: "roo-lsp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let hub = Hub::new(HubServices::new(Arc::new(launcher), identity));
-        let state = State { statuses: hub.statuses(), configured: vec![], offered: Offered::default() };
+        let state = State {
+            statuses: hub.statuses(),
+            configured: vec![],
+            sandbox: SandboxSettings::default(),
+            offered: Offered::default(),
+        };
         let descriptions = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
-        Self { hub, customization, root, descriptions, state: Mutex::new(state) }
+        Self { hub, customization, root, descriptions, settings, state: Mutex::new(state) }
     }
 
-    /// Reads the configuration if it has changed, and starts, ends and restarts what that says. Waits for no server.
+    /// Reads configuration and settings if they have changed, and starts, ends and restarts what they say. Waits for no
+    /// server.
     pub(crate) fn refresh(&self) {
         // Servers live in a runtime.
         if Handle::try_current().is_err() {
             return;
         }
-        let servers = self.customization.mcp_servers();
+        let (servers, settings) = (self.customization.mcp_servers(), self.settings.settings());
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.configured != servers {
-            self.hub.configure(servers.iter().map(|server| self.desired(server)).collect());
+        if state.configured != servers || state.sandbox != settings.sandbox {
+            let desired = servers.iter().map(|server| self.desired(server, &settings.sandbox));
+            self.hub.configure(desired.collect());
             state.configured = servers;
+            state.sandbox = settings.sandbox.clone();
         }
     }
 
-    fn desired(&self, server: &McpServer) -> DesiredServer {
+    fn desired(&self, server: &McpServer, sandbox: &SandboxSettings) -> DesiredServer {
         let McpServer { configured, is_approved } = server;
         let (level, server) = (configured.level, &configured.server);
         let state = if server.disabled {
@@ -144,6 +156,10 @@ impl McpServers {
                     server: resolved,
                     policy: policy_of(level),
                     disabled_tools: server.disabled_tools.clone(),
+                    sandbox: match server.transport {
+                        Transport::Stdio(_) => bounding(level, sandbox),
+                        Transport::StreamableHttp(_) | Transport::Sse(_) => SandboxSettings::default(),
+                    },
                 },
                 Err(error) => DesiredState::Unusable(error.to_string()),
             }
@@ -217,6 +233,18 @@ impl McpServers {
             _ => format!("workspace {tool}"),
         }
     }
+}
+
+/// Returns the settings by which the sandbox of a server is made, without those that make no difference to it. It writes
+/// nothing of the user's, so what commands may write is not among them; the rest is as in [`Bounds::server_sandbox`].
+fn bounding(level: Level, settings: &SandboxSettings) -> SandboxSettings {
+    let mut bounding = SandboxSettings { writable: vec![], signing_keys: vec![], ..settings.clone() };
+    bounding.env.retain(|pattern| pattern.excludes());
+    match level {
+        Level::User => bounding.network.clear(),
+        Level::Workspace => bounding.sockets.clear(),
+    }
+    bounding
 }
 
 fn policy_of(level: Level) -> AddressPolicy {
@@ -378,5 +406,31 @@ fn failure(server: &str, error: CallError) -> ServerToolError {
 impl std::fmt::Debug for McpServers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("McpServers").field("hub", &self.hub).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_is_bound_by_the_settings_that_its_sandbox_is_made_of() {
+        let of = |level, settings: Value| {
+            bounding(level, &serde_json::from_value::<SandboxSettings>(settings).unwrap())
+        };
+        let plain = SandboxSettings::default();
+        for (settings, user, workspace) in [
+            (json!({ "level": "namespaces" }), true, true),
+            (json!({ "readable": ["/p/.env"] }), true, true),
+            (json!({ "env": ["!CI"] }), true, true),
+            (json!({ "sockets": ["/run/db.sock"] }), true, false),
+            (json!({ "network": ["cargo"] }), false, true),
+            (json!({ "writable": ["/p"], "signingKeys": ["~/.ssh/id"], "env": ["CI"] }), false, false),
+        ] {
+            assert_eq!(of(Level::User, settings.clone()) != plain, user, "{settings}");
+            assert_eq!(of(Level::Workspace, settings.clone()) != plain, workspace, "{settings}");
+        }
     }
 }

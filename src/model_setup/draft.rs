@@ -1,8 +1,9 @@
 //! A form's profile, as settings.
 
-use roo_formats::config::Profile;
+use roo_formats::config::edit::{OtherFields, ProfileFields};
+use roo_formats::config::{Profile, profile_of};
 use roo_model::providers::KeyStore;
-use roo_protocol::profile::{KeySource, ProfileDraft};
+use roo_protocol::profile::{DraftField, KeySource, ProfileDraft};
 use serde_json::{Map, Value, json};
 
 use super::{Candidate, KeyPlace, WriteError, keyring, store_key};
@@ -37,30 +38,29 @@ pub(crate) enum DraftError {
 }
 
 /// A form's profile, with what it changes in the settings file.
+#[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) candidate: Candidate,
     place: KeyPlace,
-    /// The fields of the profile that are set, or removed where they are `null`.
-    pub(crate) fields: Vec<(String, Value)>,
+    /// What is written of the profile.
+    pub(crate) fields: ProfileFields,
 }
 
 impl Draft {
-    /// What a form makes of a profile, or of none.
+    /// What a form makes of a profile of the settings file, or of none. Nothing is left of a profile of another provider or
+    /// address: what it sends to its endpoint, such as headers and keys, is not for that of the form.
     pub(crate) fn new(draft: &ProfileDraft, before: Option<&Profile>) -> Result<Self, DraftError> {
-        let before = before.filter(|before| before.provider.as_str() == draft.provider);
+        let kept = before.filter(|before| has_same_endpoint(draft, before));
+        let others = if before.is_some() && kept.is_none() { OtherFields::Drop } else { OtherFields::Keep };
         let given = serde_json::to_value(draft).unwrap_or_default();
-        let mut fields = vec![("provider".to_owned(), given["provider"].clone())];
-        for field in FIELDS {
-            match &given[field] {
-                Value::Null if before.is_some() => {}
-                value => fields.push((field.to_owned(), without_zeros(field, value))),
-            }
-        }
+        let mut named = vec![("provider".to_owned(), given["provider"].clone())];
+        let in_form = FIELDS.into_iter().filter_map(|field| Some((field, given.get(field)?)));
+        named.extend(in_form.map(|(field, value)| (field.to_owned(), without_zeros(field, value))));
         let mut place = KeyPlace::File;
         let (variable, command, key) = match &draft.key {
-            None if before.is_some() => (None, None, None),
-            None => (Some(Value::Null), Some(Value::Null), None),
-            Some(KeySource::Environment { variable }) => {
+            DraftField::Kept => (None, None, None),
+            DraftField::Removed => (Some(Value::Null), Some(Value::Null), None),
+            DraftField::Set(KeySource::Environment { variable }) => {
                 if !is_variable(variable) {
                     // It may be the key itself.
                     let shown: String = variable.chars().take(4).collect();
@@ -68,28 +68,30 @@ impl Draft {
                 }
                 (Some(variable.as_str().into()), Some(Value::Null), None)
             }
-            Some(KeySource::Command { command }) => {
+            DraftField::Set(KeySource::Command { command }) => {
                 if command.first().is_none_or(|program| program.trim().is_empty()) {
                     return Err(DraftError::Command);
                 }
                 (Some(Value::Null), Some(json!(command)), None)
             }
-            Some(KeySource::Keyring { key }) => {
+            DraftField::Set(KeySource::Keyring { key }) => {
                 place = KeyPlace::Keyring;
                 (Some(Value::Null), None, Some(key.trim().to_owned()))
             }
-            Some(KeySource::File { key }) => {
+            DraftField::Set(KeySource::File { key }) => {
                 (Some(Value::Null), Some(Value::Null), Some(key.trim().to_owned()))
             }
         };
-        fields.extend(variable.map(|variable| ("apiKeyEnv".to_owned(), variable)));
-        fields.extend(command.map(|command| ("apiKeyCommand".to_owned(), command)));
-        let mut profile = read(&fields, before)?;
+        named.extend(variable.map(|variable| ("apiKeyEnv".to_owned(), variable)));
+        named.extend(command.map(|command| ("apiKeyCommand".to_owned(), command)));
+        let mut profile = read(&named, kept)?;
         if place == KeyPlace::Keyring {
             let command = keyring::lookup(&profile);
-            fields.push(("apiKeyCommand".to_owned(), json!(command)));
+            named.push(("apiKeyCommand".to_owned(), json!(command)));
             profile.api_key_command = Some(command);
         }
+        leave_to_catalogue(&mut named, &mut profile);
+        let fields = ProfileFields { named, others };
         Ok(Self { candidate: Candidate::new(profile, key), place, fields })
     }
 
@@ -119,6 +121,26 @@ pub(crate) fn check_name(name: &str) -> Result<(), DraftError> {
     if is_usable { Ok(()) } else { Err(DraftError::Name) }
 }
 
+/// Returns whether a form is about the endpoint of a profile.
+fn has_same_endpoint(draft: &ProfileDraft, before: &Profile) -> bool {
+    let is_same_address = match &draft.base_url {
+        DraftField::Kept => true,
+        DraftField::Removed => before.base_url.is_none(),
+        DraftField::Set(url) => before.base_url.as_ref() == Some(url),
+    };
+    draft.provider == before.provider.as_str() && is_same_address
+}
+
+/// Leaves out a context window of the form that the catalogue has: a copy in the settings file would stay when that changes.
+fn leave_to_catalogue(fields: &mut [(String, Value)], profile: &mut Profile) {
+    let known = profile.known().map(|model| Value::from(model.window));
+    let in_form = fields.iter_mut().find(|(key, _)| key == "contextWindow");
+    if let Some((_, window)) = in_form.filter(|(_, window)| Some(&*window) == known.as_ref()) {
+        *window = Value::Null;
+        profile.context_window = None;
+    }
+}
+
 /// Prices as people write them: those of a cache are left out where there is none.
 fn without_zeros(field: &str, value: &Value) -> Value {
     match value {
@@ -146,13 +168,7 @@ fn read(fields: &[(String, Value)], before: Option<&Profile>) -> Result<Profile,
     };
     all.extend(fields.iter().cloned());
     all.retain(|_, value| !value.is_null());
-    serde_path_to_error::deserialize(Value::Object(all)).map_err(|error| {
-        let field = error.path().to_string();
-        DraftError::Field(match field.as_str() {
-            "." => error.inner().to_string(),
-            field => format!("{field}: {}", error.inner()),
-        })
-    })
+    profile_of(&all).map_err(DraftError::Field)
 }
 
 #[cfg(test)]
@@ -168,7 +184,8 @@ mod tests {
     }
 
     fn set(draft: &Draft) -> Value {
-        draft.fields.iter().filter(|(_, value)| !value.is_null()).cloned().collect::<Map<_, _>>().into()
+        let fields = draft.fields.named.iter().filter(|(_, value)| !value.is_null());
+        fields.cloned().collect::<Map<_, _>>().into()
     }
 
     #[test]
@@ -190,20 +207,53 @@ mod tests {
         assert!(!format!("{:?}", KeySource::File { key: "sk-secret".to_owned() }).contains("secret"));
     }
 
-    #[test]
-    fn what_a_form_leaves_out_stays_unless_the_provider_is_another_one() {
-        let before: Profile = serde_json::from_value(json!({
+    fn saved() -> Profile {
+        serde_json::from_value(json!({
             "provider": "openai", "model": "gpt-4", "baseUrl": "https://models.example/v1", "apiKeyEnv": "A_KEY",
-            "temperature": 0.5,
+            "temperature": 0.5, "headers": { "x-team": "secret" }, "maxTokens": 100,
         }))
-        .unwrap();
-        let same = made(json!({ "provider": "openai", "model": "gpt-5" }), Some(&before));
-        assert_eq!(same.candidate.profile.base_url, before.base_url);
-        assert_eq!(same.candidate.profile.api_key_env, before.api_key_env);
-        assert_eq!(same.fields.len(), 2);
-        let other = made(json!({ "provider": "ollama", "model": "qwen3" }), Some(&before));
-        assert_eq!((&other.candidate.profile.base_url, &other.candidate.profile.api_key_env), (&None, &None));
-        assert!(other.fields.contains(&("baseUrl".to_owned(), Value::Null)));
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_form_leaves_out_stays_and_null_removes_it() {
+        let url = saved().base_url;
+        for form in [json!({ "provider": "openai" }), json!({ "provider": "openai", "baseUrl": url })] {
+            let same = made(form, Some(&saved()));
+            assert_eq!((&same.candidate.profile, same.fields.others), (&saved(), OtherFields::Keep));
+        }
+        let form = json!({ "provider": "openai", "model": "gpt-5", "maxTokens": null, "key": null });
+        let cleared = made(form, Some(&saved()));
+        let Profile { model, max_tokens, api_key_env, temperature, .. } = cleared.candidate.profile;
+        assert_eq!(
+            (model.as_deref(), max_tokens, api_key_env, temperature),
+            (Some("gpt-5"), None, None, Some(0.5))
+        );
+        for field in ["maxTokens", "apiKeyEnv", "apiKeyCommand"] {
+            assert!(cleared.fields.named.contains(&(field.to_owned(), Value::Null)), "{field}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_profile_is_sent_to_another_endpoint() {
+        for form in [
+            json!({ "provider": "openrouter", "model": "m" }),
+            json!({ "provider": "openai", "model": "m", "baseUrl": "https://other.example/v1" }),
+            json!({ "provider": "openai", "model": "m", "baseUrl": null }),
+        ] {
+            let other = made(form.clone(), Some(&saved()));
+            let alone = made(form, None);
+            assert_eq!(other.candidate.profile, alone.candidate.profile);
+            assert_eq!((other.fields.others, other.fields.named), (OtherFields::Drop, alone.fields.named));
+        }
+    }
+
+    #[test]
+    fn a_window_of_the_catalogue_is_not_copied() {
+        let form = |window: u64| json!({ "provider": "anthropic", "model": "claude-sonnet-4-5", "contextWindow": window });
+        let same = made(form(200_000), None);
+        assert_eq!((same.candidate.profile.context_window, set(&same).get("contextWindow")), (None, None));
+        assert_eq!(set(&made(form(1_000_000), None))["contextWindow"], 1_000_000);
     }
 
     #[test]
@@ -212,7 +262,7 @@ mod tests {
         let pasted = json!({ "from": "environment", "variable": "sk-0123456789" });
         let told = refused(json!({ "provider": "openai", "key": pasted }));
         assert!(told.contains("not the key") && !told.contains("0123"), "{told}");
-        assert!(refused(json!({ "provider": "opnai" })).starts_with("provider: unknown variant `opnai`"));
+        assert!(refused(json!({ "provider": "opnai" })).starts_with("provider must be one of `anthropic`, "));
         let price = json!({ "input": -1.0, "output": 1.0, "cacheRead": 0.0, "cacheWrite": 0.0 });
         assert!(
             refused(json!({ "provider": "openai", "pricePerMillion": price }))

@@ -4,17 +4,18 @@
 mod draft;
 mod keyring;
 
-use std::fs;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use roo_durable::PrivateFile;
 use roo_formats::config::edit::EditError;
-use roo_formats::config::{Profile, Provider, Settings, WireFormat};
+use roo_formats::config::{self, Profile, Provider, Settings, SettingsProblem, WireFormat};
 use roo_model::providers::{self, KeyStore, ModelError, ModelErrorKind, Probe, StoreKeyError};
 use roo_protocol::model::ModelItem;
 
@@ -37,6 +38,13 @@ pub(crate) fn environment(name: &str) -> Option<String> {
 pub(crate) struct Candidate {
     pub(crate) profile: Profile,
     key: Option<String>,
+}
+
+/// The key is not shown.
+impl fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Candidate").field(&self.profile).finish()
+    }
 }
 
 impl Candidate {
@@ -96,6 +104,15 @@ impl Candidate {
     }
 }
 
+/// The context window that an endpoint tells of a model in its list, where the catalogue knows none.
+pub(crate) fn window_to_write(profile: &Profile, offered: &[ModelItem]) -> Option<u64> {
+    if profile.context_window().is_some() {
+        return None;
+    }
+    let item = offered.iter().find(|item| Some(&item.id) == profile.model.as_ref())?;
+    item.context_window
+}
+
 /// The name for a new profile: `default`, or what is free.
 pub(crate) fn free_name(settings: &Settings, provider: Provider) -> String {
     let names = ["default".to_owned(), provider.as_str().to_owned()];
@@ -147,12 +164,16 @@ pub(crate) enum KeyPlace {
 pub(crate) enum WriteError {
     #[error("can't write {}: {source}", file.display())]
     Disk { file: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Read(#[from] SettingsProblem),
     #[error("{}: {error}", file.display())]
     Edit { file: PathBuf, error: EditError },
     #[error(transparent)]
     Store(#[from] StoreKeyError),
     #[error(transparent)]
     Keyring(#[from] KeyringError),
+    #[error("the server is ending")]
+    Interrupted,
 }
 
 /// A text of the settings file that is still to be written.
@@ -162,16 +183,13 @@ pub(crate) struct EditedSettings {
 }
 
 impl EditedSettings {
-    /// Makes the new text of a settings file from the one that is there.
+    /// Makes the new text of a settings file from the one that is there. Reads the disk. To be written at once: what the user
+    /// writes in between is lost.
     pub(crate) fn new(
         file: &Path,
         edit: impl FnOnce(&str) -> Result<String, EditError>,
     ) -> Result<Self, WriteError> {
-        let text = match fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(source) => return Err(WriteError::Disk { file: file.to_owned(), source }),
-        };
+        let text = config::read_settings(file)?.unwrap_or_default();
         let text = edit(&text).map_err(|error| WriteError::Edit { file: file.to_owned(), error })?;
         Ok(Self { file: file.to_owned(), text })
     }
@@ -192,10 +210,14 @@ pub(crate) async fn store_key(
     place: KeyPlace,
     store: &KeyStore,
 ) -> Result<(), WriteError> {
-    let Some(key) = &candidate.key else { return Ok(()) };
+    let Some(key) = candidate.key.clone() else { return Ok(()) };
     match place {
-        KeyPlace::File => store.store(&candidate.profile, key)?,
-        KeyPlace::Keyring => keyring::store(&candidate.profile, key).await?,
+        KeyPlace::File => {
+            let (store, profile) = (store.clone(), candidate.profile.clone());
+            let stored = spawn_blocking(move || store.store(&profile, &key)).await;
+            stored.map_err(|_| WriteError::Interrupted)??;
+        }
+        KeyPlace::Keyring => keyring::store(&candidate.profile, &key).await?,
     }
     Ok(())
 }

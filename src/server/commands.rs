@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams, Uri};
 
-use super::handlers::in_words;
+use super::params::in_words;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::setup_questions::{self, SetupFields};
 use super::task_document::{self, Sent};
-use super::{customization, engine_failure, failure, intake, review_diff};
+use super::{customization, engine_failure, failure, intake, restore_questions, review_diff};
 use crate::view::{branch_name, outline};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
-use roo_protocol::customization::TrustReport;
+use roo_protocol::customization::{PendingKind, PendingTrust, TrustReport};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, HunkId, QuestionId, TaskId};
@@ -55,6 +55,7 @@ pub(super) const NAMES: &[&str] = &[
     "roo.showTree",
     "roo.switchMode",
     "roo.selectProfile",
+    "roo.restoreFiles",
     "roo.setUpModel",
     "roo.trust",
     "roo.trustWorkspace",
@@ -93,6 +94,7 @@ struct Fields {
     mode: Option<String>,
     profile: Option<String>,
     when: SendWhen,
+    seq: Option<u64>,
     images: Vec<String>,
 }
 
@@ -154,6 +156,7 @@ async fn run(
         "roo.showTree" => show_tree(session, services, read(argument, "taskId")?).await,
         "roo.switchMode" => switch_mode(services, read(argument, "mode")?).await,
         "roo.selectProfile" => select_profile(services, read(argument, "profile")?).await,
+        "roo.restoreFiles" => restore_files(session, services, read(argument, "taskId")?),
         "roo.setUpModel" => Ok(set_up_model(session, services, read(argument, "provider")?)),
         "roo.trust" => trust(services).await,
         "roo.trustWorkspace" => trust_workspace(session, services, read(argument, "path")?).await,
@@ -177,8 +180,9 @@ fn fields_of(command: &str) -> Option<&'static [&'static str]> {
         "roo.showDiff" => &["approvalId", "taskId"],
         "roo.switchMode" => &["mode", "taskId"],
         "roo.selectProfile" => &["profile", "taskId"],
+        "roo.restoreFiles" => &["taskId", "seq"],
         "roo.setUpModel" => &["provider", "model", "baseUrl", "profile"],
-        "roo.trustWorkspace" => &["path", "digest"],
+        "roo.trustWorkspace" => &["path", "digest", "refuse"],
         _ => return None,
     })
 }
@@ -328,7 +332,7 @@ pub(super) async fn start(
     if session.is_typed() {
         let follower = services.engine.follow(&started.task_id, 0).await;
         let follower = follower.map_err(|error| engine_failure(&error, Some(&started.task_id)))?;
-        session.subscriptions.begin(session, follower, intake::answered());
+        session.subscriptions.begin(session.recipient(), follower, intake::answered());
     }
     Ok(started)
 }
@@ -511,6 +515,9 @@ fn to_review(argument: &Value) -> Value {
 
 fn answered(answer: &AnswerResult, what: &str) -> String {
     match answer {
+        AnswerResult { waits: true, .. } => {
+            format!("earlier turns are summarised before the next model request; this still waits: {what}")
+        }
         AnswerResult { accepted: true, interrupted: true, .. } => {
             format!("answered, but the request is interrupted: continue it with roo.resume ({what})")
         }
@@ -691,6 +698,21 @@ async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<
 }
 
 /// Begins to ask: questions may stand for long.
+fn restore_files(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    fields: Fields,
+) -> Result<CommandOutcome> {
+    let (Some(task), Some(seq)) = (fields.task_id, fields.seq) else {
+        return Err(Error::invalid_params(
+            "roo.restoreFiles needs `taskId` and `seq`, the number of a checkpoint or message",
+        ));
+    };
+    let (this, services) = (Arc::clone(session), Arc::clone(services));
+    session.spawn(async move { restore_questions::run(&this, &services, task, seq).await });
+    Ok(CommandOutcome::silent(json!({})))
+}
+
 fn set_up_model(
     session: &Arc<Session>,
     services: &Arc<WorkspaceServices>,
@@ -722,6 +744,9 @@ async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
 struct TrustFields {
     path: Option<String>,
     digest: Option<Digest>,
+    /// The answer no, for delegation among the modes of a file.
+    #[serde(default)]
+    refuse: bool,
 }
 
 async fn trust_workspace(
@@ -736,25 +761,45 @@ async fn trust_workspace(
             if fields.digest.is_none() {
                 return Ok(show_pending(services, &path));
             }
-            let text = format!("{path} is approved in its current version");
-            (Grant::File { path, digest: fields.digest }, text)
+            match fields.digest.filter(|_| fields.refuse) {
+                Some(digest) => (
+                    Grant::RefusedDelegation { digest },
+                    format!("the modes of {path} may not delegate to each other"),
+                ),
+                None => {
+                    let text = format!("{path} is approved in its current version");
+                    (Grant::File { path, digest: fields.digest }, text)
+                }
+            }
         }
     };
     let report = customization::grant(session, services, grant).await?;
-    Ok(CommandOutcome::told(json!(report), text))
+    let question = report.delegation.as_ref().filter(|team| team.allowed.is_none()).map(|team| {
+        let (path, modes) = (&team.path, team.modes.join(", "));
+        format!("; may {modes} delegate to each other, as in Roo Code? roo.trustWorkspace with the path {path} answers")
+    });
+    Ok(CommandOutcome::told(json!(report), text + &question.unwrap_or_default()))
 }
 
 /// Describes the pending approval of a file, and how to give it.
 fn show_pending(services: &WorkspaceServices, path: &str) -> CommandOutcome {
     let report = services.customization.trust();
-    let pending = report.pending_approvals.iter().find(|pending| pending.path == path);
-    let text = match pending {
-        Some(pending) => format!(
-            "{path} waits for approval: {}. To approve its current version, run roo.trustWorkspace with its path and the digest {}",
-            pending.widens.join("; "),
-            pending.digest
-        ),
-        None => format!("nothing in {path} waits for approval"),
+    let of_path = report.pending_approvals.iter().filter(|pending| pending.path == path);
+    let text = |PendingTrust { digest, kind, widens, .. }: &PendingTrust| {
+        let widens = widens.join("; ");
+        match kind {
+            PendingKind::File => format!(
+                "{path} waits for approval: {widens}. To approve its current version, run roo.trustWorkspace with its path and the digest {digest}"
+            ),
+            PendingKind::Delegation => format!(
+                "a question about {path}: {widens}? To allow it, run roo.trustWorkspace with its path and the digest {digest}, and with `refuse: true` for no"
+            ),
+        }
+    };
+    let texts: Vec<String> = of_path.map(text).collect();
+    let text = match texts.is_empty() {
+        true => format!("nothing in {path} waits for approval"),
+        false => texts.join("; "),
     };
     CommandOutcome::told(json!(report), text)
 }

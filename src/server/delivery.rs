@@ -12,21 +12,19 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Request};
-use tower_lsp::ls_types::notification::Cancel;
-use tower_lsp::ls_types::{
-    CancelParams, MessageActionItem, MessageType, NumberOrString, ShowMessageRequestParams,
-};
-use tower_service::Service as _;
+use tower_lsp::jsonrpc::{Error, ErrorCode};
+use tower_lsp::ls_types::MessageType;
 
+use super::popup::show_popup;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
-use super::{commands, customization};
+use super::{RESUME, commands, customization};
 use crate::view::{BranchTree, newest_tree};
-use roo_engine::customization::Grant;
+use roo_engine::customization::{Customization, Grant};
 use roo_engine::engine::EngineError;
+use roo_protocol::customization::{PendingKind, TrustReport};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
-use roo_protocol::ids::TaskId;
+use roo_protocol::ids::{Digest, TaskId};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, Settled,
@@ -39,8 +37,11 @@ const SHOW_DETAILS: &str = "Show details";
 const LATER: &str = "Later";
 const BACK: &str = "Back";
 const TRUST: &str = "Trust this workspace";
-/// No id of a task's question.
+const LET_DELEGATE: &str = "Yes, let them delegate";
+const NO_DELEGATION: &str = "No";
+/// No ids of a task's questions.
 const TRUST_ID: &str = "trust";
+const DELEGATION_ID: &str = "delegation";
 
 /// Something that the user is asked.
 #[derive(Clone, Debug)]
@@ -49,6 +50,25 @@ enum UserPrompt {
     Question(Asker, PendingQuestion),
     /// Trust in the workspace's files that steer agents, by paths.
     Trust(Vec<String>),
+    /// Whether the modes of a trusted workspace's file may delegate to each other.
+    Delegation(TeamQuestion),
+}
+
+/// A question about modes of a file.
+#[derive(Clone, Debug)]
+struct TeamQuestion {
+    path: String,
+    digest: Digest,
+    modes: Vec<String>,
+}
+
+impl TeamQuestion {
+    /// The question that waits for an answer; none where there is none.
+    fn from_report(report: TrustReport) -> Option<Self> {
+        let waiting = report.pending_approvals.into_iter().find(|it| it.kind == PendingKind::Delegation)?;
+        let modes = report.delegation?.modes;
+        Some(Self { path: waiting.path, digest: waiting.digest, modes })
+    }
 }
 
 /// Client that asks.
@@ -83,6 +103,7 @@ impl UserPrompt {
             Self::Approval(_, approval) => approval.approval_id.as_str(),
             Self::Question(_, question) => question.question_id.as_str(),
             Self::Trust(_) => TRUST_ID,
+            Self::Delegation(_) => DELEGATION_ID,
         }
     }
 
@@ -93,9 +114,9 @@ impl UserPrompt {
         }
     }
 
-    /// `number` is which one it is of how many.
-    fn text(&self, number: Option<(usize, usize)>) -> String {
-        let number = number.map(|(number, all)| format!(" ({number} of {all})")).unwrap_or_default();
+    /// `waiting` is how many others wait behind it.
+    fn text(&self, waiting: usize) -> String {
+        let number = if waiting == 0 { String::new() } else { format!(" (1 of {})", waiting + 1) };
         match self {
             Self::Approval(asker, approval) => {
                 format!("{}{number}: {} ({})", asker.asks(), approval.title, approval.reason)
@@ -107,6 +128,10 @@ impl UserPrompt {
                     brings.join(", ")
                 )
             }
+            Self::Delegation(TeamQuestion { path, modes, .. }) => format!(
+                "Roo: may the modes of {path} delegate to each other, as in Roo Code? None has `canDelegateTo`: {}",
+                modes.join(", ")
+            ),
         }
     }
 
@@ -116,6 +141,7 @@ impl UserPrompt {
             Self::Approval(..) => "Run roo.approve, roo.deny or roo.showDiff.",
             Self::Question(..) => "Run roo.answer with your answer.",
             Self::Trust(_) => "Run roo.trustWorkspace if you trust it.",
+            Self::Delegation(_) => "Run roo.trustWorkspace with the file's path to answer.",
         }
     }
 
@@ -129,6 +155,7 @@ impl UserPrompt {
                 (LATER, question.suggestions.iter().map(Suggestion::label).collect())
             }
             Self::Trust(_) => (LATER, vec![TRUST.to_owned()]),
+            Self::Delegation(_) => (LATER, vec![LET_DELEGATE.to_owned(), NO_DELEGATION.to_owned()]),
         };
         std::iter::once(first.to_owned()).chain(others).collect()
     }
@@ -140,6 +167,8 @@ enum Closed {
     Done,
     /// The user looked, and is to be asked again.
     Again,
+    /// It was answered, and something follows.
+    Next(Box<UserPrompt>),
     /// It was closed without an answer.
     Dismissed,
     /// The client has no popups.
@@ -152,6 +181,8 @@ enum Notice {
     Closed(UserPrompt, Closed),
     /// To be asked, besides what tasks ask.
     Ask(UserPrompt),
+    /// The user has granted or revoked trust, wherever they were asked.
+    TrustChanged,
 }
 
 /// Tells and asks, for every request that comes to live here.
@@ -168,16 +199,16 @@ pub(super) async fn accompany(
         notices: sender.clone(),
         popups,
         waiting: VecDeque::new(),
-        asked: 0,
         open: None,
     };
     session.spawn(delivery.run(notices));
     // Once for each start: an answer that was put off is asked for again next time.
-    if let Ok(report) = customization::ask(&services, |customization| customization.trust()).await
-        && !report.trusted
-        && !report.brings.is_empty()
-    {
-        let _ = sender.send(Notice::Ask(UserPrompt::Trust(report.brings)));
+    if let Ok(report) = customization::ask(&services, |customization| customization.trust()).await {
+        let prompt = match report.trusted {
+            false => (!report.brings.is_empty()).then_some(UserPrompt::Trust(report.brings)),
+            true => TeamQuestion::from_report(report).map(UserPrompt::Delegation),
+        };
+        prompt.into_iter().for_each(|prompt| drop(sender.send(Notice::Ask(prompt))));
     }
     while let Some(mut follower) = requests.next(&services.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
@@ -216,8 +247,6 @@ struct Delivery {
     popups: bool,
     /// Still to be asked, oldest first.
     waiting: VecDeque<UserPrompt>,
-    /// Number of questions of tasks that were asked since none waited.
-    asked: usize,
     open: Option<OpenPopup>,
 }
 
@@ -230,20 +259,40 @@ struct OpenPopup {
 
 impl Delivery {
     async fn run(mut self, mut notices: mpsc::UnboundedReceiver<Notice>) {
-        while let Some(notice) = notices.recv().await {
+        let mut trust = self.session.trust_changes.subscribe();
+        loop {
+            let notice = tokio::select! {
+                notice = notices.recv() => notice,
+                // The session has the sender, so there is always one.
+                _ = trust.changed() => Some(Notice::TrustChanged),
+            };
+            let Some(notice) = notice else { return };
+            if matches!(notice, Notice::Event(..)) && self.asks_for_trust() {
+                // Another program may have been told.
+                let is_trusted = customization::ask(&self.services, Customization::is_trusted).await;
+                if matches!(is_trusted, Ok(true)) {
+                    self.settle(TRUST_ID);
+                }
+            }
             match notice {
+                Notice::TrustChanged => self.settle(TRUST_ID),
                 Notice::Event(event, branch) => self.on_event(&event, branch).await,
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
                 // It decides what agents are told, so it comes before what they ask.
                 Notice::Ask(asked) => self.waiting.push_front(asked),
             }
-            if self.open.is_none() {
-                match self.waiting.pop_front() {
-                    Some(next) => self.ask(next).await,
-                    None => self.asked = 0,
-                }
+            if self.open.is_none()
+                && let Some(next) = self.waiting.pop_front()
+            {
+                self.ask(next).await;
             }
         }
+    }
+
+    /// Returns whether the question about trust is open, or waits.
+    fn asks_for_trust(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.id == TRUST_ID)
+            || self.waiting.iter().any(|asked| asked.id() == TRUST_ID)
     }
 
     async fn on_event(&mut self, event: &EventParams, branch: Option<String>) {
@@ -265,7 +314,6 @@ impl Delivery {
         self.waiting.retain(|asked| asked.id() != id);
         if let Some(open) = self.open.as_ref().filter(|open| open.id == id) {
             open.settled.cancel();
-            self.asked = self.asked.saturating_sub(1);
         }
     }
 
@@ -279,10 +327,8 @@ impl Delivery {
         }
         match closed {
             Closed::Done => {}
-            Closed::Again => {
-                self.asked = self.asked.saturating_sub(1);
-                self.waiting.push_front(asked);
-            }
+            Closed::Again => self.waiting.push_front(asked),
+            Closed::Next(next) => self.waiting.push_front(*next),
             Closed::Dismissed | Closed::Unsupported => self.tell_waits(&asked).await,
         }
     }
@@ -292,20 +338,16 @@ impl Delivery {
             self.tell_waits(&asked).await;
             return;
         }
-        let number = match asked {
-            UserPrompt::Trust(_) => None,
-            UserPrompt::Approval(..) | UserPrompt::Question(..) => {
-                self.asked += 1;
-                let all = self.asked + self.waiting.len();
-                (all > 1).then_some((self.asked, all))
-            }
+        let waiting = match asked {
+            UserPrompt::Trust(_) | UserPrompt::Delegation(_) => 0,
+            UserPrompt::Approval(..) | UserPrompt::Question(..) => self.waiting.len(),
         };
         let settled = CancellationToken::new();
         self.open = Some(OpenPopup { id: asked.id().to_owned(), settled: settled.clone() });
         let (session, services) = (Arc::clone(&self.session), Arc::clone(&self.services));
         let notices = self.notices.clone();
         self.session.spawn(async move {
-            let closed = popup(&session, &services, &asked, number, &settled).await;
+            let closed = popup(&session, &services, &asked, waiting, &settled).await;
             // Both ends live as long as the session.
             let _ = notices.send(Notice::Closed(asked, closed));
         });
@@ -313,7 +355,7 @@ impl Delivery {
 
     async fn tell_waits(&self, asked: &UserPrompt) {
         asked.note_shown(&self.session);
-        let message = format!("{} {}", one_line(&asked.text(None), MESSAGE), asked.hint());
+        let message = format!("{} {}", one_line(&asked.text(0), MESSAGE), asked.hint());
         self.session.client.show_message(MessageType::INFO, message).await;
     }
 }
@@ -335,13 +377,13 @@ async fn popup(
     session: &Arc<Session>,
     services: &Arc<WorkspaceServices>,
     asked: &UserPrompt,
-    number: Option<(usize, usize)>,
+    waiting: usize,
     settled: &CancellationToken,
 ) -> Closed {
     asked.note_shown(session);
     let opened =
         matches!(asked, UserPrompt::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
-    let text = one_line(&asked.text(number), MESSAGE);
+    let text = one_line(&asked.text(waiting), MESSAGE);
     let answer = show_popup(session, MessageType::INFO, text, asked.choices(opened), settled).await;
     let choice = match answer {
         Ok(Some(choice)) => choice.title,
@@ -383,13 +425,29 @@ async fn popup(
             services.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
         }
         UserPrompt::Trust(_) if choice == TRUST => {
-            let granted = customization::grant(session, services, Grant::Workspace).await;
-            if let Err(error) = granted {
+            let question = match customization::grant(session, services, Grant::Workspace).await {
+                Ok(report) => TeamQuestion::from_report(report),
+                Err(error) => {
+                    session.tell(MessageType::ERROR, &error.message).await;
+                    None
+                }
+            };
+            return question
+                .map_or(Closed::Done, |question| Closed::Next(Box::new(UserPrompt::Delegation(question))));
+        }
+        UserPrompt::Delegation(TeamQuestion { path, digest, .. })
+            if [LET_DELEGATE, NO_DELEGATION].contains(&choice.as_str()) =>
+        {
+            let grant = match choice == LET_DELEGATE {
+                true => Grant::File { path: path.clone(), digest: Some(*digest) },
+                false => Grant::RefusedDelegation { digest: *digest },
+            };
+            if let Err(error) = customization::grant(session, services, grant).await {
                 session.tell(MessageType::ERROR, &error.message).await;
             }
             return Closed::Done;
         }
-        UserPrompt::Trust(_) => return Closed::Done,
+        UserPrompt::Trust(_) | UserPrompt::Delegation(_) => return Closed::Done,
     };
     let late = match outcome {
         Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),
@@ -412,48 +470,6 @@ async fn confirms(session: &Session, scope: &str, name: &str, settled: &Cancella
     let answer = show_popup(session, MessageType::WARNING, scope.to_owned(), choices, settled).await;
     matches!(answer, Ok(Some(choice)) if choice.title == name)
 }
-
-/// `window/showMessageRequest`, taken away when it is settled. Returns when the client has let go of it.
-pub(super) async fn show_popup(
-    session: &Session,
-    typ: MessageType,
-    message: String,
-    choices: Vec<String>,
-    settled: &CancellationToken,
-) -> Result<Option<MessageActionItem>, Error> {
-    let actions = choices.into_iter().map(|title| MessageActionItem { title, properties: [].into() });
-    // What else asks waits too.
-    let _turn = session.popup_turn.lock().await;
-    if settled.is_cancelled() {
-        return Ok(None);
-    }
-    let params = ShowMessageRequestParams { typ, message, actions: Some(actions.collect()) };
-    let id = session.client.next_request_id();
-    let params = serde_json::to_value(params).map_err(|_| Error::internal_error())?;
-    let request = Request::build("window/showMessageRequest").params(params).id(id.clone()).finish();
-    let mut answer = session.client.clone().call(request);
-    let answer = tokio::select! {
-        biased;
-        answer = &mut answer => answer,
-        () = settled.cancelled() => {
-            if let Id::Number(id) = id
-                && let Ok(id) = i32::try_from(id)
-            {
-                let params = CancelParams { id: NumberOrString::Number(id) };
-                session.client.send_notification::<Cancel>(params).await;
-            }
-            // Whether it takes the popup away or not, the client has to answer.
-            answer.await
-        }
-    };
-    let Ok(Some(answer)) = answer else { return Err(Error::internal_error()) };
-    let (_, answer) = answer.into_parts();
-    serde_json::from_value(answer?).map_err(|_| Error::internal_error())
-}
-
-/// Hint about an answer to an interrupted request.
-pub(super) const RESUME: &str =
-    "your answer is saved; the request is interrupted, continue it with roo.resume";
 
 /// Returns the options of a popup. To refuse a call for good is a rare wish, and a long row of buttons hides the usual
 /// ones.
@@ -505,7 +521,7 @@ mod tests {
         let long = UserPrompt::Approval(branch, PendingApproval { must_open: true, ..approval });
         assert_eq!(long.choices(false), ["Show details", "Deny"]);
         assert_eq!(long.choices(true), ["Show details", "Deny", "Allow"]);
-        assert_eq!(asked.text(None), "roo 🪲 Find the cause asks: Write a (write)");
+        assert_eq!(asked.text(0), "roo 🪲 Find the cause asks: Write a (write)");
         let question = PendingQuestion {
             question_id: QuestionId::new("t.q1"),
             kind: QuestionKind::Followup,
@@ -514,8 +530,8 @@ mod tests {
         };
         let asked = UserPrompt::Question(Asker { root: TaskId::new("t"), branch: None }, question);
         assert_eq!(asked.choices(false), ["Later", "this"]);
-        assert_eq!(asked.text(None), "roo asks: Which?");
-        assert_eq!(asked.text(Some((2, 3))), "roo asks (2 of 3): Which?");
+        assert_eq!(asked.text(0), "roo asks: Which?");
+        assert_eq!(asked.text(2), "roo asks (1 of 3): Which?");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::handlers::in_words;
+use super::params::in_words;
 use roo_text::position::{Encoding, Range};
 use roo_workspace::{Change, DocumentError, Documents};
 

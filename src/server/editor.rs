@@ -11,7 +11,7 @@ use tower_lsp::Client;
 use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::Request;
 
-use super::capabilities::Edits;
+use super::negotiated::Edits;
 use roo_protocol::task::{DocumentSaveParams, DocumentSaveResult};
 use roo_text::position::Range;
 use roo_workspace::{DocumentChange, EditRefused, Editor, FileOperations};

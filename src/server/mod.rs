@@ -1,10 +1,11 @@
 //! The language server: the one module that knows the LSP crate.
 //!
-//! A translation between one client and the engine. What comes in keeps its order (`intake`); what
-//! was settled at the start is in `session`; typed clients use `handlers` and are shown `feed`s, plain
-//! ones use `commands` and `code_actions` and are shown `progress`, `delivery` and `task_document`;
-//! `config_files` is what an editor shows in the files that steer the server. No task waits for this module, and nothing
-//! here decides what a task may do.
+//! A translation between one client and the engine. What comes in keeps its order (`intake`); what was settled at the
+//! start is in `negotiated`; typed clients use `handlers` and get `subscription`s, plain ones use `commands` and
+//! `code_actions` and are shown `progress`, `delivery` and `task_document`; `config_files` is what an editor shows in the
+//! files that steer the server. A `session` holds what each feature keeps of a connection and knows none of them: they are
+//! given the session, and those that begin by themselves are started by `startup`. No task waits for this module, and
+//! nothing here decides what a task may do.
 
 mod capabilities;
 mod code_actions;
@@ -20,15 +21,23 @@ mod frames;
 mod handlers;
 mod intake;
 mod lifecycle;
+mod line_hover;
+mod negotiated;
+mod params;
+mod parent_process;
+mod popup;
 mod profiles;
 mod progress;
 mod prompt_completion;
 mod provenance;
+mod restore_questions;
 mod review_diff;
 mod review_drafts;
+mod services;
 mod session;
 mod setup_questions;
 mod shown_approvals;
+mod startup;
 mod subscription;
 mod task_document;
 
@@ -40,6 +49,8 @@ use roo_protocol::ids::TaskId;
 
 pub use lifecycle::serve_stdio;
 
+/// Hint about an answer to an interrupted request.
+const RESUME: &str = "your answer is saved; the request is interrupted, continue it with roo.resume";
 /// The code of a request that failed for a reason of ours: LSP's `RequestFailed`.
 const REQUEST_FAILED: i64 = -32803;
 

@@ -1,12 +1,17 @@
 //! Profiles from a client's form: trying one, writing it to the user's settings file, taking it out again.
 
-use super::configuration::Configured;
+use std::path::Path;
+use std::sync::Arc;
+
 use super::session::{ProcessServices, WorkspaceServices};
+use crate::live_settings::Configured;
 use crate::model_setup::{Candidate, Draft, DraftError, EditedSettings, WriteError, environment, worked};
-use roo_formats::config::{Settings, edit};
+use roo_formats::config::edit::{self, EditError};
+use roo_formats::config::{self, Settings};
 use roo_model::providers::{KeyStore, ModelError, Probe};
 use roo_protocol::profile::{
-    ProfileDeleteResult, ProfileSaveParams, ProfileSaveResult, ProfileTestParams, ProfileTestResult,
+    ProfileDeleteResult, ProfileDraft, ProfileSaveParams, ProfileSaveResult, ProfileTestParams,
+    ProfileTestResult,
 };
 
 /// Reasons why a profile can't be tried, written or taken out.
@@ -22,22 +27,66 @@ pub(super) enum ProfileError {
     Write(#[from] WriteError),
 }
 
-/// Makes one short request.
+/// The settings file, all of which can be used.
+struct UsableFile {
+    text: String,
+    /// The settings of the file alone.
+    settings: Arc<Settings>,
+}
+
+impl UsableFile {
+    async fn read(process: &ProcessServices) -> Result<Self, ProfileError> {
+        let file = process.directories.config_file();
+        on_disk(move || Self::of(&file)).await
+    }
+
+    /// Reads the disk.
+    fn of(file: &Path) -> Result<Self, ProfileError> {
+        let text = config::read_settings(file).map_err(WriteError::from)?.unwrap_or_default();
+        let configured = Configured::from_text(file, &text);
+        match configured.errors.first() {
+            Some(problem) => Err(ProfileError::Broken(problem.to_string())),
+            None => Ok(Self { text, settings: configured.settings }),
+        }
+    }
+}
+
+/// Does what may wait for the disk.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ProfileError> + Send + 'static,
+) -> Result<T, ProfileError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(WriteError::Interrupted.into()))
+}
+
+/// Makes one short request, to what [`save`] would write where there is a form.
 pub(super) async fn test(
+    process: &ProcessServices,
     services: &WorkspaceServices,
     params: ProfileTestParams,
 ) -> Result<ProfileTestResult, ProfileError> {
-    let settings = services.engine.settings();
-    let name = params.profile.as_ref().unwrap_or(&settings.profile);
-    let there = settings.profiles.get(name);
     if let Some(draft) = &params.draft {
-        // A form that names no profile makes a new one.
-        let draft = Draft::new(draft, there.filter(|_| params.profile.is_some()))?;
+        let draft = draft_of(process, draft, params.profile.as_deref()).await?;
         return Ok(result(&draft.candidate, &draft.candidate.test().await));
     }
-    let profile = there.ok_or_else(|| ProfileError::NotFound(name.clone()))?;
+    let settings = services.engine.settings();
+    let name = params.profile.as_ref().unwrap_or(&settings.profile);
+    let profile = settings.profiles.get(name).ok_or_else(|| ProfileError::NotFound(name.clone()))?;
     let candidate = Candidate::new(profile.clone(), None);
     Ok(result(&candidate, &candidate.test().await))
+}
+
+/// What a form makes of the profile of this name in the settings file; a form that names none makes a new one.
+pub(super) async fn draft_of(
+    process: &ProcessServices,
+    draft: &ProfileDraft,
+    name: Option<&str>,
+) -> Result<Draft, ProfileError> {
+    let before = match name {
+        Some(name) => UsableFile::read(process).await?.settings.profiles.get(name).cloned(),
+        None => None,
+    };
+    Ok(Draft::new(draft, before.as_ref())?)
 }
 
 fn result(candidate: &Candidate, outcome: &Result<Probe, ModelError>) -> ProfileTestResult {
@@ -64,22 +113,36 @@ pub(super) async fn save(
     params: ProfileSaveParams,
 ) -> Result<ProfileSaveResult, ProfileError> {
     let ProfileSaveParams { profile: name, draft, is_default, untested } = params;
-    let file = &process.config_file;
-    let before = usable_settings(process)?;
-    let draft = Draft::new(&draft, before.profiles.get(&name))?;
+    let file = process.directories.config_file();
+    let before = UsableFile::read(process).await?;
+    let draft = Draft::new(&draft, before.settings.profiles.get(&name))?;
     // A layout that can't be edited is told before a request is paid for.
-    let edit = |text: &str| edit::set_profile(text, &name, &draft.fields, is_default);
-    EditedSettings::new(file, edit)?;
+    let told = |error| WriteError::Edit { file: file.clone(), error };
+    let profile_before = edit::profile(&before.text, &name).map_err(told)?;
+    edit::set_profile(&before.text, &name, &draft.fields, is_default).map_err(told)?;
     let outcome = draft.candidate.test().await;
     let test = result(&draft.candidate, &outcome);
     if !test.works && !untested {
         let message = format!("{} Nothing was written.", test.message);
         return Ok(ProfileSaveResult { saved: false, message, test, warnings: vec![] });
     }
-    // The file may have changed while the model was asked.
-    let edited = EditedSettings::new(file, edit)?;
     draft.store_key(&KeyStore::new(&process.directories)).await?;
-    edited.write()?;
+    let (to_edit, profile, fields) = (file.clone(), name.clone(), draft.fields.clone());
+    let (edits, live) = (Arc::clone(&process.settings_edits), Arc::clone(&services.settings));
+    let written = on_disk(move || {
+        let _one_at_a_time = edits.lock();
+        UsableFile::of(&to_edit)?;
+        // The user may have edited the file while the model was asked or the keyring was unlocked.
+        let edited = EditedSettings::new(&to_edit, |text| match edit::profile(text, &profile)? {
+            now if now == profile_before => edit::set_profile(text, &profile, &fields, is_default),
+            _ => Err(EditError::Changed),
+        });
+        edited?.write()?;
+        live.read_whole();
+        UsableFile::of(&to_edit)
+    })
+    .await?
+    .settings;
 
     let settings = services.engine.settings();
     let mut warnings = Vec::new();
@@ -89,7 +152,6 @@ pub(super) async fn save(
     if let Some(variable) = draft.overriding_variable(&environment) {
         warnings.push(format!("{variable} is set and takes precedence over the stored key."));
     }
-    let written = usable_settings(process)?;
     if settings.profiles.get(&name) != written.profiles.get(&name) {
         warnings.push(format!("Your editor's settings define a profile {name} too, which takes precedence."));
     }
@@ -104,22 +166,28 @@ pub(super) async fn save(
 }
 
 /// Takes a profile out of the settings file. Where modes work with it by default, another one takes its place.
-pub(super) fn delete(
+pub(super) async fn delete(
     process: &ProcessServices,
     services: &WorkspaceServices,
     name: &str,
 ) -> Result<ProfileDeleteResult, ProfileError> {
-    let before = usable_settings(process)?;
-    if !before.profiles.contains_key(name) {
-        return Err(ProfileError::NotFound(name.to_owned()));
-    }
-    let others = || before.profiles.keys().filter(|other| *other != name);
-    let usual = Settings::default().profile;
-    let next = others().find(|other| **other == usual).or_else(|| others().next());
-    EditedSettings::new(&process.config_file, |text| {
-        edit::without_profile(text, name, next.map(String::as_str))
-    })?
-    .write()?;
+    let (file, profile) = (process.directories.config_file(), name.to_owned());
+    let (edits, live) = (Arc::clone(&process.settings_edits), Arc::clone(&services.settings));
+    let before = on_disk(move || {
+        let _one_at_a_time = edits.lock();
+        let before = UsableFile::of(&file)?.settings;
+        if !before.profiles.contains_key(&profile) {
+            return Err(ProfileError::NotFound(profile));
+        }
+        let others = || before.profiles.keys().filter(|other| **other != profile);
+        let usual = Settings::default().profile;
+        let next = others().find(|other| **other == usual).or_else(|| others().next());
+        let edit = |text: &str| edit::without_profile(text, &profile, next.map(String::as_str));
+        EditedSettings::new(&file, edit)?.write()?;
+        live.read_whole();
+        Ok(before)
+    })
+    .await?;
 
     let settings = services.engine.settings();
     let mut warnings = Vec::new();
@@ -136,13 +204,4 @@ pub(super) fn delete(
         warnings.push(format!("Your editor's settings define a profile {name} too, which is still there."));
     }
     Ok(ProfileDeleteResult { warnings })
-}
-
-/// The settings of the file alone, if all of it can be used.
-fn usable_settings(process: &ProcessServices) -> Result<std::sync::Arc<Settings>, ProfileError> {
-    let configured = Configured::load(&process.config_file);
-    match configured.errors.first() {
-        Some(problem) => Err(ProfileError::Broken(problem.to_string())),
-        None => Ok(configured.settings),
-    }
 }

@@ -132,8 +132,9 @@ impl ProgressLine {
             Update::ApprovalRequested(approval) => format!("waits for approval: {}", approval.title),
             Update::QuestionAsked(question) => format!("waits for an answer: {}", question.text),
             Update::ContextShortening { method } => shortening_line(*method).to_owned(),
-            Update::RetryScheduled { at, reason, .. } => {
-                format!("tries again at {}: {reason}", time_of_day(*at))
+            Update::RetryScheduled { at, attempt, reason } => {
+                let what = if *attempt > 1 { "tries again" } else { "asks the model" };
+                format!("{what} at {}: {reason}", time_of_day(*at))
             }
             Update::Warning { reason } => (*reason).to_owned(),
             _ => return,

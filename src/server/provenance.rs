@@ -1,16 +1,11 @@
-//! Hover on a line that an agent wrote: which intent, task, mode, model and prompt it came from.
+//! Origin of the lines that agents wrote: which intent, task, mode, model and prompt each came from.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::{Value, json};
-use tower_lsp::jsonrpc::Error;
-
-use super::session::{Session, WorkspaceServices};
-use roo_protocol::task::Position;
 use roo_text::render::{exact_line, one_line};
 use roo_trace::blame::{Attribution, Index};
 use roo_trace::record::Author;
-use roo_workspace::{Purpose, path_of};
 
 /// The longest title that is shown, in characters.
 const TITLE: usize = 120;
@@ -20,16 +15,16 @@ const TITLE: usize = 120;
 pub(super) struct Provenance(Mutex<Option<Index>>);
 
 impl Provenance {
-    /// Finds the author of a line of a text, which counts from 0. Waits for the disk.
-    fn line(
+    /// Finds the author of a line of a text, which counts from 0, in the trace of a workspace. Waits for the disk.
+    pub(super) fn line(
         &self,
-        services: &WorkspaceServices,
+        state_directory: &Path,
         path: &str,
         text: &str,
         line: usize,
     ) -> Option<Arc<Attribution>> {
         let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = index.get_or_insert_with(|| Index::new(services.directory.path()));
+        let index = index.get_or_insert_with(|| Index::new(state_directory));
         if let Err(error) = index.refresh() {
             tracing::warn!(%error, "the trace can't be read");
         }
@@ -37,28 +32,8 @@ impl Provenance {
     }
 }
 
-/// Builds the hover of a line; null for one that no agent wrote.
-pub(super) async fn hovered(
-    session: &Arc<Session>,
-    uri: String,
-    text: Arc<str>,
-    position: Position,
-) -> Result<Value, Error> {
-    let services = Arc::clone(session.services().await?);
-    let markdown = session.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
-    let found = tokio::task::spawn_blocking(move || {
-        let path = path_of(&uri)?;
-        let place = services.engine.workspace().resolve(path.to_str()?, Purpose::Read).ok()?;
-        services.provenance.line(&services, &place.display(), &text, position.line as usize)
-    });
-    let found = found.await.map_err(|_| Error::internal_error())?;
-    Ok(found.map_or(Value::Null, |attribution| {
-        let kind = if markdown { "markdown" } else { "plaintext" };
-        json!({ "contents": { "kind": kind, "value": told(&attribution) } })
-    }))
-}
-
-fn told(line: &Attribution) -> String {
+/// Describes where a line came from, for people.
+pub(super) fn describe(line: &Attribution) -> String {
     let mut parts = Vec::new();
     let intent = line.intent.as_ref().map(|id| {
         let name = line.intent_name.as_deref().unwrap_or_default();

@@ -2,37 +2,35 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tower_lsp::Client;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
-use tower_lsp::ls_types::notification::Notification;
 
-use super::capabilities::Negotiated;
-use super::config_files::{self, ConfigFiles};
-use super::configuration::{Configured, LiveSettings, SettingsReport, asked_of};
+use super::config_files::ConfigFiles;
+use super::configuration::asked_of;
 use super::editor::ClientEditor;
 use super::failure;
+use super::negotiated::Negotiated;
 use super::provenance::Provenance;
 use super::review_drafts::ReviewDrafts;
+pub(super) use super::services::{ProcessServices, WorkspaceServices};
 use super::shown_approvals::ShownApprovals;
-use super::subscription::{Requests, Subscriptions};
+use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
-use super::{delivery, progress};
+use crate::live_settings::LiveSettings;
 use crate::mcp::McpServers;
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
-use roo_engine::engine::clock::Clock;
 use roo_engine::engine::{Engine, Setup};
-use roo_formats::config::Directories;
+use roo_formats::config::Layer;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::error::ErrorKind;
-use roo_protocol::settings::SettingsChangedParams;
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render::one_line;
 use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
@@ -42,35 +40,20 @@ pub(super) const MESSAGE: usize = 200;
 /// Time limit for tasks to stop when the client asks for an orderly shutdown.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Services of the process for a connection.
-pub(super) struct ProcessServices {
-    /// The user's settings file.
-    pub(super) config_file: PathBuf,
-    /// The user's directories.
-    pub(super) directories: Directories,
-    /// Time and randomness.
-    pub(super) clock: Arc<dyn Clock>,
-}
-
-/// The engine, what steers its agents, and where its logs are.
-pub(super) struct WorkspaceServices {
-    pub(super) engine: Engine,
-    pub(super) settings: Arc<LiveSettings>,
-    pub(super) customization: Arc<Customization>,
-    pub(super) directory: WorkspaceDirectory,
-    pub(super) provenance: Provenance,
-}
+/// Starts the features of a connection, now that its engine is there, and is told which folders can't be used.
+pub(super) type Start = fn(&Arc<Session>, &Arc<WorkspaceServices>, Vec<String>);
 
 /// One connection.
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) documents: Arc<Documents>,
-    pub(super) subscriptions: Subscriptions,
+    pub(super) subscriptions: Arc<Subscriptions>,
     pub(super) config_files: ConfigFiles,
     pub(super) task_documents: TaskDocuments,
     pub(super) process: ProcessServices,
     negotiated: OnceLock<Negotiated>,
     services: OnceCell<Arc<WorkspaceServices>>,
+    start: Start,
     /// The connection is over: nothing is told to its client any more.
     pub(super) ended: CancellationToken,
     /// The process that started this one has ended.
@@ -78,6 +61,8 @@ pub(super) struct Session {
     shutdown: AtomicBool,
     /// Held by the one popup that the client has.
     pub(super) popup_turn: tokio::sync::Mutex<()>,
+    /// Tells that trust was granted or revoked.
+    pub(super) trust_changes: watch::Sender<()>,
     /// The approvals that the client's user was shown.
     pub(super) shown_approvals: ShownApprovals,
     /// The decisions on single hunks that its user has made.
@@ -85,21 +70,23 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A connection to this client, before `initialize`.
-    pub(super) fn new(client: Client, process: ProcessServices) -> Self {
+    /// A connection to this client, before `initialize`. `start` is called once.
+    pub(super) fn new(client: Client, process: ProcessServices, start: Start) -> Self {
         Self {
             client,
             documents: Arc::default(),
-            subscriptions: Subscriptions::default(),
+            subscriptions: Arc::default(),
             config_files: ConfigFiles::default(),
             task_documents: TaskDocuments::default(),
             process,
             negotiated: OnceLock::new(),
             services: OnceCell::new(),
+            start,
             ended: CancellationToken::new(),
             abandoned: CancellationToken::new(),
             shutdown: AtomicBool::new(false),
             popup_turn: tokio::sync::Mutex::default(),
+            trust_changes: watch::Sender::new(()),
             shown_approvals: ShownApprovals::default(),
             review_drafts: ReviewDrafts::default(),
         }
@@ -107,7 +94,7 @@ impl Session {
 
     /// Takes what `initialize` settled; the first time counts.
     pub(super) fn settle(&self, negotiated: Negotiated) -> &Negotiated {
-        self.config_files.settle(self, &negotiated);
+        self.config_files.settle(&negotiated.folders, &self.process.directories);
         self.negotiated.get_or_init(|| negotiated)
     }
 
@@ -119,6 +106,12 @@ impl Session {
     /// The name for `by`.
     pub(super) fn client_name(&self) -> &str {
         self.negotiated().map_or("client", |negotiated| &negotiated.client)
+    }
+
+    /// The client, as events of its subscriptions reach it.
+    pub(super) fn recipient(&self) -> Recipient {
+        let (client, clock) = (self.client.clone(), Arc::clone(&self.process.clock));
+        Recipient { client, clock, ended: self.ended.clone() }
     }
 
     /// Returns whether the client speaks `roo/*`.
@@ -147,11 +140,12 @@ impl Session {
         let Some(negotiated) = self.negotiated() else {
             return Err(Error::internal_error());
         };
-        let file = self.process.config_file.clone();
-        let options = negotiated.options.clone();
+        let (file, clock) = (self.process.directories.config_file(), Arc::clone(&self.process.clock));
+        let options = Layer::from_initialization_options(&negotiated.options);
         let said = if negotiated.configuration { asked_of(&self.client).await } else { None };
-        let load =
-            tokio::task::spawn_blocking(move || LiveSettings::load(file, options, said.unwrap_or_default()));
+        let load = tokio::task::spawn_blocking(move || {
+            LiveSettings::load(file, options, &said.unwrap_or_default(), clock)
+        });
         let settings = Arc::new(load.await.map_err(|_| Error::internal_error())?);
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.process.clock);
@@ -183,18 +177,7 @@ impl Session {
             directory,
             provenance: Provenance::default(),
         });
-        self.accompany(negotiated, &services);
-        // Before anybody can change them.
-        let (changes, first) = (services.settings.changes(), services.settings.newest());
-        let (session, introduced) = (Arc::clone(self), Arc::clone(&services));
-        tokio::spawn(async move {
-            let mut report = SettingsReport::default();
-            session.introduce(&first, &mut report, lost).await;
-            session.recover(&introduced).await;
-            config_files::refresh(&session, &introduced).await;
-            config_files::watch(&session).await;
-            session.clone().spawn(async move { session.follow_settings(&introduced, changes, report).await });
-        });
+        (self.start)(self, &services, lost);
         Ok(services)
     }
 
@@ -236,76 +219,9 @@ impl Session {
         })
     }
 
-    /// Starts what every client, and what a plain one, is shown of itself.
-    fn accompany(self: &Arc<Self>, negotiated: &Negotiated, services: &Arc<WorkspaceServices>) {
-        if negotiated.progress {
-            // From before the first task, so that none is missed.
-            let requests = Requests::new(&services.engine);
-            self.spawn(progress::accompany(Arc::clone(self), Arc::clone(services), requests));
-        }
-        if !negotiated.typed {
-            let requests = Requests::new(&services.engine);
-            self.spawn(delivery::accompany(Arc::clone(self), Arc::clone(services), requests));
-        }
-    }
-
     /// Shows the user a message.
     pub(super) async fn tell(&self, kind: MessageType, message: &str) {
         self.client.show_message(kind, one_line(&format!("roo: {message}"), MESSAGE)).await;
-    }
-
-    /// Tells the user what is wrong with the settings, the folders or the protocol's version.
-    async fn introduce(&self, configured: &Configured, report: &mut SettingsReport, lost: Vec<String>) {
-        report.tell(configured, &self.client).await;
-        if let Some(path) = configured.has_file_errors() {
-            let message = format!("{} is invalid and was ignored; see its diagnostics", path.display());
-            self.tell(MessageType::ERROR, &message).await;
-        }
-        for folder in lost {
-            let message = format!("the workspace folder {folder} and was ignored");
-            self.tell(MessageType::WARNING, &message).await;
-        }
-        for folder in self.negotiated().iter().flat_map(|negotiated| &negotiated.folders) {
-            let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-            if let Some(what) = self.process.directories.too_wide(&real) {
-                let message =
-                    format!("the workspace folder {} is {what}: agents work on all of it", folder.display());
-                self.tell(MessageType::WARNING, &message).await;
-            }
-        }
-        if let Some(version) = self.negotiated().and_then(|negotiated| negotiated.unknown_version.as_ref()) {
-            let message = format!(
-                "this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"
-            );
-            self.tell(MessageType::WARNING, &message).await;
-        }
-    }
-
-    /// Tells of each change of the settings: a typed client of the change, the user of what is wrong with it.
-    async fn follow_settings(
-        &self,
-        services: &WorkspaceServices,
-        mut changes: watch::Receiver<u64>,
-        mut report: SettingsReport,
-    ) {
-        while changes.changed().await.is_ok() {
-            let configured = services.settings.configured();
-            let is_new = report.is_new(&configured);
-            report.tell(&configured, &self.client).await;
-            if let Some(path) = configured.has_file_errors().filter(|_| is_new) {
-                let message = format!(
-                    "{} is invalid, so the settings from before stay in force; see its diagnostics",
-                    path.display()
-                );
-                self.tell(MessageType::ERROR, &message).await;
-            }
-            config_files::refresh(self, services).await;
-            if self.is_typed() {
-                let problems = configured.problems().map(ToString::to_string).collect();
-                let params = SettingsChangedParams { problems };
-                self.client.send_notification::<SettingsChanged>(params).await;
-            }
-        }
     }
 
     /// The client's settings have changed. A client that can be asked is asked, as at the start; what another one says
@@ -315,20 +231,7 @@ impl Session {
         let asks = self.negotiated().is_some_and(|negotiated| negotiated.configuration);
         let said = if asks { asked_of(&self.client).await } else { Some(said) };
         if let Some(said) = said {
-            services.settings.set_workspace(said);
-        }
-    }
-
-    /// Settles what an earlier server left half done, and tells the user what can't be settled.
-    async fn recover(&self, services: &WorkspaceServices) {
-        for stopped in services.engine.workspace().recover().await {
-            let files: Vec<String> = stopped.files.iter().map(|file| file.display().to_string()).collect();
-            let message = format!(
-                "a change of several files was interrupted and can't be completed: {} changed in the meantime. The missing parts are beside the files, in .roo-lsp-*.tmp; {} lists them",
-                if files.is_empty() { "its journal was".to_owned() } else { files.join(", ") },
-                stopped.journal.display(),
-            );
-            self.tell(MessageType::ERROR, &message).await;
+            services.settings.set_workspace(&said);
         }
     }
 
@@ -368,14 +271,6 @@ impl Session {
             services.engine.end_servers().await;
         }
     }
-}
-
-/// `roo/settings/changed`.
-enum SettingsChanged {}
-
-impl Notification for SettingsChanged {
-    type Params = SettingsChangedParams;
-    const METHOD: &'static str = "roo/settings/changed";
 }
 
 /// The real places of the folders that can be used, and what is wrong with the others. Reads the disk.

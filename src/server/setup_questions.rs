@@ -7,13 +7,14 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::MessageType;
 
-use super::delivery::show_popup;
+use super::popup::show_popup;
 use super::profiles;
 use super::session::{Session, WorkspaceServices};
-use crate::model_setup::{Candidate, environment, free_name, offered_providers};
+use crate::model_setup::{Candidate, environment, free_name, offered_providers, window_to_write};
 use roo_formats::config::{Profile, Provider};
 use roo_model::providers::{KeyState, key_state};
-use roo_protocol::profile::{ProfileDraft, ProfileSaveParams};
+use roo_protocol::model::ModelItem;
+use roo_protocol::profile::{DraftField, ProfileDraft, ProfileSaveParams};
 
 /// The harmless first choice.
 const CANCEL: &str = "Cancel";
@@ -61,18 +62,23 @@ async fn set_up(
             variable.unwrap_or_default()
         ));
     }
-    let model = match fields.model {
-        Some(model) => model,
-        None => match ask_model(session, profile).await? {
-            Some(model) => model,
+    let (model, offered) = match fields.model {
+        // The list may tell its context window; the request that follows shows whether it answers.
+        Some(model) => {
+            (model, Candidate::new(profile.clone(), None).offered_models().await.unwrap_or_default())
+        }
+        None => match ask_model(session, profile.clone()).await? {
+            Some(chosen) => chosen,
             None => return Ok(None),
         },
     };
     let settings = services.engine.settings();
+    let profile = Profile { model: Some(model.clone()), ..profile };
     let draft = ProfileDraft {
         provider: provider.as_str().to_owned(),
-        model: Some(model),
-        base_url: fields.base_url,
+        model: DraftField::Set(model),
+        base_url: fields.base_url.into(),
+        context_window: window_to_write(&profile, &offered).into(),
         ..ProfileDraft::default()
     };
     let profile = fields.profile.unwrap_or_else(|| free_name(&settings, provider));
@@ -94,7 +100,8 @@ async fn ask_provider(session: &Session) -> Result<Option<Provider>, String> {
         .map(|(provider, _)| provider))
 }
 
-async fn ask_model(session: &Session, profile: Profile) -> Result<Option<String>, String> {
+/// The chosen model, and all that the endpoint offers; none where the user closed the question.
+async fn ask_model(session: &Session, profile: Profile) -> Result<Option<(String, Vec<ModelItem>)>, String> {
     let name = profile.provider.as_str();
     let models = Candidate::new(profile, None).offered_models().await.map_err(|error| error.to_string())?;
     if models.is_empty() {
@@ -108,7 +115,8 @@ async fn ask_model(session: &Session, profile: Profile) -> Result<Option<String>
         more => format!(" {more} others can be named: roo.setUpModel with provider and model."),
     };
     let question = format!("Which model of {name}?{more}");
-    choose(session, &question, models.into_iter().take(MODELS).map(|model| model.id).collect()).await
+    let names = models.iter().take(MODELS).map(|model| model.id.clone()).collect();
+    Ok(choose(session, &question, names).await?.map(|chosen| (chosen, models)))
 }
 
 /// Returns what the user chose; none where they closed the question.

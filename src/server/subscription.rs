@@ -10,9 +10,11 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tower_lsp::Client;
 use tower_lsp::ls_types::notification::Notification;
 
-use super::session::{Session, WorkspaceServices};
+use super::services::WorkspaceServices;
+use roo_engine::engine::clock::Clock;
 use roo_engine::engine::{Engine, Follower, Journal};
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
@@ -28,6 +30,15 @@ impl Notification for RooEvent {
     const METHOD: &'static str = "roo/event";
 }
 
+/// A client, as far as events are concerned.
+#[derive(Clone)]
+pub(super) struct Recipient {
+    pub(super) client: Client,
+    pub(super) clock: Arc<dyn Clock>,
+    /// The connection is over.
+    pub(super) ended: CancellationToken,
+}
+
 /// The subscriptions of one client, by request.
 #[derive(Default)]
 pub(super) struct Subscriptions {
@@ -41,40 +52,40 @@ struct RunningSubscription {
 
 impl Subscriptions {
     /// Sends this request's events once `after` is cancelled, in place of an earlier cursor.
-    pub(super) async fn attach(&self, session: &Arc<Session>, follower: Follower, after: CancellationToken) {
+    pub(super) async fn attach(&self, recipient: Recipient, follower: Follower, after: CancellationToken) {
         self.stop(&follower.root().clone()).await;
-        self.begin(session, follower, after);
+        self.begin(recipient, follower, after);
     }
 
     /// Sends this request's events once `after` is cancelled, unless they are being sent already.
-    pub(super) fn begin(&self, session: &Arc<Session>, follower: Follower, after: CancellationToken) {
+    pub(super) fn begin(&self, recipient: Recipient, follower: Follower, after: CancellationToken) {
         let mut running = self.lock();
         if running.get(follower.root()).is_some_and(|running| !running.task.is_finished()) {
             return;
         }
         let root = follower.root().clone();
-        let stop = session.ended.child_token();
-        let feed = Subscription { session: Arc::clone(session), follower };
+        let stop = recipient.ended.child_token();
+        let feed = Subscription { recipient, follower };
         let task = tokio::spawn(feed.run(stop.clone(), after));
         running.insert(root, RunningSubscription { stop, task });
     }
 
     /// Sends the events of every request from now on. Cursors that are there stay.
     pub(super) async fn attach_everything(
-        &self,
-        session: &Arc<Session>,
+        self: &Arc<Self>,
+        recipient: Recipient,
         services: &Arc<WorkspaceServices>,
         after: CancellationToken,
     ) {
         let everything = TaskId::new(EVERYTHING);
         self.stop(&everything).await;
-        let stop = session.ended.child_token();
-        let (session, services) = (Arc::clone(session), Arc::clone(services));
+        let stop = recipient.ended.child_token();
+        let (this, services) = (Arc::clone(self), Arc::clone(services));
         let follow = async move {
             after.cancelled().await;
             let mut requests = Requests::new(&services.engine);
             while let Some(follower) = requests.next(&services.engine).await {
-                session.subscriptions.begin(&session, follower, after.clone());
+                this.begin(recipient.clone(), follower, after.clone());
             }
         };
         let task = tokio::spawn({
@@ -155,14 +166,14 @@ impl Requests {
 }
 
 struct Subscription {
-    session: Arc<Session>,
+    recipient: Recipient,
     follower: Follower,
 }
 
 impl Subscription {
     async fn run(mut self, stop: CancellationToken, after: CancellationToken) {
-        let session = Arc::clone(&self.session);
-        let now = || session.process.clock.now();
+        let clock = Arc::clone(&self.recipient.clock);
+        let now = || clock.now();
         tokio::select! {
             () = stop.cancelled() => return,
             () = after.cancelled() => {}
@@ -190,8 +201,8 @@ impl Subscription {
     async fn send(&self, event: Arc<EventParams>) {
         tokio::select! {
             // The client may never read again.
-            () = self.session.ended.cancelled() => {}
-            () = self.session.client.send_notification::<RooEvent>(event) => {}
+            () = self.recipient.ended.cancelled() => {}
+            () = self.recipient.client.send_notification::<RooEvent>(event) => {}
         }
     }
 }

@@ -1,32 +1,56 @@
-//! Messages of a task: where one comes from, and its text while it is being written.
+//! Messages of a task: what each is to its reader, and its text while it is being written.
 
 use roo_protocol::ids::MessageId;
-use roo_protocol::message::Say;
+use roo_protocol::message::{Ask, Message, MessageKind, Say};
 
-/// Source of a message, as its id says.
+/// Role of a message, by its kind and the source that its id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessageOrigin {
+pub(crate) enum MessageRole {
     /// The prompt of the request.
     Prompt,
     /// The task that a branch was given by its parent.
     Brief,
-    /// An answer of the model.
-    Model,
-    /// The end of a task, which its state tells too.
-    End,
-    /// A message of the user on the way, or a word of the server.
-    Other,
+    /// Text of the model.
+    Answer,
+    /// Reasoning of the model.
+    Reasoning,
+    /// A message of the user on the way.
+    Feedback,
+    /// The result of a task, which its state tells too.
+    Result,
+    /// The error that a task ends with, which its state tells too.
+    FinalError,
+    /// Any other error.
+    Error,
+    /// A call, in Roo Code's JSON.
+    Call,
+    /// The command line of a call.
+    Command,
+    /// A question to the user.
+    Question,
+    /// Nothing to read: the bounds of a model request, a digest, or output that was shown as it came.
+    Internal,
 }
 
-impl MessageOrigin {
-    /// Source of the message with this id.
-    pub(crate) fn from_id(id: &MessageId) -> Self {
-        match id.as_str() {
-            "m1" => Self::Prompt,
-            "brief" => Self::Brief,
-            id if id.ends_with(".end") => Self::End,
-            id if id.starts_with('r') => Self::Model,
-            _ => Self::Other,
+impl MessageRole {
+    /// Role of a message.
+    pub(crate) fn new(message: &Message) -> Self {
+        let id = message.id.as_str();
+        match message.kind {
+            MessageKind::Say(Say::Text) if id == "m1" => Self::Prompt,
+            MessageKind::Say(Say::Text) if id == "brief" => Self::Brief,
+            MessageKind::Say(Say::Text) => Self::Answer,
+            MessageKind::Say(Say::Reasoning) => Self::Reasoning,
+            MessageKind::Say(Say::UserFeedback) => Self::Feedback,
+            MessageKind::Say(Say::CompletionResult) => Self::Result,
+            MessageKind::Say(Say::Error) if id.ends_with(".end") => Self::FinalError,
+            MessageKind::Say(Say::Error) => Self::Error,
+            MessageKind::Say(Say::Tool) => Self::Call,
+            MessageKind::Say(Say::ApiReqStarted | Say::CommandOutput | Say::CheckpointSaved) => {
+                Self::Internal
+            }
+            MessageKind::Ask(Ask::Command) => Self::Command,
+            MessageKind::Ask(_) => Self::Question,
         }
     }
 }

@@ -5,7 +5,10 @@
 //! approval that was answered, the call that has ended), and is not kept: a front end appends it to a page or prints it.
 //! How anything looks is no business of this module; it names neither Markdown nor colours.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod context;
+mod conversation;
 mod message;
 mod task;
 mod tool;
@@ -16,9 +19,10 @@ mod update;
 pub(crate) mod recorded_tests;
 
 pub(crate) use self::context::{context_line, restored_line, shortened_line, shortening_line};
-pub(crate) use self::message::{MessageOrigin, StreamingMessage};
+pub(crate) use self::conversation::{Passage, PastCall, conversation};
+pub(crate) use self::message::{MessageRole, StreamingMessage};
 pub(crate) use self::task::{BackgroundCommand, Prompt, TaskView};
-pub(crate) use self::tool::{CallEnding, CallTarget, RunningCall};
+pub(crate) use self::tool::{CallEnding, CallResult, CallTarget, RunningCall};
 pub(crate) use self::tree::{
     BranchTree, branch_name, draw_tree, newest_tree, outline, state_label, state_with_number, waits_for_user,
 };
@@ -29,7 +33,7 @@ use std::collections::HashMap;
 use roo_protocol::event::{Event, EventParams, Verdict};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
-use roo_protocol::task::TaskState;
+use roo_protocol::task::{TaskSnapshot, TaskState};
 use roo_protocol::tree::TreeNode;
 
 /// Something that is not over.
@@ -57,6 +61,17 @@ pub(crate) struct RequestView {
 }
 
 impl RequestView {
+    /// Adds a task as the engine returns it at once, with what it waits for.
+    pub(crate) fn add_task(&mut self, task: &TaskSnapshot) {
+        let id = &task.item.task_id;
+        let node = self.tree.nodes().iter().find(|node| node.id == *id);
+        self.tasks.push(TaskView::of_snapshot(task, node));
+        let approval = task.approval.clone().map(Prompt::Approval);
+        let question = task.question.clone().map(Prompt::Question);
+        let prompts = approval.into_iter().chain(question);
+        self.open.extend(prompts.map(|prompt| (id.clone(), OpenItem::Prompt(prompt))));
+    }
+
     /// All tasks whose beginning was seen, parents before children.
     pub(crate) fn tasks(&self) -> &[TaskView] {
         &self.tasks
@@ -158,8 +173,8 @@ impl RequestView {
             }
             Event::ToolFinished { tool_call_id, status, summary, exit_code } => {
                 let target = self.finish_call(task, tool_call_id);
-                let (status, exit_code) = (*status, *exit_code);
-                Update::CallFinished { call: tool_call_id, target, status, summary, exit_code }
+                let result = CallResult { status: *status, summary, exit_code: *exit_code };
+                Update::CallFinished { call: tool_call_id, target, result }
             }
             Event::CommandBackgrounded { command_id, command, .. } => {
                 self.commands.push(BackgroundCommand { id: command_id.clone(), line: command.clone() });
@@ -167,8 +182,8 @@ impl RequestView {
             }
             Event::CommandEnded { command_id, status, summary, exit_code, .. } => {
                 self.commands.retain(|command| command.id != *command_id);
-                let (status, exit_code) = (*status, *exit_code);
-                Update::CommandEnded { command: command_id, status, summary, exit_code }
+                let result = CallResult { status: *status, summary, exit_code: *exit_code };
+                Update::CommandEnded { command: command_id, result }
             }
             Event::GateDecided { verdict: Verdict::Deny, rule, .. } => Update::CallRefused { rule },
             Event::GateDecided { .. } => Update::Silent,
@@ -293,7 +308,7 @@ impl RequestView {
         self.open.retain(|(owner, item)| {
             owner != task || !matches!(item, OpenItem::Message(open) if open.id == message.id)
         });
-        Update::Message { message, origin: MessageOrigin::from_id(&message.id) }
+        Update::Message { message, role: MessageRole::new(message) }
     }
 
     fn grow(&mut self, task: &TaskId, id: &MessageId, say: Say, offset: u64, more: &str) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use roo_protocol::event::{Event, EventParams, ToolStatus};
+use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::message::{MessageKind, Say};
 use roo_protocol::task::TaskState;
@@ -60,17 +60,20 @@ impl Front {
             Update::CallStarted { call, target } => {
                 of_task.calls.push(json!({ "id": call, "name": target.name, "subject": target.subject }));
             }
-            Update::CallFinished { call, status, summary, .. } => {
+            Update::CallFinished { call, result, .. } => {
                 if find(&mut of_task.calls, call.as_str()).is_none() {
                     // What only steers the conversation is no item of its own.
-                    if status == ToolStatus::Ok {
+                    if result.is_success() {
                         return;
                     }
                     of_task.calls.push(json!({ "id": call }));
                 }
                 let item = find(&mut of_task.calls, call.as_str()).unwrap();
-                item["status"] = json!(status);
-                item["summary"] = json!(summary);
+                item["status"] = json!(result.status);
+                item["summary"] = json!(result.summary);
+                if let Some(code) = result.exit_code {
+                    item["exitCode"] = json!(code);
+                }
             }
             Update::ApprovalRequested(approval) => {
                 let item = json!({ "id": approval.approval_id, "title": approval.title });

@@ -3,8 +3,9 @@
 use roo_protocol::context::ContextMeter;
 use roo_protocol::ids::{CommandId, TaskId};
 use roo_protocol::task::{
-    PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
+    PendingApproval, PendingQuestion, QueueItem, TaskSnapshot, TaskState, TodoItem, ToolUsage, Usage,
 };
+use roo_protocol::tree::TreeNode;
 use roo_text::render::one_line;
 
 /// The longest title of a task or a prompt, in characters.
@@ -50,6 +51,23 @@ impl TaskView {
             tool_usage: ToolUsage::default(),
             todo: vec![],
             queue: vec![],
+        }
+    }
+
+    pub(super) fn of_snapshot(task: &TaskSnapshot, node: Option<&TreeNode>) -> Self {
+        let TaskSnapshot { item, .. } = task;
+        let parent = node.and_then(|node| node.parent_id.as_ref());
+        let emoji = node.map_or("", |node| &node.emoji);
+        Self {
+            state: item.state,
+            reason: task.reason.clone(),
+            result: task.result.clone(),
+            usage: item.usage,
+            context: task.context,
+            tool_usage: task.tool_usage.clone(),
+            todo: task.todo.clone(),
+            queue: task.queue.clone(),
+            ..Self::new(&item.task_id, parent, &item.mode, &item.title, emoji)
         }
     }
 

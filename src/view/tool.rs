@@ -3,6 +3,7 @@
 use roo_catalog::ToolName;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::ToolCallId;
+use roo_protocol::task::CallOutcome;
 
 /// Number of lines of running output that are kept. Front ends show no more than these.
 pub(crate) const OUTPUT_LINES: usize = 20;
@@ -21,6 +22,12 @@ pub(crate) struct CallTarget {
 impl CallTarget {
     pub(super) fn new(name: &str, subject: &str) -> Self {
         Self { name: name.to_owned(), subject: subject.to_owned(), tool: ToolName::parse(name) }
+    }
+
+    /// The target of a call that runs a command line.
+    pub(super) fn command(line: &str) -> Self {
+        let tool = ToolName::ExecuteCommand;
+        Self { name: tool.as_str().to_owned(), subject: line.to_owned(), tool: Some(tool) }
     }
 
     /// Returns whether it runs a command.
@@ -78,7 +85,38 @@ impl RunningCall {
     }
 }
 
-/// Outcome of a call or a command, as front ends tell it apart.
+/// Outcome of a call, or of a command in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallResult<'e> {
+    pub(crate) status: ToolStatus,
+    /// One line for people.
+    pub(crate) summary: &'e str,
+    /// The exit code of the command that it ran.
+    pub(crate) exit_code: Option<i32>,
+}
+
+impl<'e> CallResult<'e> {
+    pub(super) fn of_outcome(outcome: &'e CallOutcome) -> Self {
+        Self { status: outcome.status, summary: &outcome.summary, exit_code: outcome.exit_code }
+    }
+
+    /// Returns whether the call did its work. The command that it ran may have failed.
+    pub(crate) fn is_success(self) -> bool {
+        self.status == ToolStatus::Ok
+    }
+
+    /// Its kind.
+    pub(crate) fn ending(self) -> CallEnding {
+        match self.status {
+            ToolStatus::Ok if self.exit_code.is_some_and(|code| code != 0) => CallEnding::FailedExit,
+            ToolStatus::Ok => CallEnding::Done,
+            ToolStatus::Skipped => CallEnding::Skipped,
+            ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => CallEnding::Failed,
+        }
+    }
+}
+
+/// Kind of outcome, as front ends tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnding {
     /// The tool did its work.
@@ -92,16 +130,6 @@ pub(crate) enum CallEnding {
 }
 
 impl CallEnding {
-    /// Ending of a call with this status, or of a command with this exit code.
-    pub(crate) fn new(status: ToolStatus, exit_code: Option<i32>) -> Self {
-        match status {
-            ToolStatus::Ok if exit_code.is_some_and(|code| code != 0) => Self::FailedExit,
-            ToolStatus::Ok => Self::Done,
-            ToolStatus::Skipped => Self::Skipped,
-            ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => Self::Failed,
-        }
-    }
-
     /// Its mark.
     pub(crate) fn mark(self) -> &'static str {
         match self {

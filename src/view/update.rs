@@ -2,13 +2,12 @@
 
 use roo_protocol::checkpoint::RestoreWhat;
 use roo_protocol::context::ShorteningMethod;
-use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, MessageId, ToolCallId, Urid};
 use roo_protocol::message::{Message, Say};
 use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState, TodoItem};
 use serde_json::Value;
 
-use super::{CallTarget, MessageOrigin};
+use super::{CallResult, CallTarget, MessageRole};
 
 /// Content of an event about its task. The view that returns it has taken it in already.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +23,7 @@ pub(crate) enum Update<'e> {
     /// A piece of a message that is still being written. Its offset is in bytes.
     MessageGrows { id: &'e MessageId, say: Say, offset: u64, text: &'e str },
     /// A message is complete.
-    Message { message: &'e Message, origin: MessageOrigin },
+    Message { message: &'e Message, role: MessageRole },
     /// A request to the model begins or has ended.
     ModelAsked,
     /// A request to the model failed, and what came of it is void.
@@ -36,17 +35,11 @@ pub(crate) enum Update<'e> {
     /// The policy refuses a call.
     CallRefused { rule: &'e str },
     /// A call has its result. A call that only steers the conversation has never begun, so it has no target.
-    CallFinished {
-        call: &'e ToolCallId,
-        target: Option<CallTarget>,
-        status: ToolStatus,
-        summary: &'e str,
-        exit_code: Option<i32>,
-    },
+    CallFinished { call: &'e ToolCallId, target: Option<CallTarget>, result: CallResult<'e> },
     /// The command of a call runs on in the background.
     CommandBackgrounded { command: &'e CommandId, line: &'e str },
     /// A command in the background has ended.
-    CommandEnded { command: &'e CommandId, status: ToolStatus, summary: &'e str, exit_code: Option<i32> },
+    CommandEnded { command: &'e CommandId, result: CallResult<'e> },
     /// The user is asked for permission.
     ApprovalRequested(&'e PendingApproval),
     /// An approval, if it waited, has this answer; none where it became void.

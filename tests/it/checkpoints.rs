@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -173,6 +174,9 @@ fn a_kill_at_any_step_of_a_restore_leaves_the_files_before_or_after_it() {
                 assert_eq!(project.read("gone.txt"), "gone\n", "{place}");
                 assert_eq!(now.len(), 3, "{place}: {now:?}");
                 assert_eq!(known.len(), 4, "{place}");
+                let trace = project.succeed(&["trace", "query", "--json"]);
+                // A record for each file.
+                assert_eq!(trace.matches("restore (cli)").count(), 4, "{place}: {trace}");
                 project.succeed(&["tasks", "restore", &task, &number(&known[3]), "--yes"]);
                 assert_eq!(texts(&project.folder()), before, "{place}");
             } else {
@@ -183,6 +187,259 @@ fn a_kill_at_any_step_of_a_restore_leaves_the_files_before_or_after_it() {
         }
         assert!(crashes >= least, "{variable}: {crashes}");
     }
+}
+
+/// Reads a file, then changes two and makes one, all or none.
+const PATCH: &str = r#"
+turns:
+  - calls: [{ tool: read_file, params: { files: [{ path: kept.txt }, { path: gone.txt }] } }]
+  - calls:
+      - tool: apply_patch
+        params:
+          patch: |
+            *** Begin Patch
+            *** Add File: new.txt
+            +new
+            *** Update File: kept.txt
+            @@
+            -one
+            +ONE
+            *** Delete File: gone.txt
+            *** End Patch
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_write_that_a_kill_interrupted_has_its_checkpoint() {
+    let mut kills = 0;
+    for steps in 1.. {
+        let files = [("kept.txt", "one\ntwo\nthree\nfour\n"), ("gone.txt", "gone\n")];
+        let project = Project::outside_temp(&files);
+        project.script(PATCH);
+        let before = texts(&project.folder());
+        let mut command = project.program();
+        command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+        let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
+        if killed.status.success() {
+            break;
+        }
+        kills += 1;
+        let list = project.succeed(&["tasks", "list", "--json"]);
+        let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+        let task = item["taskId"].as_str().unwrap();
+        let mut command = project.program();
+        command
+            .args(["tasks", "resume", task, "--script"])
+            .arg(project.beside("script.yaml"))
+            .args(ARGUMENTS);
+        let resumed = command.output().unwrap();
+        assert!(resumed.status.success(), "{steps}: {resumed:?}");
+        let known = checkpoints(&project, task);
+        assert_eq!(known.len(), 1, "killed after step {steps}: {known:?}");
+        let restored = project.succeed(&["tasks", "restore", task, &number(&known[0]), "--yes"]);
+        assert!(restored.starts_with("3 files restored.\n"), "killed after step {steps}: {restored}");
+        assert_eq!(texts(&project.folder()), before, "killed after step {steps}");
+    }
+    assert!(kills > 5, "a patch takes only {kills} steps");
+}
+
+#[test]
+fn a_command_that_changes_hundreds_of_files_and_a_large_one_is_taken_back_whole() {
+    let large = "some line of a large file\n".repeat(100_000);
+    let mut files: Vec<(String, String)> =
+        (0..150).map(|number| (format!("old-{number}.txt"), format!("old {number}\n"))).collect();
+    files.push(("large.txt".to_owned(), large));
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let project = Project::outside_temp(&files);
+    project.script(
+        r#"
+turns:
+  - calls:
+      - tool: execute_command
+        params:
+          command: "sed -i s/old/new/ old-*.txt; sed -i 1s/some/first/ large.txt; for i in $(seq 150); do echo $i > made-$i.txt; done"
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#,
+    );
+    let before = texts(&project.folder());
+    let mut command = project.program();
+    command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(project.read("old-7.txt"), "new 7\n", "{output:?}");
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    let task = item["taskId"].as_str().unwrap();
+    let known = checkpoints(&project, task);
+    assert_eq!(known[0]["files"].as_array().unwrap().len(), 301);
+    let restored = project.succeed(&["tasks", "restore", task, &number(&known[0]), "--yes"]);
+    assert!(restored.starts_with("301 files restored.\n"), "{restored}");
+    assert!(texts(&project.folder()) == before);
+}
+
+/// A server is killed when it has restored the files of both folders and before it has said so. The user changes one of them
+/// before anybody looks.
+#[tokio::test]
+async fn a_finished_restore_counts_though_its_user_changed_a_file_after_the_kill() {
+    let project = Arc::new(Project::new(&[("a.txt", "one\n")]));
+    let second = project.beside("second");
+    fs::create_dir(&second).unwrap();
+    let other = second.canonicalize().unwrap().join("b.txt");
+    fs::write(&other, "one\ntwo\nthree\n").unwrap();
+    let script = json!({ "turns": [
+        { "calls": [
+            { "tool": "read_file", "params": { "files": [{ "path": "a.txt" }, { "path": other }] } },
+            { "tool": "write_to_file", "params": { "path": "a.txt", "content": "ONE\n" } },
+            { "tool": "write_to_file", "params": { "path": other, "content": "ONE\ntwo\nthree\n" } },
+        ] },
+        { "calls": [{ "tool": "attempt_completion", "params": { "result": "Done." } }] },
+    ] });
+    let script = project.script(&script.to_string());
+    let settings = json!({
+        "profiles": { "default": { "provider": "scripted", "script": script } },
+        "autoApprove": { "write": true, "read": true },
+    });
+    let fixture = Fixture::over_two(Arc::clone(&project), second.canonicalize().unwrap(), settings.clone());
+    let mut watched = fixture.start("Go.").await;
+    assert_eq!(watched.end().await, (TaskState::Completed, "Done.".to_owned()));
+    let task = watched.task.clone();
+    drop(watched);
+    let first = fixture.engine.checkpoints(&task).await.unwrap().checkpoints[0].seq;
+    let restore_seq = restored(&fixture.engine, &task, first).await.restored_as.unwrap();
+    fixture.engine.shutdown().await;
+
+    let log = project.logs().pop().unwrap();
+    let text = fs::read_to_string(&log).unwrap();
+    let end =
+        text.lines().take_while(|line| !line.contains("restoreFinished")).map(|line| line.len() + 1).sum();
+    fs::write(&log, &text.as_bytes()[..end]).unwrap();
+    fs::write(&other, "one\ntwo\nthree\nmine\n").unwrap();
+
+    let later = Fixture::over_two(Arc::clone(&project), second.canonicalize().unwrap(), settings);
+    let known = later.engine.checkpoints(&task).await.unwrap().checkpoints;
+    assert_eq!(known.last().unwrap().seq, restore_seq, "{known:#?}");
+    assert_eq!(restored(&later.engine, &task, restore_seq).await.conflicts, []);
+    assert_eq!(project.read("a.txt"), "ONE\n");
+    assert_eq!(fs::read_to_string(&other).unwrap(), "ONE\ntwo\nthree\nmine\n");
+    later.engine.shutdown().await;
+}
+
+/// A user's repository whose attributes name a filter, with an ignored file, a nested repository and a file with a secret.
+fn hostile_project() -> Project {
+    let files = [
+        ("a.txt", "one\r\n"),
+        ("b.txt", "b\n"),
+        ("token.txt", "token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n"),
+        (".gitignore", "*.log\n"),
+        (".gitattributes", "* filter=evil text eol=lf\n"),
+        ("ignored.log", "log\n"),
+        ("nested/file.txt", "nested\n"),
+    ];
+    let project = Project::outside_temp(&files);
+    project.configure("sandbox: { level: off }\n");
+    let line = "git init -q && git config filter.evil.clean 'touch pwned; cat' && git config core.fsmonitor 'touch pwned' \
+                && cd nested && git init -q";
+    let done = std::process::Command::new("bash").args(["-c", line]).current_dir(project.folder()).output();
+    assert!(done.unwrap().status.success());
+    project
+}
+
+const UNCONFINED: &str = r#"
+turns:
+  - calls:
+      - tool: execute_command
+        params:
+          command: "echo two >> a.txt; rm b.txt; echo new > new.txt; echo x >> ignored.log; echo x >> nested/file.txt; echo x >> token.txt"
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+/// The bytes of all files below a directory, but for the file in which the program itself names its own directories.
+fn bytes_below(directory: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(bytes_below(&path)),
+            false if path.ends_with("info/exclude") => {}
+            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    found
+}
+
+#[test]
+fn a_command_without_a_sandbox_has_a_checkpoint_and_the_users_repository_takes_no_part() {
+    let project = hostile_project();
+    project.script(UNCONFINED);
+    let (texts_before, git_before) = (texts(&project.folder()), bytes_below(&project.folder().join(".git")));
+    let mut command = project.program();
+    command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(bytes_below(&project.folder().join(".git")), git_before);
+    assert!(!project.folder().join("pwned").exists());
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    let task = item["taskId"].as_str().unwrap();
+    let known = checkpoints(&project, task);
+    let files: Vec<(&str, &str)> = (known[0]["files"].as_array().unwrap().iter())
+        .map(|file| (file["path"].as_str().unwrap(), file["change"].as_str().unwrap()))
+        .collect();
+    assert_eq!(files, [("a.txt", "changed"), ("b.txt", "deleted"), ("new.txt", "created")]);
+    let restored = project.succeed(&["tasks", "restore", task, &number(&known[0]), "--yes"]);
+    assert!(restored.starts_with("3 files restored.\n"), "{restored}");
+    let mut expected = texts_before;
+    // What was not kept stays as the command left it.
+    expected.insert("ignored.log".into(), "log\nx\n".into());
+    expected.get_mut("token.txt").unwrap().push_str("x\n");
+    assert_eq!(texts(&project.folder()), expected);
+    assert_eq!(project.read("nested/file.txt"), "nested\nx\n");
+}
+
+/// A file that was there all the time and is ignored no more is no new file, which a restore would delete.
+#[test]
+fn a_file_that_is_ignored_no_more_is_not_taken_for_a_new_one() {
+    let project = hostile_project();
+    project.script(&UNCONFINED.replace("echo two >> a.txt; rm b.txt;", "rm .gitignore;"));
+    let mut command = project.program();
+    command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+    assert!(command.output().unwrap().status.success());
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    let task = item["taskId"].as_str().unwrap();
+    let known = checkpoints(&project, task);
+    project.succeed(&["tasks", "restore", task, &number(&known[0]), "--yes"]);
+    assert_eq!(project.read("ignored.log"), "log\nx\n");
+    assert_eq!(project.read(".gitignore"), "*.log\n");
+}
+
+#[test]
+fn without_git_the_list_says_why_commands_have_no_checkpoints() {
+    let project = Project::outside_temp(&[("a.txt", "one\n")]);
+    project.configure("sandbox: { level: off }\n");
+    project.script(UNCONFINED);
+    let programs = project.beside("programs");
+    fs::create_dir(&programs).unwrap();
+    for name in ["bash", "sh"] {
+        let found = ["/bin", "/usr/bin"].map(|directory| Path::new(directory).join(name));
+        let found = found.iter().find(|path| path.exists()).unwrap();
+        std::os::unix::fs::symlink(found, programs.join(name)).unwrap();
+    }
+    let program = |arguments: &[&str]| {
+        let output = project.program().args(arguments).env("PATH", &programs).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let script = project.beside("script.yaml");
+    program(&[&["run", "Go.", "--script", script.to_str().unwrap()][..], &ARGUMENTS].concat());
+    assert_eq!(project.read("a.txt"), "one\ntwo\n");
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        program(&["tasks", "checkpoints", item["taskId"].as_str().unwrap()]),
+        "No checkpoints: no change of files is recorded for this task.\n\
+         Commands that run without a sandbox have no checkpoints: git is not installed.\n"
+    );
 }
 
 /// The user and the agent in turn: what each writes to which file; none deletes it.
@@ -421,6 +678,90 @@ async fn a_message_is_replaced_with_the_files_or_without_them() {
     let title = fixture.engine.get(&task).await.unwrap().item.title;
     assert_eq!(title, "Make b.");
     fixture.engine.shutdown().await;
+}
+
+/// What the messages of the user in a log hold but their prompts.
+fn openings(project: &Project) -> Vec<String> {
+    let log = fs::read_to_string(project.logs().pop().unwrap()).unwrap();
+    let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let said = records.filter(|record| record["event"]["type"] == "userSaid");
+    let text = |record: Value| {
+        let text = record["event"]["text"].as_str().unwrap().to_owned();
+        let prompt = record["event"]["message"]["text"].as_str().unwrap().to_owned();
+        text.split_once(&prompt).unwrap().1.to_owned()
+    };
+    said.map(text).collect()
+}
+
+#[tokio::test]
+async fn a_first_message_that_is_replaced_twice_keeps_what_its_request_begins_with() {
+    let (mut fixture, task) = talk().await;
+    let settings = json!({
+        "profiles": { "default": { "provider": "scripted", "script": fixture.project.beside("script.yaml") } },
+        "autoApprove": { "write": true, "read": true },
+    });
+    // The first conversation has two requests of five items each, every later one has one.
+    for (from, to, result, dropped) in [
+        ("Make a.", "Make b.", "Made b.", 10),
+        ("Make b.", "Make a.", "Made a.", 5),
+        ("Make a.", "Make b.", "Made b.", 5),
+    ] {
+        let snapshot = fixture.engine.get(&task).await.unwrap();
+        let message = snapshot.messages.iter().rfind(|message| message.text == from).unwrap().id.clone();
+        let params = json!({ "taskId": task, "messageId": message, "text": to, "files": true });
+        let params = serde_json::from_value(params).unwrap();
+        let edited = fixture.engine.edit_message(params, "test").await.unwrap();
+        assert_eq!(edited.conversation.unwrap().dropped, dropped, "{from} {to}");
+        let mut watched = fixture.watch(task.clone(), snapshot.item.seq).await;
+        assert_eq!(watched.end().await, (TaskState::Completed, result.to_owned()));
+        drop(watched);
+        fixture.engine.shutdown().await;
+        fixture = Fixture::beside(&fixture, settings.clone());
+    }
+    let openings = openings(&fixture.project);
+    assert!(openings[0].contains("URID") || openings[0].contains("task"), "{openings:?}");
+    // The second message of the first conversation begins nothing.
+    let [first, _, others @ ..] = openings.as_slice() else { panic!("{openings:?}") };
+    assert_eq!(others, [first.clone(), first.clone(), first.clone()]);
+    fixture.engine.shutdown().await;
+}
+
+#[test]
+fn a_request_that_waits_is_cancelled_or_restored_from_a_terminal() {
+    let project = Project::outside_temp(&[]);
+    project.script(
+        r#"
+turns:
+  - calls: [{ tool: write_to_file, params: { path: a.txt, content: "first\n" } }]
+  - calls: [{ tool: ask_followup_question, params: { question: Go on?, follow_up: [{ text: Yes }] } }]
+"#,
+    );
+    let run = || {
+        let mut command = project.program();
+        command.args(["run", "Go.", "--allow-write", "--script"]).arg(project.beside("script.yaml"));
+        assert_eq!(command.output().unwrap().status.code(), Some(3));
+        let list = project.succeed(&["tasks", "list", "--json"]);
+        let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+        assert_eq!(item["state"], "interrupted");
+        item["urid"].as_str().unwrap().to_owned()
+    };
+    let state = |task: &str| {
+        let shown = project.succeed(&["tasks", "show", task, "--json"]);
+        serde_json::from_str::<Value>(&shown).unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    let task = run();
+    let known = checkpoints(&project, &task);
+    let restored =
+        project.succeed(&["tasks", "restore", &task, &number(&known[0]), "--what", "both", "--yes"]);
+    assert!(restored.starts_with("1 file and the conversation restored.\n"), "{restored}");
+    assert_eq!(texts(&project.folder()), BTreeMap::new());
+    assert_eq!(state(&task), "cancelled");
+
+    let task = run();
+    assert_eq!(project.succeed(&["tasks", "cancel", &task]), format!("{task} is cancelled.\n"));
+    assert_eq!(state(&task), "cancelled");
+    let again = project.succeed(&["tasks", "cancel", &task]);
+    assert_eq!(again, format!("{task} has ended already: cancelled.\n"));
 }
 
 #[tokio::test]

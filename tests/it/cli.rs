@@ -504,12 +504,9 @@ mod team {
         let tree = |root: &str, branch: &str| format!("🪃 Do it. — {root}\n└── 💻 Count it — {branch}\n");
         let footer = |root: &str, branch: &str| format!("\u{1b}[?7l{}\u{1b}[?7h", tree(root, branch));
         assert!(shown.contains(&footer("paused", "waiting")), "{shown:?}");
-        // Every tree is taken away but for the last one.
-        assert_eq!(
-            shown.matches("\u{1b}[?7l").count(),
-            shown.matches("\u{1b}[2A\u{1b}[J").count(),
-            "{shown:?}"
-        );
+        // Every tree is taken away but for the last one. Below some of them stands what is at work.
+        let erased = shown.matches("\u{1b}[2A\u{1b}[J").count() + shown.matches("\u{1b}[3A\u{1b}[J").count();
+        assert_eq!(shown.matches("\u{1b}[?7l").count(), erased, "{shown:?}");
         let last = "🪃 Do it. — completed\n  └── 💻 Count it — completed\n";
         assert_eq!(shown.matches(last).count(), 1, "{shown:?}");
         // The result is written behind this, and nothing may reach up to it.
@@ -534,6 +531,84 @@ fn agents_are_not_let_loose_on_a_home_directory_by_accident() {
     let named = run(&home, &["--workspace", home.to_str().unwrap()]);
     assert!(named.status.success() && stderr(&named).contains("is all of your home directory"), "{named:?}");
     assert_eq!(fs::read_to_string(home.join("b.txt")).unwrap().trim_end(), "two");
+}
+
+#[cfg(unix)]
+#[test]
+fn on_a_terminal_a_run_in_the_home_directory_says_what_is_there_and_asks() {
+    use crate::support::terminal::{self, Output};
+    let project = project(EDIT);
+    let home = project.beside("home");
+    fs::create_dir_all(home.join("Documents")).unwrap();
+    let run = |typed: &str| {
+        let mut command = project.program();
+        command.current_dir(&home).args(["run", "Go", "--mode", "code", "--allow-write", "--script"]);
+        command.arg(project.beside("script.yaml")).env("TERM", "dumb").stdout(Stdio::null());
+        let (mut program, shown) = terminal::on_a_terminal(command, Output::Own, "[y/N]", typed);
+        (program.wait().unwrap().code(), shown)
+    };
+    let (code, shown) = run("\n");
+    assert!(
+        shown.contains("is all of your home directory: Documents. Agents would work on all of it."),
+        "{shown}"
+    );
+    assert!(code == Some(2) && shown.ends_with("nothing was started\n"), "{shown}");
+    assert!(!home.join("b.txt").exists());
+    let (code, shown) = run("y\n");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(
+        home.join("b.txt").exists() && !shown.contains('\u{1b}'),
+        "a dumb terminal gets no sequences: {shown:?}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn on_a_terminal_a_clock_runs_while_a_command_works() {
+    use crate::support::terminal::{self, Output};
+    let project = project(
+        "  - calls: [{ tool: execute_command, params: { command: \"while [ ! -e go ]; do sleep 0.1; done\" } }]\n",
+    );
+    let mut command = project.program();
+    command.args([
+        "run",
+        "Go",
+        "--mode",
+        "code",
+        "--allow-command",
+        "while",
+        "--on-ask",
+        "allow",
+        "--script",
+    ]);
+    command
+        .arg(project.beside("script.yaml"))
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .stdout(Stdio::null());
+    let go = project.folder().join("go");
+    let ends = std::thread::spawn(move || {
+        // Long enough for the clock to begin.
+        std::thread::sleep(std::time::Duration::from_millis(2500));
+        fs::write(go, "").unwrap();
+    });
+    let (mut program, shown) = terminal::on_a_terminal(command, Output::Own, "never", "");
+    ends.join().unwrap();
+    assert_eq!(program.wait().unwrap().code(), Some(0), "{shown}");
+    assert!(shown.contains("… execute_command while [ ! -e go ]; do sleep 0.1; done · "), "{shown:?}");
+    assert!(shown.ends_with("● completed\n"), "{shown:?}");
+}
+
+#[test]
+fn a_run_whose_approvals_a_flag_answers_prints_what_decides_them() {
+    let project = project("  - calls: [{ tool: execute_command, params: { command: make } }]\n");
+    project.write("AGENTS.md", "Be kind.\n");
+    let told = stderr(&play(&project, &["--mode=code", "--on-ask=deny"]));
+    assert!(told.contains("? Run make — commands ask here\n    make\n    (in .)\n"), "{told}");
+    assert!(!told.contains("Trust"), "{told}");
+    // Who has to decide reads it all.
+    let told = stderr(&play(&project, &["--mode=code"]));
+    assert!(told.contains("? Trust this folder (AGENTS.md will steer agents)"), "{told}");
 }
 
 #[test]
@@ -665,6 +740,50 @@ fn a_wider_mode_is_approved_as_it_is() {
     let report: serde_json::Value = serde_json::from_str(&project.succeed(&["trust", "--json"])).unwrap();
     let expected = serde_json::json!({ "trusted": true, "brings": [".roomodes (replaces ask)"], "pendingApprovals": [] });
     assert_eq!(report, expected);
+}
+
+#[test]
+fn a_team_of_roo_code_delegates_once_its_user_allows_it() {
+    let project = Project::new(&[]);
+    let message = "🪶 Rhyme it\n\nURID: {{urid}}\n\nRhyme it.\n";
+    project.script(&format!(
+        "turns:\n  - {{ mode: lead, when: {{ notContains: [\"was completed\", \"not in the list\", \"ERROR\"] }}, calls: [{}] }}\n{DONE}{DONE}",
+        serde_json::json!({ "tool": "new_task", "params": { "mode": "poet", "message": message } })
+    ));
+    let lead = POET.replace("poet", "lead").replace("Poet", "Lead").replace("customModes:\n", "");
+    project.write(".roomodes", &format!("{POET}{lead}"));
+    let trusted = project.succeed(&["trust"]);
+    let question = "question: may the modes of .roomodes delegate to each other, as in Roo Code? None has canDelegateTo: poet, lead\n\
+                    answer with: roo-lsp trust --delegation allow, or refuse\n";
+    assert!(trusted.ends_with(question), "{trusted}");
+    let branches = || {
+        let output = play(&project, &["--mode=lead"]);
+        let urid = urid(&project);
+        (project.succeed(&["tasks", "tree", &urid]).lines().count(), stderr(&output))
+    };
+    let (count, told) = branches();
+    assert_eq!(count, 1, "{told}");
+
+    let allowed = project.succeed(&["trust", "--delegation", "allow"]);
+    assert!(allowed.ends_with("may delegate to each other, as you allowed: poet, lead\n"), "{allowed}");
+    let (count, told) = branches();
+    assert_eq!(count, 2, "{told}");
+    let doctor = project.run(&["doctor", "--offline"]);
+    assert!(
+        String::from_utf8(doctor.stdout)
+            .unwrap()
+            .contains("poet, lead may delegate to each other, as you answered")
+    );
+
+    project.succeed(&["trust", "--delegation", "refuse"]);
+    assert!(project.succeed(&["modes", "show", "lead"]).contains("- Delegates to: none\n"));
+    assert!(!project.succeed(&["trust", "--show"]).contains("question:"), "it is asked once");
+    project.write(".roomodes", POET);
+    assert_ends(
+        &project.run(&["trust", "--delegation", "allow"]),
+        1,
+        "nothing in '.roomodes' waits for approval",
+    );
 }
 
 #[test]

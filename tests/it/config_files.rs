@@ -146,7 +146,16 @@ fn every_kind_of_file_is_checked() {
         (home.work(".roo/rules/a.md"), "---\nglobs: x\n---\n", "rules have no front matter"),
         (home.work(".rooignore"), "a{b\n", "this pattern is invalid"),
         (home.work(".rooprotected"), "a{b\n", "this pattern is invalid, so every change"),
-        (home.config_file(), "limits: { depth: x }\n", "limits.depth: "),
+        (
+            home.config_file(),
+            "limits: { depth: x }\n",
+            "limits.depth: must be a whole number, not the string \"x\"",
+        ),
+        (
+            home.config_file(),
+            "profiles: { a: { provider: ollama, fallback: b } }\n",
+            "profiles.a.fallback: there is no profile `b`, so none takes over",
+        ),
         (home.config_file(), "protected: [infra/, 'a{']\n", "protected: entry 2 is not a valid pattern: "),
         (home.config_file(), "profils: {}\n", "profils: unknown key, ignored; did you mean `profiles`?"),
         (home.work(".roo/hooks.json"), "{\"hooks\": {\"PreTool\": []}}", "there is no event 'PreTool'"),

@@ -38,6 +38,8 @@ struct Work {
     endpoint: Endpoint,
     provider: &'static str,
     protocol: &'static str,
+    /// The window of its model, in tokens.
+    window: u64,
     /// Requests that were refused as too long.
     refused: usize,
     /// Requests for a summary.
@@ -62,11 +64,26 @@ impl Work {
         });
         // JSON is YAML.
         project.configure(&settings.to_string());
-        Self { project, endpoint, provider, protocol, refused: 0, summaries: 0, sizes: vec![] }
+        Self {
+            project,
+            endpoint,
+            provider,
+            protocol,
+            window: WINDOW,
+            refused: 0,
+            summaries: 0,
+            sizes: vec![],
+        }
     }
 
     fn start(&self, arguments: &[&str]) -> Child {
         self.project.program().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// The next request that the window of its model has room for.
+    fn fitting(&mut self) -> (Request, Value) {
+        let window = self.window;
+        self.request(|body| tokens(body) + ANSWER > window)
     }
 
     /// The next request; those that a bound refuses don't count.
@@ -114,7 +131,7 @@ impl Work {
     fn turns(&mut self, count: usize, call: impl Fn(usize) -> (String, &'static str, Value)) {
         let mut turn = 0;
         while turn < count {
-            let (request, _) = self.request(|body| tokens(body) + ANSWER > WINDOW);
+            let (request, _) = self.fitting();
             if self.summarise(&request, &format!("The files up to {turn} are read. Next: read on.")) {
                 continue;
             }
@@ -128,7 +145,7 @@ impl Work {
     /// Lets the model complete the task. Returns its last request.
     fn complete(&mut self, mut program: Child) -> Value {
         loop {
-            let (request, asked) = self.request(|body| tokens(body) + ANSWER > WINDOW);
+            let (request, asked) = self.fitting();
             if !self.summarise(&request, "All is read.") {
                 self.answer(&request, "", &[("attempt_completion", json!({ "result": "Done." }))]);
                 assert!(program.wait().unwrap().success());
@@ -223,6 +240,94 @@ fn calls_as_text_fit_the_window_too() {
 }
 
 #[test]
+fn in_a_small_window_every_result_is_sent_before_it_is_left_out() {
+    const WINDOW: u64 = 11_000;
+    let more = json!({ "contextWindow": WINDOW, "maxTokens": ANSWER, "condense": "off" });
+    let mut work = Work::new("openai", "xml", &more);
+    work.window = WINDOW;
+    for number in 0..10 {
+        work.project.write(&format!("file_{number}.rs"), &source(number, 5_000));
+    }
+    let program = work.start(&["run", "Read all files. The magic word is heron-42."]);
+    for turn in 0..60 {
+        let (request, asked) = work.fitting();
+        let newest = asked["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+        if let Some(before) = usize::checked_sub(turn, 1) {
+            let begin = format!("let value_{}_0 = list[0]", before % 10);
+            assert!(newest.contains(&begin), "turn {turn}: {newest}");
+        }
+        let read = ("read_file", json!({ "path": format!("file_{}.rs", turn % 10) }));
+        work.answer(&request, "Now the next one.", &[read]);
+    }
+    let last = work.complete(program).to_string();
+    assert_eq!(work.refused, 0);
+    assert!(last.contains("heron-42"));
+}
+
+#[test]
+fn instructions_that_fill_the_window_are_a_question_and_no_request() {
+    let more = json!({ "contextWindow": 3_000, "maxTokens": 1_000 });
+    let work = Work::new("openai", "xml", &more);
+    let output = work.project.run(&["run", "--on-ask", "deny", "Read all files."]);
+    assert!(!output.status.success());
+    let told =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("too many for the model's window of 3000 tokens"), "{told}");
+    let output = work.project.run(&["doctor", "--offline"]);
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        report.contains("FAIL window of default: the system prompt and the tools of the mode"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_summary_is_asked_for_again_and_of_another_model_before_turns_become_a_list() {
+    let more = json!({ "contextWindow": WINDOW, "maxTokens": ANSWER, "condense": { "profile": "cheap" } });
+    let mut work = Work::new("anthropic", "native", &more);
+    let own = json!({
+        "provider": "anthropic", "baseUrl": base_url("anthropic", &work.endpoint.url()), "model": "own",
+        "contextWindow": WINDOW, "maxTokens": ANSWER, "condense": { "profile": "cheap" },
+        "apiKeyCommand": ["echo", "key"],
+    });
+    let mut cheap = own.clone();
+    (cheap["model"], cheap["condense"]) = ("cheap".into(), "off".into());
+    let settings = json!({
+        "mode": "code", "profiles": { "default": own, "cheap": cheap }, "autoApprove": { "write": true },
+    });
+    // JSON is YAML.
+    work.project.configure(&settings.to_string());
+    for name in ["0.txt", "1.txt"] {
+        work.project.write(name, "A short file.\n");
+    }
+    let program = work.start(&["run", "Think."]);
+    let mut asked_for_a_summary = vec![];
+    for turn in 0..100 {
+        let (request, asked) = work.fitting();
+        if !String::from_utf8_lossy(&request.body).contains("You summarise the work of a coding agent") {
+            let text = format!("{turn}. {}", "I think about it. ".repeat(150));
+            let read = ("read_file", json!({ "path": format!("{}.txt", turn % 2) }));
+            work.answer(&request, &text, &[read]);
+            continue;
+        }
+        asked_for_a_summary.push(asked["model"].as_str().unwrap().to_owned());
+        let (status, kind) = match asked_for_a_summary.len() {
+            1 => (404, "not_found_error"),
+            2 => (529, "overloaded_error"),
+            _ => {
+                work.answer(&request, "It was thought about.", &[]);
+                break;
+            }
+        };
+        let error = json!({ "type": "error", "error": { "type": kind, "message": "Not now." } });
+        respond(&request, status, "application/json", &error.to_string());
+    }
+    assert_eq!(asked_for_a_summary, ["cheap", "own", "own"]);
+    let last = work.complete(program).to_string();
+    assert!(last.contains("It was thought about."), "{last}");
+}
+
+#[test]
 fn large_writes_go_through_at_an_endpoint_whose_window_nobody_knows() {
     const LONGEST: usize = 120_000;
     let mut work = Work::new("anthropic", "native", &json!({}));
@@ -256,7 +361,7 @@ fn a_task_that_is_killed_while_it_is_summarised_goes_on_with_a_summary() {
     let mut program = work.start(&["run", "Think. The magic word is heron-42."]);
     let mut turn = 0;
     loop {
-        let (request, _) = work.request(|body| tokens(body) + ANSWER > WINDOW);
+        let (request, _) = work.fitting();
         if String::from_utf8_lossy(&request.body).contains("You summarise the work of a coding agent") {
             break;
         }
@@ -270,7 +375,7 @@ fn a_task_that_is_killed_while_it_is_summarised_goes_on_with_a_summary() {
     let log = work.project.logs().remove(0);
     let task = log.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let resumed = work.start(&["tasks", "resume", &task]);
-    let (request, _) = work.request(|body| tokens(body) + ANSWER > WINDOW);
+    let (request, _) = work.fitting();
     assert!(work.summarise(&request, "It was thought about."), "the summary is asked for again");
     let last = work.complete(resumed).to_string();
     assert!(last.contains("It was thought about.") && last.contains("heron-42"), "{last}");
@@ -344,5 +449,39 @@ fn a_summary_that_the_user_asked_for_can_be_undone() {
     assert_eq!(snapshot["shortenings"], context["shortenings"]);
     answer(&mut client, asked);
     client.state("completed");
+    client.shut_down();
+}
+
+#[test]
+fn condense_given_as_an_answer_is_a_command_and_the_question_still_waits() {
+    let home = Home::playing(SCRIPT);
+    let (script, summary) = (home.path("script.yaml"), home.path("summary.yaml"));
+    std::fs::write(&summary, SUMMARY).unwrap();
+    let profiles = json!({ "profiles": {
+        "default": { "provider": "scripted", "script": script, "condense": { "profile": "cheap" } },
+        "cheap": { "provider": "scripted", "script": summary },
+    }});
+    // JSON is YAML.
+    std::fs::write(home.config_file(), profiles.to_string()).unwrap();
+    for name in ["a.txt", "b.txt"] {
+        std::fs::write(home.work(name), "A line of the file.\n".repeat(300)).unwrap();
+    }
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Read both.");
+    let asked = client.event("question.asked");
+    let question = asked["event"]["questionId"].clone();
+    let answer = |client: &mut Client, text: &str| {
+        client.request("roo/question/answer", json!({ "questionId": question, "text": text }))
+    };
+    let told = answer(&mut client, "/condense");
+    assert_eq!((&told["accepted"], &told["waits"]), (&json!(true), &json!(true)));
+    let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
+    assert_eq!(snapshot["question"]["questionId"], question, "{snapshot}");
+    let told = answer(&mut client, "Yes");
+    assert_eq!((&told["accepted"], &told["waits"]), (&json!(true), &json!(null)));
+    assert_eq!(client.event("context.shortened")["event"]["method"], "summary");
+    client.event("question.asked");
+    client.request("roo/task/cancel", json!({ "taskId": task }));
+    client.state("cancelled");
     client.shut_down();
 }

@@ -2,10 +2,12 @@
 //! is said.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, Home, Options, uri};
+use crate::support::project::Project;
 
 /// Writes a file, asks its user, and writes another one.
 const TWO_WRITES: &str = r#"
@@ -73,10 +75,63 @@ fn a_written_file_counts_for_the_next_turn_of_a_running_task() {
     assert_eq!(finished(&mut client), 1, "the second write is not asked about");
     assert_eq!(changed(&mut client), Vec::<String>::new());
 
-    home.configure("");
+    home.configure("autoApprove: { write: false }\n");
     let settings = client.request("roo/autoApprove/get", json!({}));
     assert_eq!(settings["settings"][1]["value"], false);
     client.shut_down();
+}
+
+#[test]
+fn a_file_that_is_being_saved_leaves_its_settings_in_force_until_it_was_left_alone() {
+    let home = Home::playing(TWO_WRITES);
+    home.configure("autoApprove: { read: false }\n");
+    let mut client = Client::start(&home, Options::typed());
+    let read = |client: &mut Client| {
+        client.request("roo/autoApprove/get", json!({}))["settings"][0]["value"].clone()
+    };
+    assert_eq!(read(&mut client), false);
+    fs::write(home.config_file(), "").unwrap();
+    assert_eq!(read(&mut client), false);
+    // Nobody asks for it, and nothing else happens.
+    assert_eq!(changed(&mut client), Vec::<String>::new());
+    assert_eq!(read(&mut client), true);
+    client.shut_down();
+}
+
+/// Waits for a reader of the pipe, writes the settings, and lets the reader go on.
+fn write_when_read(project: &Project, pipe: &str, settings: String) -> std::thread::JoinHandle<()> {
+    let (pipe, file) = (project.folder().join(pipe), project.beside("config/roo-lsp/config.yaml"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::thread::spawn(move || {
+        let reader = fs::OpenOptions::new().write(true).open(pipe).unwrap();
+        fs::write(file, settings).unwrap();
+        drop(reader);
+    })
+}
+
+#[test]
+fn a_request_on_the_command_line_goes_by_the_file_as_it_is() {
+    let project = Project::new(&[]);
+    let script = project.script(
+        "turns:\n\
+         \x20 - calls: [{ tool: execute_command, params: { command: cat first } }]\n\
+         \x20 - calls: [{ tool: execute_command, params: { command: cat second } }]\n\
+         \x20 - calls: [{ tool: write_to_file, params: { path: new.txt, content: x } }]\n\
+         \x20 - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n",
+    );
+    let settings = "mode: code\nautoApprove: { execute: { allow: [[cat]] }, write: false }\n";
+    project.configure(settings);
+    let first = write_when_read(&project, "first", settings.replace("false", "true"));
+    // It stays in force when the file is broken, which is told.
+    let second = write_when_read(&project, "second", "mode: [\n".to_owned());
+    let run = ["run", "--script", script.to_str().unwrap(), "--on-ask", "deny", "Go"];
+    let ran = project.run(&run);
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(project.read("new.txt"), "x", "{ran:?}");
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned() + &String::from_utf8_lossy(&ran.stdout);
+    assert!(told.contains("the settings from before stay in force"), "{told}");
+    first.join().unwrap();
+    second.join().unwrap();
 }
 
 #[test]

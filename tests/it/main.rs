@@ -32,6 +32,7 @@ mod models;
 mod policy;
 mod prompt;
 mod providers;
+mod rate_limits;
 mod recorded_events;
 mod review;
 mod run_output;

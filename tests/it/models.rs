@@ -409,7 +409,10 @@ fn nothing_is_saved_that_does_not_work_unless_the_user_wants_it_and_is_told() {
         assert!(error["message"].as_str().unwrap().contains(words), "{words}: {error}");
     };
     refuse(json!({ "profile": " ", "draft": form(&url, "m") }), "one line");
-    refuse(json!({ "profile": "a", "draft": { "provider": "opnai" } }), "unknown variant `opnai`");
+    refuse(
+        json!({ "profile": "a", "draft": { "provider": "opnai" } }),
+        "provider must be one of `anthropic`",
+    );
     let pasted = json!({ "from": "environment", "variable": KEY });
     refuse(json!({ "profile": "a", "draft": { "provider": "openai", "key": pasted } }), "not the key");
     fs::write(home.config_file(), "mode: [\n").unwrap();
@@ -417,6 +420,148 @@ fn nothing_is_saved_that_does_not_work_unless_the_user_wants_it_and_is_told() {
     fs::write(home.config_file(), "profiles: { a: { provider: openai } }\n").unwrap();
     refuse(json!({ "profile": "a", "draft": form(&url, "m") }), "too unusual");
     assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_form_with_another_address_sends_and_keeps_nothing_of_the_old_profile() {
+    let runtime = Runtime::new().unwrap();
+    let (mut server, url) = serve(&runtime, [hello(), hello(), listed(&["m"])]);
+    let home = Home::new();
+    let before = "profiles:\n  work: # mine\n    provider: openai\n    baseUrl: https://models.example/v1\n    model: m\n    \
+                  apiKeyCommand: [echo, sk-old-secret]\n    headers: { x-team: old-secret }\n    temperature: 0.5\n    \
+                  maxTokens: 77\n";
+    fs::write(home.config_file(), before).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let draft = json!({ "provider": "openai", "baseUrl": url, "model": "m" });
+    let tested = client.request("roo/profile/test", json!({ "profile": "work", "draft": draft }));
+    assert_eq!(tested["works"], true, "{tested}");
+    let saved = client.request("roo/profile/save", json!({ "profile": "work", "draft": draft }));
+    assert_eq!(saved["saved"], true, "{saved}");
+    client.request("roo/model/list", json!({ "profile": "work", "draft": draft }));
+    for _ in 0..3 {
+        let sent = runtime.block_on(server.request());
+        let text = format!("{:?} {}", sent.headers, sent.body);
+        assert!(
+            !text.contains("old-secret") && !text.contains("temperature") && !text.contains("77"),
+            "{text}"
+        );
+    }
+    let written = fs::read_to_string(home.config_file()).unwrap();
+    let expected =
+        format!("profiles:\n  work: # mine\n    provider: openai\n    baseUrl: \"{url}\"\n    model: m\n");
+    assert_eq!(written, expected);
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_form_removes_the_fields_that_it_sends_as_null() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [hello()]);
+    let home = Home::new();
+    let profile = |more: &str| {
+        format!("profiles:\n  work:\n    provider: vllm\n    baseUrl: {url} # here\n    model: m\n{more}")
+    };
+    fs::write(home.config_file(), profile("    maxTokens: 77\n    apiKeyEnv: OTHER\n    temperature: 0.5\n"))
+        .unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let draft = json!({ "provider": "vllm", "maxTokens": null, "key": null, "reasoning": null });
+    let saved = client.request("roo/profile/save", json!({ "profile": "work", "draft": draft }));
+    assert_eq!(saved["saved"], true, "{saved}");
+    assert_eq!(fs::read_to_string(home.config_file()).unwrap(), profile("    temperature: 0.5\n"));
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// A client whose keyring edits the settings file while it is unlocked, by a command in which `$CONFIG` is the file.
+fn with_keyring(home: &Home, edit: &str) -> Client {
+    fs::create_dir_all(home.path("bin")).unwrap();
+    let program = home.path("bin/secret-tool");
+    fs::write(
+        &program,
+        format!("#!/bin/sh\ncat >/dev/null\nCONFIG='{}'\n{edit}\n", home.config_file().display()),
+    )
+    .unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", home.path("bin").display(), std::env::var("PATH").unwrap());
+    Client::start(home, Options { environment: vec![("PATH", path)], ..Options::typed() })
+}
+
+#[test]
+fn what_the_user_writes_while_the_keyring_is_unlocked_is_kept() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [hello(), hello()]);
+    let draft = json!({
+        "provider": "openai", "baseUrl": url, "model": "m", "key": { "from": "keyring", "key": KEY },
+    });
+    let params = json!({ "profile": "work", "draft": draft });
+
+    let home = Home::new();
+    fs::write(home.config_file(), "mode: code\n").unwrap();
+    let mut client = with_keyring(&home, "echo 'redactSecrets: true # mine' >> \"$CONFIG\"");
+    let saved = client.request("roo/profile/save", params.clone());
+    assert_eq!(saved["saved"], true, "{saved}");
+    let written = fs::read_to_string(home.config_file()).unwrap();
+    assert!(written.starts_with("mode: code\nredactSecrets: true # mine\nprofiles:\n  work:\n"), "{written}");
+    assert_eq!(client.shut_down(), 0);
+
+    // What the user wrote is the profile itself: the model that was asked is not the one that would be written.
+    let home = Home::new();
+    let theirs = "profiles: # theirs\n  work:\n    provider: ollama\n";
+    let mut client = with_keyring(&home, &format!("printf '{}' > \"$CONFIG\"", theirs.replace('\n', "\\n")));
+    let refused = client.refused("roo/profile/save", params);
+    assert!(refused["message"].as_str().unwrap().contains("has changed in the file meanwhile"), "{refused}");
+    assert_eq!(fs::read_to_string(home.config_file()).unwrap(), theirs);
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn another_profile_takes_the_place_of_a_deleted_one_that_was_the_default_by_its_name() {
+    let home = Home::new();
+    let spare = "  spare:\n    provider: ollama\n    model: qwen3\n";
+    let before = format!("# mine\nprofiles:\n  default:\n    provider: ollama\n    model: m\n{spare}");
+    fs::write(home.config_file(), before).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let deleted = client.request("roo/profile/delete", json!({ "profile": "default" }));
+    assert_eq!(deleted["warnings"], json!(["Requests use the profile spare from now on."]));
+    let expected = format!("# mine\nprofile: spare\nprofiles:\n{spare}");
+    assert_eq!(fs::read_to_string(home.config_file()).unwrap(), expected);
+    assert_eq!(client.request("roo/profile/list", json!({}))["profiles"][0]["isDefault"], true);
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn questions_write_the_context_window_that_the_endpoint_tells() {
+    let runtime = Runtime::new().unwrap();
+    let models = || {
+        let known = json!({ "id": "gpt-5", "max_model_len": 1000 });
+        document(json!({ "data": [{ "id": "m", "max_model_len": 32_768 }, known] }))
+    };
+    let (_server, url) = serve(&runtime, [models(), hello(), models(), hello()]);
+    let home = Home::new();
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.setUpModel", json!({ "provider": "vllm", "baseUrl": url }));
+    let popup = client.popup();
+    client.reply(&popup, json!({ "title": "m" }));
+    client.message("Profile default is written to");
+    client.command(
+        "roo.setUpModel",
+        json!({ "provider": "vllm", "baseUrl": url, "model": "m", "profile": "named" }),
+    );
+    client.message("Profile named is written to");
+    let written = fs::read_to_string(home.config_file()).unwrap();
+    assert_eq!(written.matches("    contextWindow: 32768\n").count(), 2, "{written}");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn the_doctor_tells_of_a_fallback_that_is_not_there() {
+    let project = Project::new(&[]);
+    project.configure("profiles:\n  default: { provider: vllm, model: m, fallback: spar }\n  spare: { provider: vllm, model: n }\n");
+    let told = text(&project.run(&["doctor", "--offline"]).stdout);
+    assert!(
+        told.contains("note settings: ")
+            && told.contains("profiles.default.fallback: there is no profile `spar`"),
+        "{told}"
+    );
 }
 
 #[test]

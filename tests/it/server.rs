@@ -1032,10 +1032,9 @@ mod plain {
         }
         assert!(client.popups.is_empty(), "the client has not let go of the first one");
         client.refuse(&first, -32800, "cancelled");
-        for number in 1..=2 {
+        for asked in ["roo asks (1 of 2): Create new.txt", "roo asks: Create new.txt"] {
             let popup = client.popup();
-            let asked = format!("roo asks ({number} of 2): Create new.txt");
-            assert!(popup["params"]["message"].as_str().unwrap().starts_with(&asked), "{popup}");
+            assert!(popup["params"]["message"].as_str().unwrap().starts_with(asked), "{popup}");
             client.reply(&popup, json!({ "title": "Deny" }));
             client.message("completed: Refused.");
         }
@@ -1322,6 +1321,91 @@ mod customization {
         let mut client = Client::start(&home, Options::plain());
         assert_eq!(client.command("roo.trust", Value::Null)["trusted"], true);
         assert!(client.popups.is_empty());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn the_question_about_trust_is_taken_away_when_it_is_answered_elsewhere() {
+        for elsewhere in ["here", "by another program"] {
+            let home = Home::playing(WRITES);
+            std::fs::write(home.work("AGENTS.md"), "Be kind.").unwrap();
+            let mut client = Client::start(&home, Options::plain());
+            let popup = client.popup();
+            match elsewhere {
+                "here" => assert_eq!(client.command("roo.trustWorkspace", Value::Null)["trusted"], true),
+                _ => {
+                    let mut other = std::process::Command::new(env!("CARGO_BIN_EXE_roo-lsp"));
+                    other.arg("trust").current_dir(home.path("work")).env("HOME", home.path(""));
+                    other.env("XDG_CONFIG_HOME", home.path("config"));
+                    other.env("XDG_STATE_HOME", home.path("state"));
+                    assert!(other.output().unwrap().status.success());
+                }
+            }
+            client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+            let cancelled =
+                client.wait_for("a cancellation", |message| message["method"] == "$/cancelRequest");
+            assert_eq!(cancelled["params"]["id"], popup["id"], "{elsewhere}");
+            client.refuse(&popup, -32800, "cancelled");
+            // What waited behind it comes.
+            let approval = client.popup();
+            client.reply(&approval, json!({ "title": "Deny" }));
+            client.message("completed: Refused.");
+            assert_eq!(client.shut_down(), 0);
+        }
+    }
+
+    #[test]
+    fn a_plain_client_is_asked_whether_a_team_of_roo_code_may_delegate_when_it_trusts() {
+        let home = Home::playing(HELLO);
+        let team = format!("{POET}{}", POET.replace("customModes:\n", "").replace("oet", "ainter"));
+        std::fs::write(home.work(".roomodes"), &team).unwrap();
+        let mut client = Client::start(&home, Options::plain());
+        let popup = client.popup();
+        client.reply(&popup, json!({ "title": "Trust this workspace" }));
+        let popup = client.popup();
+        let text = "Roo: may the modes of .roomodes delegate to each other, as in Roo Code? None has `canDelegateTo`: poet, painter";
+        assert_eq!(popup["params"]["message"], text);
+        let titles = json!([{ "title": "Later" }, { "title": "Yes, let them delegate" }, { "title": "No" }]);
+        assert_eq!(popup["params"]["actions"], titles);
+        client.reply(&popup, json!({ "title": "Later" }));
+        assert_eq!(
+            client.command("roo.trust", Value::Null)["delegation"]["modes"],
+            json!(["poet", "painter"])
+        );
+        assert_eq!(client.shut_down(), 0);
+
+        // What was put off is asked the next time, and an answer is kept.
+        let mut client = Client::start(&home, Options::plain());
+        let popup = client.popup();
+        client.reply(&popup, json!({ "title": "Yes, let them delegate" }));
+        eventually("the answer", || {
+            client.command("roo.trust", Value::Null)["delegation"]["allowed"] == true
+        });
+        assert_eq!(client.shut_down(), 0);
+        let mut client = Client::start(&home, Options::plain());
+        assert_eq!(client.command("roo.trust", Value::Null)["pendingApprovals"], json!([]));
+        assert!(client.popups.is_empty());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_client_with_forms_answers_for_a_team_by_the_digest_of_its_file() {
+        let home = Home::playing(HELLO);
+        let team = format!("{POET}{}", POET.replace("customModes:\n", "").replace("oet", "ainter"));
+        std::fs::write(home.work(".roomodes"), &team).unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let report = client.request("roo/trust/grant", json!({}));
+        let pending = &report["pendingApprovals"][0];
+        assert_eq!((&pending["kind"], &pending["path"]), (&json!("delegation"), &json!(".roomodes")));
+        let grant =
+            |refuse: bool| json!({ "path": ".roomodes", "digest": pending["digest"], "refuse": refuse });
+        let refused = client.request("roo/trust/grant", grant(true));
+        assert_eq!(
+            (&refused["delegation"]["allowed"], &refused["pendingApprovals"]),
+            (&json!(false), &json!([]))
+        );
+        let hooks = json!({ "path": ".roo/hooks.json", "digest": pending["digest"], "refuse": true });
+        assert_eq!(client.refused("roo/trust/grant", hooks)["code"], -32602);
         assert_eq!(client.shut_down(), 0);
     }
 

@@ -91,3 +91,21 @@ fn what_other_processes_write_for_themselves_is_nobodys_violation() {
         assert_success(&program(&home).args(["trace", "verify"]).output().unwrap());
     }
 }
+
+#[test]
+fn a_request_that_a_server_runs_is_cancelled_there_and_not_from_a_terminal() {
+    let script = r#"
+turns:
+  - calls: [{ tool: ask_followup_question, params: { question: Go on?, follow_up: [{ text: Yes }] } }]
+"#;
+    let home = Home::playing(script);
+    home.configure("mode: code\n");
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Go");
+    client.event("question.asked");
+    let output = program(&home).args(["tasks", "cancel", &task]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("is open in another roo-lsp, such as the server of an editor"), "{error}");
+    assert_eq!(client.shut_down(), 0);
+}

@@ -352,3 +352,38 @@ fn a_typed_client_gets_the_completions_of_a_prompt_best_first() {
     assert_eq!(complete(&mut client, "a@b"), json!({ "replaced": "", "items": [], "isIncomplete": false }));
     assert_eq!(client.shut_down(), 0);
 }
+
+#[test]
+fn files_are_restored_from_the_document_after_a_question_that_says_what_would_change() {
+    let home = Home::playing(
+        r#"
+turns:
+  - calls:
+      - tool: write_to_file
+        params: { path: a.txt, content: "one\n" }
+      - tool: write_to_file
+        params: { path: b.txt, content: "two\n" }
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#,
+    );
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    let mut client = Client::start(&home, plain());
+    begin(&mut client, "Go.", "code");
+    let (document, text) = client.until_document(TASK, "**Completed:**");
+    let line = |wanted: &str| text.lines().position(|line| line.contains(wanted)).unwrap() as u64;
+    let restore = "restore files to before this";
+    let second = line("write_to_file `b.txt`");
+    client.choose(&document, second..second, restore);
+    let popup = client.popup();
+    assert_eq!(popup["params"]["message"], "roo: Restore 1 file? b.txt is deleted.");
+    client.reply(&popup, json!({ "title": "Cancel" }));
+    assert!(home.work("b.txt").exists());
+    let said = line("> Go.");
+    client.choose(&document, said..said, restore);
+    let popup = client.popup();
+    assert_eq!(popup["params"]["message"], "roo: Restore 2 files? a.txt is deleted, b.txt is deleted.");
+    client.reply(&popup, json!({ "title": "Restore" }));
+    client.message("2 files restored");
+    assert!(!home.work("a.txt").exists() && !home.work("b.txt").exists());
+    assert_eq!(client.shut_down(), 0);
+}

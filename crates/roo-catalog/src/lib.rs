@@ -4,6 +4,7 @@
 //! documentation. [`parse`] turns what a model sent into an [`Invocation`], accepting the legacy
 //! shapes that Roo's users and models still write. What a tool *does* is in `roo_engine::tools`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(unreachable_pub)]
 
 mod call;

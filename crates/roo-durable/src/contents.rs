@@ -76,21 +76,18 @@ impl Contents {
         Ok(bytes.filter(|bytes| Digest::of(bytes) == digest))
     }
 
-    /// Makes contents durable.
+    /// Makes contents durable, and returns the number of those that are gone: they were removed to keep within the budget,
+    /// or with the whole request.
     ///
     /// # Errors
-    /// Those of the disk.
-    pub fn sync(&self, digests: impl IntoIterator<Item = Digest>) -> io::Result<()> {
-        let mut is_any = false;
-        for digest in digests {
-            match self.disk.sync(&self.path(digest)) {
-                // It was removed to keep within the budget.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                synced => synced?,
-            }
-            is_any = true;
+    /// Those of the disk. All of them are to be synced again then.
+    pub fn sync(&self, digests: &[Digest]) -> io::Result<usize> {
+        let paths: Vec<PathBuf> = digests.iter().map(|digest| self.path(*digest)).collect();
+        let missing = self.disk.sync_files(&paths)?;
+        if missing < digests.len() {
+            self.disk.sync(&self.directory)?;
         }
-        if is_any { self.disk.sync(&self.directory) } else { Ok(()) }
+        Ok(missing)
     }
 
     fn all(&self) -> io::Result<Vec<Removable>> {
@@ -156,7 +153,7 @@ mod tests {
         assert!(is_new);
         assert_eq!(contents.keep(b"text").unwrap(), (digest, false));
         assert_eq!(contents.read(digest).unwrap().as_deref(), Some(&b"text"[..]));
-        contents.sync([digest]).unwrap();
+        assert_eq!(contents.sync(&[digest, Digest::of("other")]).unwrap(), 1);
         std::fs::write(contents.path(digest), b"tex!").unwrap();
         assert_eq!(contents.read(digest).unwrap(), None);
         assert_eq!(contents.read(Digest::of("other")).unwrap(), None);

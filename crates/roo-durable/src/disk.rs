@@ -2,6 +2,7 @@
 //! replace it by one that fails, fills up or loses power at any call.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -126,6 +127,14 @@ pub trait Disk: Debug + Send + Sync {
     /// Those of the system.
     fn sync(&self, path: &Path) -> io::Result<()>;
 
+    /// Makes the bytes of files survive power loss. Returns how many of them are found to be gone.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn sync_files(&self, paths: &[PathBuf]) -> io::Result<usize> {
+        sync_each(self, paths)
+    }
+
     /// Locks a file, which is created if it is missing, against all other processes. None when another one holds it.
     ///
     /// # Errors
@@ -219,6 +228,18 @@ pub trait Disk: Debug + Send + Sync {
     }
 }
 
+/// Syncs files one after another, and returns how many are gone.
+fn sync_each(disk: &(impl Disk + ?Sized), paths: &[PathBuf]) -> io::Result<usize> {
+    let mut gone = 0;
+    for path in paths {
+        match disk.sync(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => gone += 1,
+            synced => synced?,
+        }
+    }
+    Ok(gone)
+}
+
 /// Identity of a file: device and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity(pub u64, pub u64);
@@ -297,6 +318,9 @@ pub trait DiskFile: Debug + Send + Sync {
     /// sync doesn't cover them.
     fn sync(&self) -> io::Result<()>;
 }
+
+/// Number of files from which on their file systems are synced whole.
+const MANY_FILES: usize = 256;
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -407,6 +431,18 @@ impl Disk for RealDisk {
 
     fn sync(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
+    }
+
+    fn sync_files(&self, paths: &[PathBuf]) -> io::Result<usize> {
+        let directories: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+        if paths.len() < MANY_FILES || directories.iter().any(|directory| !directory.is_dir()) {
+            return sync_each(self, paths);
+        }
+        // The sync of a file waits for the disk, each time.
+        for directory in directories {
+            rustix::fs::syncfs(File::open(directory)?)?;
+        }
+        Ok(0)
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<HeldLock>> {

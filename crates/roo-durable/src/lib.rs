@@ -28,6 +28,7 @@ mod byte_locks;
 mod contents;
 mod directory;
 pub mod disk;
+mod fingerprint;
 mod history;
 mod line;
 mod lines;
@@ -44,6 +45,7 @@ mod torn_tail;
 
 pub use contents::{ContentLimits, Contents, LARGEST_CONTENT, expire};
 pub use directory::{RequestDirectory, WorkspaceDirectory};
+pub use fingerprint::Fingerprint;
 pub use history::History;
 pub use line::Record;
 pub use log::{Damage, Loaded, RequestLog, Synced, read_from, read_while};

@@ -4,6 +4,8 @@
 //! and hover for what is allowed at a position, editors for the schema itself. What a text means beyond its shape is said by
 //! its type, such as [`crate::modes::ModeSlug`]; what a file means is for its reader.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -16,10 +18,12 @@ use serde_json::{Map, Value};
 use crate::config::yaml::Step;
 use crate::problem::Severity;
 use roo_text::misspelling;
-use roo_text::render::exact_line;
+use roo_text::render::{exact_line, one_line};
 
 /// Keyword of editors for keys that they accept and don't suggest.
 const NOT_SUGGESTED: &str = "doNotSuggest";
+/// Number of characters that are shown of a text in a message about it.
+const LONGEST_FOUND: usize = 60;
 /// Maximum number of references and alternatives that are followed from one part to its shapes.
 const DEPTH: usize = 8;
 
@@ -156,6 +160,10 @@ impl<'a> Shape<'a> {
             Value::Number(number) => {
                 let (least, above, most) = (bound("minimum"), bound("exclusiveMinimum"), bound("maximum"));
                 let number = number.as_f64()?;
+                // Nobody means a bound that only the width of the number sets.
+                let widest = f64::from(u32::MAX);
+                let is_too_wide = self.get("format").is_some_and(|it| it == "uint32") && number > widest;
+                let most = most.or(is_too_wide.then_some(widest));
                 let is_in = least.is_none_or(|least| number >= least)
                     && above.is_none_or(|above| number > above)
                     && most.is_none_or(|most| number <= most);
@@ -454,6 +462,11 @@ impl<'a> Part<'a> {
 
     /// Describes the values that are allowed here in place of another.
     fn expected(&self, value: &Value) -> String {
+        format!("{}{}", self.types(), if self.is_unquoted(value) { "; put it in quotes" } else { "" })
+    }
+
+    /// The types of what is allowed here, in words.
+    fn types(&self) -> String {
         let types = self.shapes.iter().filter_map(|shape| shape.types().find(|name| *name != "null"));
         let in_words = |name| match name {
             "string" => "a string",
@@ -465,8 +478,53 @@ impl<'a> Part<'a> {
         };
         let mut words: Vec<&str> = types.map(in_words).collect();
         words.dedup();
-        let is_unquoted = words == ["a string"] && (value.is_number() || value.is_boolean());
-        format!("{}{}", words.join(" or "), if is_unquoted { "; put it in quotes" } else { "" })
+        words.join(" or ")
+    }
+
+    /// Returns whether a value would be allowed if it were in quotes.
+    fn is_unquoted(&self, value: &Value) -> bool {
+        self.types() == "a string" && (value.is_number() || value.is_boolean())
+    }
+
+    /// Says behind the name of a key why a value isn't allowed here: what is, and what was found. Looks at type, texts and
+    /// bounds of this value, not into it. `is_secret` leaves out what the value is.
+    pub(crate) fn refusal(&self, value: &Value, is_secret: bool) -> Option<String> {
+        let Some(shape) = self.shapes.iter().find(|shape| shape.is_type_of(value)) else {
+            let found = match value {
+                Value::Null => "nothing".to_owned(),
+                Value::Bool(value) => value.to_string(),
+                Value::Number(number) if !is_secret => number.to_string(),
+                Value::Number(_) => "a number".to_owned(),
+                Value::String(text) if !is_secret => format!("the string {}", quoted(text)),
+                Value::String(_) => "a string".to_owned(),
+                Value::Array(_) => "a list".to_owned(),
+                Value::Object(_) => "an object".to_owned(),
+            };
+            let quotes = if self.is_unquoted(value) { "; put it in quotes" } else { "" };
+            return Some(format!("must be {}, not {found}{quotes}", self.types()));
+        };
+        let words = self.words();
+        let words: Vec<&str> = words.iter().map(|word| word.word.as_str()).collect();
+        let mut texts = self.shapes.iter().filter(|shape| shape.is_of_type("string")).peekable();
+        let is_closed = texts.peek().is_some()
+            && texts.all(|shape| shape.get("const").is_some() || shape.get("enum").is_some());
+        let is_unknown = value.as_str().is_some_and(|text| is_closed && !words.contains(&text));
+        let allowed = match shape.out_of_bounds(value) {
+            Some(message) => message,
+            None if is_unknown => {
+                let shapes =
+                    self.shapes.iter().filter(|shape| !shape.is_of_type("string")).copied().collect();
+                let others = Self { shapes, ..self.clone() }.types();
+                let others = if others.is_empty() { others } else { format!(", or {others}") };
+                format!("must be one of `{}`{others}", words.join("`, `"))
+            }
+            None => return None,
+        };
+        Some(match value {
+            Value::Number(number) if !is_secret => format!("{allowed}, not {number}"),
+            Value::String(text) if !is_secret => format!("{allowed}, not {}", quoted(text)),
+            _ => allowed,
+        })
     }
 
     /// The allowed text that a misspelt one may be meant for.
@@ -497,6 +555,11 @@ impl<'a> Part<'a> {
         }
         words
     }
+}
+
+/// A text as messages show it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", one_line(text, LONGEST_FOUND))
 }
 
 /// A string, or a number or truth value that stands for its text.

@@ -12,6 +12,7 @@ pub mod modes;
 mod problem;
 mod problem_list;
 mod text_range;
+mod yaml_edit;
 
 pub use problem::{FileProblem, Problem, Severity};
 pub use problem_list::ProblemList;

@@ -1,11 +1,13 @@
 //! The list in which a reader of a configuration file collects problems.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::config::yaml::Step;
-use crate::declaration::{Part, UnknownKey};
+use crate::declaration::{Mismatch, MismatchKind, Part, UnknownKey};
 use crate::problem::{Problem, Severity};
 use crate::text_range::{Position, TextRange};
+use roo_text::render::counted;
 
 /// Problems of one text. Finds their positions, and counts those beyond a limit.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ impl<'a> ProblemList<'a> {
     }
 
     /// Adds a key that isn't declared, in the mapping at a path.
-    pub fn unknown_key(&mut self, severity: Severity, path: &[Step], key: &UnknownKey<'_, '_>) {
+    pub(crate) fn unknown_key(&mut self, severity: Severity, path: &[Step], key: &UnknownKey<'_, '_>) {
         let path = [path, &[Step::Name(key.name.to_owned())]].concat();
         self.suggest(severity, &path, key.to_string(), key.meant);
     }
@@ -69,10 +71,32 @@ impl<'a> ProblemList<'a> {
     /// on its own.
     pub fn check(&mut self, part: Option<&Part<'_>>, path: &[Step], value: &Value, inner: &[&str]) {
         for mismatch in part.into_iter().flat_map(|part| part.mismatches(value, inner)) {
-            let path = [path, &mismatch.path].concat();
-            let suggestion = mismatch.suggestion.as_deref();
-            self.suggest(mismatch.kind.severity(), &path, mismatch.message, suggestion);
+            self.add_mismatch(path, &mismatch);
         }
+    }
+
+    /// Adds what a mapping at a path has that its declaration doesn't allow, and reads the rest. All keys of the type may be
+    /// missing; nothing is read where the rest is not of the type either.
+    pub(crate) fn read<T: DeserializeOwned + Default>(
+        &mut self,
+        part: Option<&Part<'_>>,
+        path: &[Step],
+        value: &Value,
+    ) -> T {
+        let mismatches = part.map(|part| part.mismatches(value, &[])).unwrap_or_default();
+        mismatches.iter().for_each(|mismatch| self.add_mismatch(path, mismatch));
+        let mut rest = value.clone();
+        // From the back, so that the places of items stay.
+        for mismatch in mismatches.iter().rev().filter(|mismatch| mismatch.kind == MismatchKind::Value) {
+            remove(&mut rest, &mismatch.path);
+        }
+        serde_json::from_value(rest).unwrap_or_default()
+    }
+
+    fn add_mismatch(&mut self, path: &[Step], mismatch: &Mismatch) {
+        let path = [path, &mismatch.path].concat();
+        let suggestion = mismatch.suggestion.as_deref();
+        self.suggest(mismatch.kind.severity(), &path, mismatch.message.as_str(), suggestion);
     }
 
     /// Takes the message of the first error since it was taken last.
@@ -84,9 +108,30 @@ impl<'a> ProblemList<'a> {
     pub fn finish(mut self) -> Vec<Problem> {
         self.found.sort_by_key(|problem| problem.start().map(|at| (at.line, at.column)));
         if self.untold > 0 {
-            let message = format!("and {} more problems in this file", self.untold);
+            let message = format!("and {} in this file", counted(self.untold, "more problem"));
             self.found.push(Problem::error(None, message));
         }
         self.found
+    }
+}
+
+/// Removes the part at the end of a path.
+fn remove(value: &mut Value, path: &[Step]) {
+    let Some((last, above)) = path.split_last() else {
+        *value = Value::Null;
+        return;
+    };
+    let parent = above.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) | Step::Name(key) => value.get_mut(key),
+        Step::Index(index) => value.get_mut(index),
+    });
+    match (parent, last) {
+        (Some(Value::Object(object)), Step::Key(key) | Step::Name(key)) => {
+            object.remove(key);
+        }
+        (Some(Value::Array(items)), Step::Index(index)) if *index < items.len() => {
+            items.remove(*index);
+        }
+        _ => {}
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::JsonObject;
+use roo_formats::config::SandboxSettings;
 use roo_formats::mcp::{ResolvedServer, ToolNames};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -53,6 +54,8 @@ pub enum DesiredState {
         policy: AddressPolicy,
         /// Tools that are not offered and not called.
         disabled_tools: ToolNames,
+        /// The settings that bound its program, if it is one: by others it is restarted.
+        sandbox: SandboxSettings,
     },
 }
 
@@ -134,11 +137,13 @@ impl Hub {
     }
 
     fn apply(&self, name: &str, entry: &mut Entry, state: DesiredState) {
-        if let (Some(actor), DesiredState::Running { server, policy, disabled_tools }) =
+        if let (Some(actor), DesiredState::Running { server, policy, disabled_tools, sandbox }) =
             (&entry.actor, &state)
-            && let DesiredState::Running { server: current, policy: current_policy, .. } = &entry.desired
+            && let DesiredState::Running { server: current, policy: current_policy, sandbox: held, .. } =
+                &entry.desired
             && current.transport == server.transport
             && current_policy == policy
+            && held == sandbox
         {
             let rules = CallRules { timeout: server.timeout, disabled_tools: disabled_tools.clone() };
             actor.rules.send_if_modified(|current| {
@@ -161,7 +166,7 @@ impl Hub {
         };
         self.inner.board.assign(name, number, status);
         match &state {
-            DesiredState::Running { server, policy, disabled_tools } => {
+            DesiredState::Running { server, policy, disabled_tools, .. } => {
                 let parts = ServerParts {
                     server: server.clone(),
                     policy: *policy,

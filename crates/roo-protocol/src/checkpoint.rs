@@ -18,6 +18,9 @@ pub struct CheckpointListParams {
 pub struct CheckpointListResult {
     /// The checkpoints, oldest first.
     pub checkpoints: Vec<Checkpoint>,
+    /// What is missing in general, in words for the user: why commands that run without a sandbox have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
 }
 
 /// State of files right before a task changed them.

@@ -120,6 +120,10 @@ pub struct TrustGrantParams {
     /// Its digest, as in `pendingApprovals`: what the user has seen.
     #[serde(default)]
     pub digest: Option<Digest>,
+    /// True for the answer no, which is kept, so that this isn't asked again. Only for what has the kind `delegation`; all
+    /// else waits until it is granted.
+    #[serde(default)]
+    pub refuse: bool,
 }
 
 /// Trust in a workspace, and the files that it is about.
@@ -131,11 +135,38 @@ pub struct TrustReport {
     /// Files by which the workspace steers agents, as paths relative to its first folder, with the built-in modes that
     /// are replaced: `.roomodes (replaces code)`. Without trust it has no effect.
     pub brings: Vec<String>,
-    /// Files of a trusted workspace that give a mode more than it has, and wait for the user's approval.
+    /// What a trusted workspace's files would give a mode beyond what it has, and waits for the user's approval.
     pub pending_approvals: Vec<PendingTrust>,
+    /// The modes of a trusted workspace of which none has `canDelegateTo`; none where there is nothing to ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<TeamDelegation>,
 }
 
-/// A file that waits for an approval.
+/// Modes of a file that the user may let delegate to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamDelegation {
+    /// The file, relative to the workspace's first folder.
+    pub path: String,
+    /// Their slugs.
+    pub modes: Vec<String>,
+    /// The user's answer; none where it is still pending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<bool>,
+}
+
+/// Kinds of what waits for an approval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PendingKind {
+    /// What the file would give has no effect before it is approved.
+    #[default]
+    File,
+    /// A question: may the modes of the file delegate to each other? They count in any case, and the user may say no.
+    Delegation,
+}
+
+/// Something of a file that waits for an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingTrust {
@@ -143,6 +174,9 @@ pub struct PendingTrust {
     pub path: String,
     /// Of the file as it is and what it widens. To be granted as it is here.
     pub digest: Digest,
+    /// What is asked.
+    #[serde(default)]
+    pub kind: PendingKind,
     /// Additional permissions that it would give, one line a mode.
     pub widens: Vec<String>,
 }

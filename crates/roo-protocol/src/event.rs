@@ -277,9 +277,9 @@ pub enum Event {
     RestoreFinished {
         /// The number of the event that started it, by which it can be undone.
         seq: u64,
-        /// True if all was restored, false if nothing was.
+        /// True if it was restored, false if nothing was.
         done: bool,
-        /// Reason, where nothing was restored.
+        /// Reason, where not all was restored: a server that was killed had not come to the files of every folder.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// The number of the first event that the model no longer sees; absent where the conversation stays.
@@ -340,12 +340,13 @@ pub enum Event {
         /// Estimated tokens of the next request after.
         tokens_after: u64,
     },
-    /// A model request will be made again.
+    /// A model request will be made at a later time: again after a failure, or because a rate limit spaces out requests.
     #[serde(rename = "retry.scheduled")]
     RetryScheduled {
         /// Time, in milliseconds since the Unix epoch.
         at: i64,
-        /// Number of the next attempt, from 2.
+        /// Number of the attempt that is made then, from 1. It is 1 where the request has not failed yet, or another
+        /// profile takes over.
         attempt: u32,
         /// Reason.
         reason: String,

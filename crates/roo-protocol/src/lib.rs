@@ -4,6 +4,7 @@
 //! Nothing here does I/O or knows how a task works; the log's own richer events live in
 //! `roo_engine::engine::event` and are projected onto [`event::Event`].
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(unreachable_pub)]
 
 pub mod approval;

@@ -1,7 +1,9 @@
 //! The types of `roo/profile/*`: which models there are to choose from, and setting one up.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ids::TaskId;
 use super::model_price::ModelPrice;
@@ -52,40 +54,96 @@ pub struct ProfileSelectParams {
     pub profile: String,
 }
 
-/// A profile as a form has it. For a profile that is there already, what is absent stays as it is, unless the provider is
-/// another one.
+/// A profile as a form has it. A field that is absent stays as it is in the profile that is there already, and `null`
+/// removes it. Where the provider or the address is another one, nothing of that profile stays, headers and key included:
+/// what it sent to one endpoint is not for another.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileDraft {
     /// Provider that serves the model, such as `anthropic`.
     pub provider: String,
     /// The model's name at the endpoint.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub model: DraftField<String>,
     /// The endpoint, where it is not the provider's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_url: Option<String>,
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub base_url: DraftField<String>,
     /// Format of requests, where it is not what the provider usually speaks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wire_format: Option<String>,
-    /// Source of the key. Absent for the provider's usual one, or for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<KeySource>,
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub wire_format: DraftField<String>,
+    /// Source of the key; `null` for the provider's usual one, or for none.
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub key: DraftField<KeySource>,
     /// `native` or `xml`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_protocol: Option<String>,
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub tool_protocol: DraftField<String>,
     /// Amount of thinking before the model answers, as in the settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning: Option<String>,
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub reasoning: DraftField<String>,
     /// Number of tokens that a request and its answer may have together, in place of the catalogue's figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context_window: Option<u64>,
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub context_window: DraftField<u64>,
     /// Number of tokens that an answer may have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub max_tokens: DraftField<u64>,
     /// Prices, in place of the catalogue's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub price_per_million: Option<ModelPrice>,
+    #[serde(default, skip_serializing_if = "DraftField::is_kept")]
+    pub price_per_million: DraftField<ModelPrice>,
+}
+
+/// What a form makes of one field of a profile: absent, `null` or a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DraftField<T> {
+    /// It stays as it is.
+    #[default]
+    Kept,
+    /// It is removed.
+    Removed,
+    /// It gets this value.
+    Set(T),
+}
+
+impl<T> DraftField<T> {
+    /// Returns whether the field is absent from the form.
+    pub fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept)
+    }
+}
+
+impl<T> From<Option<T>> for DraftField<T> {
+    /// Keeps the field where there is no value.
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Kept, Self::Set)
+    }
+}
+
+impl<T: Serialize> Serialize for DraftField<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Kept | Self::Removed => serializer.serialize_none(),
+            Self::Set(value) => serializer.serialize_some(value),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for DraftField<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map_or(Self::Removed, Self::Set))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for DraftField<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Option::<T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Option::<T>::json_schema(generator)
+    }
 }
 
 /// Source of a profile's key. The settings file never holds the key itself.

@@ -194,6 +194,9 @@ pub struct RuleRevokeParams {
     pub rule_id: String,
 }
 
+/// Beginning of the line by which an approval explains what trust in a folder means.
+pub const TRUST_EXPLANATION: &str = "Trusting this folder lets what it brings steer agents";
+
 impl RuleSubject {
     /// Returns whether its approval asks about more than one call, so that who refuses it has not refused the call:
     /// where the call stands is judged again then.

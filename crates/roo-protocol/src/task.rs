@@ -550,6 +550,9 @@ pub struct AnswerResult {
     /// The request is interrupted: the answer is kept, and nothing goes on before `roo/task/resume`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+    /// The text was no answer but the command `/condense`, which is carried out. The question still waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
     /// What was decided before, where this answer came too late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settled>,

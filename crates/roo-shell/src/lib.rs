@@ -9,6 +9,7 @@
 //!
 //! What commands mean, and whether they may run, is for `hooks::command`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(unreachable_pub)]
 
 mod construct;

@@ -4,6 +4,7 @@
 //! an answer. Errors are worded for the model that asked for the edit. Which file is meant and whether
 //! it may change is decided elsewhere.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(unreachable_pub)]
 
 pub mod blocks;

@@ -1,6 +1,7 @@
 //! Text made safe to show: nothing in it can hide, reorder or pass for something else.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// Shows control characters (except LF and tab), bidi controls, zero-width and other invisible
 /// characters and tag characters as `<U+XXXX>`; what holds an emoji together is part of it. Text without
@@ -44,6 +45,11 @@ pub fn without_hidden(text: &str) -> (Cow<'_, str>, Option<usize>) {
 /// The first line of a text, without its end.
 pub fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
+}
+
+/// A number of things, whose name forms its plural with an s: `1 record`, `2 records`.
+pub fn counted(count: impl Display + PartialEq + From<u8>, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1.into() { "" } else { "s" })
 }
 
 /// At most `max_chars` characters of a text; what is cut off leaves `…`.
@@ -182,6 +188,11 @@ mod tests {
         assert_eq!(exact_line("src/\u{202e}gnp.ts"), "src/<U+202E>gnp.ts");
         assert_eq!(exact_line("a\nb\u{1b}[2K\t"), "a<U+000A>b<U+001B>[2K<U+0009>");
         assert_eq!(exact_line(" häuser/a  b/日本.md"), " häuser/a  b/日本.md");
+    }
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "file")), ["0 files", "1 file", "2 files"]);
     }
 
     #[test]

@@ -50,7 +50,8 @@ local marks = { ok = '✓', failed = '✗', denied = '✗', skipped = '–', int
 local function calls(seen)
   return vim.tbl_map(function(call)
     local label = call.name and ('%s %s'):format(call.name, first_line(call.subject)) or 'call'
-    local line = call.status and ('%s %s — %s'):format(marks[call.status], label, first_line(call.summary)) or '▸ ' .. label
+    local mark = call.status == 'ok' and (call.exitCode or 0) ~= 0 and '!' or marks[call.status]
+    local line = call.status and ('%s %s — %s'):format(mark, label, first_line(call.summary)) or '▸ ' .. label
     return { id = call.id, lines = { line } }
   end, seen)
 end

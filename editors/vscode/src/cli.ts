@@ -10,29 +10,19 @@ export interface Ran {
 }
 
 /** Runs the program with these arguments: outside of the workspace, so that nothing in there counts. */
-export type RunProgram = (args: readonly string[], options?: RunOptions) => Promise<Ran>;
+export type RunProgram = (args: readonly string[]) => Promise<Ran>;
 
-export interface RunOptions {
-  /** Lines for its standard input. */
-  readonly input?: readonly string[];
-  /** Variables besides those that the server gets. */
-  readonly environment?: Readonly<Record<string, string>>;
-  /** The longest time, in milliseconds. */
-  readonly timeout?: number;
-  readonly cwd?: string;
-}
-
-/** How long a run may take unless more is said: it may ask an endpoint. */
+/** How long a run may take, in milliseconds. */
 const TIMEOUT = 60_000;
 
 /** Runs a program to its end. */
-export async function run(program: string, args: readonly string[], environment: Readonly<Record<string, string>>, options: RunOptions = {}): Promise<Ran> {
+export async function run(program: string, args: readonly string[], environment: Readonly<Record<string, string>>): Promise<Ran> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
-      cwd: options.cwd ?? homedir(),
-      env: { ...process.env, ...environment, ...options.environment },
-      stdio: ["pipe", "pipe", "pipe"],
-      timeout: options.timeout ?? TIMEOUT,
+      cwd: homedir(),
+      env: { ...process.env, ...environment },
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: TIMEOUT,
     });
     let stdout = "";
     let stderr = "";
@@ -40,9 +30,6 @@ export async function run(program: string, args: readonly string[], environment:
     child.stderr.on("data", (piece: Buffer) => (stderr += piece.toString()));
     child.once("error", reject);
     child.once("close", (code) => resolve({ code, stdout, stderr }));
-    // A program that ends before it reads all of it has said why.
-    child.stdin.on("error", () => {});
-    child.stdin.end(options.input?.map((line) => `${line}\n`).join("") ?? "");
   });
 }
 

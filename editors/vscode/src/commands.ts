@@ -2,7 +2,8 @@
 // without one the user is asked for what is missing.
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
-import { inWords, selected, type Controller } from "./controller.ts";
+import { selected, type Controller } from "./controller.ts";
+import { inWords } from "./failures.ts";
 import { accepts, type Intents } from "./intents.ts";
 import type { Keys } from "./keys.ts";
 import type { Previews } from "./preview.ts";
@@ -122,7 +123,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       const profile = await ask("The name of the profile");
       return profile && forward("roo.selectProfile", ofShown({ profile }));
     },
-    "roo.setUpModel": () => controller.setUp(),
+    "roo.setUpModel": () => (isTyped() ? controller.setUp() : forward("roo.setUpModel")),
     "roo.nextApproval": () => controller.moveApproval(1),
     "roo.previousApproval": () => controller.moveApproval(-1),
     "roo.focusChat": () => controller.focus(),
@@ -267,7 +268,14 @@ async function trust(connection: Connection, controller: Controller): Promise<vo
     if ((await vscode.window.showWarningMessage("Trust this workspace?", { modal: true, detail }, yes)) !== yes) return;
     await connection.request("roo/trust/grant", {});
   }
-  for (const { path, digest, widens } of (await connection.request("roo/trust/get", {})).pendingApprovals) {
+  for (const { path, digest, kind, widens } of (await connection.request("roo/trust/get", {})).pendingApprovals) {
+    if (kind === "delegation") {
+      const [allow, refuse] = ["Let Them Delegate", "Don't"] as const;
+      const question = `May the modes of ${path} delegate to each other?`;
+      const answer = await vscode.window.showInformationMessage(question, { modal: true, detail: `If you allow it, ${widens.join("; ")}` }, allow, refuse);
+      if (answer !== undefined) await connection.request("roo/trust/grant", { path, digest, refuse: answer === refuse });
+      continue;
+    }
     const detail = `${path} gives more than it had: ${widens.join("; ")}`;
     if ((await vscode.window.showWarningMessage(`Approve the current version of ${path}?`, { modal: true, detail }, yes)) !== yes) continue;
     await connection.request("roo/trust/grant", { path, digest });

@@ -23,6 +23,8 @@ export interface Start {
 export interface Handlers {
   readonly event: (params: EventParams) => void;
   readonly save: (params: ServerRequests["roo/document/save"]["params"]) => Promise<ServerRequests["roo/document/save"]["result"]>;
+  /** Other settings count from now on. */
+  readonly settingsChanged: () => void;
   /** The server runs; also after it was started anew. */
   readonly ready: () => void;
   /** The server doesn't run any more. */
@@ -87,6 +89,7 @@ export class Connection implements vscode.Disposable {
     this.#client = new LanguageClient("roo", "Roo", run, options);
     this.#client.registerFeature(new OwnCommands());
     this.#client.onNotification("roo/event", handlers.event);
+    this.#client.onNotification("roo/settings/changed", handlers.settingsChanged);
     this.#client.onRequest("roo/document/save", handlers.save);
     this.#client.onDidChangeState(({ newState }) => {
       if (newState === State.Running) {

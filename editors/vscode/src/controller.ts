@@ -3,14 +3,14 @@ import * as vscode from "vscode";
 import type { FromPage, Place, ChatContext, ToPage } from "./chat/messages.ts";
 import type { ChatView } from "./chat/view.ts";
 import type { Connection } from "./connection.ts";
-import type { RunProgram } from "./cli.ts";
 import type { TaskCopies } from "./copies.ts";
 import type { Decisions } from "./decisions.ts";
+import { inWords, kindOf } from "./failures.ts";
 import type { Keys } from "./keys.ts";
-import type { AnswerResult, ApprovalRespondParams, ContextItem, ErrorData, EventParams, HistoryItem, ModelItem, PendingApproval, PendingQuestion, ProfileItem, PromptCompleteResult, Range, Requests, Settled, TaskId, TreeNode } from "./protocol.ts";
+import type { AnswerResult, ApprovalRespondParams, ContextItem, EventParams, HistoryItem, ModelItem, PendingApproval, PendingQuestion, ProfileItem, PromptCompleteResult, Range, Requests, Settled, TaskId, TreeNode } from "./protocol.ts";
 import { pickProfile } from "./profiles.ts";
 import { isDiff, ranked } from "./words.ts";
-import { autoApproved, autoApproveOf, withAutoApprove, type AutoApproveKey } from "./settings.ts";
+import { autoApproved, initializationOptions, withAutoApprove, type AutoApproveKey } from "./settings.ts";
 import { setUpModel } from "./setup.ts";
 import { range } from "./documents.ts";
 import { withContext } from "./hunks.ts";
@@ -48,8 +48,6 @@ export interface Parts {
   readonly startup: Startup;
   readonly connection: () => Connection | undefined;
   readonly log: vscode.LogOutputChannel;
-  /** Runs the server's program beside the server; none before it was found. */
-  readonly program: () => RunProgram | undefined;
   readonly keys: Keys;
   /** Starts the server anew. */
   readonly restart: () => Promise<void>;
@@ -72,8 +70,6 @@ export class Controller {
   readonly #notified = new Set<string>();
   /** The profiles whose models were asked for. */
   readonly #asked = new Set<string>();
-  /** The setting `autoApprove` of config.yaml, which the editor's settings go on top of. */
-  #fileAutoApprove: unknown;
   /** The requests that were interrupted by a restart that the user wanted; they go on after it. */
   readonly #resume: TaskId[] = [];
   /** The approvals that were opened in full. */
@@ -186,7 +182,7 @@ export class Controller {
       defaultMode: mode ?? set ?? "new-task",
       defaultProfile: profile,
       canRestore: this.#need().knows("roo/checkpoint/restore"),
-      untrusted: trust.trusted ? trust.pendingApprovals.map((one) => one.path) : trust.brings,
+      untrusted: trust.trusted ? trust.pendingApprovals.filter((one) => one.kind === "file").map((one) => one.path) : trust.brings,
     });
     await this.#readAutoApprove();
   }
@@ -384,18 +380,37 @@ export class Controller {
 
   /** Leads through the setup of a model, and uses it from then on. */
   async setUp(): Promise<void> {
-    const run = this.#parts.program();
-    if (!run) throw new Error("The server was not found; see Roo: Show Log.");
-    const saved = await setUpModel({ run, keys: this.#parts.keys });
+    const connection = this.#need();
+    const { profiles } = await this.#ask("roo/profile/list", {});
+    const saved = await setUpModel({ ask: (method, params) => connection.request(method, params), keys: this.#parts.keys, profiles });
     if (!saved) return;
     await this.#parts.context.workspaceState.update(PROFILE, saved.profile);
-    // The server reads its settings and gets its keys when it starts.
-    await this.settingsChanged();
+    await this.refresh();
     void vscode.window.showInformationMessage(`Roo: ${saved.summary}`);
+    if (saved.needsRestart) await this.restartNeeded();
   }
 
-  /** Settings of the server have changed: it is started anew as soon as nothing runs. */
+  /** The user's settings have changed, and the server can take them over as it runs. */
+  async optionsChanged(): Promise<void> {
+    // One that is starting may have read them before.
+    await this.#parts.startup.over;
+    const connection = this.#parts.connection();
+    if (connection?.isRunning && !connection.knows("roo/options/didChange")) return this.restartNeeded();
+    this.#sendOptions();
+  }
+
+  /** The settings that count have changed, whoever changed them. */
   async settingsChanged(): Promise<void> {
+    if (this.#connected) await this.refresh();
+  }
+
+  #sendOptions(): void {
+    const settings = vscode.workspace.getConfiguration("roo");
+    if (this.#connected) this.#parts.connection()?.notify("roo/options/didChange", { options: initializationOptions((key) => settings.inspect(key)) });
+  }
+
+  /** What the server learns only at its start has changed: it is started anew as soon as nothing runs. */
+  async restartNeeded(): Promise<void> {
     const connection = this.#parts.connection();
     if (connection?.isRunning && !connection.isTyped) {
       // What runs in plain LSP isn't known here.
@@ -405,7 +420,6 @@ export class Controller {
       return;
     }
     this.#updateContext({ restartPending: true });
-    if (this.#connected) await this.#readAutoApprove();
     this.#restartIfIdle();
   }
 
@@ -428,22 +442,20 @@ export class Controller {
     void this.#parts.restart();
   }
 
-  /** What runs without a question, by config.yaml and by the editor's settings on top of it. */
+  /** What runs without a question, as the server has it. */
   async #readAutoApprove(): Promise<void> {
-    const ran = await this.#parts.program()?.(["policy", "explain", "--json"]).catch(() => undefined);
-    this.#fileAutoApprove = ran?.code === 0 ? autoApproveOf(ran.stdout) : undefined;
-    this.#showAutoApprove();
-  }
-
-  #showAutoApprove(): void {
-    const own = vscode.workspace.getConfiguration("roo").inspect("autoApprove")?.globalValue;
-    this.#updateContext({ autoApprove: autoApproved(this.#fileAutoApprove, own) });
+    if (!this.#need().knows("roo/autoApprove/get")) return;
+    const { settings } = await this.#ask("roo/autoApprove/get", {});
+    this.#updateContext({ autoApprove: autoApproved(settings) });
   }
 
   async #setAutoApprove(key: AutoApproveKey, on: boolean): Promise<void> {
     const settings = vscode.workspace.getConfiguration("roo");
     await settings.update("autoApprove", withAutoApprove(settings.inspect("autoApprove")?.globalValue, key, on), vscode.ConfigurationTarget.Global);
-    this.#showAutoApprove();
+    // The answer is to tell of the new setting, whether or not the editor has reported the change yet.
+    this.#sendOptions();
+    await this.#readAutoApprove();
+    if (this.#context.autoApprove?.[key] !== on) throw new Error("The setting is saved, but the workspace's settings take precedence and are stricter.");
   }
 
   /** Asks once what is known of a profile's model; its endpoint is asked. */
@@ -541,7 +553,8 @@ export class Controller {
   }
 
   /** Goes on with a request that was interrupted while it waited: whoever answers wants that. Says so if somebody was faster. */
-  async #answered({ accepted, by, interrupted, settled }: AnswerResult, rootId: TaskId | undefined): Promise<void> {
+  async #answered({ accepted, by, interrupted, waits, settled }: AnswerResult, rootId: TaskId | undefined): Promise<void> {
+    if (waits) return void vscode.window.showInformationMessage("Roo: earlier turns are summarised before the next model request. The question still waits.");
     if (!accepted) return void vscode.window.showInformationMessage(`Roo: ${late(by, settled ?? undefined)}`);
     if (!interrupted || rootId === undefined) return;
     await this.#ask("roo/task/resume", { taskId: rootId }).catch((error: unknown) => {
@@ -775,15 +788,3 @@ function decode(text: string): string {
 }
 
 /** The kind that the server gives to a failure. */
-function kindOf(error: unknown): ErrorData["kind"] | undefined {
-  const data: unknown = error instanceof Object && "data" in error ? error.data : undefined;
-  return data instanceof Object && "kind" in data ? (data.kind as ErrorData["kind"]) : undefined;
-}
-
-/** A failure, with what the user can do about it. */
-export function inWords(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  const data: unknown = error instanceof Object && "data" in error ? error.data : undefined;
-  const hint = data instanceof Object && "hint" in data && typeof data.hint === "string" ? data.hint : "";
-  return hint && !text.includes(hint) ? `${text} ${hint}` : text;
-}

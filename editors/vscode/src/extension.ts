@@ -7,21 +7,19 @@ import { run, type RunProgram } from "./cli.ts";
 import { Connection } from "./connection.ts";
 import { TaskCopies } from "./copies.ts";
 import { Decisions } from "./decisions.ts";
-import { Controller, inWords } from "./controller.ts";
+import { Controller } from "./controller.ts";
 import { save, tellEditor } from "./documents.ts";
+import { inWords } from "./failures.ts";
 import { Intents } from "./intents.ts";
 import { Keys } from "./keys.ts";
 import { Previews } from "./preview.ts";
 import { DiffReview } from "./review.ts";
 import { findServer } from "./server.ts";
-import { initializationOptions, own, type Inspected } from "./settings.ts";
+import { effectOf, initializationOptions, own, type Inspected } from "./settings.ts";
 import { Startup } from "./startup.ts";
 import { Status } from "./status.ts";
 import { Store } from "./store.ts";
 import { InvocationTree } from "./tree.ts";
-
-/** Settings that the server learns only at its start. */
-const AT_START = ["roo.server", "roo.protocol", "roo.mode", "roo.modes", "roo.profile", "roo.profiles", "roo.autoApprove", "roo.intents", "roo.limits", "roo.sandbox", "roo.redactSecrets", "roo.systemContext"];
 
 /** What tests of the extension look at. */
 export interface Api {
@@ -47,7 +45,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   });
   let program: RunProgram | undefined;
   const copies = new TaskCopies(() => program);
-  const controller = new Controller({ context, store, previews, copies, decisions, review, startup, connection: () => connection, log, keys, program: () => program, restart: () => restart() });
+  const controller = new Controller({ context, store, previews, copies, decisions, review, startup, connection: () => connection, log, keys, restart: () => restart() });
   const view = new ChatView(context.extensionUri, (message) => controller.respond(message));
   const tree = new InvocationTree(store);
   const intents = new Intents(async () => (connection?.isTyped ? connection.request("roo/intent/list", {}) : undefined));
@@ -101,13 +99,16 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     log.info(`Starting ${found.program}`);
     const level = own(inspect, "server.log");
     const environment = { ...(await keys.environment()), ROO_LSP_LOG: typeof level === "string" ? level : "warn" };
-    program = async (args, options) => run(found.program, args, await keys.environment(), options);
+    program = async (args) => run(found.program, args, await keys.environment());
     if (mine !== generation) return;
     const next: Connection = new Connection(
       { program: found.program, environment, initializationOptions: initializationOptions(inspect) },
       log,
       {
         event: (params) => store.take(params),
+        settingsChanged: () => {
+          if (connection === next) void controller.settingsChanged().catch((error: unknown) => log.warn(inWords(error)));
+        },
         save: ({ uris }) => save(uris, (uri) => next.document(uri)),
         starting: () => startup.begin(),
         ready: () => {
@@ -166,9 +167,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     vscode.workspace.registerTextDocumentContentProvider(TaskCopies.scheme, copies),
     registerCommands({ controller, intents, keys, previews, review, log, startup, connection: () => connection, restart }),
     vscode.workspace.onDidChangeConfiguration((change) => {
-      if (AT_START.some((key) => change.affectsConfiguration(key))) {
-        void controller.settingsChanged();
-      }
+      const effect = effectOf((section) => change.affectsConfiguration(section));
+      if (effect === "restart") void controller.restartNeeded();
+      if (effect === "options") void controller.optionsChanged();
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {
       if (connection?.isTyped) void controller.refresh().catch(() => {});

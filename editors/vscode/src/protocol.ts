@@ -1004,8 +1004,9 @@ export type ProfileTestParams = {
 };
 
 /**
- * A profile as a form has it. For a profile that is there already, what is absent stays as it is, unless the provider is
- * another one.
+ * A profile as a form has it. A field that is absent stays as it is in the profile that is there already, and `null`
+ * removes it. Where the provider or the address is another one, nothing of that profile stays, headers and key included:
+ * what it sent to one endpoint is not for another.
  */
 export type ProfileDraft = {
   /** Provider that serves the model, such as `anthropic`. */
@@ -1016,7 +1017,7 @@ export type ProfileDraft = {
   baseUrl?: string | null;
   /** Format of requests, where it is not what the provider usually speaks. */
   wireFormat?: string | null;
-  /** Source of the key. Absent for the provider's usual one, or for none. */
+  /** Source of the key; `null` for the provider's usual one, or for none. */
   key?: KeySource | null;
   /** `native` or `xml`. */
   toolProtocol?: string | null;

@@ -1,4 +1,5 @@
-// Who serves models, as the setup offers them. Pure.
+// Who serves models, and where keys are stored, as the setup offers them. Pure.
+import type { KeySource } from "./protocol.ts";
 
 /** Who serves models. */
 export interface Provider {
@@ -24,3 +25,24 @@ export const PROVIDERS: readonly Provider[] = [
   { id: "vllm", label: "vLLM", about: "on this machine, port 8000", local: true },
   { id: "litellm", label: "LiteLLM", about: "a gateway on this machine, port 4000", key: "LITELLM_API_KEY", local: true },
 ];
+
+/** The name for a new profile: `default`, or what is free. */
+export function freeName(provider: Provider, taken: readonly string[]): string {
+  const names = ["default", provider.id, ...taken.map((_, index) => `${provider.id}-${index + 2}`)];
+  return names.find((name) => !taken.includes(name)) ?? provider.id;
+}
+
+/** Where a key is stored: by the editor, which gives it to the server when that starts, or by the server. */
+export type KeyPlace = "editor" | "keyring" | "file";
+
+/** The places to choose from. */
+export const KEY_PLACES: readonly { readonly label: string; readonly detail: string; readonly place: KeyPlace }[] = [
+  { label: "VS Code's secret storage", detail: "For this editor only. The server restarts for it as soon as no task runs.", place: "editor" },
+  { label: "The system's keyring", detail: "By secret-tool, for all editors and the terminal.", place: "keyring" },
+  { label: "A private file", detail: "In the state directory, for all editors and the terminal. Only you can read it; it is not encrypted.", place: "file" },
+];
+
+/** A key that the server stores, as a form has it; none of one that the editor stores. */
+export function keySource(place: KeyPlace, key: string): KeySource | undefined {
+  return place === "editor" ? undefined : { from: place, key };
+}

@@ -1,5 +1,5 @@
 // The settings `roo.*`, and what of them goes to the server.
-import { PROTOCOL_VERSION } from "./protocol.ts";
+import { PROTOCOL_VERSION, type AutoApproveItem } from "./protocol.ts";
 
 /** What VS Code tells of one setting. */
 export interface Inspected {
@@ -39,6 +39,15 @@ export function initializationOptions(inspect: (key: string) => Inspected | unde
   return { roo };
 }
 
+/** What the server learns only at its start: which program it is, its environment, and whether it speaks `roo/*`. */
+const AT_START = ["roo.server", "roo.protocol"];
+
+/** What has to be done about a change of settings: start the server anew, or tell it of its new options. */
+export function effectOf(affects: (section: string) => boolean): "restart" | "options" | undefined {
+  if (AT_START.some(affects)) return "restart";
+  return SERVER_SETTINGS.some((key) => affects(`roo.${key}`)) ? "options" : undefined;
+}
+
 /** The user's own value of a setting, or else its default. */
 export function own(inspect: (key: string) => Inspected | undefined, key: string): unknown {
   const found = inspect(key);
@@ -49,25 +58,11 @@ export function own(inspect: (key: string) => Inspected | undefined, key: string
 export type AutoApproveKey = "read" | "write" | "execute" | "mcp" | "delegate";
 export type AutoApprove = Readonly<Record<AutoApproveKey, boolean>>;
 
-/** The server's defaults of `autoApprove`. */
-const USUAL: AutoApprove = { read: true, write: false, execute: false, mcp: false, delegate: true };
-
-/**
- * What runs without a question by these layers of the setting `autoApprove`, the weaker ones first. `execute` is on
- * if commands that stay in the sandbox run.
- */
-export function autoApproved(...layers: readonly unknown[]): AutoApprove {
-  let allowed: AutoApprove = USUAL;
-  for (const layer of layers) {
-    if (typeof layer !== "object" || layer === null) continue;
-    const values = layer as Record<string, unknown>;
-    const flags = (["read", "write", "mcp", "delegate"] as const).filter((key) => typeof values[key] === "boolean");
-    allowed = { ...allowed, ...Object.fromEntries(flags.map((key) => [key, values[key]])) };
-    const execute = values["execute"];
-    const mode: unknown = execute instanceof Object && "mode" in execute ? execute.mode : undefined;
-    if (typeof mode === "string") allowed = { ...allowed, execute: mode === "confined" };
-  }
-  return allowed;
+/** What runs without a question. `execute` is on if commands that stay in the sandbox run. */
+export function autoApproved(settings: readonly AutoApproveItem[]): AutoApprove {
+  const values = new Map(settings.map(({ key, value }) => [key, value]));
+  const isOn = (key: string): boolean => values.get(key) === true;
+  return { read: isOn("read"), write: isOn("write"), execute: values.get("execute.mode") === "confined", mcp: isOn("mcp"), delegate: isOn("delegate") };
 }
 
 /** The user's setting `autoApprove` with one kind changed; what else it says stays. */
@@ -77,19 +72,4 @@ export function withAutoApprove(setting: unknown, key: AutoApproveKey, on: boole
   const execute = typeof before["execute"] === "object" && before["execute"] !== null ? before["execute"] : {};
   // What `allow` and presets name goes on running without a question.
   return { ...before, execute: { ...execute, mode: on ? "confined" : "rules" } };
-}
-
-/** What config.yaml says of `autoApprove`, in the output of `roo-lsp policy explain --json`; none where it is no such output. */
-export function autoApproveOf(explained: string): unknown {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(explained);
-  } catch {
-    return undefined;
-  }
-  const settings: unknown = parsed instanceof Object && "settings" in parsed ? parsed.settings : undefined;
-  if (!Array.isArray(settings)) return undefined;
-  const values = new Map((settings as { key: string; value: unknown }[]).map(({ key, value }) => [key, value]));
-  const flags = ["read", "write", "mcp", "delegate"].map((key) => [key, values.get(`autoApprove.${key}`)]);
-  return { ...Object.fromEntries(flags), execute: { mode: values.get("autoApprove.execute.mode") } };
 }

@@ -1,63 +1,87 @@
-// Setup of a model in steps: provider, key, model, one request that must work. The server's own program does the work
-// and writes the profile to config.yaml; the key stays in the editor's secret storage.
+// Setup of a model in steps: provider, key, model, one request that must work. The server lists, tries and writes the
+// profile to config.yaml; the key goes where the user wants it.
 import * as vscode from "vscode";
-import { complaint, type RunProgram } from "./cli.ts";
+import type { Connection } from "./connection.ts";
+import { inWords, kindOf } from "./failures.ts";
 import type { Keys } from "./keys.ts";
-import { PROVIDERS, type Provider } from "./providers.ts";
-import type { ModelItem } from "./protocol.ts";
+import { freeName, keySource, KEY_PLACES, PROVIDERS, type KeyPlace, type Provider } from "./providers.ts";
+import type { ModelItem, ProfileDraft, ProfileItem } from "./protocol.ts";
 import { modelFacts } from "./words.ts";
-
-/** How long a server on this machine may take to answer, in milliseconds. */
-const LOCAL_ANSWER = 3000;
 
 /** What the steps need. */
 export interface Setup {
-  readonly run: RunProgram;
+  readonly ask: Connection["request"];
   readonly keys: Keys;
+  /** The profiles that there are. */
+  readonly profiles: readonly ProfileItem[];
 }
 
 /** A profile that was saved, and a sentence about it. */
 export interface Saved {
   readonly profile: string;
   readonly summary: string;
+  /** Whether the server has to be started anew to get the key. */
+  readonly needsRestart: boolean;
+}
+
+/** A key that the user has entered; none where one is set already, or none is needed. */
+interface NewKey {
+  readonly text: string;
+  readonly place: KeyPlace;
 }
 
 /** Leads through the steps. Returns the new profile; none when the user stopped. */
-export async function setUpModel({ run, keys }: Setup): Promise<Saved | undefined> {
-  const provider = await chooseProvider(run);
+export async function setUpModel({ ask, keys, profiles }: Setup): Promise<Saved | undefined> {
+  const provider = await chooseProvider(ask);
   if (!provider) return undefined;
   for (;;) {
     const key = await askKey(provider, keys);
     if (key === undefined) return undefined;
-    const environment: Record<string, string> = provider.key !== undefined && key !== "" ? { [provider.key]: key } : {};
-    const listed = await progress(vscode.ProgressLocation.Window, `Asking ${provider.label} for its models…`, () => run(["models", "--provider", provider.id, "--json"], { environment }));
-    if (listed.code !== 0) {
-      if (await again(`${provider.label}: ${complaint(listed)}`)) continue;
+    // The key isn't stored before a model has answered.
+    const endpoint: ProfileDraft = { provider: provider.id, ...(key !== "none" && { key: { from: "file", key: key.text } }) };
+    let models: readonly ModelItem[];
+    try {
+      ({ models } = await progress(vscode.ProgressLocation.Window, `Asking ${provider.label} for its models…`, () => ask("roo/model/list", { draft: endpoint })));
+    } catch (error) {
+      if (await again(`${provider.label}: ${inWords(error)}`)) continue;
       return undefined;
     }
-    const model = await chooseModel(provider, JSON.parse(listed.stdout) as ModelItem[]);
+    const model = await chooseModel(provider, models);
     if (model === undefined) return undefined;
-    const tried = await progress(vscode.ProgressLocation.Notification, `One short request to ${model}…`, () => run(["setup", "--provider", provider.id], { environment, input: [model] }));
-    if (tried.code !== 0) {
-      if (await again(`${model}: ${failure(tried.stderr) ?? complaint(tried)}`)) continue;
+    const draft: ProfileDraft = { ...endpoint, model: model.id, ...(model.contextWindow != null && { contextWindow: model.contextWindow }) };
+    const saved = await progress(vscode.ProgressLocation.Notification, `One short request to ${model.id}…`, () => save(ask, keys, provider, key, draft, freeName(provider, profiles.map(({ name }) => name))));
+    if ("problem" in saved) {
+      if (await again(`${model.id}: ${saved.problem}`)) continue;
       return undefined;
     }
-    if (provider.key !== undefined && key !== "") await keys.store(provider.key, key);
-    const answered = /answered in .*/.exec(tried.stderr)?.[0];
-    const profile = /^profile (\S+):/m.exec(tried.stdout)?.[1] ?? "default";
-    return { profile, summary: `${model} ${answered ?? "answered"}. The profile ${profile} is saved in config.yaml.` };
+    return saved;
   }
 }
 
-/** The line about the request that failed: what follows it only asks again. */
-function failure(stderr: string): string | undefined {
-  const lines = stderr.split("\n").map((line) => line.trim());
-  const asked = lines.findIndex((line) => line.includes("One short request"));
-  return asked < 0 ? undefined : lines.slice(asked + 1).find((line) => line !== "");
+/** Saves a profile whose model answers. */
+async function save(ask: Connection["request"], keys: Keys, provider: Provider, key: NewKey | "none", draft: ProfileDraft, profile: string): Promise<Saved | { readonly problem: string }> {
+  try {
+    const source = key === "none" ? undefined : keySource(key.place, key.text);
+    if (key === "none" || source) {
+      const form = source ? { ...draft, key: source } : draft;
+      const { saved, message, test, warnings } = await ask("roo/profile/save", { profile, draft: form, isDefault: true });
+      if (!saved) return { problem: test.message };
+      return { profile, summary: [test.message, message, ...warnings].join(" "), needsRestart: false };
+    }
+    // The server gets this key through its environment, when it starts: what is written can't be tried yet, and was tried with
+    // the key itself.
+    const test = await ask("roo/profile/test", { draft });
+    if (!test.works) return { problem: test.message };
+    if (provider.key !== undefined) await keys.store(provider.key, key.text);
+    const { message } = await ask("roo/profile/save", { profile, draft: { ...draft, key: null }, isDefault: true, untested: true });
+    return { profile, summary: `${test.message} ${message}`, needsRestart: true };
+  } catch (error) {
+    return { problem: inWords(error) };
+  }
 }
 
 /** The servers on this machine that answer come first. */
-async function chooseProvider(run: RunProgram): Promise<Provider | undefined> {
+async function chooseProvider(ask: Connection["request"]): Promise<Provider | undefined> {
   const pick = vscode.window.createQuickPick<vscode.QuickPickItem & { provider?: Provider }>();
   pick.title = "Set up a model (1 of 3): who serves it?";
   pick.ignoreFocusOut = true;
@@ -81,8 +105,7 @@ async function chooseProvider(run: RunProgram): Promise<Provider | undefined> {
   draw();
   pick.busy = true;
   const looks = PROVIDERS.filter((one) => one.local).map(async ({ id }) => {
-    const { code } = await run(["models", "--provider", id, "--json"], { timeout: LOCAL_ANSWER });
-    if (code === 0) {
+    if (await isRunning(ask, id)) {
       running.add(id);
       draw();
     }
@@ -101,20 +124,34 @@ async function chooseProvider(run: RunProgram): Promise<Provider | undefined> {
   });
 }
 
-/** A key: a new one, or empty to use what is stored or set already; none when the user stopped. */
-async function askKey(provider: Provider, keys: Keys): Promise<string | undefined> {
-  if (provider.key === undefined) return "";
-  const stored = (await keys.environment())[provider.key] !== undefined || process.env[provider.key] !== undefined;
-  return vscode.window.showInputBox({
-    title: `Set up a model (2 of 3): the key of ${provider.label}`,
-    prompt: stored ? "Leave it empty to use the key that is set already." : `It is kept in the secret storage and given to the server as ${provider.key}.`,
-    password: true,
-    ignoreFocusOut: true,
-    validateInput: (text) => (text.trim() === "" && !stored && !provider.local ? "A key is needed." : undefined),
-  }).then((key) => key?.trim());
+async function isRunning(ask: Connection["request"], provider: string): Promise<boolean> {
+  try {
+    await ask("roo/model/list", { provider });
+    return true;
+  } catch (error) {
+    // One that wants a key is there.
+    return kindOf(error) === "configuration";
+  }
 }
 
-async function chooseModel(provider: Provider, models: readonly ModelItem[]): Promise<string | undefined> {
+/** A new key, or `none` to use what is stored or set already; nothing when the user stopped. */
+async function askKey(provider: Provider, keys: Keys): Promise<NewKey | "none" | undefined> {
+  if (provider.key === undefined) return "none";
+  const stored = (await keys.environment())[provider.key] !== undefined || process.env[provider.key] !== undefined;
+  const text = await vscode.window.showInputBox({
+    title: `Set up a model (2 of 3): the key of ${provider.label}`,
+    prompt: stored || provider.local ? "Leave it empty to use the key that is set already, or none." : "It is stored once a model has answered. Leave it empty to use the one of `roo-lsp login`.",
+    password: true,
+    ignoreFocusOut: true,
+    validateInput: (entered) => (/\s/.test(entered.trim()) ? "A key has no spaces." : undefined),
+  });
+  if (text === undefined) return undefined;
+  if (text.trim() === "") return "none";
+  const picked = await vscode.window.showQuickPick(KEY_PLACES, { title: `Where to store the key of ${provider.label}?`, ignoreFocusOut: true });
+  return picked && { text: text.trim(), place: picked.place };
+}
+
+async function chooseModel(provider: Provider, models: readonly ModelItem[]): Promise<ModelItem | undefined> {
   const title = "Set up a model (3 of 3): which model?";
   const named = "$(edit) Another name…";
   const items = models.map((model) => ({ label: model.id, detail: modelFacts(model) }));
@@ -122,8 +159,9 @@ async function chooseModel(provider: Provider, models: readonly ModelItem[]): Pr
     items.length === 0
       ? named
       : (await vscode.window.showQuickPick([...items, { label: named, detail: `A model that ${provider.label} doesn't list` }], { title, ignoreFocusOut: true, matchOnDetail: true }))?.label;
-  if (picked !== named) return picked;
-  return vscode.window.showInputBox({ title, prompt: `The model's name at ${provider.label}`, ignoreFocusOut: true }).then((name) => name?.trim() || undefined);
+  if (picked !== named) return models.find(({ id }) => id === picked);
+  const id = (await vscode.window.showInputBox({ title, prompt: `The model's name at ${provider.label}`, ignoreFocusOut: true }))?.trim();
+  return id ? { id } : undefined;
 }
 
 async function again(problem: string): Promise<boolean> {

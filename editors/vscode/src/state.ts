@@ -103,6 +103,8 @@ export interface CallItem extends Entry {
   readonly output: string;
   readonly status: ToolStatus | undefined;
   readonly summary: string;
+  /** The exit code of the command that it ran. */
+  readonly exitCode: number | undefined;
   /** What was asked about it, newest last. */
   readonly approvals: readonly Asked[];
 }
@@ -240,6 +242,7 @@ function applyNumbered(request: Request, params: EventParams): Request {
       return callOf(request, taskId, event.toolCallId, () => ({
         status: event.status,
         summary: event.summary,
+        exitCode: event.exitCode ?? undefined,
         streaming: false,
       }));
     case "command.backgrounded":
@@ -479,6 +482,7 @@ function call(
     output: "",
     status: undefined,
     summary: "",
+    exitCode: undefined,
     approvals: [],
   };
 }

@@ -14,13 +14,19 @@ export const STATES: Record<TaskState, { sign: string; word: string }> = {
 };
 
 /** The same for calls. */
-export const STATUSES: Record<ToolStatus, { sign: string; word: string }> = {
+const STATUSES: Record<ToolStatus, { sign: string; word: string }> = {
   ok: { sign: "✓", word: "done" },
   failed: { sign: "✗", word: "failed" },
   denied: { sign: "⊘", word: "denied" },
   skipped: { sign: "–", word: "skipped" },
   interrupted: { sign: "!", word: "interrupted" },
 };
+
+/** How the end of a call is shown: one whose command failed has done its work, but not what was wanted of it. */
+export function endOf(status: ToolStatus, exitCode: number | undefined): { sign: string; word: string; kind: string } {
+  const failed = status === "ok" && exitCode !== undefined && exitCode !== 0;
+  return failed ? { sign: "!", word: "failed", kind: "exited" } : { ...STATUSES[status], kind: status };
+}
 
 const DOING: Record<string, string> = {
   readFile: "Read",

@@ -1,6 +1,7 @@
 //! Code actions in the user's own files: a request begins from selected lines, from a comment that is meant
 //! for an agent, or from what the editor finds wrong. In configuration files a misspelt key or value can be changed.
 
+mod action;
 mod comment;
 mod review;
 
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Request;
 
+pub(super) use self::action::{Action, Effect, QUICK_FIX, wire};
 use self::comment::{Comment, Wish};
 use super::config_files;
 use super::customization::ask;
@@ -20,8 +22,7 @@ use roo_protocol::task::{Position, Range};
 use roo_text::render::one_line;
 use roo_workspace::path_of;
 
-/// LSP's kinds of code actions.
-pub(super) const QUICK_FIX: &str = "quickfix";
+/// LSP's kind of actions that change what is there.
 const REFACTOR: &str = "refactor";
 /// The kinds that are served.
 pub(super) const KINDS: &[&str] = &[QUICK_FIX, REFACTOR];
@@ -31,51 +32,6 @@ const TITLE: usize = 60;
 const FINDINGS: usize = 5;
 /// LSP's kind of an editor that asks by itself, at every move of the cursor.
 const AUTOMATIC: u64 = 2;
-
-/// Something that a user can choose.
-pub(super) struct Action {
-    pub(super) title: String,
-    pub(super) kind: &'static str,
-    pub(super) effect: Effect,
-    /// The finding that it is about, as the editor sent it.
-    pub(super) fixes: Option<Value>,
-}
-
-/// Effect of a code action.
-pub(super) enum Effect {
-    /// A command of the server.
-    Command { name: &'static str, argument: Value },
-    /// A `WorkspaceEdit`, which the client applies.
-    Edit(Value),
-}
-
-/// As the client knows them: whole, or as bare commands.
-pub(super) fn wire(session: &Session, actions: Vec<Action>) -> Value {
-    let whole = session.negotiated().is_some_and(|negotiated| negotiated.action_literals);
-    let wire = |action: Action| {
-        let Action { title, kind, effect, fixes } = action;
-        let mut literal = json!({ "title": title, "kind": kind });
-        match effect {
-            Effect::Command { name, argument } => {
-                let command = json!({ "title": title, "command": name, "arguments": [argument] });
-                if !whole {
-                    return Some(command);
-                }
-                literal["command"] = command;
-            }
-            Effect::Edit(_) if !whole => return None,
-            Effect::Edit(edit) => {
-                literal["edit"] = edit;
-                literal["isPreferred"] = true.into();
-            }
-        }
-        if let Some(finding) = fixes {
-            literal["diagnostics"] = json!([finding]);
-        }
-        Some(literal)
-    };
-    actions.into_iter().filter_map(wire).collect()
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

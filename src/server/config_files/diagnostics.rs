@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::super::configuration::Configured;
 use super::kind::{ConfigFile, ConfigFileKind};
+use crate::live_settings::Configured;
 use roo_engine::customization::{
     Customization, problems_of_command, problems_of_hooks, problems_of_mcp, problems_of_rules,
     problems_of_skill,

@@ -85,19 +85,14 @@ pub(super) struct Places {
 
 impl Places {
     /// Asks the disk once where the folders and directories really are.
-    pub(super) fn new(
-        folders: &[PathBuf],
-        directories: &Directories,
-        settings: &Path,
-        global_modes: Vec<PathBuf>,
-    ) -> Self {
+    pub(super) fn new(folders: &[PathBuf], directories: &Directories, global_modes: Vec<PathBuf>) -> Self {
         let usable = folders.iter().filter_map(|folder| Some((folder.clone(), folder.canonicalize().ok()?)));
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         Self {
             folders: usable.filter(|(_, real)| real.is_dir()).collect(),
             home: directories.home.as_ref().map(|home| (home.clone(), real(home))),
             config: (directories.config.clone(), real(&directories.config)),
-            settings: settings.to_owned(),
+            settings: directories.config_file(),
             global_modes,
         }
     }

@@ -11,15 +11,15 @@ mod diagnostics;
 mod grammar;
 mod hover;
 mod kind;
+mod known_files;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 use tower_lsp::jsonrpc::{Error, Request};
 use tower_lsp::ls_types::notification::Notification;
 use tower_lsp::ls_types::{self, DiagnosticSeverity};
@@ -27,21 +27,23 @@ use tower_lsp::ls_types::{self, DiagnosticSeverity};
 use self::completion::{Completion, complete};
 use self::diagnostics::{check, ranges, replacement};
 use self::hover::{FileNames, hover};
-use self::kind::{ConfigFile, ConfigFileKind, Places};
-use super::capabilities::{Edits, Negotiated};
+use self::kind::{ConfigFile, ConfigFileKind};
+pub(super) use self::known_files::ConfigFiles;
+use self::known_files::SentDiagnostics;
 use super::code_actions::{Action, Effect, QUICK_FIX};
-use super::configuration::Configured;
 use super::customization::ask;
 use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::documents::TextSync;
 use super::editor::workspace_edit;
-use super::provenance;
+use super::line_hover;
+use super::negotiated::Edits;
 use super::session::{Session, WorkspaceServices};
+use crate::live_settings::Configured;
 use roo_engine::customization::Customization;
 use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
 use roo_formats::{Problem, Severity};
 use roo_text::position::{Encoding, Position, Positions, Range};
-use roo_workspace::{Document, DocumentChange, FoundKind, Purpose, Walk, Workspace, file_uri, path_of};
+use roo_workspace::{Document, DocumentChange, FoundKind, Purpose, Walk, Workspace, file_uri};
 
 /// Time without typing after which a document is checked.
 const PAUSE: Duration = Duration::from_millis(150);
@@ -53,45 +55,6 @@ const ENTRIES_TRIED: usize = 20_000;
 
 /// The notification of changes on disk.
 pub(super) const WATCHED_FILES: &str = "workspace/didChangeWatchedFiles";
-
-/// Configuration files of a connection.
-#[derive(Default)]
-pub(super) struct ConfigFiles {
-    places: OnceLock<Places>,
-    /// The checks of documents that are being typed; cancelled by the next change.
-    waiting: Mutex<HashMap<String, CancellationToken>>,
-    /// Held while new ones are made and sent, so that the last to be sent are the newest.
-    shown: tokio::sync::Mutex<SentDiagnostics>,
-}
-
-/// The diagnostics that the client has, by file, as they were sent.
-type SentDiagnostics = BTreeMap<PathBuf, Value>;
-
-impl ConfigFiles {
-    /// Takes where files of ours may be. Asks the disk.
-    pub(super) fn settle(&self, session: &Session, negotiated: &Negotiated) {
-        let process = &session.process;
-        let global = Customization::global_mode_files(&process.directories);
-        let (directories, settings) = (&process.directories, &process.config_file);
-        // The first time counts, as for everything that is settled.
-        let _ = self.places.set(Places::new(&negotiated.folders, directories, settings, global));
-    }
-
-    fn find(&self, uri: &str) -> Option<ConfigFile> {
-        self.places.get()?.find(&path_of(uri)?)
-    }
-
-    /// Cancels the check of a document that waits, and returns the token of the next.
-    fn next_check(&self, uri: &str) -> CancellationToken {
-        let token = CancellationToken::new();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|_, token| !token.is_cancelled());
-        if let Some(before) = waiting.insert(uri.to_owned(), token.clone()) {
-            before.cancel();
-        }
-        token
-    }
-}
 
 /// A file of ours to which something happens.
 pub(super) struct Concerned {
@@ -131,7 +94,7 @@ pub(super) fn follow(session: &Arc<Session>, concerned: Concerned) {
         let Ok(services) = this.services().await else { return };
         if matches!(what, What::Disk) && matches!(file.kind, ConfigFileKind::Settings) {
             // Whoever saves them wants to see that they count.
-            services.settings.configured();
+            services.settings.read().await;
         }
         match what {
             What::Opened | What::Changed => show_open(&this, services, file, &uri).await,
@@ -153,6 +116,9 @@ pub(super) fn changed_on_disk(session: &Arc<Session>, params: &Value) {
     let this = Arc::clone(session);
     session.spawn(async move {
         if let Ok(services) = this.services().await {
+            if files.iter().any(|file| matches!(file.kind, ConfigFileKind::Settings)) {
+                services.settings.read().await;
+            }
             refresh_with(&this, services, files).await;
         }
     });
@@ -205,7 +171,7 @@ async fn refresh_with(session: &Session, services: &WorkspaceServices, mut chang
         .filter_map(|(_, document)| Some((session.config_files.find(&document.uri)?, document)))
         .collect();
     let encoding = encoding(session);
-    let settings = session.process.config_file.clone();
+    let settings = session.process.directories.config_file();
     let before: BTreeSet<PathBuf> = shown.keys().cloned().collect();
     if let Some(places) = session.config_files.places.get() {
         changed.extend(before.iter().filter_map(|path| places.find(path)));
@@ -401,7 +367,7 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
             None => request.answer(Value::Null),
             Some(document) => request.answer_with(|_, asked| async move {
                 let uri = asked.text_document.uri;
-                provenance::hovered(&session, uri, document.text, asked.position).await
+                line_hover::hovered(&session, uri, document.text, asked.position).await
             }),
         };
     };

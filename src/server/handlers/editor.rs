@@ -4,8 +4,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Server, in_words};
-use crate::server::capabilities::Negotiated;
+use super::Server;
+use crate::server::negotiated::Negotiated;
+use crate::server::params::in_words;
 use roo_protocol::editor::{EditorDiagnosticsParams, EditorDidChangeParams};
 
 pub(super) async fn did_change(server: &Server, params: Value) {

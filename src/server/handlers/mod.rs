@@ -26,7 +26,6 @@ use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::Value;
 use tower_lsp::jsonrpc::{Request, Response, Result};
 use tower_lsp::ls_types::{
@@ -36,34 +35,18 @@ use tower_lsp::ls_types::{
 use tower_lsp::{ClientSocket, ExitedError, LanguageServer, LspService, LspServiceBuilder};
 use tower_service::Service;
 
-use super::capabilities::Negotiated;
 use super::documents::TextSync;
+use super::negotiated::Negotiated;
+use super::params::Params;
 use super::session::{ProcessServices, Session};
-use super::{code_actions, commands, config_files, lifecycle, progress, task_document};
+use super::{
+    capabilities, code_actions, commands, config_files, parent_process, progress, startup, task_document,
+};
 use roo_workspace::{file_uri, path_of};
 
 /// The methods of one connection.
 pub(super) struct Server {
     pub(super) session: Arc<Session>,
-}
-
-/// Parameters of ours: an error names the field.
-struct Params<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Params<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        serde_path_to_error::deserialize(deserializer)
-            .map(Self)
-            .map_err(|error| D::Error::custom(in_words(&error)))
-    }
-}
-
-/// Describes a problem with parameters, and its position.
-pub(super) fn in_words(error: &serde_path_to_error::Error<impl std::fmt::Display>) -> String {
-    match error.path().to_string().as_str() {
-        "." => error.inner().to_string(),
-        path => format!("{path}: {}", error.inner()),
-    }
 }
 
 macro_rules! methods {
@@ -135,7 +118,9 @@ methods! {
 
 /// The service for one client, and its other end.
 pub(super) fn service(process: ProcessServices) -> (Methods, ClientSocket) {
-    let builder = LspService::build(|client| Server { session: Arc::new(Session::new(client, process)) });
+    let builder = LspService::build(|client| Server {
+        session: Arc::new(Session::new(client, process, startup::begin)),
+    });
     let builder = register(builder).custom_method("window/workDoneProgress/cancel", progress_cancel);
     let (others, socket) = builder.finish();
     (Methods { others }, socket)
@@ -259,11 +244,11 @@ impl LanguageServer for Server {
         if let Some(parent) = negotiated.parent {
             let abandoned = self.session.abandoned.clone();
             self.session.spawn(async move {
-                lifecycle::process_ends(parent).await;
+                parent_process::process_ends(parent).await;
                 abandoned.cancel();
             });
         }
-        Ok(negotiated.answer())
+        Ok(capabilities::answer(negotiated))
     }
 
     async fn initialized(&self, _: InitializedParams) {

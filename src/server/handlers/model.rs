@@ -2,9 +2,11 @@
 
 use tower_lsp::jsonrpc::{Error, Result};
 
+use super::profile::refused;
 use super::{Params, Server};
-use crate::model_setup::{Draft, environment};
+use crate::model_setup::environment;
 use crate::server::failure;
+use crate::server::profiles::draft_of;
 use roo_formats::config::{Price, Profile, Provider};
 use roo_model::providers::{ModelError, ModelErrorKind, offered_models};
 use roo_protocol::error::ErrorKind;
@@ -18,8 +20,8 @@ pub(super) async fn list(
 ) -> Result<ModelListResult> {
     let settings = server.session.typed().await?.engine.settings();
     if let Some(draft) = &params.draft {
-        let before = params.profile.as_ref().and_then(|name| settings.profiles.get(name));
-        let draft = Draft::new(draft, before).map_err(|error| Error::invalid_params(error.to_string()))?;
+        let draft = draft_of(&server.session.process, draft, params.profile.as_deref()).await;
+        let draft = draft.map_err(|error| refused(&error))?;
         let models = draft.candidate.offered_models().await.map_err(told)?;
         return Ok(ModelListResult { models });
     }

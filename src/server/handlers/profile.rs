@@ -5,10 +5,11 @@ use tower_lsp::jsonrpc::{Error, Result};
 use super::model::price;
 use super::task::done;
 use super::{Params, Server};
-use crate::model_setup::check_name;
+use crate::model_setup::{WriteError, check_name};
 use crate::server::failure;
 use crate::server::profiles;
 use roo_formats::config::Profile;
+use roo_formats::config::edit::EditError;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::profile::{
     ProfileDeleteParams, ProfileDeleteResult, ProfileItem, ProfileListParams, ProfileListResult,
@@ -49,7 +50,7 @@ pub(super) async fn test(
     Params(params): Params<ProfileTestParams>,
 ) -> Result<ProfileTestResult> {
     let services = server.session.typed().await?;
-    profiles::test(services, params).await.map_err(|error| refused(&error))
+    profiles::test(&server.session.process, services, params).await.map_err(|error| refused(&error))
 }
 
 pub(super) async fn save(
@@ -66,15 +67,20 @@ pub(super) async fn delete(
     Params(params): Params<ProfileDeleteParams>,
 ) -> Result<ProfileDeleteResult> {
     let services = server.session.typed().await?;
-    profiles::delete(&server.session.process, services, &params.profile).map_err(|error| refused(&error))
+    profiles::delete(&server.session.process, services, &params.profile)
+        .await
+        .map_err(|error| refused(&error))
 }
 
-fn refused(error: &profiles::ProfileError) -> Error {
+pub(super) fn refused(error: &profiles::ProfileError) -> Error {
     use profiles::ProfileError;
     let (kind, hint) = match error {
         ProfileError::NotFound(_) => (ErrorKind::NotFound, "Name one of roo/profile/list."),
         ProfileError::Draft(_) => (ErrorKind::Configuration, "Correct the profile."),
         ProfileError::Broken(_) => (ErrorKind::Configuration, "Correct the settings file first."),
+        ProfileError::Write(WriteError::Edit { error: EditError::Changed, .. }) => {
+            (ErrorKind::Mismatch, "Look at the profile in the settings file, then save it again.")
+        }
         ProfileError::Write(_) => {
             (ErrorKind::Storage, "Edit the settings file by hand, or check that it can be written.")
         }

@@ -5,7 +5,7 @@ use tower_lsp::jsonrpc::Result;
 
 use super::editor::{listening, read};
 use super::{Params, Server};
-use crate::server::configuration::Configured;
+use crate::live_settings::Configured;
 use roo_formats::config::{ExecuteMode, Settings};
 use roo_protocol::settings::{
     AutoApproveGetParams, AutoApproveGetResult, AutoApproveItem, OptionsDidChangeParams, Unasked,
@@ -19,7 +19,7 @@ pub(super) async fn auto_approve(
     server: &Server,
     Params(AutoApproveGetParams {}): Params<AutoApproveGetParams>,
 ) -> Result<AutoApproveGetResult> {
-    let configured = server.session.typed().await?.settings.configured();
+    let configured = server.session.typed().await?.settings.read().await;
     Ok(AutoApproveGetResult { settings: KEYS.map(|key| item(&configured, key)).into() })
 }
 
@@ -58,6 +58,6 @@ pub(super) async fn options_did_change(server: &Server, params: Value) {
         && let Some(OptionsDidChangeParams { options }) = read("roo/options/didChange", params)
         && let Ok(services) = server.session.services().await
     {
-        services.settings.set_options(options);
+        services.settings.set_options(&options);
     }
 }

@@ -53,13 +53,13 @@ pub(super) async fn attach(
     let services = server.session.typed().await?;
     let (session, answered) = (&server.session, intake::answered());
     if params.task_id.as_str() == EVERYTHING {
-        session.subscriptions.attach_everything(session, services, answered).await;
+        session.subscriptions.attach_everything(session.recipient(), services, answered).await;
         return Ok(TaskAttachResult { seq: 0 });
     }
     let follower = services.engine.follow(&params.task_id, params.after_seq).await;
     let follower = follower.map_err(|error| engine_failure(&error, Some(&params.task_id)))?;
     let seq = follower.published();
-    session.subscriptions.attach(session, follower, answered).await;
+    session.subscriptions.attach(session.recipient(), follower, answered).await;
     Ok(TaskAttachResult { seq })
 }
 

@@ -17,8 +17,9 @@ use roo_workspace::{Setup, Workspace};
 fn methods() -> Methods {
     let nowhere = Path::new("/nonexistent/roo-lsp-test");
     let clock = Arc::new(SystemClock);
-    let directories = Directories { config: nowhere.into(), state: nowhere.into(), home: None };
-    service(ProcessServices { config_file: nowhere.into(), directories, clock }).0
+    let directories =
+        Directories { config: nowhere.into(), state: nowhere.into(), home: None, settings_file: None };
+    service(ProcessServices { settings_edits: Arc::default(), directories, clock }).0
 }
 
 fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {

@@ -10,6 +10,7 @@ use crate::server::code_actions::{Action, Effect, QUICK_FIX, wire};
 use crate::server::customization::ask;
 use crate::server::session::Session;
 use crate::view::{BackgroundCommand, Prompt};
+use roo_protocol::task::TaskState;
 use roo_text::render::one_line;
 
 /// The longest answer in a title, in characters.
@@ -67,6 +68,17 @@ pub(super) async fn actions(session: &Arc<Session>, place: &DocumentPosition) ->
             actions.push(action("Roo: resume the request".to_owned(), "roo.resume", task.clone()));
         }
         actions.push(action("Roo: show the tree".to_owned(), "roo.showTree", task.clone()));
+        // While it runs, a restore would be refused.
+        if (root.state.is_final() || root.state == TaskState::Interrupted)
+            && let Some(seq) = transcript.restore_point(&rendering, offset)
+        {
+            let argument = json!({ "taskId": root.id, "seq": seq });
+            actions.push(action(
+                "Roo: restore files to before this".to_owned(),
+                "roo.restoreFiles",
+                argument,
+            ));
+        }
         let here = symbols::task_at(&rendering, offset).filter(|task| **task != root.id);
         if let Some(branch) = here.and_then(|task| view.task(task))
             && steerable(branch.state).0

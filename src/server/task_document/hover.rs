@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Result;
 
 use super::transcript::MarkKind;
-use super::{DocumentPosition, markdown, symbols};
+use super::{DocumentPosition, symbols};
+use crate::markdown;
 use crate::server::session::Session;
 use crate::view::TaskView;
 use roo_protocol::message::{MessageKind, Say};

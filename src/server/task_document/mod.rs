@@ -1,7 +1,7 @@
 //! The task document: a request as a Markdown file that any editor can show, below the user's state
 //! directory. It grows while the request runs, and what is written below `## Prompt` is its user's.
 //!
-//! `transcript` and `markdown` make the text and `prompt` keeps the user's part of it: all pure. `delivery` brings
+//! `transcript` makes the text and `prompt` keeps the user's part of it: all pure. `delivery` brings
 //! the text to the editor, or to the disk where no editor has it open. `new_request` is the document in which
 //! a request is written that has not begun. What an editor shows in both: `symbols`, `hover`, `completion`,
 //! `actions`.
@@ -9,16 +9,15 @@
 mod actions;
 mod completion;
 mod delivery;
+mod documents;
 mod hover;
-mod markdown;
 mod new_request;
 mod prompt;
 mod symbols;
 mod transcript;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -27,14 +26,15 @@ use tokio::sync::{Notify, watch};
 use tower_lsp::jsonrpc::{Error, Request, Result};
 use tower_lsp::ls_types::MessageType;
 
+pub(super) use self::documents::TaskDocuments;
+use self::documents::{FILE, TaskDocument, request_of};
 use self::new_request::NewRequest;
 pub(super) use self::new_request::{add_context, empty as empty_new_request};
 use self::transcript::{MarkdownTranscript, Rendering};
-use super::delivery::RESUME;
 use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
 use super::session::{Session, WorkspaceServices};
-use super::{engine_failure, failure};
+use super::{RESUME, engine_failure, failure};
 use crate::view::Prompt;
 use roo_engine::engine::EngineError;
 use roo_protocol::error::ErrorKind;
@@ -45,84 +45,12 @@ use roo_protocol::task::{
 use roo_text::position::{Encoding, Positions};
 use roo_workspace::path_of;
 
-/// The document's name in the directory of its request.
-const FILE: &str = "task.md";
+/// What is said where the command `/condense` is given in place of an answer.
+const CONDENSING: &str =
+    "Earlier turns are summarised before the next model request. The question still waits for an answer.";
+
 /// Time limit for the first text of a document.
 const FIRST: Duration = Duration::from_secs(5);
-
-/// The documents that are being written, by request.
-#[derive(Default)]
-pub(super) struct TaskDocuments(Mutex<HashMap<TaskId, Arc<TaskDocument>>>);
-
-impl TaskDocuments {
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<TaskDocument>>> {
-        // Every change under the lock is one call.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The document of this URI, if it is being written.
-    fn find(&self, uri: &str) -> Option<Arc<TaskDocument>> {
-        let request = request_of(&path_of(uri)?)?;
-        self.lock().get(&request).cloned()
-    }
-}
-
-/// The request whose document a path would be, by its names alone.
-fn request_of(path: &Path) -> Option<TaskId> {
-    if path.file_name()? != FILE {
-        return None;
-    }
-    let request = path.parent()?;
-    let id = request.file_name()?.to_str()?;
-    (request.parent()?.file_name()? == "requests").then(|| TaskId::new(id))
-}
-
-/// The document of one request.
-struct TaskDocument {
-    root: TaskId,
-    path: PathBuf,
-    transcript: Mutex<MarkdownTranscript>,
-    texts: Mutex<Texts>,
-    /// True if the first text is written.
-    begun: watch::Sender<bool>,
-    /// There is something to do besides what events bring.
-    wake: Notify,
-}
-
-/// Texts that the server has written to a document.
-#[derive(Clone, Default)]
-struct Texts {
-    /// The last one that is known to have arrived.
-    arrived: Arc<Rendering>,
-    /// The last one that was sent.
-    sent: Arc<Rendering>,
-    /// A prompt that was sent to the task, to be taken out.
-    taken: Option<String>,
-}
-
-impl Texts {
-    /// The texts that an editor may have, the newest first.
-    fn known(&self) -> [&str; 2] {
-        [&self.sent.text, &self.arrived.text]
-    }
-
-    /// Returns the rendering that the editor has.
-    fn shown(&self, text: &str) -> &Arc<Rendering> {
-        let is_sent = !self.sent.text.is_empty() && text.starts_with(&self.sent.text);
-        if is_sent { &self.sent } else { &self.arrived }
-    }
-}
-
-impl TaskDocument {
-    fn transcript(&self) -> MutexGuard<'_, MarkdownTranscript> {
-        // An event is folded in whole or not at all, as far as rendering can tell.
-        self.transcript.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn texts(&self) -> MutexGuard<'_, Texts> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The document of a request, which is written from now on, once its first text is there.
 async fn begin(
@@ -288,7 +216,9 @@ async fn tell(
         let question_id: QuestionId = question_id;
         let params = QuestionAnswerParams { question_id, text: text.to_owned(), images: vec![] };
         let answer = services.engine.answer(params, session.client_name()).await.map_err(failed)?;
-        if answer.interrupted {
+        if answer.waits {
+            session.tell(MessageType::INFO, CONDENSING).await;
+        } else if answer.interrupted {
             session.tell(MessageType::INFO, RESUME).await;
         }
         return Ok(task);

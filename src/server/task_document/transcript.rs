@@ -8,18 +8,19 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::markdown::{code, fenced, line, prose, quote};
 use super::prompt::HEADING;
+use crate::markdown::{code, fenced, line, prose, quote};
 use crate::view::{
-    CallEnding, CallTarget, MessageOrigin, OpenItem, Prompt, RequestView, TaskView, Update, restored_line,
+    CallResult, CallTarget, MessageRole, OpenItem, Prompt, RequestView, TaskView, Update, restored_line,
     shortened_line,
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::checkpoint::RestoreWhat;
-use roo_protocol::event::{EventParams, ToolStatus};
+use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::{ApprovalId, TaskId, ToolCallId};
-use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::message::{Message, Say};
 use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState};
+use roo_text::render::counted;
 use roo_workspace::{file_uri, path_of};
 
 /// Kind of a part of the text.
@@ -31,6 +32,8 @@ pub(super) enum MarkKind {
     Asked(String),
     /// The line of a finished call.
     Call(TaskId, ToolCallId),
+    /// What the user said, by the number of its event.
+    Said(u64),
     /// Name of a file.
     Link(String),
 }
@@ -133,6 +136,10 @@ pub(super) struct MarkdownTranscript {
     page: Page,
     /// Messages of the user while a question of the same task waited: mostly its answer.
     held: HashMap<TaskId, String>,
+    /// The numbers of the checkpoints of calls.
+    checkpoints: HashMap<ToolCallId, u64>,
+    /// The number of the event that is taken in.
+    seq: Option<u64>,
 }
 
 impl MarkdownTranscript {
@@ -146,9 +153,28 @@ impl MarkdownTranscript {
         &self.view
     }
 
+    /// The event before which files can be restored to, for what stands in a place of a rendering: a message of the user's
+    /// behind which files changed, or a call that changed some.
+    pub(super) fn restore_point(&self, rendering: &Rendering, offset: usize) -> Option<u64> {
+        rendering.marks.iter().filter(|mark| mark.range.start <= offset && offset <= mark.range.end).find_map(
+            |mark| match &mark.kind {
+                MarkKind::Said(seq) => self.checkpoints.values().any(|later| later > seq).then_some(*seq),
+                MarkKind::Call(_, call) => self.checkpoints.get(call).copied(),
+                MarkKind::Section(_) | MarkKind::Asked(_) | MarkKind::Link(_) => None,
+            },
+        )
+    }
+
     /// Takes in an event. `output` is what the command of a finished call has printed.
     pub(super) fn apply(&mut self, params: &EventParams, output: Option<&str>) {
         let task = &params.task_id;
+        self.seq = params.seq;
+        if let (Event::Message { message }, Some(seq)) = (&params.event, params.seq)
+            && message.kind == MessageKind::Say(Say::CheckpointSaved)
+            && let Some(call) = message.id.as_str().strip_suffix(".checkpoint")
+        {
+            self.checkpoints.insert(ToolCallId::new(call), seq);
+        }
         let Some(update) = self.view.apply(params) else { return };
         match update {
             Update::Created { urid, title, .. } => {
@@ -159,7 +185,7 @@ impl MarkdownTranscript {
                 self.enter(task);
             }
             Update::State { state, result, reason } => self.state_changed(task, state, result, reason),
-            Update::Message { message, origin } => self.message(task, message, origin),
+            Update::Message { message, role } => self.message(task, message, role),
             Update::AnswerVoid { reason: Some(reason), .. } => {
                 self.note(task, &format!("*cut off: {}*", line(&reason)));
             }
@@ -169,16 +195,16 @@ impl MarkdownTranscript {
                     self.note(task, &format!("→ {}", line(&target.subject)));
                 }
             }
-            Update::CallFinished { call, target, status, summary, exit_code } => {
-                let ended = (status, exit_code);
-                self.finished(task, call, target.as_ref(), ended, summary, output);
+            Update::CallFinished { call, target, result } => {
+                self.finished(task, call, target.as_ref(), result, output);
             }
             Update::CommandBackgrounded { command, line: text } => {
                 let command = line(command.as_str());
                 self.note(task, &format!("*{} continues in the background as {command}*", code(text)));
             }
-            Update::CommandEnded { command, summary, .. } => {
-                self.note(task, &format!("*{} has ended: {}*", line(command.as_str()), line(summary)));
+            Update::CommandEnded { command, result } => {
+                let (mark, command) = (result.ending().mark(), line(command.as_str()));
+                self.note(task, &format!("*{mark} {command} has ended: {}*", line(result.summary)));
             }
             Update::ApprovalResolved { approval: Some(approval), by, option_id } => {
                 let answer = match option_id {
@@ -247,7 +273,8 @@ impl MarkdownTranscript {
             }
             Update::RetryScheduled { at, attempt, reason } => {
                 let time = time_of_day(at);
-                self.note(task, &format!("*attempt {attempt} follows at {time}: {}*", line(reason)));
+                let what = if attempt > 1 { format!("attempt {attempt}") } else { "the request".to_owned() };
+                self.note(task, &format!("*{what} follows at {time}: {}*", line(reason)));
             }
             // What is open, what waits and what the server warns of stand behind the page.
             Update::Silent
@@ -343,7 +370,11 @@ impl MarkdownTranscript {
 
     fn said(&mut self, task: &TaskId, text: &str) {
         self.enter(task);
-        self.page.block(&quote(text));
+        let block = quote(text);
+        let start = self.page.block(&block);
+        if let Some(seq) = self.seq {
+            self.page.mark(MarkKind::Said(seq), start, block.len());
+        }
     }
 
     fn state_changed(&mut self, task: &TaskId, state: TaskState, result: Option<&str>, reason: Option<&str>) {
@@ -363,16 +394,16 @@ impl MarkdownTranscript {
         self.note(task, &text);
     }
 
-    fn message(&mut self, task: &TaskId, message: &Message, origin: MessageOrigin) {
-        match message.kind {
-            MessageKind::Say(Say::Text) if origin == MessageOrigin::Model => {
+    fn message(&mut self, task: &TaskId, message: &Message, role: MessageRole) {
+        match role {
+            MessageRole::Answer => {
                 let text = prose(&message.text);
                 if !text.trim().is_empty() {
                     self.note(task, &text);
                 }
             }
-            MessageKind::Say(Say::Text) => self.said(task, &message.text),
-            MessageKind::Say(Say::UserFeedback) => {
+            MessageRole::Prompt | MessageRole::Brief => self.said(task, &message.text),
+            MessageRole::Feedback => {
                 let asks = self
                     .view
                     .prompts()
@@ -383,14 +414,20 @@ impl MarkdownTranscript {
                     self.said(task, &message.text);
                 }
             }
-            MessageKind::Say(Say::Reasoning) if !message.text.trim().is_empty() => {
+            MessageRole::Reasoning if !message.text.trim().is_empty() => {
                 self.note(task, &thought(&message.text));
             }
-            MessageKind::Say(Say::Error) if origin != MessageOrigin::End => {
+            MessageRole::Error => {
                 self.note(task, &format!("**Error:** {}", prose(&message.text)));
             }
             // Calls are told as they run, results with the state.
-            _ => {}
+            MessageRole::Reasoning
+            | MessageRole::Result
+            | MessageRole::FinalError
+            | MessageRole::Call
+            | MessageRole::Command
+            | MessageRole::Question
+            | MessageRole::Internal => {}
         }
     }
 
@@ -399,17 +436,16 @@ impl MarkdownTranscript {
         task: &TaskId,
         call: &ToolCallId,
         target: Option<&CallTarget>,
-        (status, exit_code): (ToolStatus, Option<i32>),
-        summary: &str,
+        result: CallResult<'_>,
         output: Option<&str>,
     ) {
-        let mark = CallEnding::new(status, exit_code).mark();
+        let (mark, summary) = (result.ending().mark(), result.summary);
         let item = match target {
             Some(target) if target.is_delegation() => {
                 return self.note(task, &format!("← {mark} {}", line(summary)));
             }
             // What only steers the conversation is told by what it does.
-            None if status == ToolStatus::Ok => return,
+            None if result.is_success() => return,
             None => format!("- {mark} {}", line(summary)),
             Some(CallTarget { name, subject, .. }) if subject.is_empty() => {
                 format!("- {mark} {name}: {}", line(summary))
@@ -473,7 +509,7 @@ impl MarkdownTranscript {
 
 /// Tells of a restore that the user has asked for.
 fn restored(seq: u64, what: RestoreWhat, files: usize) -> String {
-    let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    let files = counted(files, "file");
     match what {
         RestoreWhat::Files => format!("restores {files} to before {seq}"),
         RestoreWhat::Conversation => format!("takes the conversation back to before {seq}"),

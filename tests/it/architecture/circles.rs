@@ -39,15 +39,9 @@ pub(super) enum FromParents {
     Counted,
 }
 
-/// A circle of the modules below one module of a crate, as in `a → b → a`; none where there is none. Modules below
-/// `except` are left out.
-pub(super) fn circle_below(
-    crate_sources: &str,
-    module: &str,
-    from_parents: FromParents,
-    except: &[&str],
-) -> Option<String> {
-    Modules::of_sources(sources(crate_sources), crate_sources).circle_below(module, from_parents, except)
+/// A circle of the modules below one module of a crate, as in `a → b → a`; none where there is none.
+pub(super) fn circle_below(crate_sources: &str, module: &str, from_parents: FromParents) -> Option<String> {
+    Modules::of_sources(sources(crate_sources), crate_sources).circle_below(module, from_parents)
 }
 
 impl Modules {
@@ -62,13 +56,10 @@ impl Modules {
         Self(files.into_iter().map(module).collect())
     }
 
-    fn circle_below(&self, module: &str, from_parents: FromParents, except: &[&str]) -> Option<String> {
-        let path = |module: &str| -> ModulePath {
-            module.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect()
-        };
-        let (above, except) = (path(module), except.iter().map(|module| path(module)).collect::<Vec<_>>());
-        let is_left_out = |path: &ModulePath| except.iter().any(|except| path.starts_with(except));
-        let inside = |path: &ModulePath| path.starts_with(&above) && !is_left_out(path);
+    fn circle_below(&self, module: &str, from_parents: FromParents) -> Option<String> {
+        let above: ModulePath =
+            module.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let inside = |path: &ModulePath| path.starts_with(&above);
         let counts = |path: &ModulePath, named: &ModulePath| {
             inside(named) && (from_parents == FromParents::Counted || !path.starts_with(named))
         };
@@ -189,7 +180,7 @@ fn without_tests(code: &str) -> String {
 fn circles_of_modules_are_found_through_re_exports_and_inline_paths() {
     let circle = |files: &[(&str, &str)]| {
         let files = files.iter().map(|(file, code)| (format!("src/{file}"), (*code).to_owned()));
-        Modules::of_sources(files.collect(), "src").circle_below("", FromParents::Counted, &[])
+        Modules::of_sources(files.collect(), "src").circle_below("", FromParents::Counted)
     };
     let two = "a → b → a";
     assert_eq!(circle(&[("a.rs", "use super::b::B;"), ("b.rs", "fn f() { crate::a::g(); }")]).unwrap(), two);
@@ -214,12 +205,12 @@ fn tests_comments_and_parents_that_only_declare_make_no_circle() {
         ("c.rs", "use super::b::B;\n"),
     ];
     let files = files.map(|(file, code)| (format!("src/{file}"), code.to_owned()));
-    assert_eq!(Modules::of_sources(files.into(), "src").circle_below("", FromParents::Counted, &[]), None);
+    assert_eq!(Modules::of_sources(files.into(), "src").circle_below("", FromParents::Counted), None);
 }
 
 #[test]
 fn a_child_may_take_from_its_parents_and_closes_a_circle_with_their_siblings() {
-    let circle = |parent: &str, except: &[&str]| {
+    let circle = |parent: &str| {
         let files = [
             ("mod.rs", "mod a;\nmod c;"),
             ("a.rs", parent),
@@ -227,10 +218,9 @@ fn a_child_may_take_from_its_parents_and_closes_a_circle_with_their_siblings() {
             ("c.rs", "use crate::a::A;\npub struct C;"),
         ];
         let files = files.map(|(file, code)| (format!("src/{file}"), code.to_owned()));
-        Modules::of_sources(files.into(), "src").circle_below("", FromParents::Allowed, except)
+        Modules::of_sources(files.into(), "src").circle_below("", FromParents::Allowed)
     };
-    assert_eq!(circle("mod b;\npub struct A;", &[]), None, "the parent only declares its child");
+    assert_eq!(circle("mod b;\npub struct A;"), None, "the parent only declares its child");
     let uses = "mod b;\nuse self::b::B;\npub struct A;";
-    assert_eq!(circle(uses, &[]).unwrap(), "a → a::b → c → a");
-    assert_eq!(circle(uses, &["c"]), None);
+    assert_eq!(circle(uses).unwrap(), "a → a::b → c → a");
 }

@@ -245,6 +245,89 @@ fn an_agent_in_a_home_directory_does_not_write_its_users_settings_or_the_servers
     assert_eq!(ground.put("config/other.yaml", &workspace).verdict, "allow");
 }
 
+/// A ground whose user keeps the files that govern agents in the workspace, and leads to them by links.
+fn with_files_in_the_workspace() -> Ground {
+    let ground = Ground::writing();
+    ground.write("ws/dots/roo.yaml", "mode: code\nautoApprove: { write: true }\n");
+    ground.write("ws/dots/hooks.json", "{}\n");
+    ground.link("ws/config.yaml", "dots/roo.yaml");
+    fs::remove_file(ground.at("config/roo-lsp/config.yaml")).unwrap();
+    ground.link("config/roo-lsp/config.yaml", ground.at("ws/config.yaml"));
+    ground.link("config/roo-lsp/hooks.json", ground.at("ws/dots/hooks.json"));
+    // It is not there yet.
+    ground.link("config/roo-lsp/mcp.json", ground.at("ws/dots/mcp.json"));
+    ground.link("ws/other.yaml", "dots/roo.yaml");
+    ground
+}
+
+#[test]
+fn an_agent_does_not_write_its_users_files_where_links_lead_into_the_workspace() {
+    let ground = with_files_in_the_workspace();
+    let before = ground.read("ws/dots/roo.yaml");
+    let names = [
+        "dots/roo.yaml",
+        "config.yaml",
+        "other.yaml",
+        "dots/../dots/roo.yaml",
+        "dots/hooks.json",
+        "dots/mcp.json",
+    ];
+    for path in names {
+        let told = ground.put(path, &["--allow"]);
+        assert_eq!(told.verdict, "deny protected", "{path}: {told:?}");
+    }
+    assert_eq!(ground.read("ws/dots/roo.yaml"), before);
+    assert_eq!(ground.put("dots/another.yaml", &[]).verdict, "allow");
+}
+
+#[test]
+fn an_agent_does_not_write_a_settings_file_that_its_user_names() {
+    let ground = Ground::writing();
+    ground.write("ws/roo.yaml", "autoApprove: { write: true }\n");
+    ground.link("ws/other.yaml", "roo.yaml");
+    fs::hard_link(ground.at("ws/roo.yaml"), ground.at("ws/src/hard.yaml")).unwrap();
+    let before = ground.read("ws/roo.yaml");
+    // The second one as users type it.
+    for named in [ground.at("ws/roo.yaml").to_str().unwrap(), "roo.yaml", "other.yaml"] {
+        let named = ["--config", named, "--allow"];
+        for path in ["roo.yaml", "other.yaml", "src/hard.yaml"] {
+            let told = ground.put(path, &named);
+            assert_eq!(told.verdict, "deny protected", "{path}: {told:?}");
+        }
+        let line = "echo x >>roo.yaml; echo x >>other.yaml; echo x >>src/hard.yaml; echo y >free.txt";
+        ground.tool_with("execute_command", json!({ "command": line }), &named);
+        assert_eq!(ground.read("ws/roo.yaml"), before, "{named:?}");
+        assert_eq!(ground.read("ws/free.txt"), "y\n");
+    }
+    assert_eq!(ground.put("roo.yaml", &[]).verdict, "allow", "of a user who names no file");
+}
+
+#[test]
+fn no_command_changes_its_users_files_where_links_lead_into_the_workspace() {
+    let lines = [
+        "echo x >>dots/roo.yaml; echo x >config.yaml; echo x >>other.yaml",
+        "echo x >new; mv new dots/roo.yaml; rm -f dots/roo.yaml; cp new dots/roo.yaml; sed -i s/code/ask/ dots/roo.yaml",
+        "ln -f dots/roo.yaml hard; echo x >>hard; ln -sf new dots/roo.yaml; truncate -s 0 dots/roo.yaml",
+        "echo x >new; rm config.yaml; mv new config.yaml",
+        "echo x >new; ln -sf new config.yaml",
+        "echo x >dots/mcp.json; echo x >>dots/hooks.json",
+        "mv dots gone; mkdir dots; echo x >dots/roo.yaml",
+    ];
+    for opens in ["", "sandbox: { readable: [DOTS/roo.yaml], writable: [DOTS] }\n"] {
+        let ground = with_files_in_the_workspace();
+        let opens = opens.replace("DOTS", ground.at("ws/dots").to_str().unwrap());
+        ground.write("ws/dots/roo.yaml", &format!("mode: code\n{opens}"));
+        let before = ground.read("ws/dots/roo.yaml");
+        for line in lines {
+            let told = ground.run(line);
+            assert_eq!(ground.read("config/roo-lsp/config.yaml"), before, "{line}: {told:?}");
+            assert_eq!(ground.read("ws/dots/roo.yaml"), before, "{line}: {told:?}");
+            assert_eq!(ground.read("config/roo-lsp/hooks.json"), "{}\n", "{line}: {told:?}");
+            assert!(!ground.at("ws/dots/mcp.json").exists(), "{line}: {told:?}");
+        }
+    }
+}
+
 #[test]
 fn files_of_the_project_loosen_nothing() {
     let ground = Ground::new();

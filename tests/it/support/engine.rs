@@ -33,7 +33,12 @@ pub struct Fixture {
 }
 
 fn directories(project: &Project) -> Directories {
-    Directories { config: project.beside("config"), state: project.beside("state"), home: None }
+    Directories {
+        config: project.beside("config"),
+        state: project.beside("state"),
+        home: None,
+        settings_file: None,
+    }
 }
 
 /// What a user and the workspace bring to a project.
@@ -84,6 +89,21 @@ impl Fixture {
     /// The engine works in the mode `code` where neither settings nor request name one.
     fn over(
         project: Arc<Project>,
+        settings: Value,
+        disk: Arc<dyn Disk>,
+        server_tools: Arc<dyn ServerTools>,
+    ) -> Self {
+        Self::over_folders(project, vec![], settings, disk, server_tools)
+    }
+
+    /// An engine over the folder of a project and another one.
+    pub fn over_two(project: Arc<Project>, second: PathBuf, settings: Value) -> Self {
+        Self::over_folders(project, vec![second], settings, Arc::new(RealDisk), Arc::new(NoServerTools))
+    }
+
+    fn over_folders(
+        project: Arc<Project>,
+        further: Vec<PathBuf>,
         mut settings: Value,
         disk: Arc<dyn Disk>,
         server_tools: Arc<dyn ServerTools>,
@@ -94,7 +114,7 @@ impl Fixture {
         let settings: Settings = serde_json::from_value(settings).unwrap();
         let state = WorkspaceDirectory::on(disk, &project.beside("state"), &project.folder());
         let workspace = Workspace::open(Setup {
-            folders: vec![project.folder()],
+            folders: [vec![project.folder()], further].concat(),
             state_directory: state.path().to_owned(),
             documents: Arc::new(Documents::default()),
             editor: None,
@@ -105,7 +125,7 @@ impl Fixture {
         let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
         let clock = Arc::new(SystemClock);
         let engine = Engine::new(EngineSetup {
-            settings: Arc::new(settings),
+            settings: Arc::new(Arc::new(settings)),
             workspace,
             customization,
             directory: state,

@@ -4,9 +4,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Scope;
 use super::access::{self, Withheld};
@@ -21,8 +19,6 @@ pub(super) const PATTERN_FILES: [&str; 2] = [".rooignore", ".rooprotected"];
 const DEPTH: usize = 16;
 /// Maximum number of files that a walk finds.
 const FILES: usize = 1000;
-/// Granularity of the times of common file systems, with a margin.
-const TIME_GRAIN: Duration = Duration::from_millis(50);
 
 /// Reads files of users and workspaces.
 pub(super) struct Files {
@@ -52,40 +48,6 @@ pub(super) enum FileError {
     NotText,
     #[error("the file has {size} bytes, and at most {limit} are read")]
     TooLarge { size: u64, limit: u64 },
-}
-
-/// Fingerprint that tells one state of a file from another without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fingerprint {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Fingerprint {
-    /// Of the file that a path leads to; none when there is none.
-    pub(super) fn from_file(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok()?;
-        Some(Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        })
-    }
-
-    /// Returns whether the file was left alone for long enough that a further change can't have the same times.
-    pub(super) fn is_settled(&self, now: SystemTime) -> bool {
-        let (seconds, nanoseconds) = self.changed;
-        let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
-        let changed = changed.map(|(seconds, nanoseconds)| Duration::new(seconds, nanoseconds));
-        let age =
-            changed.zip(now.duration_since(UNIX_EPOCH).ok()).and_then(|(then, now)| now.checked_sub(then));
-        age.is_some_and(|age| age > TIME_GRAIN)
-    }
 }
 
 impl Files {
@@ -197,17 +159,4 @@ impl DirectoryWalk<'_> {
 
 fn kind_of(path: &Path) -> io::Result<fs::FileType> {
     Ok(path.symlink_metadata()?.file_type())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_settled_when_its_change_is_a_while_ago() {
-        let found =
-            Fingerprint { device: 1, inode: 1, size: 1, modified: (0, 0), changed: (100, 980_000_000) };
-        let settled = |milliseconds| found.is_settled(UNIX_EPOCH + Duration::from_millis(milliseconds));
-        assert!(!settled(100_990) && !settled(99_000) && settled(101_100));
-    }
 }

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::files::{Files, Fingerprint};
+use super::files::Files;
 use super::script::{Script, ScriptState};
 use super::trust::TrustState;
 use super::{PROJECT_HOOKS, Scope};
 use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, Source, UserHooks, scripts};
+use roo_durable::Fingerprint;
 use roo_formats::{FileProblem, Severity};
-use roo_protocol::customization::PendingTrust;
+use roo_protocol::customization::{PendingKind, PendingTrust};
 use roo_protocol::ids::Digest;
 
 /// The most words of the commands of a file that may be files of the workspace.
@@ -115,7 +116,7 @@ impl HookFiles {
         let project = self.project.as_ref().filter(|_| trust.trusted)?;
         let digest = project.approval().filter(|digest| !is_approved(trust, *digest))?;
         let path = PROJECT_HOOKS.to_owned();
-        Some(PendingTrust { path, digest, widens: project.lines() })
+        Some(PendingTrust { path, digest, kind: PendingKind::File, widens: project.lines() })
     }
 
     /// Returns the problems of the files in use. To be asked behind [`HookFiles::effective`].

@@ -53,7 +53,12 @@ impl HookFilesFixture {
 
 fn open(directory: &Path) -> Customization {
     let path = |name: &str| directory.join(name);
-    let directories = Directories { config: path("config"), state: path("state"), home: Some(path("home")) };
+    let directories = Directories {
+        config: path("config"),
+        state: path("state"),
+        home: Some(path("home")),
+        settings_file: None,
+    };
     let state_directory = path("state/workspaces/one");
     Customization::open(Setup { folders: vec![path("work")], directories, state_directory }).unwrap()
 }

@@ -11,14 +11,15 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::files::{Files, Fingerprint};
+use super::files::Files;
 use super::script::{Script, ScriptState};
 use super::trust::TrustState;
 use super::{PROJECT_MCP, Scope};
 use crate::hooks::{Program, scripts};
+use roo_durable::Fingerprint;
 use roo_formats::mcp::{ConfiguredServer, FILE_LIMIT, Level, ParsedServers, Server, Transport, merge};
 use roo_formats::{FileProblem, Severity};
-use roo_protocol::customization::PendingTrust;
+use roo_protocol::customization::{PendingKind, PendingTrust};
 use roo_protocol::ids::Digest;
 
 /// The most words of the commands of a file that may be files of the workspace.
@@ -97,7 +98,8 @@ impl McpFiles {
     pub(super) fn pending(&self, trust: &TrustState) -> Option<PendingTrust> {
         let project = self.project.as_ref().filter(|_| trust.trusted)?;
         let digest = project.approval().filter(|digest| !is_approved(trust, *digest))?;
-        Some(PendingTrust { path: PROJECT_MCP.to_owned(), digest, widens: project.lines() })
+        let path = PROJECT_MCP.to_owned();
+        Some(PendingTrust { path, digest, kind: PendingKind::File, widens: project.lines() })
     }
 
     /// Returns the problems of the files in use.

@@ -19,8 +19,12 @@ impl McpFixture {
             fs::create_dir_all(directory.path().join(name)).unwrap();
         }
         let path = |name: &str| directory.path().join(name);
-        let directories =
-            Directories { config: path("config"), state: path("state"), home: Some(path("home")) };
+        let directories = Directories {
+            config: path("config"),
+            state: path("state"),
+            home: Some(path("home")),
+            settings_file: None,
+        };
         let setup =
             Setup { folders: vec![path("work")], directories, state_directory: path("state/workspaces/one") };
         let customization = Customization::open(setup).unwrap();

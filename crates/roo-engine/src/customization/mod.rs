@@ -3,7 +3,8 @@
 //!
 //! Everything is read when it is used, and a file is read again only when it has changed: nothing is
 //! watched. Nothing of a workspace counts before the user trusts it, and a workspace that is trusted still
-//! needs an approval for what gives a mode more than it has. What a mode may do is said in
+//! needs an approval for what gives a mode more than it has, and an answer for modes of which none says to whom it may
+//! delegate. What a mode may do is said in
 //! [`roo_formats::modes`], how a prompt is composed in [`roo_model::prompts`].
 
 mod access;
@@ -28,14 +29,14 @@ use self::files::{Files, PATTERN_FILES, Text};
 use self::hook_files::HookFiles;
 use self::mcp_files::McpFiles;
 use self::mode_files::{ModeFile, ModeProblem};
-use self::trust::{TrustState, TrustStore};
+use self::trust::{DelegationAnswer, TrustState, TrustStore};
 use crate::hooks::{Hook, UserHooks};
 use roo_formats::config::{Directories, Settings};
 use roo_formats::declaration::did_you_mean;
 use roo_formats::modes::{self, Mode, ModePart, Modes, Source};
 use roo_formats::{FileProblem, Severity, TextRange};
 use roo_protocol::customization::{
-    CustomizationProblem, ModeItem, ModeListResult, PendingTrust, TrustReport,
+    CustomizationProblem, ModeItem, ModeListResult, PendingKind, PendingTrust, TeamDelegation, TrustReport,
 };
 use roo_protocol::ids::Digest;
 use roo_text::misspelling;
@@ -44,7 +45,8 @@ use roo_workspace::RootError;
 pub use self::commands::SlashCommand;
 pub use self::rules::RuleFile;
 pub(crate) use self::skills::CREATE_MODE;
-pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
+pub(crate) use self::skills::read_body;
+pub use self::skills::{Origin, Skill, SkillError, Skills};
 pub use self::trust::{Grant, TrustError};
 
 #[cfg(test)]
@@ -123,6 +125,18 @@ struct Loaded {
     /// Of the mode files.
     problems: Vec<FileProblem>,
     pending: Vec<PendingTrust>,
+    /// The modes of the workspace's file that could be allowed to delegate to each other.
+    team: Option<Team>,
+}
+
+/// Modes of a file that says of none to whom it may delegate.
+#[derive(Clone)]
+struct Team {
+    slugs: Vec<String>,
+    /// Of the file and the slugs.
+    digest: Digest,
+    /// The user's answer; none where there is none.
+    allowed: Option<bool>,
 }
 
 impl Customization {
@@ -145,6 +159,7 @@ impl Customization {
             modes: Arc::new(Modes::built_in()),
             problems: vec![],
             pending: vec![],
+            team: None,
         };
         let trust = TrustStore::new(&state_directory, root.as_deref());
         Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks, mcp })
@@ -221,6 +236,14 @@ impl Customization {
     pub fn global_mode_files(directories: &Directories) -> Vec<PathBuf> {
         let of_roo_code = directories.home.iter().flat_map(|home| ROO_CODE_MODES.map(|path| home.join(path)));
         of_roo_code.chain(GLOBAL_MODES.map(|name| directories.config.join(name))).collect()
+    }
+
+    /// The user's files by which they govern agents, whether or not they are there: settings, hooks, MCP servers, modes.
+    pub fn governing_files(directories: &Directories) -> Vec<PathBuf> {
+        let mut files = Self::global_mode_files(directories);
+        files.extend([GLOBAL_HOOKS, GLOBAL_MCP].map(|name| directories.config.join(name)));
+        files.push(directories.config_file());
+        files
     }
 
     /// The rules of a mode, from weak to strong: its own before those of all modes, the user's before the
@@ -311,7 +334,12 @@ impl Customization {
     /// Returns whether the workspace is trusted, what it brings, and what waits for an approval.
     pub fn trust(&self) -> TrustReport {
         let pending_approvals = self.pending();
-        TrustReport { trusted: self.is_trusted(), brings: self.brings(), pending_approvals }
+        let delegation = self.refresh().team.as_ref().map(|team| TeamDelegation {
+            path: PROJECT_MODES.to_owned(),
+            modes: team.slugs.clone(),
+            allowed: team.allowed,
+        });
+        TrustReport { trusted: self.is_trusted(), brings: self.brings(), pending_approvals, delegation }
     }
 
     /// Returns what the workspace brings to steer agents if its user has not decided about it yet: it is not trusted, and
@@ -364,21 +392,53 @@ impl Customization {
             Grant::AsShown { brings } if *brings != self.brings() => return Err(TrustError::BringsOther),
             Grant::AsShown { .. } => state.trusted = true,
             Grant::File { path, digest } => {
-                let pending = self.pending();
-                let Some(waiting) = pending.into_iter().find(|waiting| waiting.path == *path) else {
-                    return Err(self.why_nothing_waits(path, &state));
+                let of_path = |waiting: &PendingTrust| waiting.path == *path;
+                let pending: Vec<PendingTrust> = self.pending().into_iter().filter(of_path).collect();
+                let is_meant = |waiting: &PendingTrust| match digest {
+                    Some(digest) => *digest == waiting.digest,
+                    None => waiting.kind == PendingKind::File,
                 };
-                if digest.is_some_and(|digest| digest != waiting.digest) {
-                    return Err(TrustError::Changed { path: path.clone() });
+                let is_changed = digest.is_some() && !pending.is_empty();
+                match pending.into_iter().find(is_meant) {
+                    None if is_changed => return Err(TrustError::Changed { path: path.clone() }),
+                    None => return Err(self.why_nothing_waits(path, &state)),
+                    Some(PendingTrust { kind: PendingKind::Delegation, digest, .. }) => {
+                        state.delegation = Some(DelegationAnswer { digest, allowed: true });
+                    }
+                    Some(PendingTrust { path, digest, .. }) => {
+                        // What was approved of this file before no longer exists.
+                        state.approved.retain(|(approved, _)| *approved != path);
+                        state.approved.insert((path, digest));
+                    }
                 }
-                // What was approved of this file before no longer exists.
-                state.approved.retain(|(approved, _)| approved != path);
-                state.approved.insert((waiting.path, waiting.digest));
+            }
+            Grant::RefusedDelegation { digest } => {
+                if self.team(&state)?.digest != *digest {
+                    return Err(TrustError::Changed { path: PROJECT_MODES.to_owned() });
+                }
+                state.delegation = Some(DelegationAnswer { digest: *digest, allowed: false });
+            }
+            Grant::Delegation { allowed } => {
+                let digest = self.team(&state)?.digest;
+                state.delegation = Some(DelegationAnswer { digest, allowed: *allowed });
             }
         }
         self.trust.write(&state)?;
         drop(lock);
         Ok(self.trust())
+    }
+
+    /// Returns the modes of the workspace's file that could be allowed to delegate to each other.
+    fn team(&self, state: &TrustState) -> Result<Team, TrustError> {
+        let path = PROJECT_MODES.to_owned();
+        match self.refresh().team.clone() {
+            Some(team) => Ok(team),
+            None if !state.trusted => Err(TrustError::NotTrusted { path }),
+            None => {
+                let why = "it is asked only about several modes of which none has `canDelegateTo`".to_owned();
+                Err(TrustError::NothingPending { path, why })
+            }
+        }
     }
 
     /// Returns the reason why nothing of a file waits for an approval.
@@ -465,13 +525,16 @@ impl Loaded {
             modes = modes.with(file.modes().iter().cloned());
         }
         self.pending.clear();
+        self.team = None;
         let mut of_project = Vec::new();
         if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
             let (mut own, mut widening) = (Vec::new(), Vec::new());
+            let mut slugs = Vec::new();
             for mode in file.modes() {
                 let like = look_alike(mode, &modes);
                 let refused = like.as_ref().is_some_and(|problem| problem.severity == Severity::Error);
                 of_project.extend(like);
+                slugs.extend((!refused).then(|| mode.slug.clone()));
                 match widens(mode, &modes) {
                     _ if refused => {}
                     Some(what) => widening.push((mode, what)),
@@ -491,9 +554,20 @@ impl Loaded {
                     ModeProblem::of_mode(&mode.slug, Severity::Error, message)
                 }));
                 let path = PROJECT_MODES.to_owned();
-                self.pending.push(PendingTrust { path, digest, widens: lines });
+                self.pending.push(PendingTrust { path, digest, kind: PendingKind::File, widens: lines });
             }
             modes = modes.with(own);
+            self.team = Team::new(file, slugs, trust.delegation);
+        }
+        if let Some(team) = &self.team {
+            self.pending.extend(team.question());
+            if team.allowed == Some(true) {
+                // One that waits for an approval is left out: the mode of its slug is another one.
+                let is_of_file =
+                    |slug: &&String| modes.get(slug).is_some_and(|mode| mode.source == Source::Project);
+                let in_force: Vec<String> = team.slugs.iter().filter(is_of_file).cloned().collect();
+                modes = modes.delegating_among(&in_force);
+            }
         }
         let mut problems = Vec::new();
         for file in &self.global {
@@ -508,6 +582,29 @@ impl Loaded {
         self.modes = Arc::new(modes);
         self.problems = problems;
         self.trust = Some(trust);
+    }
+}
+
+impl Team {
+    /// The modes of a file by these slugs; none where there is nothing to ask.
+    fn new(file: &ModeFile, slugs: Vec<String>, answer: Option<DelegationAnswer>) -> Option<Self> {
+        if file.names_delegation() || slugs.len() < 2 {
+            return None;
+        }
+        let digest = shown(file.digest()?, &[format!("delegation among {}", slugs.join(" "))]);
+        let allowed = answer.filter(|answer| answer.digest == digest).map(|answer| answer.allowed);
+        Some(Self { slugs, digest, allowed })
+    }
+
+    /// The question to the user; none where it has its answer.
+    fn question(&self) -> Option<PendingTrust> {
+        let line = format!(
+            "the modes of this file may delegate to each other, as in Roo Code (none has `canDelegateTo`): {}",
+            self.slugs.join(", ")
+        );
+        let (path, digest) = (PROJECT_MODES.to_owned(), self.digest);
+        let question = PendingTrust { path, digest, kind: PendingKind::Delegation, widens: vec![line] };
+        self.allowed.is_none().then_some(question)
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::Scope;
-use super::files::{Files, Fingerprint, Text};
+use super::files::{Files, Text};
+use roo_durable::Fingerprint;
 use roo_formats::modes::{self, FILE_LIMIT, Mode, ModePart, ParsedModes};
 use roo_formats::{FileProblem, Problem, Severity};
 use roo_protocol::ids::Digest;
@@ -26,6 +27,7 @@ struct ValidModes {
     text: String,
     digest: Digest,
     modes: Vec<Mode>,
+    names_delegation: bool,
 }
 
 /// Problem with a mode, in itself or beside others.
@@ -54,6 +56,11 @@ impl ModeFile {
 
     pub(super) fn modes(&self) -> &[Mode] {
         self.good.as_ref().map_or(&[], |good| &good.modes)
+    }
+
+    /// Returns whether one of its modes says to whom it may delegate.
+    pub(super) fn names_delegation(&self) -> bool {
+        self.good.as_ref().is_some_and(|good| good.names_delegation)
     }
 
     /// Of the text that the modes come from.
@@ -112,10 +119,10 @@ impl ModeFile {
     /// Takes a text as that of the file.
     pub(super) fn read(&mut self, Text { text, digest }: Text) {
         match ParsedModes::parse(&text, self.scope.into()) {
-            Ok(ParsedModes { modes, problems }) => {
+            Ok(ParsedModes { modes, problems, names_delegation }) => {
                 self.problems =
                     problems.into_iter().map(|problem| FileProblem::new(&self.path, problem)).collect();
-                self.good = Some(ValidModes { text, digest, modes });
+                self.good = Some(ValidModes { text, digest, modes, names_delegation });
             }
             Err(problem) => self.broken(problem),
         }

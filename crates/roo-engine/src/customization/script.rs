@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::files::Fingerprint;
+use roo_durable::Fingerprint;
 use roo_protocol::ids::Digest;
 
 /// The largest script whose text counts, in bytes. A command with a larger one can't be approved.

@@ -325,7 +325,7 @@ fn is_name(name: &str) -> bool {
 ///
 /// # Errors
 /// [`SkillError`], worded for the model.
-pub fn read_body(skill: &Skill) -> Result<String, SkillError> {
+pub(crate) fn read_body(skill: &Skill) -> Result<String, SkillError> {
     let (base, below, scope) = match &skill.origin {
         Origin::BuiltIn(body) => return Ok((*body).to_owned()),
         Origin::File { base, below, scope } => (base, below, *scope),

@@ -77,6 +77,7 @@ fn open(directory: &Path) -> Customization {
             config: directory.join("config"),
             state: directory.join("state"),
             home: Some(directory.join("home")),
+            settings_file: None,
         },
         state_directory: directory.join("state/workspaces/one"),
     })
@@ -343,6 +344,107 @@ mod trust {
         assert_eq!(place.source("poet"), Some(Source::Project));
     }
 
+    /// Two modes, none of which says to whom it may delegate.
+    fn team() -> String {
+        format!(
+            "{MODE}{}",
+            MODE.replace("customModes:\n", "").replace("poet", "critic").replace("Poet", "Critic")
+        )
+    }
+
+    /// To whom a mode may delegate.
+    fn targets(place: &TestWorkspace, slug: &str) -> Vec<String> {
+        place.customization.modes().find(slug).unwrap().can_delegate_to.clone()
+    }
+
+    fn question(place: &TestWorkspace) -> Option<PendingTrust> {
+        let pending = place.customization.trust().pending_approvals;
+        pending.into_iter().find(|waiting| waiting.kind == PendingKind::Delegation)
+    }
+
+    #[test]
+    fn the_modes_of_a_file_of_roo_code_may_delegate_to_each_other_if_the_user_says_so() {
+        let place = TestWorkspace::new();
+        place.write("work/.roomodes", &team());
+        assert_eq!(place.customization.trust().delegation, None, "nothing is asked before there is trust");
+        place.customization.grant(&Grant::Workspace).unwrap();
+        let asked = question(&place).unwrap();
+        assert!(asked.widens[0].ends_with("(none has `canDelegateTo`): poet, critic"), "{asked:?}");
+        assert_eq!(targets(&place, "poet"), Vec::<String>::new(), "and without an answer all is as before");
+        assert_eq!(place.problems(), Vec::<String>::new());
+
+        let grant = Grant::File { path: ".roomodes".to_owned(), digest: Some(asked.digest) };
+        let report = place.customization.grant(&grant).unwrap();
+        let delegation = report.delegation.unwrap();
+        assert_eq!(
+            (delegation.allowed, delegation.modes),
+            (Some(true), vec!["poet".into(), "critic".into()])
+        );
+        assert_eq!(report.pending_approvals, []);
+        assert_eq!(
+            (targets(&place, "poet"), targets(&place, "critic")),
+            (vec!["critic".into()], vec!["poet".into()])
+        );
+        assert_eq!(targets(&place, "code"), ["debug"], "no other mode gets anything by it");
+        let again = open(place.directory.path());
+        assert_eq!(again.modes().find("poet").unwrap().can_delegate_to, ["critic"], "the answer is kept");
+
+        place.write("work/.roomodes", &team().replace("You rhyme", "You write verse"));
+        assert_eq!(
+            (targets(&place, "poet"), question(&place).is_some()),
+            (vec![], true),
+            "for that text alone"
+        );
+        place.write("work/.roomodes", &team());
+        assert_eq!(targets(&place, "poet"), ["critic"]);
+        place.customization.revoke().unwrap();
+        place.customization.grant(&Grant::Workspace).unwrap();
+        assert_eq!(
+            (targets(&place, "poet"), question(&place).is_some()),
+            (vec![], true),
+            "revoked with the trust"
+        );
+    }
+
+    #[test]
+    fn who_says_no_to_delegation_is_not_asked_again_and_can_change_their_mind() {
+        let place = TestWorkspace::trusted();
+        place.write("work/.roomodes", &team());
+        let digest = question(&place).unwrap().digest;
+        let other = Grant::RefusedDelegation { digest: Digest::of("other") };
+        assert!(matches!(place.customization.grant(&other), Err(TrustError::Changed { .. })));
+        place.customization.grant(&Grant::RefusedDelegation { digest }).unwrap();
+        assert_eq!((question(&place), targets(&place, "poet")), (None, vec![]));
+        place.customization.grant(&Grant::Delegation { allowed: true }).unwrap();
+        assert_eq!(targets(&place, "poet"), ["critic"]);
+        place.customization.grant(&Grant::Delegation { allowed: false }).unwrap();
+        assert_eq!(targets(&place, "poet"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn files_that_say_who_delegates_and_single_modes_are_not_asked_about() {
+        let place = TestWorkspace::trusted();
+        for text in [MODE.to_owned(), format!("{}    canDelegateTo: []\n", team())] {
+            place.write("work/.roomodes", &text);
+            assert_eq!((question(&place), place.customization.trust().delegation), (None, None), "{text}");
+            let answer = Grant::Delegation { allowed: true };
+            assert!(matches!(place.customization.grant(&answer), Err(TrustError::NothingPending { .. })));
+        }
+    }
+
+    #[test]
+    fn a_mode_that_waits_for_its_approval_gets_no_delegation_by_the_team() {
+        let place = TestWorkspace::trusted();
+        place.write("work/.roomodes", WIDER);
+        place.customization.grant(&Grant::Delegation { allowed: true }).unwrap();
+        assert_eq!((targets(&place, "architect"), targets(&place, "poet")), (vec![], vec![]));
+        place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: None }).unwrap();
+        assert_eq!(
+            (targets(&place, "architect"), targets(&place, "poet")),
+            (vec!["poet".into()], vec!["architect".into()])
+        );
+    }
+
     #[test]
     fn a_mode_that_looks_like_another_is_refused_or_told() {
         let place = TestWorkspace::trusted();
@@ -476,7 +578,8 @@ mod trust {
     fn without_a_folder_there_is_nothing_to_trust() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
-        let directories = Directories { config: path.clone(), state: path.clone(), home: None };
+        let directories =
+            Directories { config: path.clone(), state: path.clone(), home: None, settings_file: None };
         let setup = Setup { folders: vec![], directories, state_directory: path };
         let customization = Customization::open(setup).unwrap();
         assert!(matches!(customization.grant(&Grant::Workspace), Err(TrustError::NoFolder)));

@@ -27,6 +27,16 @@ pub(super) struct TrustState {
     /// Files that may give a mode more than it has, or whose hooks or MCP servers may run: paths relative to the first folder, and the digest of what
     /// was shown of them.
     pub(super) approved: BTreeSet<(String, Digest)>,
+    /// Answer to the question whether the modes of a file may delegate to each other.
+    pub(super) delegation: Option<DelegationAnswer>,
+}
+
+/// Answer of the user about the modes of a file without `canDelegateTo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DelegationAnswer {
+    /// Of the file and the modes that the question was about.
+    pub(super) digest: Digest,
+    pub(super) allowed: bool,
 }
 
 /// Granted trust.
@@ -45,6 +55,16 @@ pub enum Grant {
         path: String,
         /// Digest that the user has seen; none for the file as it is.
         digest: Option<Digest>,
+    },
+    /// The modes of the workspace's file may not delegate to each other, which is not asked again for this version of it.
+    RefusedDelegation {
+        /// Digest of what the user has seen.
+        digest: Digest,
+    },
+    /// Whether the modes of the workspace's file may delegate to each other, as it is now.
+    Delegation {
+        /// The answer.
+        allowed: bool,
     },
 }
 
@@ -116,6 +136,8 @@ struct Stored {
     directory: Identity,
     trusted: bool,
     approved: Vec<Approved>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delegation: Option<DelegationAnswer>,
 }
 
 /// Identity of a directory, whatever its path.
@@ -175,7 +197,7 @@ impl TrustStore {
             return if stored.trusted { Err(TrustError::Replaced) } else { Ok(TrustState::default()) };
         }
         let approved = stored.approved.into_iter().map(|file| (file.path, file.digest)).collect();
-        Ok(TrustState { trusted: stored.trusted, approved })
+        Ok(TrustState { trusted: stored.trusted, approved, delegation: stored.delegation })
     }
 
     /// Holds off all other changes of the trust, whichever process would make them.
@@ -195,6 +217,7 @@ impl TrustStore {
             directory,
             trusted: state.trusted,
             approved: approved.collect(),
+            delegation: state.delegation,
         };
         let written = Identity::from_directory(root)
             .and_then(|directory| self.file.replace(&serde_json::to_vec_pretty(&stored(directory))?));
@@ -250,7 +273,7 @@ mod tests {
             TrustStore::from_file(file, Some(root.path()))
         };
         let approved = BTreeSet::from([("hooks.json".to_owned(), Digest::of("hooks"))]);
-        let (old, new) = (TrustState { trusted: true, approved }, TrustState::default());
+        let (old, new) = (TrustState { trusted: true, approved, delegation: None }, TrustState::default());
         assert_old_or_new(
             |disk| store_on(disk).write(&old).unwrap(),
             |disk| store_on(disk).write(&new),

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreOrder};
 use super::audit;
+use super::checkpoints;
 use super::descriptors::DescriptorPermit;
 use super::effect_context::EffectContext;
 use super::effects;
@@ -36,7 +37,7 @@ use roo_model::prompts::replies;
 use roo_model::providers::Rendered;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
-use roo_protocol::ids::{CommandId, Digest, TaskId, ToolCallId};
+use roo_protocol::ids::{CommandId, Digest, TaskId};
 use roo_protocol::task::{AnswerResult, PendingApproval, SendWhen, TaskState};
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
@@ -153,7 +154,7 @@ impl Actor {
         cancel: CancellationToken,
     ) -> Self {
         Self {
-            services: current.get(),
+            services: current.newest(),
             current,
             log,
             log_descriptor: None,
@@ -305,11 +306,12 @@ impl Actor {
                 let owner = self.tree.owner_of(&id).map(|task| task.id.clone());
                 if let Some(owner) = owner {
                     self.close_command(&id);
-                    self.input(&owner, Input::CommandEnded { id, outcome: *outcome }).await?;
+                    self.input(&owner, Input::CommandEnded { id: id.clone(), outcome: *outcome }).await?;
                 }
+                self.background.remove(&id);
             }
             ActorMessage::Restored(outcome) => self.finish_restore(outcome).await?,
-            ActorMessage::Synced(outcome) => self.on_synced(outcome),
+            ActorMessage::Synced(outcome) => self.on_synced(outcome).await,
             ActorMessage::Shutdown(_) => {}
         }
         Ok(())
@@ -386,6 +388,10 @@ impl Actor {
         order: RestoreOrder,
     ) -> Result<Result<Reply, EngineError>, Halt> {
         let works = self.driven.values().any(|driven| driven.running.is_some());
+        if !works && !self.background.all().is_empty() {
+            let problem = "a command in the background is still ending; try again in a moment".to_owned();
+            return Ok(Err(EngineError::WrongState { task, problem }));
+        }
         if works || self.log.last_seq() != order.last_seq {
             let problem = "it has gone on meanwhile; cancel it and look at the preview again".to_owned();
             return Ok(Err(EngineError::WrongState { task, problem }));
@@ -418,20 +424,26 @@ impl Actor {
         let Some(RunningRestore { task, started, order, .. }) = self.restoring.take() else { return Ok(()) };
         let RestoreOrder { restore, changes, then, say, done, .. } = order;
         let is_done = outcome.is_ok();
+        if let Some(state) = self.tree.task(&task).filter(|_| is_done && !changes.is_empty()) {
+            // Before the log tells of the end: whoever finds that no longer looks whether the trace has it.
+            let call = checkpoints::restored_call(started);
+            audit::undone(state, &self.tree, call, &restore.by, changes, &self.services).await;
+        }
         let cut = restore.cut.as_ref().filter(|_| is_done);
         if let (Some(cut), Some(then)) = (cut, then) {
             self.tree.mark(cut.before, then);
         }
         let reason = outcome.err();
         let conversation_before = cut.map(|cut| cut.before);
-        let event =
-            Event::RestoreFinished { started, done: is_done, reason: reason.clone(), conversation_before };
+        let event = Event::RestoreFinished {
+            started,
+            done: is_done,
+            reason: reason.clone(),
+            unchanged: vec![],
+            conversation_before,
+        };
         self.commit(vec![(task.clone(), event)]).await?;
         self.tree.clear_marks();
-        if let Some(state) = self.tree.task(&task).filter(|_| is_done && !changes.is_empty()) {
-            let restored = ("restore", ToolCallId::new(format!("restore_{started}")));
-            audit::undone(state, &self.tree, restored, &restore.by, changes, &self.services).await;
-        }
         if let Some(NewMessage { text, images }) = say.filter(|_| is_done) {
             let root = self.tree.root().id.clone();
             self.input(&root, Input::Send { text, images, when: SendWhen::Now }).await?;
@@ -454,16 +466,18 @@ impl Actor {
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
         let interrupted = task.is_interrupted();
         let settled = |accepted, by: &str| {
-            let answer = AnswerResult { accepted, by: by.to_owned(), interrupted, settled: None };
+            let answer =
+                AnswerResult { accepted, by: by.to_owned(), interrupted, waits: false, settled: None };
             CommandOutcome::Settled(Reply::Answer(answer))
         };
         let answered_before = |again: bool, answered: &Answered| {
             let settled = (!again).then(|| answered.settled());
-            let answer = AnswerResult { accepted: again, by: answered.by.clone(), interrupted, settled };
+            let answer =
+                AnswerResult { accepted: again, by: answered.by.clone(), interrupted, waits: false, settled };
             Ok(CommandOutcome::Settled(Reply::Answer(answer)))
         };
         let accepted = |input, by| {
-            let answer = AnswerResult { accepted: true, by, interrupted, settled: None };
+            let answer = AnswerResult { accepted: true, by, interrupted, waits: false, settled: None };
             CommandOutcome::Input(Box::new(input), Reply::Answer(answer))
         };
         match command {
@@ -509,18 +523,23 @@ impl Actor {
                 Ok(match rule {
                     None => accepted(input, by),
                     Some(rule) => {
-                        let answer = AnswerResult { accepted: true, by, interrupted, settled: None };
+                        let answer =
+                            AnswerResult { accepted: true, by, interrupted, waits: false, settled: None };
                         CommandOutcome::Input(Box::new(input), Reply::Rule(answer, rule))
                     }
                 })
             }
-            Command::Answer { question_id, text, images, by } => {
+            Command::Answer { question_id, text, images, condense, by } => {
                 if let Some(answered) = task.answered.get(question_id.as_str()) {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&text);
                     return answered_before(again, answered);
                 }
                 if task.question().is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
+                }
+                if condense {
+                    let answer = AnswerResult { accepted: true, by, interrupted, waits: true, settled: None };
+                    return Ok(CommandOutcome::Input(Box::new(Input::Condense), Reply::Answer(answer)));
                 }
                 Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
             }
@@ -606,6 +625,7 @@ impl Actor {
                 facts = self.forgo_tool();
             }
             if facts.is_empty() {
+                self.read_settings().await;
                 facts = self.follow_settings();
             }
             if facts.is_empty() {
@@ -630,6 +650,17 @@ impl Actor {
         self.tree.decide(&task.id, Input::ToolDone(outcome), self.services.clock.now())
     }
 
+    /// Takes the services by the settings as they are now, if an effect is about to start.
+    async fn read_settings(&mut self) {
+        let starts = |task: &Task| {
+            let running = self.running(&task.id).map(|running| &running.effect);
+            task::wanted(task).is_some_and(|wanted| running != Some(&wanted))
+        };
+        if self.tree.tasks().iter().any(starts) {
+            self.services = self.current.read().await;
+        }
+    }
+
     /// Gives a task that is about to ask its model the profile that the settings have for it now.
     fn follow_settings(&self) -> Vec<Fact> {
         let asks = |task: &&Task| {
@@ -639,9 +670,8 @@ impl Actor {
         if asking.is_empty() {
             return vec![];
         }
-        let services = self.current.get();
         let change =
-            asking.iter().find_map(|task| Some((&task.id, services.profile_change(&task.settings)?)));
+            asking.iter().find_map(|task| Some((&task.id, self.services.profile_change(&task.settings)?)));
         let facts = change
             .map(|(task, change)| self.tree.decide(task, Input::Change(change), self.services.clock.now()));
         facts.unwrap_or_default()
@@ -880,7 +910,8 @@ impl Actor {
             return;
         }
         self.syncing = true;
-        let sync = audit::traced(self.log.sync_handle(), &self.services);
+        let request = self.tree.root().id.clone();
+        let sync = audit::traced(self.log.sync_handle(), request, &self.services);
         tokio::spawn(async move {
             let outcome = match tokio::task::spawn_blocking(sync).await {
                 Ok(outcome) => outcome,
@@ -892,7 +923,7 @@ impl Actor {
         });
     }
 
-    fn on_synced(&mut self, outcome: Result<Synced, StoreError>) {
+    async fn on_synced(&mut self, outcome: Result<Synced, StoreError>) {
         self.syncing = false;
         let synced = match outcome {
             Ok(synced) => synced,
@@ -922,11 +953,12 @@ impl Actor {
             self.deciding.clear();
         }
         self.publish();
+        self.read_settings().await;
         self.drive();
         self.sync_decisions();
     }
 
-    /// Makes the running effect of each task the one that is wanted.
+    /// Makes the running effect of each task the one that is wanted. What runs goes on with the settings that it had.
     fn drive(&mut self) {
         self.drive_restore();
         for command in self
@@ -975,8 +1007,6 @@ impl Actor {
 
     fn start(&mut self, id: &TaskId, effect: Effect) {
         let (Some(sender), Some(task)) = (self.sender.upgrade(), self.tree.task(id)) else { return };
-        // What runs goes on with what it had.
-        self.services = self.current.get();
         self.generation += 1;
         let cancel = self.cancel.child_token();
         let reporter = effects::Reporter::new(sender, id.clone(), self.generation);

@@ -59,7 +59,14 @@ pub(super) enum Command {
     /// An earlier state is restored.
     Restore(Box<RestoreOrder>),
     /// An answer to a question.
-    Answer { question_id: QuestionId, text: String, images: Vec<String>, by: String },
+    Answer {
+        question_id: QuestionId,
+        text: String,
+        images: Vec<String>,
+        /// True if it is the command to summarise earlier turns, and the question still waits.
+        condense: bool,
+        by: String,
+    },
 }
 
 /// New text for a message of the user's.

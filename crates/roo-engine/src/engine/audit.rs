@@ -17,6 +17,11 @@ use roo_trace::record::{
     Author, CommandRun, Decision, Entry, FileChange, Outcome as TraceOutcome, PromptRef, Side,
 };
 
+/// The most files of one command that the trace tells of.
+const COMMAND_FILES: usize = 256;
+/// The largest text of a file changed by a command that the trace looks into, in bytes.
+const COMMAND_TEXT: usize = 1 << 20;
+
 /// Begins the audit record of the current call; none for one that leaves no trace: looks, and steps of the
 /// conversation.
 pub(super) fn begin(task: &Task, tree: &Tree, services: &EngineServices) -> Option<AuditRecord> {
@@ -142,13 +147,27 @@ pub(super) async fn done(
     };
     write(audit_record, services).await;
     if !changes.is_empty() {
-        let entry = Entry { files: changes, ..further.entry.clone() };
+        let files = changes.into_iter().take(COMMAND_FILES).map(without_large_texts).collect();
+        let entry = Entry { files, ..further.entry.clone() };
         write(AuditRecord { entry, ..further.clone() }, services).await;
     }
     for commit in commits {
         let entry = Entry { commit: Some(commit), ..further.entry.clone() };
         write(AuditRecord { entry, ..further.clone() }, services).await;
     }
+}
+
+/// A change of a file, with the digests alone where its texts are too large to be compared.
+fn without_large_texts(mut change: FileChange) -> FileChange {
+    let is_large = |side: &Side| matches!(side, Side::Text { text, .. } if text.len() > COMMAND_TEXT);
+    if is_large(&change.before) || is_large(&change.after) {
+        for side in [&mut change.before, &mut change.after] {
+            if let Side::Text { digest, .. } = side {
+                *side = Side::Opaque(*digest);
+            }
+        }
+    }
+    change
 }
 
 /// An edit that the server's end interrupted turned out to have been made.
@@ -250,15 +269,38 @@ async fn write_if_missing(audit_record: AuditRecord, services: &Arc<EngineServic
 pub(super) async fn undone(
     task: &Task,
     tree: &Tree,
-    (action, call): (&str, ToolCallId),
+    call: (&str, ToolCallId),
     by: &str,
     files: Vec<FileChange>,
     services: &Arc<EngineServices>,
 ) {
+    write(by_user(task, tree, call, by, files, services), services).await;
+}
+
+/// As [`undone`], unless the trace has that already.
+pub(super) async fn undone_if_missing(
+    task: &Task,
+    tree: &Tree,
+    call: (&str, ToolCallId),
+    by: &str,
+    files: Vec<FileChange>,
+    services: &Arc<EngineServices>,
+) {
+    write_if_missing(by_user(task, tree, call, by, files, services), services).await;
+}
+
+fn by_user(
+    task: &Task,
+    tree: &Tree,
+    (action, call): (&str, ToolCallId),
+    by: &str,
+    files: Vec<FileChange>,
+    services: &EngineServices,
+) -> AuditRecord {
     let rule = Some(format!("{action} ({by})"));
     let decision = Decision { by: "user".to_owned(), rule, ..Decision::default() };
     let entry = Entry { files, ..entry(task, tree, (action.to_owned(), call), decision, services) };
-    write(AuditRecord { entry, intent: task.intents.bound.clone() }, services).await;
+    AuditRecord { entry, intent: task.intents.bound.clone() }
 }
 
 /// Returns the author of what the current call writes, as far as its state tells: which lines are the user's is not known
@@ -316,14 +358,15 @@ fn write_beside(audit_record: &AuditRecord, services: &Arc<EngineServices>) {
     tokio::spawn(async move { settle(&services).await });
 }
 
-/// Has a sync of a request log wait for the trace of what the log tells, and for the contents of its checkpoints.
+/// Has a sync of a request's log wait for the trace of what the log tells, and for the contents of its checkpoints.
 pub(super) fn traced<T, F: FnOnce() -> T>(
     sync: F,
+    request: TaskId,
     services: &Arc<EngineServices>,
 ) -> impl FnOnce() -> T + use<T, F> {
     let services = Arc::clone(services);
     move || {
-        services.checkpoints.settle();
+        services.checkpoints.settle(&request);
         // What can't be written is told of by the gate, which allows nothing more.
         let _ = services.recorder.settle();
         sync()

@@ -118,7 +118,7 @@ impl Engine {
             (None, Some(text)) => FileEdit::Create { file, text },
             _ => return Ok(()),
         };
-        if let Err(reason) = self.current.get().gate.write_for_user(edit).await {
+        if let Err(reason) = self.current.read().await.gate.write_for_user(edit).await {
             let failed = changes.iter().filter(|change| undone.contains(&change.told.change_id));
             result.conflicts.extend(failed.map(|change| conflict(change, &reason)));
             return Ok(());
@@ -135,7 +135,7 @@ impl Engine {
         let tree = self.read(&task.root()).await?;
         if let (Some(state), Some(last)) = (tree.task(task), changes.last()) {
             let undo = ("undo", last.told.tool_call_id.clone());
-            audit::undone(state, &tree, undo, by, vec![change], &self.current.get()).await;
+            audit::undone(state, &tree, undo, by, vec![change], &self.current.newest()).await;
         }
         Ok(())
     }
@@ -145,8 +145,7 @@ impl Engine {
         let root = task.root();
         let (directory, request) = (self.request(&root)?, root.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let mut found = Vec::new();
-            let tree = read_tree(&directory, &request, |record| {
+            read_tree(&directory, &request, |found: &mut Vec<KnownChange>, record| {
                 let Event::ToolFinished { recorded, result, .. } = &record.event else { return };
                 let mut number = 0;
                 for file in recorded {
@@ -167,14 +166,13 @@ impl Engine {
                         found.push(KnownChange { path: file.path.clone(), lines: lines.clone(), told });
                     }
                 }
-            })?;
-            Ok((tree, found))
+            })
         });
         let (tree, mut found) = read.await.unwrap_or(Err(EngineError::Ending))?;
         if tree.task(task).is_none() {
             return Err(EngineError::NotFound { what: "task", id: task.to_string() });
         }
-        found.retain(|change: &KnownChange| tree.is_within(&change.told.task_id, task));
+        found.retain(|change| tree.is_within(&change.told.task_id, task));
         Ok(found)
     }
 

@@ -1,16 +1,16 @@
 //! Store of the contents that checkpoints go back to: where each request keeps them, when they are durable, and when they
 //! expire.
 
-use std::mem;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::tool_run::{SavedFile, save};
+use crate::tool_run::{SavedContent, SavedFile, save};
 use roo_durable::{ContentLimits, Contents, WorkspaceDirectory, expire};
 use roo_protocol::ids::{Digest, TaskId};
 use roo_sandbox::exec::redaction::TextMask;
-use roo_trace::record::FileChange;
+use roo_trace::record::{FileChange, Side};
 
 /// The most that the requests of a workspace keep together, and for how long.
 const LIMITS: ContentLimits = ContentLimits { bytes: 1 << 30, age: Duration::from_secs(30 * 24 * 60 * 60) };
@@ -20,8 +20,8 @@ const EXPIRE_AFTER: u64 = 1000;
 /// Store of contents of files, by request.
 pub(super) struct CheckpointStore {
     directory: WorkspaceDirectory,
-    /// Contents that no sync has covered yet.
-    unsynced: Mutex<Vec<(TaskId, Digest)>>,
+    /// Contents that no sync has covered yet, by request.
+    unsynced: Mutex<HashMap<TaskId, Vec<Digest>>>,
     /// New contents since some expired.
     written: AtomicU64,
 }
@@ -36,31 +36,63 @@ impl CheckpointStore {
         self.directory.request(&task.root()).contents()
     }
 
-    fn unsynced(&self) -> MutexGuard<'_, Vec<(TaskId, Digest)>> {
+    fn unsynced(&self) -> MutexGuard<'_, HashMap<TaskId, Vec<Digest>>> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Saves changes of files for a checkpoint. Writes the disk.
     pub(super) fn save(&self, task: &TaskId, changes: &[FileChange], mask: &TextMask) -> Vec<SavedFile> {
         let (files, new) = save(changes, &self.of(task), mask);
-        let count = new.len() as u64;
-        self.unsynced().extend(new.into_iter().map(|digest| (task.root(), digest)));
-        if count > 0 && self.written.fetch_add(count, Ordering::Relaxed) + count > EXPIRE_AFTER {
-            self.written.store(0, Ordering::Relaxed);
-            self.expire();
-        }
+        self.add(task, new);
         files
     }
 
-    /// Makes durable what was saved. To be called before the log that tells of it is.
-    pub(super) fn settle(&self) {
-        let mut new = mem::take(&mut *self.unsynced());
-        new.sort();
-        for request in new.chunk_by(|(one, _), (other, _)| one == other) {
-            let Some((task, _)) = request.first() else { continue };
-            // A content that is lost all the same is missed by its checkpoint alone, which says so.
-            if let Err(error) = self.of(task).sync(request.iter().map(|(_, digest)| *digest)) {
-                tracing::warn!(%error, "contents of checkpoints could not be synced");
+    /// Keeps texts that a checkpoint may need, where they hold no secret. Writes the disk.
+    pub(super) fn keep(&self, task: &TaskId, texts: &[String], mask: &TextMask) {
+        let contents = self.of(task);
+        let mut new = Vec::new();
+        for text in texts {
+            match SavedContent::keep(Some(text), &contents, mask) {
+                Ok((SavedContent::Kept(digest), true)) => new.push(digest),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "a content can't be kept for a checkpoint"),
+            }
+        }
+        self.add(task, new);
+    }
+
+    /// A file as it was with this content; opaque where that is not kept. Reads the disk.
+    pub(super) fn side(&self, task: &TaskId, digest: Option<Digest>) -> Side {
+        let Some(digest) = digest else { return Side::Absent };
+        let bytes = self.of(task).read(digest).ok().flatten();
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        text.map_or(Side::Opaque(digest), Side::text)
+    }
+
+    /// Takes note of new contents, and removes old ones where there are too many.
+    fn add(&self, task: &TaskId, new: Vec<Digest>) {
+        let count = new.len() as u64;
+        if count == 0 {
+            return;
+        }
+        self.unsynced().entry(task.root()).or_default().extend(new);
+        if self.written.fetch_add(count, Ordering::Relaxed) + count > EXPIRE_AFTER {
+            self.written.store(0, Ordering::Relaxed);
+            self.expire();
+        }
+    }
+
+    /// Makes durable what was saved for a request. To be called before its log, which tells of it, is made durable. What
+    /// could not be synced is tried again the next time; until then a loss of power may cost its checkpoint, which then says
+    /// so.
+    pub(super) fn settle(&self, request: &TaskId) {
+        let Some(new) = self.unsynced().remove(request) else { return };
+        match self.of(request).sync(&new) {
+            Ok(0) => {}
+            Ok(missing) => tracing::warn!(%request, missing, "contents of checkpoints are gone already"),
+            Err(error) => {
+                tracing::warn!(%request, %error, "contents of checkpoints could not be synced");
+                self.unsynced().entry(request.clone()).or_default().extend(new);
             }
         }
     }
@@ -78,5 +110,40 @@ impl CheckpointStore {
             Ok(Err(error)) => tracing::warn!(%error, "old contents of checkpoints can't be removed"),
             Err(error) => tracing::warn!(%error, "old contents of checkpoints can't be removed"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use roo_durable::simulated_disk::{Fault, SimulatedDisk};
+
+    #[test]
+    fn contents_are_synced_by_request_and_again_after_a_failure() {
+        let disk = SimulatedDisk::new();
+        let directory = WorkspaceDirectory::on(Arc::new(disk.clone()), Path::new("/state"), Path::new("/w"));
+        let store = CheckpointStore::new(directory);
+        let (one, other) = (TaskId::new("one"), TaskId::new("other"));
+        let mask = TextMask::new(false, Default::default);
+        store.keep(&one, &["a".to_owned()], &mask);
+        store.keep(&other, &["b".to_owned()], &mask);
+        let waiting = || {
+            let mut waiting: Vec<TaskId> = store.unsynced().keys().cloned().collect();
+            waiting.sort();
+            waiting
+        };
+        disk.plan(|_, call| (call == "sync").then_some(Fault::Errno(5)));
+        store.settle(&one);
+        assert_eq!(waiting(), [one.clone(), other.clone()]);
+        disk.heal();
+        let before = disk.syncs();
+        store.settle(&one);
+        // The content and its directory.
+        assert_eq!((waiting(), disk.syncs() - before), (vec![other], 2));
     }
 }

@@ -6,26 +6,30 @@
 //! files as any call does, so it is a checkpoint too and can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::actor_message::{Command, NewMessage, RestoreOrder};
+use super::audit;
 use super::event::{ConversationCut, Event, Restore, RestoredDigests, checkpoint_file};
 use super::restore_plan::{self, LoadedContents, Restored};
 use super::task::Task;
 use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
-use crate::tool_run::SavedFile;
+use crate::tool_run::{SavedFile, ShadowError};
 use roo_durable::{Record, RequestDirectory};
+use roo_formats::config::SandboxLevel;
 use roo_model::prompts;
 use roo_protocol::checkpoint::{
     Checkpoint, CheckpointDiffParams, CheckpointDiffResult, CheckpointListResult, CheckpointRestoreParams,
     CheckpointRestoreResult, FileDiff, LeftOutFile, RestoreConflict, RestoreConflicts, RestoreScope,
     RestoreWhat, RestoredConversation, TaskEditParams,
 };
-use roo_protocol::ids::{Digest, MessageId, TaskId};
+use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId};
+use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_text::{diff, render};
 use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{FileEdit, Location, Purpose, ReadError};
@@ -76,9 +80,24 @@ impl Engine {
             files: known.files.iter().map(checkpoint_file).collect(),
             summary: known.summary.clone(),
         };
+        let problem = self.services.shadow.problem();
         Ok(CheckpointListResult {
             checkpoints: past.checkpoints.iter().filter(is_within).map(told).collect(),
+            notice: problem.or_else(|| self.shadow_obstacle()).map(|problem| {
+                format!("Commands that run without a sandbox have no checkpoints: {problem}.")
+            }),
         })
+    }
+
+    /// Returns the reason why commands have no checkpoints by these settings; none where they do.
+    fn shadow_obstacle(&self) -> Option<String> {
+        let settings = self.settings();
+        if settings.sandbox.level != SandboxLevel::Off {
+            return None;
+        }
+        let roots: Vec<PathBuf> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
+        let environment = Environment::inherited_by(&EnvironmentRules::new(settings.sandbox.env.clone()));
+        find_program(&environment, "git", &roots).is_none().then(|| ShadowError::NoGit.to_string())
     }
 
     /// What a task and its branches changed between two checkpoints, or since one.
@@ -197,7 +216,7 @@ impl Engine {
         });
         let digests = digests.collect();
         let (directory, root) = (self.request(&params.task_id)?, params.task_id.root());
-        let (services, task) = (self.current.get(), params.task_id.clone());
+        let (services, task) = (self.current.read().await, params.task_id.clone());
         let (saved, before) = (changes.clone(), cut.as_ref().map(|cut| cut.before));
         let prepared = tokio::task::spawn_blocking(move || {
             let files = services.checkpoints.save(&task, &saved, &services.gate.mask());
@@ -221,24 +240,80 @@ impl Engine {
         Ok(told)
     }
 
-    /// The ends of restores that a killed server left unfinished, as the files tell them.
+    /// The ends of restores that a killed server left unfinished, as the files tell them. The trace has records of those
+    /// that happened before any log tells of their ends.
     pub(super) async fn settle_restores(&self, tree: &Tree) -> Vec<Fact> {
         let mut facts = Vec::new();
         for task in tree.tasks() {
             let Some((started, restore)) = &task.restore else { continue };
             // A change of several files is brought to one side first.
             self.workspace().settle().await;
-            let mut done = true;
+            let mut folders: BTreeMap<Option<usize>, FolderEvidence> = BTreeMap::new();
             for file in &restore.digests {
-                done &= self.text_now(&file.path).await.map(|text| text.map(Digest::of)) == Ok(file.after);
+                let now = self.text_now(&file.path).await.map(|text| text.map(Digest::of));
+                folders.entry(self.folder_of(&file.path)).or_default().add(file, now.ok());
             }
-            let reason = (!done).then(|| "the server ended before the files were written".to_owned());
-            let cut = restore.cut.as_ref().filter(|_| done);
-            let conversation_before = cut.map(|cut| cut.before);
-            let event = Event::RestoreFinished { started: *started, done, reason, conversation_before };
+            let unchanged = unchanged_folders(&folders);
+            let is_unchanged = |file: &&RestoredDigests| unchanged.contains(&self.folder_of(&file.path));
+            let (left, written): (Vec<_>, Vec<_>) = restore.digests.iter().partition(is_unchanged);
+            let done = !written.is_empty() || left.is_empty();
+            let left: Vec<String> = left.iter().map(|file| file.path.clone()).collect();
+            let reason = match (done, left.is_empty()) {
+                (false, _) => Some("the server ended before the files were written".to_owned()),
+                (true, true) => None,
+                (true, false) => {
+                    let files = render::one_line(&left.join(", "), 200);
+                    Some(format!(
+                        "the server ended before the files of all folders were written; not restored: {files}"
+                    ))
+                }
+            };
+            if done && !written.is_empty() {
+                let changes = self.restored_changes(&task.id, &written).await;
+                let services = self.current.get();
+                audit::undone_if_missing(
+                    task,
+                    tree,
+                    restored_call(*started),
+                    &restore.by,
+                    changes,
+                    &services,
+                )
+                .await;
+            }
+            let conversation_before = restore.cut.as_ref().filter(|_| done).map(|cut| cut.before);
+            let unchanged = if done { left } else { vec![] };
+            let event =
+                Event::RestoreFinished { started: *started, done, reason, unchanged, conversation_before };
             facts.push((task.id.clone(), event));
         }
         facts
+    }
+
+    /// The workspace folder in which a file is; none for one that is in none.
+    fn folder_of(&self, path: &str) -> Option<usize> {
+        match self.workspace().resolve(path, Purpose::Read).ok()?.location() {
+            Location::Inside { root } => Some(root),
+            Location::Outside => None,
+        }
+    }
+
+    /// Changes that a restore made, with the texts that are kept.
+    async fn restored_changes(&self, task: &TaskId, files: &[&RestoredDigests]) -> Vec<FileChange> {
+        let (services, task) = (self.current.get(), task.clone());
+        let files: Vec<RestoredDigests> = files.iter().map(|file| (*file).clone()).collect();
+        let read = tokio::task::spawn_blocking(move || {
+            let change = |file: RestoredDigests| FileChange {
+                before: services.checkpoints.side(&task, file.before),
+                after: services.checkpoints.side(&task, file.after),
+                path: file.path,
+                old_path: None,
+                author: Author::Human,
+            };
+            files.into_iter().map(change).collect()
+        });
+        // Only a runtime that is ending runs nothing more.
+        read.await.unwrap_or_default()
     }
 
     /// What the log tells. A restore that a killed server left unfinished is settled first.
@@ -414,6 +489,41 @@ impl Engine {
     }
 }
 
+/// What the files of one workspace folder tell of a restore. They are written all or none, but their user may have changed
+/// some since.
+#[derive(Clone, Copy, Debug, Default)]
+struct FolderEvidence {
+    /// A file is as the restore was to leave it.
+    is_written: bool,
+    /// A file is as it was before the restore.
+    is_unwritten: bool,
+}
+
+impl FolderEvidence {
+    /// Looks at a file; none for one that can't be read.
+    fn add(&mut self, file: &RestoredDigests, now: Option<Option<Digest>>) {
+        if file.before != file.after {
+            self.is_written |= now == Some(file.after);
+            self.is_unwritten |= now == Some(file.before);
+        }
+    }
+}
+
+/// The folders whose files a restore that was cut off has left as they were. Folders are written in the order of their
+/// numbers, so one without evidence is judged by those around it.
+fn unchanged_folders(folders: &BTreeMap<Option<usize>, FolderEvidence>) -> BTreeSet<Option<usize>> {
+    let last_written = folders.iter().rfind(|(_, evidence)| evidence.is_written).map(|(folder, _)| *folder);
+    let behind = |folder: &Option<usize>| last_written.is_none_or(|written| written < *folder);
+    let mut rest = folders.iter().filter(|(folder, _)| behind(folder)).peekable();
+    while rest.next_if(|(_, evidence)| !evidence.is_unwritten).is_some() {}
+    rest.map(|(folder, _)| *folder).collect()
+}
+
+/// Names the record of a restore in the trace.
+pub(super) fn restored_call(started: u64) -> (&'static str, ToolCallId) {
+    ("restore", ToolCallId::new(format!("restore_{started}")))
+}
+
 impl Past {
     fn check_event(&self, seq: u64) -> Result<(), EngineError> {
         if (2..=self.tree.last_seq()).contains(&seq) {
@@ -445,7 +555,7 @@ impl Past {
             ));
         }
         let (before, items) = self.cut.ok_or_else(|| wrong("it had no conversation then"))?;
-        let now = self.tree.root().conversation.items().len();
+        let now = self.tree.root().conversation.length();
         let dropped = u64::try_from(now.saturating_sub(items)).unwrap_or(u64::MAX);
         let opening = self.opening.clone().filter(|_| items == 0);
         Ok(ConversationCut { before, dropped, opening })
@@ -469,49 +579,62 @@ fn check_at_rest(tree: &Tree, params: &CheckpointRestoreParams) -> Result<(), En
     Ok(())
 }
 
+/// What is found in a log while it is read.
+#[derive(Default)]
+struct Found {
+    checkpoints: Vec<KnownCheckpoint>,
+    messages: Vec<(u64, MessageId)>,
+    opening: Option<String>,
+    cut: Option<(u64, usize)>,
+}
+
+impl Found {
+    fn add(&mut self, (seq, at): (u64, i64), task: &TaskId, summary: String, files: &[SavedFile]) {
+        let (task_id, files) = (task.clone(), files.to_vec());
+        self.checkpoints.push(KnownCheckpoint { seq, task_id, at, summary, files });
+    }
+
+    /// Takes out of a restore's checkpoint what the restore left as it was.
+    fn settle(&mut self, started: u64, done: bool, unchanged: &[String]) {
+        if done {
+            let restore = self.checkpoints.iter_mut().rfind(|known| known.seq == started);
+            restore.into_iter().for_each(|known| known.files.retain(|file| !unchanged.contains(&file.path)));
+        } else {
+            self.checkpoints.retain(|known| known.seq != started);
+        }
+    }
+}
+
 fn read_past(directory: &RequestDirectory, root: &TaskId, until: Option<u64>) -> Result<Past, EngineError> {
-    let (mut checkpoints, mut messages, mut opening, mut cut) = (Vec::new(), Vec::new(), None, None);
-    let mut started: BTreeMap<u64, usize> = BTreeMap::new();
-    let mut void: BTreeSet<usize> = BTreeSet::new();
-    let fold = fold_log(directory, root, None, |tree, record| {
+    let (fold, found) = fold_log(directory, root, None, |found: &mut Found, tree, record| {
         let Record { seq, at, task_id, event } = record;
         if let Some(tree) = tree
             && until.is_some_and(|until| *seq <= until)
             && tree.root().is_between_requests()
         {
-            cut = Some((*seq, tree.root().conversation.items().len()));
+            found.cut = Some((*seq, tree.root().conversation.length()));
         }
-        let mut add = |summary: String, files: &Vec<SavedFile>| {
-            let (task_id, files) = (task_id.clone(), files.clone());
-            checkpoints.push(KnownCheckpoint { seq: *seq, task_id, at: *at, summary, files });
-            checkpoints.len() - 1
-        };
         match event {
             Event::CheckpointSaved { summary, files, .. } => {
-                add(summary.clone(), files);
+                found.add((*seq, *at), task_id, summary.clone(), files);
             }
             Event::RestoreStarted { restore } => {
-                let index = add(summary_of(restore), &restore.files);
-                started.insert(*seq, index);
+                found.add((*seq, *at), task_id, summary_of(restore), &restore.files);
             }
-            Event::RestoreFinished { started: seq, done: false, .. } => {
-                void.extend(started.get(seq));
+            Event::RestoreFinished { started, done, unchanged, .. } => {
+                found.settle(*started, *done, unchanged);
             }
             Event::UserSaid { message, text, .. } if task_id == root => {
-                messages.push((*seq, message.id.clone()));
-                if opening.is_none() {
+                found.messages.push((*seq, message.id.clone()));
+                if found.opening.is_none() {
                     let prompt = prompts::user_message(&message.text);
-                    opening = Some(text.strip_prefix(&prompt).unwrap_or_default().to_owned());
+                    found.opening = Some(text.strip_prefix(&prompt).unwrap_or_default().to_owned());
                 }
             }
             _ => {}
         }
     })?;
-    let mut index = 0;
-    checkpoints.retain(|_| {
-        index += 1;
-        !void.contains(&(index - 1))
-    });
+    let Found { checkpoints, messages, opening, cut } = found;
     let opening = opening.filter(|opening| !opening.is_empty());
     Ok(Past { tree: state(root, fold)?, checkpoints, messages, opening, cut })
 }
@@ -532,6 +655,40 @@ pub(super) fn state_before(
     root: &TaskId,
     before: u64,
 ) -> Result<Task, EngineError> {
-    let fold = fold_log(directory, root, Some(before), |_, _| {})?;
+    let (fold, ()) = fold_log(directory, root, Some(before), |(), _, _| {})?;
     Ok(state(root, fold)?.root().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What files that were `before` and are to be `after` tell of a restore, as they are now.
+    fn evidence(files: &[(&str, &str, &str)]) -> FolderEvidence {
+        let mut evidence = FolderEvidence::default();
+        for (before, after, now) in files {
+            let [before, after, now] = [before, after, now].map(|text| Some(Digest::of(text)));
+            let file = RestoredDigests { path: "a".into(), before, after };
+            evidence.add(&file, Some(now));
+        }
+        evidence
+    }
+
+    fn unchanged(folders: &[&[(&str, &str, &str)]]) -> Vec<usize> {
+        let folders = folders.iter().enumerate().map(|(folder, files)| (Some(folder), evidence(files)));
+        unchanged_folders(&folders.collect()).into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn a_folder_is_as_it_was_where_a_file_is_and_none_is_restored() {
+        let (old, new, touched) = (("a", "b", "a"), ("a", "b", "b"), ("a", "b", "x"));
+        assert_eq!(unchanged(&[&[new, touched], &[new]]), []);
+        assert_eq!(unchanged(&[&[new], &[old, touched]]), [1]);
+        assert_eq!(unchanged(&[&[old], &[old]]), [0, 1]);
+        // A folder is written before those behind it.
+        assert_eq!(unchanged(&[&[touched], &[new], &[old]]), [2]);
+        assert_eq!(unchanged(&[&[new], &[old], &[touched]]), [1, 2]);
+        // Without evidence, and behind one that is restored, a folder counts as restored too.
+        assert_eq!(unchanged(&[&[new], &[touched]]), []);
+    }
 }

@@ -1,16 +1,23 @@
 //! The effect that shortens a conversation: hooks are asked, and a model for a summary.
 
+use std::time::Duration;
+
 use futures_util::StreamExt as _;
 
 use super::effect_context::EffectContext;
 use super::hook_dispatch::{CompactTrigger, HookDispatch};
+use super::instructions::{Instructions, definitions_size};
 use super::services::EngineServices;
-use super::task::{Compaction, CompactionOutcome, RequestFrame, Task, replaced_turns, turns};
+use super::task::{
+    Compaction, CompactionOutcome, FrameShare, RequestFrame, Task, longest_summary, turns, turns_before,
+};
 use roo_catalog::ToolProtocol;
 use roo_formats::config::Profile;
 use roo_model::parser::StreamEvent;
 use roo_model::prompts::condense;
-use roo_model::providers::{Finish, Item, Items, ModelRequest, Output, Rendered, SUMMARY_MODE};
+use roo_model::providers::{
+    Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, Rendered, SUMMARY_MODE,
+};
 use roo_protocol::context::ShorteningMethod;
 use roo_protocol::task::Usage;
 
@@ -20,6 +27,16 @@ const LONGEST_ANSWER: usize = 256 << 10;
 const TOKEN_BYTES: u64 = 2;
 /// Tokens of the conversation that go into a request for a summary where the window of its model isn't known.
 const USUAL_WINDOW: u64 = 128_000;
+
+/// Bytes of a word with the space behind it, about.
+const WORD: usize = 8;
+/// The most words that a model may be asked for, at the least and at the most.
+const LEAST_WORDS: usize = 100;
+const MOST_WORDS: usize = 1_000;
+/// The time before each further attempt, where the endpoint doesn't say it.
+const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
+/// The longest time that an endpoint may ask to wait. After more, there is no summary.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What a profile says of the length of requests.
 pub(super) fn limits(profile: &Profile) -> RequestFrame {
@@ -32,12 +49,33 @@ pub(super) fn limits(profile: &Profile) -> RequestFrame {
     }
 }
 
+/// Estimates how much of the window of a profile's model these instructions take; none where the window isn't known.
+pub fn instructions_share(profile: &Profile, instructions: &Instructions) -> Option<FrameShare> {
+    let frame = RequestFrame {
+        system: instructions.system.len() as u64,
+        tools: definitions_size(&instructions.tools, profile.tool_protocol()),
+        ..limits(profile)
+    };
+    frame.share()
+}
+
 /// A shortening, with what it needs of the state at its begin.
 pub(super) struct CompactionRun {
     compaction: Compaction,
     hook_dispatch: HookDispatch,
-    /// The turns to summarise, as text, and the profile of the model that is asked.
-    request: Option<(String, String)>,
+    /// The models that are asked for a summary, one after another until there is one; none where there is too little
+    /// to summarise.
+    requests: Vec<SummaryRequest>,
+}
+
+/// A request for a summary.
+struct SummaryRequest {
+    /// The profile of the model.
+    profile: String,
+    /// The turns to summarise, as far as they fit its window.
+    turns: String,
+    /// The most words that the summary may have.
+    words: usize,
 }
 
 impl CompactionRun {
@@ -45,17 +83,22 @@ impl CompactionRun {
         let profiles = &around.services.settings.profiles;
         let own = &task.settings.profile;
         let named = profiles.get(own).and_then(|profile| profile.condense.profile.as_ref());
-        let profile = named.unwrap_or(own).clone();
-        let window = profiles.get(&profile).and_then(Profile::context_window).unwrap_or(USUAL_WINDOW);
-        // Half of the window is left for the answer, and for texts with more tokens.
-        let longest = usize::try_from(window / 2 * TOKEN_BYTES).unwrap_or(usize::MAX);
         let is_summary = compaction.method == ShorteningMethod::Summary;
-        let replaced = is_summary
-            .then(|| replaced_turns(&task.conversation, &task.context))
-            .flatten()
-            .map(|replaced| replaced.items);
-        let request = replaced.map(|items| (turns(&items, longest), profile));
-        Self { compaction, hook_dispatch: HookDispatch::new(task, around), request }
+        let cut = compaction.cut.filter(|_| is_summary);
+        let replaced = cut.map(|cut| turns_before(&task.conversation, cut));
+        let longest = longest_summary(&task.context, &task.conversation);
+        let words = (longest / WORD).clamp(LEAST_WORDS, MOST_WORDS);
+        let request = |profile: &String| {
+            let window = profiles.get(profile).and_then(Profile::context_window).unwrap_or(USUAL_WINDOW);
+            // Half of the window is left for the answer, and for texts with more tokens.
+            let longest = usize::try_from(window / 2 * TOKEN_BYTES).unwrap_or(usize::MAX);
+            let turns = turns(&replaced.as_ref()?.items, longest);
+            Some(SummaryRequest { profile: profile.clone(), turns, words })
+        };
+        // The task's own model is at hand where the other one is not.
+        let asked = named.into_iter().chain(named.is_none_or(|named| named != own).then_some(own));
+        let requests = asked.filter_map(request).collect();
+        Self { compaction, hook_dispatch: HookDispatch::new(task, around), requests }
     }
 
     /// Asks hooks and the model.
@@ -68,14 +111,13 @@ impl CompactionRun {
         if let Some(refusal) = self.hook_dispatch.before_shortening(trigger).await {
             return (CompactionOutcome::Refused(refusal), used);
         }
-        let outcome = match (self.compaction.method, &self.request) {
+        let outcome = match (self.compaction.method, &*self.requests) {
             (ShorteningMethod::Placeholders | ShorteningMethod::Outline, _) => CompactionOutcome::Agreed,
-            (ShorteningMethod::Summary, None) => {
+            (ShorteningMethod::Summary, []) => {
                 CompactionOutcome::Failed("There is too little to summarise.".to_owned())
             }
-            (ShorteningMethod::Summary, Some((turns, profile))) => {
-                let _connection = services.descriptors.model().await;
-                match summary(turns, profile, services, &mut used).await {
+            (ShorteningMethod::Summary, requests) => {
+                match first_summary(requests, services, &mut used).await {
                     Ok(text) => CompactionOutcome::Summary(text),
                     Err(error) => CompactionOutcome::Failed(format!("There is no summary: {error}")),
                 }
@@ -93,18 +135,46 @@ impl CompactionRun {
     }
 }
 
-/// Asks a model for a summary. What was used is left in `used` even when it fails.
-async fn summary(
-    turns: &str,
-    profile: &str,
+/// Asks one model after another for a summary, each again where it may answer then. What was used is added to `used`
+/// even when all fail. The error is that of the last one.
+async fn first_summary(
+    requests: &[SummaryRequest],
     services: &EngineServices,
     used: &mut Usage,
-) -> Result<String, String> {
-    let model = services.model(profile).map_err(|error| error.to_string())?;
-    let asked = Item::User { text: condense::summary_request(turns), images: vec![] };
+) -> Result<String, ModelError> {
+    let mut outcome =
+        Err(ModelError { kind: ModelErrorKind::Configuration, message: "no model can be asked".to_owned() });
+    for request in requests {
+        for wait in WAITS.into_iter().map(Some).chain([None]) {
+            outcome = summary(request, services, used).await;
+            match (&outcome, wait) {
+                (Err(error), Some(wait)) if error.kind.is_retryable() => {
+                    let wait = error.kind.retry_after().unwrap_or(wait);
+                    if wait > LONGEST_WAIT {
+                        break;
+                    }
+                    tokio::time::sleep(wait).await;
+                }
+                (Err(_), _) => break,
+                (Ok(_), _) => return outcome,
+            }
+        }
+    }
+    outcome
+}
+
+/// Asks a model for a summary.
+async fn summary(
+    asked: &SummaryRequest,
+    services: &EngineServices,
+    used: &mut Usage,
+) -> Result<String, ModelError> {
+    let SummaryRequest { profile, turns, words } = asked;
+    let model = services.model(profile)?;
+    let question = Item::User { text: condense::summary_request(turns, *words), images: vec![] };
     let request = ModelRequest {
         system: condense::summary_system().into(),
-        items: Items::from(vec![asked]),
+        items: Items::from(vec![question]),
         rendered: Rendered::default(),
         tail: None,
         tools: [].into(),
@@ -112,22 +182,46 @@ async fn summary(
         protocol: ToolProtocol::Xml,
         mode: SUMMARY_MODE.to_owned(),
     };
+    let mut newest = Usage::default();
+    let begun = match services.queue(profile, turns.len() as u64 / TOKEN_BYTES) {
+        Some(queued) => Some(queued.begin().await),
+        None => None,
+    };
+    let _connection = services.descriptors.model().await;
+    let outcome = summary_text(&*model, request, &mut newest).await;
+    if let Some(begun) = begun {
+        begun.used(services.rated_tokens(profile, &newest));
+        outcome.as_ref().err().into_iter().for_each(|error| begun.failed(error));
+    }
+    *used += newest;
+    outcome
+}
+
+/// Reads the text of an answer. What was used is left in `used` even when it fails.
+async fn summary_text(
+    model: &dyn Model,
+    request: ModelRequest,
+    used: &mut Usage,
+) -> Result<String, ModelError> {
+    // To ask for the same again would give the same.
+    let unusable = |message: &str| ModelError { kind: ModelErrorKind::Invalid, message: message.to_owned() };
     let mut stream = model.stream(request);
     let mut text = String::new();
     while let Some(output) = stream.next().await {
-        match output.map_err(|error| error.to_string())? {
+        match output? {
             Output::Event(StreamEvent::Text(piece)) if text.len() + piece.len() <= LONGEST_ANSWER => {
                 text.push_str(&piece);
             }
-            Output::Event(StreamEvent::Text(_)) => return Err("the model's answer is too long".to_owned()),
+            Output::Event(StreamEvent::Text(_)) => return Err(unusable("the model's answer is too long")),
             Output::Event(_) => {}
             Output::Usage(newest) => *used = newest,
             Output::Finished(Finish::Done) => return Ok(text),
             Output::Finished(Finish::Length) => {
-                return Err("the model's answer reached the output limit".to_owned());
+                return Err(unusable("the model's answer reached the output limit"));
             }
-            Output::Finished(Finish::Refused) => return Err("the provider refused to answer".to_owned()),
+            Output::Finished(Finish::Refused) => return Err(unusable("the provider refused to answer")),
         }
     }
-    Err("the model's answer was cut off before its end".to_owned())
+    let message = "the model's answer was cut off before its end".to_owned();
+    Err(ModelError { kind: ModelErrorKind::Cut, message })
 }

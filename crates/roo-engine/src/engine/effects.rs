@@ -17,10 +17,13 @@ use super::context::EditorContext;
 use super::effect_context::EffectContext;
 use super::gather;
 use super::hook_dispatch::{self, HookDispatch};
-use super::instructions::{Governed, Instructions, ToolSources};
+use super::instructions::{Governed, Instructions, ToolSources, definitions_size};
 use super::journal::{Journal, LiveId};
+use super::rate_limits::{BegunRequest, DelayReason, Step};
 use super::services::EngineServices;
-use super::task::{ContextState, ConversationSize, Effect, Input, OfferMemory, Remedy, RequestFrame, Task};
+use super::task::{
+    ContextState, ConversationSize, Effect, Excess, Input, OfferMemory, Remedy, RequestFrame, Task,
+};
 use super::tree::{BudgetLeft, Tree};
 use crate::approvals::StandingRules;
 use crate::hooks::UserHooks;
@@ -29,9 +32,9 @@ use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
-use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, ToolContext, recorded};
+use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
-use roo_catalog::{Effect as ToolEffect, OfferedTool, ToolCall, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
@@ -44,6 +47,7 @@ use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 use roo_protocol::task::{TodoItem, Usage};
 use roo_sandbox::exec::EnvironmentRules;
+use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{FileProblems, Purpose, Workspace};
 
 /// The longest answer that is taken, in bytes of text, thinking and arguments together: a model or an
@@ -126,8 +130,9 @@ pub(super) fn start(
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 let run = async {
+                    let begun = turn.wait(&around.services, &reporter).await;
                     let _connection = around.services.descriptors.model().await;
-                    turn.run(&around, &reporter, &hook_dispatch).await;
+                    turn.run(begun, &around, &reporter, &hook_dispatch).await;
                 };
                 tokio::select! {
                     () = cancel.cancelled() => {}
@@ -188,10 +193,12 @@ pub(super) fn start(
         }
         Effect::SettleWrite { write, .. } => {
             let audit_record = (audit::begin(task, tree, &around.services), audit::author_of(task));
+            let task = task.id.clone();
             tokio::spawn(async move {
                 let found = found_after(&around.services.workspace, &write).await;
                 audit::settled(audit_record, &write, &found, &around.services).await;
-                reporter.send(Report::Last(Input::WriteSettled(found))).await;
+                let saved = save_settled(&task, &write, &found, &around.services).await;
+                reporter.send(Report::Last(Input::WriteSettled(found, saved))).await;
             })
         }
     }
@@ -204,6 +211,7 @@ struct ToolRun {
     permit: Option<Permit>,
     context: ToolContext,
     executes: bool,
+    edit: Option<PlannedEdit>,
     audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
     hook_dispatch: HookDispatch,
@@ -221,6 +229,7 @@ impl ToolRun {
             permit,
             context: tool_context(&call_id, task, around),
             executes: task.current_effect() == ToolEffect::Execute,
+            edit: task.edit_in_progress().cloned(),
             audit_record: audit::begin(task, tree, &around.services),
             call: task.call_as_it_runs().map(Cow::into_owned),
             hook_dispatch: HookDispatch::new(task, around),
@@ -231,7 +240,8 @@ impl ToolRun {
 
     /// Runs the tool and reports. Not raced against the token: a tool knows best how to end, and what it did counts.
     async fn run(self, around: EffectContext, reporter: Reporter) {
-        let Self { call_id, task, permit, mut context, executes, audit_record, call, hook_dispatch } = self;
+        let Self { call_id, task, permit, mut context, executes, edit, audit_record, call, hook_dispatch } =
+            self;
         let descriptors = tokio::select! {
             descriptors = around.services.descriptors.tool() => descriptors,
             // It ends at once.
@@ -245,6 +255,9 @@ impl ToolRun {
         let context = Arc::new(context);
         let outcome = match permit {
             Some(permit) if *permit.call_id() == call_id => {
+                if let Some(edit) = &edit {
+                    keep_replaced(&task, edit, &around.services).await;
+                }
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
@@ -429,6 +442,68 @@ async fn found_after(workspace: &Workspace, edit: &PlannedEdit) -> Vec<Option<Di
     all
 }
 
+/// The text of a file that an edit names.
+async fn text_of(workspace: &Workspace, path: &str) -> Option<String> {
+    let path = workspace.resolve(path, Purpose::Read).ok()?;
+    workspace.read_for_edit(&path).await.ok().map(|file| file.text)
+}
+
+/// Keeps what an edit is about to replace: should the server be killed before the call has ended, nobody else knows it.
+async fn keep_replaced(task: &TaskId, edit: &PlannedEdit, services: &Arc<EngineServices>) {
+    let mut texts = Vec::new();
+    for (path, before, after) in edit.places() {
+        if let Some(before) = before.filter(|_| before != after)
+            && let Some(text) = text_of(&services.workspace, path).await
+            && Digest::of(&text) == before
+        {
+            texts.push(text);
+        }
+    }
+    if !texts.is_empty() {
+        let (services, task) = (Arc::clone(services), task.clone());
+        let keep = move || services.checkpoints.keep(&task, &texts, &services.gate.mask());
+        // Only a runtime that is ending runs nothing more.
+        let _ = tokio::task::spawn_blocking(keep).await;
+    }
+}
+
+/// Saves for a checkpoint what a settled edit has changed, with what was kept when it began.
+async fn save_settled(
+    task: &TaskId,
+    edit: &PlannedEdit,
+    found: &[Option<Digest>],
+    services: &Arc<EngineServices>,
+) -> Vec<SavedFile> {
+    let mut changes = Vec::new();
+    for ((path, before, after), now) in edit.places().into_iter().zip(found) {
+        if before == after || *now != after {
+            continue;
+        }
+        let after = match after {
+            None => Side::Absent,
+            Some(digest) => {
+                let text = text_of(&services.workspace, path).await.filter(|text| Digest::of(text) == digest);
+                text.map_or(Side::Opaque(digest), Side::text)
+            }
+        };
+        changes.push((path.to_owned(), before, after));
+    }
+    let (services, task) = (Arc::clone(services), task.clone());
+    let save = move || {
+        let change = |(path, before, after): (String, Option<Digest>, Side)| FileChange {
+            path,
+            old_path: None,
+            before: services.checkpoints.side(&task, before),
+            after,
+            author: Author::Ai,
+        };
+        let changes: Vec<FileChange> = changes.into_iter().map(change).collect();
+        services.checkpoints.save(&task, &changes, &services.gate.mask())
+    };
+    // Only a runtime that is ending runs nothing more.
+    tokio::task::spawn_blocking(save).await.unwrap_or_default()
+}
+
 fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> ToolContext {
     let (journal, task_id) = (Arc::clone(&around.journal), task.id.clone());
     let live = LiveId::Tool(call_id.clone());
@@ -455,6 +530,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> To
         command_id: CommandId::of_call(call_id),
         background: Arc::clone(&around.background),
         to_background: around.to_background.clone(),
+        shadow: Some(Arc::clone(&around.services.shadow)),
     }
 }
 
@@ -484,10 +560,14 @@ struct Turn {
     cost_usd: f64,
     left: BudgetLeft,
     tree: Option<String>,
-    /// The conversation's size, where the whole request was never measured and could be shortened.
-    unmeasured: Option<(ContextState, ConversationSize)>,
+    /// What is known of the size of requests, and that of the conversation.
+    context: (ContextState, ConversationSize),
+    /// True if the conversation has more than its beginning, so that some of it may be left out.
+    has_answers: bool,
     /// True if another profile may take over where the model fails now.
     may_fall_back: bool,
+    /// Estimated tokens of the request.
+    tokens: u64,
 }
 
 impl Turn {
@@ -505,9 +585,46 @@ impl Turn {
             cost_usd: tree.usage().cost_usd,
             left: tree.budget_left(task),
             tree: (tree.tasks().len() > 1).then(|| tree.draw(&task.id)),
-            unmeasured: (!task.context.is_measured() && task.has_answers())
-                .then(|| (task.context.clone(), *task.conversation.size())),
+            context: (task.context.clone(), *task.conversation.size()),
+            has_answers: task.has_answers(),
             may_fall_back: task.makes_last_attempt() && !task.settings.pinned,
+            tokens: task.context.estimate(task.conversation.size()),
+        }
+    }
+
+    /// Waits for servers that are being started and for the turn at the endpoint, and says until when. None where there is no
+    /// endpoint.
+    async fn wait(&self, services: &EngineServices, reporter: &Reporter) -> Option<BegunRequest> {
+        // Servers begin to start when the program does, and the first request should have their tools.
+        if self.number == 1 && self.task.is_root() {
+            services.gate.server_tools().settled(SERVERS_START).await;
+        }
+        let mut queued = services.queue(&self.profile, self.tokens)?;
+        loop {
+            match queued.next().await {
+                Step::Delayed { due, reason } => {
+                    let reason = self.delayed_by(reason);
+                    reporter.send(Report::Progress(Input::RequestDelayed { due, reason })).await;
+                }
+                Step::Begins(begun) => {
+                    if queued.was_delayed() {
+                        reporter.send(Report::Progress(Input::DelayEnded)).await;
+                    }
+                    return Some(begun);
+                }
+            }
+        }
+    }
+
+    /// Says what the request waits for.
+    fn delayed_by(&self, reason: DelayReason) -> String {
+        let of_profile =
+            |limit: &str| format!("`{limit}` of the profile {} spaces out requests.", self.profile);
+        match reason {
+            DelayReason::Spacing => of_profile("rateLimitSeconds"),
+            DelayReason::Requests => of_profile("requestsPerMinute"),
+            DelayReason::Tokens => of_profile("tokensPerMinute"),
+            DelayReason::Endpoint => "The endpoint asked another request to wait that long.".to_owned(),
         }
     }
 
@@ -526,10 +643,6 @@ impl Turn {
         services: &Arc<EngineServices>,
         background: &BackgroundCommands,
     ) -> Result<ModelRequest, ModelError> {
-        // Servers begin to start when the program does, and the first request should have their tools.
-        if self.number == 1 && self.task.is_root() {
-            services.gate.server_tools().settled(SERVERS_START).await;
-        }
         let (mode, protocol) = (self.mode.clone(), self.protocol);
         let seen = std::mem::take(&mut self.seen);
         let choice = services.tools_of(&self.profile);
@@ -627,10 +740,7 @@ impl Turn {
 
     /// All of a request but its conversation.
     fn frame(&self, request: &ModelRequest, services: &EngineServices) -> RequestFrame {
-        let tools = match request.protocol {
-            ToolProtocol::Native => request.tools.iter().map(definition_size).sum(),
-            ToolProtocol::Xml => 0,
-        };
+        let tools = definitions_size(&request.tools, request.protocol);
         let limits =
             services.settings.profiles.get(&self.profile).map(compaction::limits).unwrap_or_default();
         let tail = request.tail.as_ref().map_or(0, String::len);
@@ -639,18 +749,27 @@ impl Turn {
 
     /// Returns the error of a request that is known to be too long before it is sent.
     fn too_long(&self, frame: RequestFrame) -> Option<ModelError> {
-        let (context, size) = self.unmeasured.as_ref()?;
-        let (tokens, allowed) = context.excess(frame, size)?;
+        let (context, size) = &self.context;
+        let excess =
+            context.excess(frame, size).filter(|excess| excess.certain.is_some() || self.has_answers)?;
+        let Excess { tokens, allowed, .. } = excess;
         let message = format!(
-            "The request would have about {tokens} tokens, and the model takes {allowed}. The conversation is shortened."
+            "The request was not sent: it would have about {tokens} tokens, and it may have {allowed}."
         );
         Some(ModelError { kind: ModelErrorKind::ContextWindow, message })
     }
 
-    async fn run(mut self, around: &EffectContext, reporter: &Reporter, hook_dispatch: &HookDispatch) {
+    /// `begun` is the request at its endpoint; none where there is no endpoint.
+    async fn run(
+        mut self,
+        begun: Option<BegunRequest>,
+        around: &EffectContext,
+        reporter: &Reporter,
+        hook_dispatch: &HookDispatch,
+    ) {
         let mut usage = Usage::default();
         let request = self.request(&around.services, &around.background).await;
-        let frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
+        let mut frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
         let too_long = frame.and_then(|frame| self.too_long(frame));
         let refused = too_long.is_none();
         let request = request.and_then(|request| too_long.map_or(Ok(request), Err));
@@ -661,10 +780,17 @@ impl Turn {
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
+        if let Some(begun) = begun {
+            begun.used(around.services.rated_tokens(&self.profile, &usage));
+            ending.as_ref().err().into_iter().for_each(|error| begun.failed(error));
+        }
         let mut failed = None;
         let input = match ending {
             Ok(finish) => Input::ModelEnded { finish, used: usage, frame },
             Err(error) => {
+                if let (Some(frame), Some(stated)) = (&mut frame, error.stated_window().filter(|_| refused)) {
+                    frame.window = Some(frame.window.map_or(stated, |known| known.min(stated)));
+                }
                 let remedy = match error.kind {
                     ModelErrorKind::ContextWindow => Remedy::Shorten { refused },
                     kind if kind.is_retryable() => match self.fallback(&around.services) {
@@ -699,11 +825,6 @@ async fn unless_ending<T>(read: JoinHandle<T>) -> Result<T, JoinError> {
         Err(error) if error.is_cancelled() => std::future::pending().await,
         read => read,
     }
-}
-
-/// Bytes of a tool's definition.
-fn definition_size(tool: &OfferedTool) -> u64 {
-    (tool.name().to_string().len() + tool.description().len() + tool.schema().to_string().len()) as u64
 }
 
 /// Asks the model and reports its blocks. What was used is left in `usage` even when it fails.
@@ -781,5 +902,30 @@ impl AnswerDisplay<'_> {
             .open
             .get_or_insert_with(|| LiveId::Message(super::task::block_message_id(request, block), say));
         journal.extend(self.task, id, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_that_the_end_of_the_process_cuts_off_has_no_result() {
+        // As the runtime does with what has not begun when it ends.
+        let read = tokio::spawn(std::future::pending::<()>());
+        read.abort();
+        tokio::task::yield_now().await;
+        assert!(read.is_finished());
+        // An approval that is being judged stays open: a refusal would be in the log, by nobody.
+        assert!(unless_ending(read).now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_look_that_fails_or_succeeds_has_its_result() {
+        assert_eq!(unless_ending(tokio::task::spawn_blocking(|| 1)).await.unwrap(), 1);
+        let failed = tokio::task::spawn_blocking(|| std::panic::resume_unwind(Box::new("defect")));
+        assert!(unless_ending::<()>(failed).await.unwrap_err().is_panic());
     }
 }

@@ -106,7 +106,10 @@ pub enum Event {
     },
     /// Facts looked up for the model before it is asked.
     Gathered {
-        /// Text for the model; may be empty.
+        /// The texts of the commands in the user's messages, which are never shortened; may be empty.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        commands: String,
+        /// Other text for the model; may be empty.
         text: String,
         /// Images as data URLs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -202,6 +205,20 @@ pub enum Event {
     },
     /// The time to try again has come.
     RetryDue,
+    /// A model request waits for its turn at the endpoint.
+    RequestDelayed {
+        /// Expected time of its begin, in milliseconds since the Unix epoch.
+        due: i64,
+        /// Number of the attempt, from 1.
+        attempt: u32,
+        /// Reason.
+        reason: String,
+    },
+    /// A request that has waited for its turn begins.
+    DelayEnded {
+        /// The request.
+        request: u32,
+    },
     /// The model must be told something before it goes on.
     Corrected {
         /// Text for the model.
@@ -330,11 +347,14 @@ pub enum Event {
     RestoreFinished {
         /// The number of the event that started it.
         started: u64,
-        /// True if all is restored, false if nothing is.
+        /// True if it is restored, false if nothing is.
         done: bool,
-        /// Reason, where nothing is restored.
+        /// Reason, where not all is restored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Files that are as they were: the server was killed before it came to their folder.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unchanged: Vec<String>,
         /// The number of the first event that the model no longer sees; none where its conversation stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation_before: Option<u64>,
@@ -620,6 +640,8 @@ impl Event {
                 | Self::Thought { .. }
                 | Self::Called { .. }
                 | Self::TurnStarted { .. }
+                | Self::RequestDelayed { .. }
+                | Self::DelayEnded { .. }
                 | Self::GateDecided { .. }
                 | Self::IntentSelected { .. }
                 | Self::ToolStarted { .. }
@@ -670,7 +692,9 @@ impl Event {
                 subject: format!("{} {}", plan.emoji, plan.delegation.title),
             },
             Self::Halted { reason } => state(TaskState::Running, Some(reason)),
-            Self::TurnStarted { request } => request_message(request, &json!({ "request": request })),
+            Self::TurnStarted { request } | Self::DelayEnded { request } => {
+                request_message(request, &json!({ "request": request }))
+            }
             Self::TurnEnded { total, context, .. } => {
                 WireEvent::Usage { total, context: context.map(|request| request.meter()) }
             }
@@ -683,7 +707,7 @@ impl Event {
                     "streamingFailedMessage": error,
                 }),
             ),
-            Self::RetryScheduled { due, attempt, reason } => {
+            Self::RetryScheduled { due, attempt, reason } | Self::RequestDelayed { due, attempt, reason } => {
                 WireEvent::RetryScheduled { at: due, attempt, reason }
             }
             Self::RetryDue => state(TaskState::Running, Some("trying again".into())),
@@ -736,7 +760,7 @@ impl Event {
                 files: restore.files.iter().map(checkpoint_file).collect(),
                 by: restore.by.clone(),
             },
-            Self::RestoreFinished { started, done, reason, conversation_before } => {
+            Self::RestoreFinished { started, done, reason, conversation_before, .. } => {
                 WireEvent::RestoreFinished { seq: started, done, reason, conversation_before }
             }
             Self::ToolFinished { summary, result, exit_code, .. } => WireEvent::ToolFinished {

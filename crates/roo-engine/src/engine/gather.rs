@@ -40,8 +40,13 @@ pub(super) async fn gather(
         environment: &environment,
         mask: &mask,
     };
+    let mut commands_of_user = vec![];
     for message in messages {
         let expanded = mentions::expand(message, &sources).await;
+        let command = expanded.commands();
+        if !command.is_empty() {
+            commands_of_user.push(command);
+        }
         let text = expanded.text();
         if !text.is_empty() {
             parts.push(text);
@@ -52,6 +57,7 @@ pub(super) async fn gather(
         // A command may name a mode that isn't there; its text counts all the same.
         gathered.mode = mode.and_then(|slug| services.mode_change(&slug).ok()).or(gathered.mode);
     }
+    gathered.commands = commands_of_user.join("\n\n");
     gathered.text = parts.join("\n\n");
     gathered
 }

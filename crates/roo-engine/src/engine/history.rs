@@ -113,7 +113,7 @@ fn find(
     }
     // It was lost, or its process ended before it was brought up to date: the log knows. One that is gone
     // or can't be read is damaged too.
-    let Ok(mut tree) = read_tree(directory, id, |_| {}) else {
+    let Ok((mut tree, ())) = read_tree(directory, id, |(), _| {}) else {
         // What can't be read any more must not look as if it had never been.
         let item = kept?;
         let title = format!("[damaged log] {}", item.title);

@@ -43,6 +43,17 @@ pub struct ToolSources<'a> {
     pub server_resources: &'a [ServerResources],
 }
 
+/// Bytes of the definitions of tools that are sent beside the prompt.
+pub(super) fn definitions_size(tools: &[OfferedTool], protocol: ToolProtocol) -> u64 {
+    let size = |tool: &OfferedTool| {
+        tool.name().to_string().len() + tool.description().len() + tool.schema().to_string().len()
+    };
+    match protocol {
+        ToolProtocol::Native => tools.iter().map(size).sum::<usize>() as u64,
+        ToolProtocol::Xml => 0,
+    }
+}
+
 impl Instructions {
     /// Gathers the instructions of a mode in this workspace.
     pub fn new(

@@ -23,6 +23,7 @@ mod history;
 mod hook_dispatch;
 mod instructions;
 mod journal;
+mod rate_limits;
 mod restore_plan;
 mod services;
 pub mod task;
@@ -46,6 +47,7 @@ use self::clock::Clock;
 use self::descriptors::DescriptorBudget;
 use self::event::Event;
 use self::history::RequestHistory;
+use self::rate_limits::RateLimits;
 use self::services::{CurrentServices, EngineServices, SharedServices};
 use self::task::{Choice, Input, NewRule, Task};
 use self::tree::{Fact, Fold, Tree};
@@ -54,6 +56,7 @@ use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of};
 use crate::server_tools::ServerTools;
+use crate::tool_run::ShadowRepositories;
 use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
@@ -78,11 +81,12 @@ use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
 pub use self::changes::as_diff;
+pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
 pub use self::effects::SERVERS_START;
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
-pub use self::task::UNATTENDED_REFUSAL;
+pub use self::task::{FrameShare, UNATTENDED_REFUSAL};
 
 /// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
 /// on its way, and those must not crowd out what clients want.
@@ -313,6 +317,8 @@ impl Engine {
             rules,
             recorder,
             checkpoints: CheckpointStore::new(directory.clone()),
+            shadow: Arc::new(ShadowRepositories::new(directory.path().join("shadow"))),
+            rate_limits: RateLimits::new(Arc::clone(&clock)),
             clock,
             reserve,
             descriptors: DescriptorBudget::new(roo_process::open_files::limit()),
@@ -336,7 +342,7 @@ impl Engine {
 
     /// The settings as they count now. May read the settings file.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.current.get().settings)
+        Arc::clone(&self.current.read_blocking().settings)
     }
 
     /// Returns the standing rules.
@@ -370,7 +376,7 @@ impl Engine {
     /// [`EngineError::Configuration`] for an unknown mode or profile, an empty prompt or a hooks file that can't be used,
     /// [`EngineError::Store`] when its log can't be made.
     pub fn start(&self, params: TaskStartParams) -> Result<TaskStartResult, EngineError> {
-        let services = self.current.get();
+        let services = self.current.read_blocking();
         let settings = &services.settings;
         if params.prompt.trim().is_empty() {
             return Err(EngineError::Configuration("the prompt is empty".into()));
@@ -456,7 +462,7 @@ impl Engine {
             let directory = modes::task_directory(&urid);
             match self.workspace().create_directory(&directory) {
                 Ok(true) => {
-                    self.current.get().gate.exclude_private_files();
+                    self.current.newest().gate.exclude_private_files();
                     return (urid, Ok(Some(directory)));
                 }
                 Ok(false) => urid = draw(),
@@ -509,7 +515,7 @@ impl Engine {
         }
         let directory = self.request(task)?;
         let root = task.clone();
-        let services = self.current.get();
+        let services = self.current.newest();
         let opened = tokio::task::spawn_blocking(move || {
             let mut fold = Fold::new(root.clone());
             let mut last_edits = LastEdits::default();
@@ -517,7 +523,13 @@ impl Engine {
                 last_edits.see(fold.tree(), &record, &services);
                 fold.add(&record);
             })?;
-            let fold = fold_again(log.directory(), &root, None, fold)?;
+            let missing = fold.missing_marks();
+            if !missing.is_empty() {
+                let see = |edits: &mut LastEdits, tree: Option<&Tree>, record: &Record<Event>| {
+                    edits.see(tree, record, &services);
+                };
+                (fold, last_edits) = fold_once(log.directory(), &root, None, missing, see)?;
+            }
             let mut tree = state(&root, fold);
             if let Ok(tree) = &mut tree
                 && let Some((_, restore)) = &tree.root().restore
@@ -533,7 +545,7 @@ impl Engine {
             tracing::warn!(%task, "the log is damaged: {damage}");
         }
         let tree = tree?;
-        let services = self.current.get();
+        let services = self.current.newest();
         audit::recover(last_edits, &services);
         audit::recover_interrupted(&tree, &services);
         let mut first = tree.interrupt();
@@ -593,7 +605,7 @@ impl Engine {
     /// [`EngineError`].
     pub async fn send(&self, params: TaskSendParams) -> Result<(), EngineError> {
         let TaskSendParams { task_id, text, images, when } = params;
-        if text.trim().strip_prefix('/') == Some(CONDENSE) && images.is_empty() && self.summarises().await {
+        if self.is_condense(&text, &images).await {
             return self.condense(&task_id).await;
         }
         self.input(&task_id, Input::Send { text, images, when }).await
@@ -613,8 +625,11 @@ impl Engine {
         })
     }
 
-    /// Returns whether `/condense` is ours: a command file of that name counts instead.
-    async fn summarises(&self) -> bool {
+    /// Returns whether what the user says is our `/condense`. A command file of that name counts instead.
+    async fn is_condense(&self, text: &str, images: &[String]) -> bool {
+        if text.trim().strip_prefix('/') != Some(CONDENSE) || !images.is_empty() {
+            return false;
+        }
         let customization = Arc::clone(&self.services.customization);
         let read = tokio::task::spawn_blocking(move || customization.commands());
         read.await.is_ok_and(|commands| commands.iter().all(|command| command.name != CONDENSE))
@@ -817,7 +832,7 @@ impl Engine {
         if files.is_empty() {
             return Err(mismatch("the approval is not about an edit, so it has no changes".to_owned()));
         }
-        let (services, answers) = (self.current.get(), params.hunks.clone());
+        let (services, answers) = (self.current.read().await, params.hunks.clone());
         let reviewing = tokio::task::spawn_blocking(move || services.gate.review(&files, accepts, answers));
         let review = reviewing.await.map_err(|_| mismatch("the server is shutting down".to_owned()))?;
         let review = review.map_err(|error| mismatch(error.to_string()))?;
@@ -863,14 +878,15 @@ impl Engine {
         if !is_edit {
             return Ok((digest, vec![]));
         }
-        let Some(files) = self.current.get().gate.preview(&call, &task.files.seen).await else {
+        let Some(files) = self.current.read().await.gate.preview(&call, &task.files.seen).await else {
             let problem = "its file has changed since; your answer leads to a new question".to_owned();
             return Err(EngineError::Mismatch { problem });
         };
         Ok((digest, files))
     }
 
-    /// Answers a question. The first answer counts.
+    /// Answers a question. The first answer counts. `/condense` is no answer: earlier turns are summarised before the next
+    /// request, and the question still waits.
     ///
     /// # Errors
     /// [`EngineError::NotFound`].
@@ -878,7 +894,8 @@ impl Engine {
         let task = owner("question", params.question_id.as_str())?;
         let QuestionAnswerParams { question_id, text, images } = params;
         let question_id: QuestionId = question_id;
-        self.answered(&task, Command::Answer { question_id, text, images, by: by.to_owned() }).await
+        let condense = self.is_condense(&text, &images).await;
+        self.answered(&task, Command::Answer { question_id, text, images, condense, by: by.to_owned() }).await
     }
 
     async fn answered(&self, task: &TaskId, command: Command) -> Result<AnswerResult, EngineError> {
@@ -923,8 +940,8 @@ impl Engine {
     /// The state of a request, from its log.
     async fn read(&self, root: &TaskId) -> Result<Tree, EngineError> {
         let (directory, root) = (self.request(root)?, root.clone());
-        let read = tokio::task::spawn_blocking(move || read_tree(&directory, &root, |_| {}));
-        read.await.unwrap_or(Err(EngineError::Ending))
+        let read = tokio::task::spawn_blocking(move || read_tree(&directory, &root, |(), _| {}));
+        read.await.unwrap_or(Err(EngineError::Ending)).map(|(tree, ())| tree)
     }
 
     /// As [`Engine::read`]; what no process drives any more is interrupted, whether its log says so or not.
@@ -950,13 +967,11 @@ impl Engine {
         let root = task.root();
         let (directory, request, own) = (self.request(&root)?, root.clone(), task.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let mut transcript = Transcript::default();
-            let tree = read_tree(&directory, &request, |record| {
+            read_tree(&directory, &request, |transcript: &mut Transcript, record| {
                 if record.task_id == own {
                     transcript.add(&record.event);
                 }
-            })?;
-            Ok((tree, transcript))
+            })
         });
         let (tree, transcript) = read.await.unwrap_or(Err(EngineError::Ending))?;
         let tree = self.as_it_is(&root, tree)?;
@@ -1069,7 +1084,8 @@ impl Engine {
     pub async fn switch_mode(&self, task: &TaskId, slug: &str) -> Result<(), EngineError> {
         let change = self
             .current
-            .get()
+            .read()
+            .await
             .mode_change(slug)
             .map_err(|error| EngineError::Configuration(error.to_string()))?;
         self.input(task, Input::Change(change)).await
@@ -1129,13 +1145,13 @@ impl Engine {
         futures_util::future::join_all(ends).await;
         // A request that has just ended is no longer among them, but may still hold the locks of its log.
         drop(self.registry.passing().await);
-        audit::settle(&self.current.get()).await;
+        audit::settle(&self.current.newest()).await;
         self.cancel.cancel();
     }
 
     /// Returns the names of the MCP servers that are still being started after a time. Returns early once there are none.
     pub async fn starting_servers(&self, after: Duration) -> Vec<String> {
-        let services = self.current.get();
+        let services = self.current.newest();
         let servers = services.gate.server_tools();
         servers.settled(after).await;
         servers.starting()
@@ -1143,7 +1159,7 @@ impl Engine {
 
     /// Ends the servers whose tools tasks called. To be called behind [`Engine::shutdown`].
     pub async fn end_servers(&self) {
-        self.current.get().gate.server_tools().shut_down().await;
+        self.current.newest().gate.server_tools().shut_down().await;
     }
 }
 
@@ -1155,56 +1171,50 @@ fn owner(what: &'static str, id: &str) -> Result<TaskId, EngineError> {
     }
 }
 
-/// The state that the records of a request's log fold to. Each is given to `look` too.
-fn read_tree(
+/// The state that the records of a request's log fold to, and what `look` makes of the records.
+fn read_tree<T: Default>(
     directory: &RequestDirectory,
     root: &TaskId,
-    mut look: impl FnMut(&Record<Event>),
-) -> Result<Tree, EngineError> {
-    let fold = fold_log(directory, root, None, |_, record| look(record))?;
-    state(root, fold)
+    mut look: impl FnMut(&mut T, &Record<Event>),
+) -> Result<(Tree, T), EngineError> {
+    let (fold, made) = fold_log(directory, root, None, |made, _, record| look(made, record))?;
+    Ok((state(root, fold)?, made))
 }
 
-/// Folds the records of a log up to an event, or all. Each is given to `look` with the state before it.
-fn fold_log(
+/// Folds the records of a log up to an event, or all. Each is given to `look` with the state before it and with what `look`
+/// has made of the records so far.
+fn fold_log<T: Default>(
     directory: &RequestDirectory,
     root: &TaskId,
     before: Option<u64>,
-    mut look: impl FnMut(Option<&Tree>, &Record<Event>),
-) -> Result<Fold, EngineError> {
-    let mut fold = Fold::new(root.clone());
-    roo_durable::read_while(directory, 0, |record: Record<Event>| {
-        if before.is_some_and(|before| record.seq >= before) {
-            return false;
-        }
-        look(fold.tree(), &record);
-        fold.add(&record);
-        true
-    })?;
-    fold_again(directory, root, before, fold)
-}
-
-/// Folds the records once more where a conversation was restored: the state that it goes back to was missed the first
-/// time.
-fn fold_again(
-    directory: &RequestDirectory,
-    root: &TaskId,
-    before: Option<u64>,
-    fold: Fold,
-) -> Result<Fold, EngineError> {
-    let missing = fold.missing_marks();
-    if missing.is_empty() {
-        return Ok(fold);
+    mut look: impl FnMut(&mut T, Option<&Tree>, &Record<Event>),
+) -> Result<(Fold, T), EngineError> {
+    let (fold, made) = fold_once(directory, root, before, vec![], &mut look)?;
+    match fold.missing_marks() {
+        missing if missing.is_empty() => Ok((fold, made)),
+        // A conversation was restored. The state that it goes back to was missed, and so was every state since.
+        missing => fold_once(directory, root, before, missing, &mut look),
     }
-    let mut fold = Fold::with_marks(root.clone(), missing);
+}
+
+/// As [`fold_log`], where the numbers of the events are known before which conversations were restored to.
+fn fold_once<T: Default>(
+    directory: &RequestDirectory,
+    root: &TaskId,
+    before: Option<u64>,
+    marks: Vec<u64>,
+    mut look: impl FnMut(&mut T, Option<&Tree>, &Record<Event>),
+) -> Result<(Fold, T), EngineError> {
+    let (mut fold, mut made) = (Fold::with_marks(root.clone(), marks), T::default());
     roo_durable::read_while(directory, 0, |record: Record<Event>| {
         let is_wanted = before.is_none_or(|before| record.seq < before);
         if is_wanted {
+            look(&mut made, fold.tree(), &record);
             fold.add(&record);
         }
         is_wanted
     })?;
-    Ok(fold)
+    Ok((fold, made))
 }
 
 fn state(root: &TaskId, fold: Fold) -> Result<Tree, EngineError> {

@@ -10,15 +10,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::checkpoint_store::CheckpointStore;
 use super::clock::Clock;
 use super::descriptors::DescriptorBudget;
+use super::rate_limits::{QueuedRequest, RateLimit, RateLimits};
 use super::task::AgentSettings;
 use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::intent_store::Orchestration;
 use crate::policy::{Gate, ModeChange, Recorder};
+use crate::tool_run::ShadowRepositories;
 use roo_durable::reserve::Reserve;
 use roo_formats::config::{Profile, Settings, SettingsSource, ToolChoice};
 use roo_formats::modes::{Modes, UnknownMode};
 use roo_model::providers::{self, Model, ModelError, ModelErrorKind};
+use roo_protocol::task::Usage;
 use roo_workspace::Workspace;
 
 /// Services that stay the same, whatever the settings.
@@ -30,11 +33,15 @@ pub(super) struct SharedServices {
     pub(super) recorder: Arc<Recorder>,
     /// Contents of files, for checkpoints.
     pub(super) checkpoints: CheckpointStore,
+    /// Through which it is found what commands without a sandbox change.
+    pub(super) shadow: Arc<ShadowRepositories>,
     pub(super) clock: Arc<dyn Clock>,
     /// Room for the time when the disk is full.
     pub(super) reserve: Reserve,
     /// Turns at descriptors.
     pub(super) descriptors: DescriptorBudget,
+    /// Turns at the endpoints of models.
+    pub(super) rate_limits: RateLimits,
 }
 
 /// Services by one state of the settings.
@@ -58,16 +65,37 @@ impl Deref for EngineServices {
 pub(super) struct CurrentServices {
     source: Arc<dyn SettingsSource>,
     newest: Mutex<Arc<EngineServices>>,
+    /// Held while the settings are read: one thread does for all tasks.
+    reading: tokio::sync::Mutex<()>,
 }
 
 impl CurrentServices {
     pub(super) fn new(source: Arc<dyn SettingsSource>, services: EngineServices) -> Self {
-        Self { source, newest: Mutex::new(Arc::new(services)) }
+        Self { source, newest: Mutex::new(Arc::new(services)), reading: tokio::sync::Mutex::default() }
     }
 
-    /// Returns the services. May read the settings file.
-    pub(super) fn get(&self) -> Arc<EngineServices> {
-        let settings = self.source.settings();
+    /// Returns the services by the settings as they were looked at last.
+    pub(super) fn newest(&self) -> Arc<EngineServices> {
+        Arc::clone(&self.newest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the services by the settings as they are now. Reads the disk apart from the runtime's threads.
+    pub(super) async fn read(&self) -> Arc<EngineServices> {
+        let _turn = self.reading.lock().await;
+        let source = Arc::clone(&self.source);
+        match tokio::task::spawn_blocking(move || source.settings()).await {
+            Ok(settings) => self.by(settings),
+            // While the process ends nothing new begins.
+            Err(_) => self.newest(),
+        }
+    }
+
+    /// Returns the same to callers that may block.
+    pub(super) fn read_blocking(&self) -> Arc<EngineServices> {
+        self.by(self.source.settings())
+    }
+
+    fn by(&self, settings: Arc<Settings>) -> Arc<EngineServices> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&newest.settings, &settings) && newest.settings != settings {
             *newest = Arc::new(newest.with_settings(settings));
@@ -114,6 +142,19 @@ impl EngineServices {
     /// Returns the choice of tools for the model of a profile.
     pub(super) fn tools_of(&self, profile: &str) -> ToolChoice {
         self.settings.profiles.get(profile).map(Profile::tools).unwrap_or_default()
+    }
+
+    /// Puts a request of about so many tokens to the model of a profile into the queue of its account. None for a model
+    /// that can't be asked.
+    pub(super) fn queue(&self, profile: &str, tokens: u64) -> Option<QueuedRequest> {
+        let account = self.model(profile).ok()?.account();
+        let limit = self.settings.profiles.get(profile).map(RateLimit::from).unwrap_or_default();
+        Some(self.rate_limits.join(account, limit, tokens))
+    }
+
+    /// Returns the tokens by which a request to the model of a profile counts towards its limit.
+    pub(super) fn rated_tokens(&self, profile: &str, usage: &Usage) -> u64 {
+        self.settings.profiles.get(profile).map_or(0, |profile| profile.rated_tokens(usage))
     }
 
     /// Returns the model of a profile.

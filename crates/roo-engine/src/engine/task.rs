@@ -11,6 +11,8 @@
 //! down little more than what happened, the event that closes a wait last, and consequences are
 //! [`settle`]d from the state: whatever the last event is, the task goes on from there.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod batch;
 mod branch;
 mod choice;
@@ -57,8 +59,9 @@ pub use self::choice::Choice;
 pub(super) use self::choice::RULE;
 pub use self::commands::CommandsInBackground;
 pub(crate) use self::compaction::why_not_restored;
-pub(super) use self::compaction::{left_out_by, replaced_turns};
-pub use self::context::{ContextState, ConversationSize, MeasuredRequest, RequestFrame};
+pub(super) use self::compaction::{left_out_by, longest_summary, turns_before};
+pub(crate) use self::context::Excess;
+pub use self::context::{ContextState, ConversationSize, FrameShare, MeasuredRequest, RequestFrame};
 pub use self::conversation::{Conversation, FileContext, LeftOut};
 pub use self::decide::decide;
 pub use self::guard::LoopGuard;
@@ -423,7 +426,7 @@ impl Task {
 
     /// Returns whether the model has answered in what it is sent.
     pub(crate) fn has_answers(&self) -> bool {
-        self.conversation.items().len() > 1
+        self.conversation.has_answers()
     }
 
     /// The number of the newest model request.

@@ -5,6 +5,8 @@
 //! branches along, and all share one budget. As with a single task, consequences are settled from the
 //! state, so the log may end after any event.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::collections::{BTreeMap, HashMap};
 
 use super::event::{EndState, Event};
@@ -52,12 +54,12 @@ impl Fold {
 
     /// Begins with no record, and folds those again of which [`Fold::missing_marks`] says that the state in between was
     /// missed.
-    pub fn with_marks(root: TaskId, wanted_marks: Vec<u64>) -> Self {
+    pub(crate) fn with_marks(root: TaskId, wanted_marks: Vec<u64>) -> Self {
         Self { wanted_marks, ..Self::new(root) }
     }
 
     /// The numbers of events before which conversations were restored to: the records are to be folded once more.
-    pub fn missing_marks(&self) -> Vec<u64> {
+    pub(crate) fn missing_marks(&self) -> Vec<u64> {
         self.tree.as_ref().map(|tree| tree.missing_marks.clone()).unwrap_or_default()
     }
 
@@ -214,7 +216,7 @@ impl Tree {
 
     /// Returns the state of a task. One that may make no further request before its user has said more about the budget
     /// waits, whichever task asks for all of them.
-    pub fn state_of(&self, task: &Task) -> TaskState {
+    pub(crate) fn state_of(&self, task: &Task) -> TaskState {
         let state = task.state();
         let held = state == TaskState::Running && task.is_before_request() && {
             let budget = self.budget(task);

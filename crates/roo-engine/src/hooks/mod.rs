@@ -49,7 +49,7 @@ pub use self::sandbox::{HookBounds, HookOverlays, HookSandbox, Overlaid};
 pub use self::scripts::scripts;
 pub use self::tool_input::ToolUse;
 
-pub use self::tool_names::{all as all_tool_names, mcp as mcp_tool_name, names_of as tool_names_of};
+pub use self::tool_names::{all as all_tool_names, mcp as mcp_tool_name};
 
 /// Maximum number of times in a row that hooks may keep a task from ending.
 pub(crate) const CONTINUATIONS: u32 = 8;

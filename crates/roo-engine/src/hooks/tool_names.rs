@@ -31,7 +31,7 @@ fn has_name(spec: &ToolSpec, name: &str) -> bool {
 }
 
 /// All names of the tool that has this name in either world; the name alone when no tool has it.
-pub fn names_of(name: &str) -> Vec<String> {
+pub(super) fn names_of(name: &str) -> Vec<String> {
     let found: Vec<&ToolSpec> = TOOLS.iter().filter(|spec| has_name(spec, name)).collect();
     let mut all: Vec<String> = Vec::new();
     let contract = found.iter().flat_map(|spec| spec.hook_names).copied();

@@ -95,10 +95,24 @@ pub struct Block {
     pub text: String,
 }
 
+impl Block {
+    /// Returns whether it is the text of a command: what the user wants done, not what is there.
+    fn is_command(&self) -> bool {
+        self.mention.starts_with('/')
+    }
+}
+
 impl Expanded {
-    /// All that is to follow the message, for the model; empty when nothing is.
+    /// The texts of the commands, for the model; empty where there are none.
+    pub fn commands(&self) -> String {
+        let of_commands = self.blocks.iter().filter(|block| block.is_command());
+        of_commands.map(|block| block.text.as_str()).collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// All else that is to follow the message, for the model; empty when nothing is.
     pub fn text(&self) -> String {
-        let mut parts: Vec<String> = self.blocks.iter().map(|block| block.text.clone()).collect();
+        let facts = self.blocks.iter().filter(|block| !block.is_command());
+        let mut parts: Vec<String> = facts.map(|block| block.text.clone()).collect();
         parts.extend(self.notes.iter().map(|note| format!("(Note: {})", untrusted(&exact_line(note)))));
         parts.join("\n\n")
     }

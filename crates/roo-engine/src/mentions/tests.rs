@@ -275,8 +275,10 @@ async fn a_command_brings_its_text_with_the_rest_of_the_line() {
             "<command name=\"fix\">\nFix it.\n\nProvided arguments: now\n</command>",
         ]
     );
+    assert_eq!(expanded.commands(), [texts[0], texts[2]].join("\n\n"));
+    assert_eq!(expanded.text(), texts[1]);
     assert_eq!(expanded.mode.as_deref(), Some("ask"));
-    assert!(fixture.expand("/init").await.text().contains("AGENTS.md"));
+    assert!(fixture.expand("/init").await.commands().contains("AGENTS.md"));
 }
 
 #[tokio::test]

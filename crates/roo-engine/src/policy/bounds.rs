@@ -14,6 +14,7 @@ use super::confined::Confined;
 use super::git::{self, EffectiveConfiguration, GitDirectory, Signing, SigningMethod};
 use super::grant::{Grant, existing_path};
 use super::in_flight::InFlightCommands;
+use super::own_places::OwnPlaces;
 use super::private_directory::{PrivatePaths, TEMPORARY, make_private, remove_abandoned};
 use super::recorder::Recorder;
 use super::server_files::ServerFiles;
@@ -109,11 +110,9 @@ impl Bounds {
         }
     }
 
-    /// Returns whether a place is one where the user's settings, or the server's state, are kept.
+    /// Returns whether a place is one where the user's settings, or the server's state, are kept. Reads the disk.
     pub(super) fn is_own(&self, place: &Path) -> bool {
-        let own = [&self.directories.config, &self.directories.state];
-        own.into_iter()
-            .any(|own| place.starts_with(own) || own.canonicalize().is_ok_and(|own| place.starts_with(own)))
+        OwnPlaces::find(&self.directories).contain(place)
     }
 
     /// The same, to judge commands that are not going to run: no directories are made for them.
@@ -275,6 +274,7 @@ impl Bounds {
                 holds_protected: confined.sandbox.probe().holds_within_grants(),
             }),
             protected: confined.map(|confined| confined.protected.clone()).unwrap_or_default(),
+            own: confined.map(|confined| confined.own.clone()).unwrap_or_default(),
         });
         let (in_flight, finder) = (Arc::clone(&self.in_flight), self.finder().await);
         let captures = is_supervised.then(|| self.private.join(CAPTURES));
@@ -391,7 +391,7 @@ impl Bounds {
         let looked_at = Arc::clone(workspace);
         let home = self.directories.home.clone();
         let patterns = all_settings.protected.clone();
-        let own = [self.directories.state.clone(), self.directories.config.clone()];
+        let directories = self.directories.clone();
         let private = (!self.only_looks).then(|| self.private.clone());
         let roots = workspace.roots().paths().map(Path::to_path_buf);
         let visible = roots.chain(self.directories.home.as_ref().and_then(|home| home.canonicalize().ok()));
@@ -401,7 +401,9 @@ impl Bounds {
             let mut places = finder.look(&looked_at, &patterns).map_err(io::Error::other)?;
             let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);
             let git = GitDirectory::find(looked_at.roots().paths(), found, home.as_deref());
-            places.hidden.extend(own.iter().filter_map(|path| path.canonicalize().ok()));
+            let OwnPlaces { paths: mut own, linked } = OwnPlaces::find(&directories);
+            own.extend(finder.names_of(&linked));
+            places.hidden.extend(own.iter().filter(|path| can_be_held(path)).cloned());
             places.hidden.extend(credentials(home.as_deref()));
             places.hidden.retain(|path| !readable_places.contains(path));
             let is_hidden = |path: &Path| places.hidden.iter().any(|hidden| path.starts_with(hidden));
@@ -409,9 +411,10 @@ impl Bounds {
             let mut configuration = configuration.unwrap_or_default();
             configuration.retain(|(path, _)| !readable_places.iter().any(|place| path.starts_with(place)));
             let made = |below: PathBuf| make_private(&private.as_ref()?.join(below));
-            Ok::<_, io::Error>((places, git, configuration, made(own_places.temp), made(own_places.cache)))
+            let private = (made(own_places.temp), made(own_places.cache));
+            Ok::<_, io::Error>((places, own, git, configuration, private))
         });
-        let (places, mut git, configuration, temp, cache) =
+        let (places, own, mut git, configuration, (temp, cache)) =
             looked.await.map_err(io::Error::other).flatten()?;
         let WithheldPaths { hidden, protected, .. } = places;
         let sandbox = self.sandbox().await.clone();
@@ -429,6 +432,8 @@ impl Bounds {
             read_only.extend(git.iter().map(GitDirectory::configuration));
         }
         read_only.retain(|path| !is_opened(path));
+        // Whoever lets commands read them does not let them be written.
+        read_only.extend(own.iter().filter(|path| can_be_held(path)).cloned());
         writable.extend(git_writable);
         let homes = self.tool_homes(&sandbox, &writable, cache.as_deref(), grant).await;
         let within_homes = |path: &&PathBuf| homes.layered.iter().any(|home| path.starts_with(home));
@@ -447,6 +452,7 @@ impl Bounds {
                 false => Network::On,
             },
             sockets: real(&settings.sockets),
+            fixed: own.clone(),
             git_history: git.iter().flat_map(GitDirectory::history).collect(),
             ..Confinement::default()
         };
@@ -457,6 +463,7 @@ impl Bounds {
             confinement,
             level,
             protected,
+            own,
             git,
             layered: homes.layered,
             configuration,
@@ -465,6 +472,11 @@ impl Bounds {
             environment: EnvironmentRules::new(settings.env.clone()),
         })
     }
+}
+
+/// Returns whether the content of a path can be held by a mount: it is there and no link.
+fn can_be_held(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| !found.is_symlink())
 }
 
 impl Bounds {

@@ -25,6 +25,8 @@ pub struct CommandScope {
     pub(super) is_staged: bool,
     /// Protected paths that exist.
     pub(super) protected: Vec<PathBuf>,
+    /// Places that nothing opens: the server's, and the user's files that govern agents, be they missing.
+    pub(super) own: Vec<PathBuf>,
 }
 
 /// Paths that the sandbox lets a command write.
@@ -40,6 +42,9 @@ impl CommandScope {
         let Some(absolute) = self.roots.get(root).map(|root| root.join(path)) else {
             return Allowed::Scratch;
         };
+        if self.own.iter().any(|own| absolute.starts_with(own)) {
+            return Allowed::Protected;
+        }
         if let Some(reach) = &self.reach {
             let below = |places: &[PathBuf]| places.iter().any(|place| absolute.starts_with(place));
             let above = reach.writable.iter().any(|place| place.starts_with(&absolute));
@@ -115,7 +120,7 @@ impl Scope for CommandScope {
         let (Some(root), Some(reach)) = (self.roots.get(root), &self.reach) else { return vec![] };
         // What is in scope may be changed, and what can't be reached is not.
         let out_of_scope = reach.writable.iter().filter(|_| !self.intents.is_empty());
-        let protected = self.protected.iter().filter(|_| !reach.holds_protected);
+        let protected = self.protected.iter().chain(&self.own).filter(|_| !reach.holds_protected);
         let places = out_of_scope.chain(protected);
         places.filter_map(|place| place.strip_prefix(root).ok()).map(Path::to_path_buf).collect()
     }

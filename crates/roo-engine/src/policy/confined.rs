@@ -19,6 +19,8 @@ pub struct Confined {
     pub level: Level,
     /// Protected paths of the workspace that exist.
     pub protected: Vec<PathBuf>,
+    /// Places of the server and of the user's files that govern agents, be they missing.
+    pub(super) own: Vec<PathBuf>,
     /// The git directories that it may write.
     pub(super) git: Vec<GitDirectory>,
     /// Directories of build tools that it sees through layers.
@@ -102,6 +104,7 @@ mod tests {
             confinement,
             level: Level::L3,
             protected: vec![],
+            own: vec![],
             git: vec![],
             layered: vec![],
             configuration: vec![],

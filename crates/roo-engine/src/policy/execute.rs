@@ -27,7 +27,7 @@ use roo_catalog::ExecuteCommand;
 use roo_formats::config::{Execute as ExecuteRules, RunContext};
 use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
-use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
+use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess, TRUST_EXPLANATION};
 use roo_text::render;
 use roo_workspace::{Location, Purpose, Resolved, read_disk};
 
@@ -430,9 +430,7 @@ fn describe_pinned_scripts(shown: &mut String, scripts: &[String]) {
 
 /// Says what trust in the workspace's folder means.
 fn describe_trust(shown: &mut String, brings: &[String]) {
-    shown.push_str(
-        "\nTrusting this folder lets what it brings steer agents: modes, rules, prompts, commands, skills. ",
-    );
+    shown.push_str(&format!("\n{TRUST_EXPLANATION}: modes, rules, prompts, commands, skills. "));
     if brings.is_empty() {
         shown.push_str("It brings nothing of that kind now.");
     } else {

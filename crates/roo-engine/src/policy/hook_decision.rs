@@ -37,7 +37,7 @@ impl HookMessages {
     }
 
     /// Adds what the model reads, what the user is told, and whether the task ends.
-    pub fn add_outcome(&mut self, outcome: &Outcome) {
+    pub(crate) fn add_outcome(&mut self, outcome: &Outcome) {
         self.add(outcome.for_model());
         self.warn(outcome);
         if self.stop.is_none() {

@@ -27,6 +27,7 @@ mod hook_sandbox;
 mod in_flight;
 mod intent;
 mod look;
+mod own_places;
 mod patch;
 mod place_check;
 mod plan;

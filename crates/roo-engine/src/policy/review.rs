@@ -285,17 +285,17 @@ impl Review {
     }
 
     /// Returns whether all is accepted as proposed.
-    pub fn accepts_all(&self) -> bool {
+    pub(crate) fn accepts_all(&self) -> bool {
         self.hunks.iter().all(|hunk| hunk.decision == HunkDecision::Accept)
     }
 
     /// Returns whether nothing of the edit is left.
-    pub fn refuses_all(&self) -> bool {
+    pub(crate) fn refuses_all(&self) -> bool {
         self.hunks.iter().all(|hunk| matches!(hunk.decision, HunkDecision::Refuse { .. }))
     }
 
     /// Returns whether the user put lines of their own in the place of proposed ones.
-    pub fn has_edits(&self) -> bool {
+    pub(crate) fn has_edits(&self) -> bool {
         self.hunks.iter().any(|hunk| matches!(hunk.decision, HunkDecision::Edit { .. }))
     }
 

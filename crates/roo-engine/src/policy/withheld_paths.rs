@@ -129,6 +129,11 @@ impl PlaceFinder {
         hidden.extend(unreadable);
         Ok(WithheldPaths { protected, hidden, scratch })
     }
+
+    /// Returns the names of these files in the workspace as it was looked at last. Reads the disk.
+    pub(super) fn names_of(&self, files: &[FileId]) -> Vec<PathBuf> {
+        names_of(&files.iter().copied().collect(), &self.index).collect()
+    }
 }
 
 impl FinderState {
@@ -161,14 +166,16 @@ fn other_names(hidden: &[PathBuf], index: &FileIndex) -> Vec<PathBuf> {
             look(entry.path(), &mut open);
         }
     }
-    if linked.is_empty() {
-        return vec![];
-    }
-    let is_other_name = |path: &PathBuf| {
+    names_of(&linked, index).filter(|path| !hidden.contains(path)).collect()
+}
+
+/// The indexed names of files that have several.
+fn names_of(linked: &HashSet<FileId>, index: &FileIndex) -> impl Iterator<Item = PathBuf> {
+    let names = if linked.is_empty() { vec![] } else { index.files() };
+    names.into_iter().filter(|path| {
         let found = path.symlink_metadata().ok();
         found.as_ref().and_then(several_names).is_some_and(|file| linked.contains(&file.id))
-    };
-    index.files().into_iter().filter(|path| !hidden.contains(path) && is_other_name(path)).collect()
+    })
 }
 
 /// Paths that were found in build output and dependencies that git ignores: what is near the top first. A directory in

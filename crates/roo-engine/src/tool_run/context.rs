@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::background::BackgroundCommands;
+use super::shadow::{ShadowRepositories, Sources};
 use crate::intent_store::Orchestration;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
@@ -51,9 +52,21 @@ pub struct ToolContext {
     pub background: Arc<BackgroundCommands>,
     /// Sends the running command to the background.
     pub to_background: CancellationToken,
+    /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
+    pub shadow: Option<Arc<ShadowRepositories>>,
 }
 
 impl ToolContext {
+    /// Returns what snapshots of the workspace are taken of.
+    pub(crate) fn sources(&self) -> Sources {
+        let context = self.clone();
+        Sources {
+            workspace: Arc::clone(&self.workspace),
+            environment: self.environment.clone(),
+            mask: Arc::new(move || context.mask()),
+        }
+    }
+
     /// Returns the mask of what a tool shows of files. Reads the disk.
     pub(crate) fn mask(&self) -> TextMask {
         let environment = || Environment::inherited_by(&self.environment).with(&self.variables);

@@ -6,9 +6,12 @@ mod context;
 mod outcome;
 mod recorded;
 mod saved;
+mod shadow;
 
 pub use background::{BackgroundCommands, RunningCommand, StopReason};
 pub use context::{CommandLimits, RecentOf, ToolContext};
 pub use outcome::{AppliedEdit, ChangesUnknown, Outcome};
 pub use recorded::{RecordedFile, RecordedLines, recorded};
 pub use saved::{SavedContent, SavedFile, WhyLeftOut, digest_of, save};
+pub(crate) use shadow::Snapshot;
+pub use shadow::{ShadowError, ShadowRepositories};

@@ -51,8 +51,8 @@ pub enum WhyLeftOut {
     /// It is too large.
     #[error("it is larger than {} MiB", LARGEST_CONTENT >> 20)]
     TooLarge,
-    /// Nobody knows it: the command that changed it ran where earlier contents aren't kept.
-    #[error("its content before the change is not known")]
+    /// It is no text, or nobody knows it.
+    #[error("it is not text, is larger than {} MiB, or its content from before the change is not known", LARGEST_CONTENT >> 20)]
     Unknown,
     /// The disk refused it.
     #[error("its content could not be written to the state directory")]

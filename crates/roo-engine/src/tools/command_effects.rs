@@ -12,6 +12,7 @@ use crate::policy::{
     Captured, CommandTurn, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork,
     Watch, WithheldGitChange,
 };
+use roo_durable::LARGEST_CONTENT;
 use roo_protocol::ids::Digest;
 use roo_sandbox::changes::{
     Change, CommitOutcome, Kind, LeasedLayers, Recording, Stage, State, UndoFailure, UndoOutcome, UndoResult,
@@ -19,17 +20,17 @@ use roo_sandbox::changes::{
 };
 use roo_sandbox::egress::EgressDecision;
 use roo_sandbox::exec::Environment;
-use roo_sandbox::exec::sandbox::{Confinement, Journal, SigningService, Substitute};
+use roo_sandbox::exec::sandbox::{BeforeImage, Confinement, Journal, SigningService, Substitute};
 use roo_text::render::exact_line;
 use roo_trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
 use roo_workspace::{EDIT_LIMIT, Workspace, WriteMark, WrittenSince};
 
-/// The most files of which the trace tells that a command changed them.
-const FILES: usize = 256;
-/// The largest file whose text is looked at, in bytes.
-const TEXT: u64 = 1 << 20;
+/// The largest file whose text is looked at, in bytes: what a checkpoint can keep.
+const TEXT: u64 = LARGEST_CONTENT;
+/// The most that is held of the texts of all files which a command changed, in bytes. A checkpoint lacks what is beyond.
+const HELD: u64 = 256 << 20;
 /// The most that is held of files which a staged command is about to replace, in bytes.
-const REPLACED: usize = 16 << 20;
+const REPLACED: u64 = HELD / 2;
 /// Time to wait for others' writes when a command has ended. An editor may ask its user about one.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most violations that a model is told one by one.
@@ -88,6 +89,24 @@ pub(super) struct CommandEffects {
     pub(super) short: String,
 }
 
+impl CommandEffects {
+    /// Adds what a comparison of the whole workspace has found: the contents of changed files before, and changes where none
+    /// were looked for.
+    pub(super) fn complete(&mut self, found: Vec<FileChange>) {
+        if self.changes.is_empty() && self.violations.is_empty() {
+            self.changes = found;
+            return;
+        }
+        let mut found: HashMap<String, FileChange> =
+            found.into_iter().map(|change| (change.path.clone(), change)).collect();
+        for change in &mut self.changes {
+            if let (Side::Opaque(_), Some(found)) = (&change.before, found.remove(&change.path)) {
+                change.before = found.before;
+            }
+        }
+    }
+}
+
 /// Ways in which a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -113,6 +132,11 @@ impl Before {
             }
             _ => environment,
         }
+    }
+
+    /// Returns whether the contents of files are kept before the command changes them.
+    pub(super) fn keeps_contents(&self) -> bool {
+        self.captured.is_some() || self.stage.is_some()
     }
 
     /// The bounds of the command.
@@ -311,12 +335,13 @@ fn compare(
     }));
     let mut effects = CommandEffects { unknown: found.unknown.take(), ..CommandEffects::default() };
     tell_git(new_repositories, &mut effects);
+    let kept = KeptTexts::new(watch, journal);
+    let mut texts = Texts::new(watch);
     effects.changes = found
         .changes
         .iter()
         .filter(|change| !change.is_violation())
-        .filter_map(|change| traced(watch, change, kept_text(watch, journal, change)))
-        .take(FILES)
+        .filter_map(|change| texts.traced(change, |change| kept.text(change)))
         .collect();
     let mut told: Vec<String> = Vec::new();
     for UndoResult { change, outcome } in &settled {
@@ -459,22 +484,20 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
     };
     // These are in the workspace until they are replaced.
     let mut replaced: HashMap<(usize, PathBuf), Arc<str>> = HashMap::new();
-    let mut held = 0;
-    for change in staged.wanted().take(FILES) {
+    let mut left = REPLACED;
+    for change in staged.wanted().filter(|change| change.before.is_some()) {
         let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
-        if held < REPLACED
-            && change.before.is_some()
-            && let Some(Side::Text { text, .. }) = absolute.as_deref().and_then(text)
-        {
-            held += text.len();
+        if let Some(text) = absolute.and_then(|path| text(&path, left)) {
+            left -= text.len() as u64;
             replaced.insert((change.root, change.path.clone()), text);
         }
     }
     let known = |change: &Change| replaced.get(&(change.root, change.path.clone())).map(Arc::clone);
     let CommitOutcome { committed, withheld, kept } =
         staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
+    let mut texts = Texts::new(watch);
     let mut effects = CommandEffects {
-        changes: committed.iter().filter_map(|change| traced(watch, change, known(change))).collect(),
+        changes: committed.iter().filter_map(|change| texts.traced(change, known)).collect(),
         told: tell_withheld(&withheld, kept.as_deref(), ended),
         short: match withheld.len() {
             0 => String::new(),
@@ -493,11 +516,10 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
             let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
             absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
         };
-        effects
-            .changes
-            .extend(found.changes.iter().filter(is_opened).filter_map(|change| traced(watch, change, None)));
+        effects.changes.extend(
+            found.changes.iter().filter(is_opened).filter_map(|change| texts.traced(change, |_| None)),
+        );
     }
-    effects.changes.truncate(FILES);
     let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
     effects.violations = not_allowed
         .map(|WithheldChange { change, .. }| Violation {
@@ -577,67 +599,108 @@ fn digest(state: &State) -> Digest {
     })
 }
 
-/// A change of a file, as the trace tells it; none for directories. `replaced` is a text that may be what the file
-/// held before.
-fn traced(watch: &Watch, change: &Change, replaced: Option<Arc<str>>) -> Option<FileChange> {
-    let is_told = |state: &Option<State>| state.as_ref().is_some_and(|state| state.kind != Kind::Directory);
-    if !is_told(&change.before) && !is_told(&change.after) {
-        return None;
-    }
-    let root = watch.roots.get(change.root)?;
-    let absolute = root.join(&change.path);
-    let after = match change.after.as_ref().filter(|state| state.kind != Kind::Directory) {
-        None => Side::Absent,
-        Some(state) if state.kind == Kind::Link => {
-            let target = fs::read_link(&absolute).ok();
-            Side::Opaque(target.map_or_else(|| digest(state), |to| Digest::of(to.as_os_str().as_bytes())))
-        }
-        Some(state) => text(&absolute).unwrap_or_else(|| Side::Opaque(digest(state))),
-    };
-    let before = match change.before.as_ref().filter(|state| state.kind != Kind::Directory) {
-        None => Side::Absent,
-        Some(state) => earlier(watch, state, replaced, &after).unwrap_or_else(|| Side::Opaque(digest(state))),
-    };
-    let named = if change.root == 0 { change.path.clone() } else { absolute };
-    Some(FileChange {
-        path: named.to_string_lossy().into_owned(),
-        old_path: change.renamed_from.as_ref().map(|path| path.to_string_lossy().into_owned()),
-        before,
-        after,
-        author: Author::Ai,
-    })
+/// The texts of the files that a command changed, as far as they can be held.
+struct Texts<'a> {
+    watch: &'a Watch,
+    /// In bytes.
+    left: u64,
 }
 
-/// The text that a supervisor kept of a file before the command wrote it.
-fn kept_text(watch: &Watch, journal: &Journal, change: &Change) -> Option<Arc<str>> {
-    let absolute = watch.roots.get(change.root)?.join(&change.path);
-    let image = journal.images.iter().find(|image| image.path == absolute && image.content.is_some())?;
-    let bytes = (image.size <= TEXT).then(|| journal.content(image)).flatten()?;
-    String::from_utf8(bytes).ok().map(Into::into)
+impl<'a> Texts<'a> {
+    fn new(watch: &'a Watch) -> Self {
+        Self { watch, left: HELD }
+    }
+
+    /// A change of a file; none for directories. `replaced` gives a text that may be what the file held before.
+    fn traced(
+        &mut self,
+        change: &Change,
+        replaced: impl FnOnce(&Change) -> Option<Arc<str>>,
+    ) -> Option<FileChange> {
+        let is_told =
+            |state: &Option<State>| state.as_ref().is_some_and(|state| state.kind != Kind::Directory);
+        if !is_told(&change.before) && !is_told(&change.after) {
+            return None;
+        }
+        let absolute = self.watch.roots.get(change.root)?.join(&change.path);
+        let after = match change.after.as_ref().filter(|state| state.kind != Kind::Directory) {
+            None => Side::Absent,
+            Some(state) if state.kind == Kind::Link => {
+                let target = fs::read_link(&absolute).ok();
+                Side::Opaque(target.map_or_else(|| digest(state), |to| Digest::of(to.as_os_str().as_bytes())))
+            }
+            Some(state) => {
+                text(&absolute, self.left).map_or_else(|| Side::Opaque(digest(state)), |text| self.hold(text))
+            }
+        };
+        let before = match change.before.as_ref().filter(|state| state.kind != Kind::Directory) {
+            None => Side::Absent,
+            Some(state) if state.size > self.left => Side::Opaque(digest(state)),
+            Some(state) => match earlier(self.watch, state, replaced(change), &after) {
+                Some(text) => self.hold(text),
+                None => Side::Opaque(digest(state)),
+            },
+        };
+        let named = if change.root == 0 { change.path.clone() } else { absolute };
+        Some(FileChange {
+            path: named.to_string_lossy().into_owned(),
+            old_path: change.renamed_from.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            before,
+            after,
+            author: Author::Ai,
+        })
+    }
+
+    fn hold(&mut self, text: Arc<str>) -> Side {
+        self.left = self.left.saturating_sub(text.len() as u64);
+        Side::text(text)
+    }
+}
+
+/// The texts that a supervisor kept of files before the command wrote them.
+struct KeptTexts<'a> {
+    watch: &'a Watch,
+    journal: &'a Journal,
+    images: HashMap<&'a Path, &'a BeforeImage>,
+}
+
+impl<'a> KeptTexts<'a> {
+    fn new(watch: &'a Watch, journal: &'a Journal) -> Self {
+        let mut images = HashMap::new();
+        for image in journal.images.iter().filter(|image| image.content.is_some()) {
+            images.entry(image.path.as_path()).or_insert(image);
+        }
+        Self { watch, journal, images }
+    }
+
+    fn text(&self, change: &Change) -> Option<Arc<str>> {
+        let absolute = self.watch.roots.get(change.root)?.join(&change.path);
+        let image = self.images.get(absolute.as_path()).filter(|image| image.size <= TEXT)?;
+        String::from_utf8(self.journal.content(image)?).ok().map(Into::into)
+    }
 }
 
 /// The text that a file held, where that is known: what was read before it was replaced, what is kept, or what is
 /// still there because the command only added to it.
-fn earlier(watch: &Watch, state: &State, replaced: Option<Arc<str>>, after: &Side) -> Option<Side> {
+fn earlier(watch: &Watch, state: &State, replaced: Option<Arc<str>>, after: &Side) -> Option<Arc<str>> {
     let wanted = state.digest.filter(|_| state.kind == Kind::File && state.size <= TEXT)?;
     let is_it = |text: &&str| Digest::of(text.as_bytes()) == wanted;
     if let Some(text) = replaced.filter(|text| is_it(&&**text)) {
-        return Some(Side::Text { text, digest: wanted });
+        return Some(text);
     }
     if let Side::Text { text, .. } = after
         && let Some(begin) = usize::try_from(state.size).ok().and_then(|size| text.get(..size)).filter(is_it)
     {
-        return Some(Side::Text { text: begin.into(), digest: wanted });
+        return Some(begin.into());
     }
-    let kept = String::from_utf8(watch.store.content(wanted)?).ok()?;
-    Some(Side::Text { text: kept.into(), digest: wanted })
+    String::from_utf8(watch.store.content(wanted)?).ok().map(Into::into)
 }
 
-fn text(path: &Path) -> Option<Side> {
+/// The text of a file of at most so many bytes.
+fn text(path: &Path, most: u64) -> Option<Arc<str>> {
     let found = fs::symlink_metadata(path).ok()?;
-    if !found.is_file() || found.len() > TEXT {
+    if !found.is_file() || found.len() > TEXT.min(most) {
         return None;
     }
-    let text: Arc<str> = String::from_utf8(fs::read(path).ok()?).ok()?.into();
-    Some(Side::text(text))
+    Some(String::from_utf8(fs::read(path).ok()?).ok()?.into())
 }

@@ -20,7 +20,7 @@ use crate::policy::{
     Watch,
 };
 use crate::tool_run::{ChangesUnknown, Outcome, ToolContext};
-use crate::tool_run::{RunningCommand, StopReason};
+use crate::tool_run::{RunningCommand, Snapshot, StopReason};
 use roo_catalog::ExecuteCommand;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
@@ -106,6 +106,12 @@ pub(super) async fn run(
             return Outcome::new(ToolStatus::Failed, text, "not started");
         }
     };
+    // A supervisor or a stage keeps what the command replaces.
+    let shadow = context.shadow.as_ref().filter(|_| !watched.as_ref().is_some_and(Before::keeps_contents));
+    let before = match shadow {
+        Some(shadow) => shadow.snapshot(&context.sources()).await,
+        None => None,
+    };
     let confinement = confined.as_ref().map(|confined| match &watched {
         Some(before) => before.bounds(confined),
         None => confined.confinement.clone(),
@@ -142,6 +148,7 @@ pub(super) async fn run(
         head: head.clone(),
         bounds: confined.zip(confinement),
         watched,
+        before,
         is_staged,
         running: Arc::clone(&running),
         environment,
@@ -249,7 +256,7 @@ async fn silent(running: &RunningCommand, limit: Option<Duration>) {
 }
 
 /// Returns the outcome of the own task of the command with this line.
-pub fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
+pub(crate) fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
     // Only a defect or the end of the server ends it otherwise.
     ended.unwrap_or_else(|error| {
         let fault =
@@ -265,6 +272,8 @@ struct Run {
     head: String,
     bounds: Option<(Box<Confined>, Confinement)>,
     watched: Option<Before>,
+    /// The workspace before the command, where nothing else keeps what it replaces.
+    before: Option<Snapshot>,
     is_staged: bool,
     running: Arc<RunningCommand>,
     environment: Environment,
@@ -275,7 +284,8 @@ struct Run {
 
 impl Run {
     async fn finish(self) -> Outcome {
-        let Self { command, head, bounds, watched, is_staged, running, environment, shown, context } = self;
+        let Self { command, head, bounds, watched, before, is_staged, running, environment, shown, context } =
+            self;
         let ran = run_to_end(&command, &environment, bounds.as_ref(), &running, shown, &context).await;
         let (exit, left) = match ran {
             Ok((status, left)) => (Ok(status), left),
@@ -297,7 +307,13 @@ impl Run {
         };
         let preview = output.preview.clone();
         let mut text = format!("{head}\n{how}\n{}", tell_output(output, &running, &context).await);
-        let found = effects(watched, &exit, &preview, &context).await;
+        let mut found = effects(watched, &exit, &preview, &context).await;
+        // While a command runs in the background, its user and others work on: what they change can't be told from its own.
+        if let Some(before) = before.filter(|_| context.background.get(&running.id).is_none())
+            && let Some(shadow) = &context.shadow
+        {
+            found.complete(shadow.changes(before, &context.sources()).await);
+        }
         text.push_str(&left_running(&left));
         text.push_str(&found.told);
         if let Some(reason) = &found.unknown {

@@ -59,6 +59,7 @@ impl Fixture {
             command_id: CommandId::new("cmd-1"),
             background: Arc::default(),
             to_background: CancellationToken::new(),
+            shadow: None,
         };
         let fixture = Self { directory, context, shown };
         for (name, text) in files {

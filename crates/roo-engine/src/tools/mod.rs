@@ -33,4 +33,4 @@ mod use_mcp_tool;
 mod withheld;
 mod write_to_file;
 
-pub use self::execute_command::outcome_of;
+pub(crate) use self::execute_command::outcome_of;

@@ -8,7 +8,7 @@ pub(super) fn optional_argv<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<String>>, D::Error> {
     match Option::<Vec<String>>::deserialize(deserializer)? {
-        Some(argv) if is_empty(&argv) => Err(D::Error::custom("expected a program and its arguments")),
+        Some(argv) if is_empty(&argv) => Err(D::Error::custom("must name a program, then its arguments")),
         argv => Ok(argv),
     }
 }

@@ -12,6 +12,8 @@ pub struct Directories {
     pub state: PathBuf,
     /// The user's home, for what several programs read: `.roo`, `.agents`. None when it is not known.
     pub home: Option<PathBuf>,
+    /// Settings file that the user names in place of `config.yaml` in `config`. Absolute.
+    pub settings_file: Option<PathBuf>,
 }
 
 /// Nothing says where the user's files live.
@@ -44,6 +46,7 @@ impl Directories {
             config: base("settings", "XDG_CONFIG_HOME", ".config")?,
             state: base("logs", "XDG_STATE_HOME", ".local/state")?,
             home: absolute("HOME"),
+            settings_file: None,
         })
     }
 
@@ -62,7 +65,7 @@ impl Directories {
 
     /// The user's settings file; it need not exist.
     pub fn config_file(&self) -> PathBuf {
-        self.config.join("config.yaml")
+        self.settings_file.clone().unwrap_or_else(|| self.config.join("config.yaml"))
     }
 }
 
@@ -75,7 +78,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path().canonicalize().unwrap().join("ada");
         std::fs::create_dir_all(home.join("project")).unwrap();
-        let directories = Directories { config: "/c".into(), state: "/s".into(), home: Some(home.clone()) };
+        let directories = Directories {
+            config: "/c".into(),
+            state: "/s".into(),
+            home: Some(home.clone()),
+            settings_file: None,
+        };
         assert_eq!(directories.too_wide(&home.join("project")), None);
         assert_eq!(directories.too_wide(&home), Some("all of your home directory"));
         assert_eq!(directories.too_wide(home.parent().unwrap()), Some("all of your home directory"));

@@ -1,12 +1,12 @@
 //! Writes profiles into the text of a settings file and takes them out, with all that the user wrote beside them.
-//!
-//! The text is changed by lines and read again: what the reader doesn't find as it should be is not written.
 
 use serde_json::{Map, Value};
 
-use super::yaml;
+use super::Settings;
+use super::yaml::Step;
+use crate::yaml_edit::{UnusualLayout, YamlEdit};
 
-/// The text can't be changed by lines.
+/// The text can't be edited so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// It is no settings file.
@@ -18,9 +18,36 @@ pub enum EditError {
     /// There is no profile of that name.
     #[error("the file has no profile of that name")]
     Missing,
-    /// The value is written in a form that can't be changed line by line, such as `profiles: { … }`.
+    /// The profile is not the one that was edited.
+    #[error("the profile has changed in the file meanwhile, so it was left as it is; save it again")]
+    Changed,
+    /// The value is written in a form that can't be edited line by line, such as `profiles: { … }`.
     #[error("the layout of the file is too unusual to be edited automatically; change the profile by hand")]
     Unusual,
+}
+
+impl From<UnusualLayout> for EditError {
+    fn from(UnusualLayout: UnusualLayout) -> Self {
+        Self::Unusual
+    }
+}
+
+/// What becomes of the fields of a profile that are not named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherFields {
+    /// They stay as they are, with their comments.
+    Keep,
+    /// They are removed.
+    Drop,
+}
+
+/// Fields of a profile to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfileFields {
+    /// The fields that are set, or removed where the value is `null`.
+    pub named: Vec<(String, Value)>,
+    /// The fields that the profile has besides.
+    pub others: OtherFields,
 }
 
 /// The text of a settings file with one more profile, made the default one. `fields` are plain texts.
@@ -28,278 +55,108 @@ pub enum EditError {
 /// # Errors
 /// See [`EditError`]; the text is then to be left as it is.
 pub fn with_profile(text: &str, name: &str, fields: &[(&str, Value)]) -> Result<String, EditError> {
-    if has_profile(text, name)? {
+    if profile(text, name)?.is_some() {
         return Err(EditError::Exists);
     }
-    let fields = fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-    set_profile(text, name, &fields.collect::<Vec<_>>(), true)
+    let named = fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    set_profile(text, name, &ProfileFields { named, others: OtherFields::Keep }, true)
 }
 
-/// Returns whether the text defines a profile of that name.
+/// Returns the profile of that name as the text has it, if it has one.
 ///
 /// # Errors
 /// See [`EditError`].
-pub fn has_profile(text: &str, name: &str) -> Result<bool, EditError> {
-    Ok(settings(text)?.get("profiles").is_some_and(|profiles| profiles.get(name).is_some()))
+pub fn profile(text: &str, name: &str) -> Result<Option<Value>, EditError> {
+    Ok(settings(text)?.get(&path(name)).cloned())
 }
 
-/// The text of a settings file with these fields of a profile, which is added if there is none of that name. A field of the
-/// value `null` is removed, and one that is not named stays as it is, with its comments. `is_default` makes the profile
-/// the one that modes without one of their own work with.
+/// The text of a settings file with these fields of a profile, which is added if there is none of that name. `is_default`
+/// makes the profile the one that modes without one of their own work with.
 ///
 /// # Errors
 /// See [`EditError`]; the text is then to be left as it is.
 pub fn set_profile(
     text: &str,
     name: &str,
-    fields: &[(String, Value)],
+    fields: &ProfileFields,
     is_default: bool,
 ) -> Result<String, EditError> {
-    let mut expected = settings(text)?;
-    let profiles = expected.entry("profiles").or_insert(Value::Null);
-    if profiles.is_null() {
-        *profiles = Value::Object(Map::new());
-    }
-    let profiles = profiles.as_object_mut().ok_or(EditError::Unreadable)?;
-    let profile = profiles.entry(name).or_insert(Value::Null);
-    if profile.is_null() {
-        *profile = Value::Object(Map::new());
-    }
-    let profile = profile.as_object_mut().ok_or(EditError::Unreadable)?;
-    for (key, value) in fields {
-        match value {
-            Value::Null => profile.remove(key),
-            value => profile.insert(key.clone(), value.clone()),
-        };
-    }
+    let mut file = settings(text)?;
     if is_default {
-        expected.insert("profile".to_owned(), name.into());
+        set_default(&mut file, name)?;
     }
-
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    if is_default {
-        set_default(&mut lines, name);
-    }
-    let (end, indent) = match lines.iter().position(|line| has_key(line, "profiles")) {
-        Some(at) => end_of_block(&lines, at),
-        None => {
-            lines.push("profiles:".to_owned());
-            (lines.len(), 2)
-        }
+    let before = match file.get(&path(name)) {
+        Some(Value::Object(before)) if !before.is_empty() => before.clone(),
+        Some(Value::Object(_) | Value::Null) | None => Map::new(),
+        Some(_) => return Err(EditError::Unreadable),
     };
-    let set: Vec<&(String, Value)> = fields.iter().filter(|(_, value)| !value.is_null()).collect();
-    match profile_block(&lines, name, indent) {
-        None => {
-            let margin = " ".repeat(indent);
-            let mut block = vec![format!("{margin}{}:", scalar(name))];
-            block.extend(set.iter().map(|(key, value)| format!("{margin}  {key}: {}", flow(value))));
-            lines.splice(end..end, block);
-        }
-        Some(block) => {
-            for (key, value) in fields {
-                set_field(&mut lines, block, key, value);
-            }
+    let is_set = |(_, value): &&(String, Value)| !value.is_null();
+    let set: Vec<(String, Value)> = fields.named.iter().filter(is_set).cloned().collect();
+    if before.is_empty() {
+        file.set_mapping(&path(name), &set)?;
+        return Ok(file.into_text());
+    }
+    let field = |key: &str| [&path(name)[..], &[key.into()]].concat();
+    for (key, value) in &set {
+        if before.get(key) != Some(value) {
+            file.set(&field(key), value, None)?;
         }
     }
-    checked(text, lines, &expected)
+    let is_removed = |key: &&String| match fields.named.iter().find(|(name, _)| name == *key) {
+        Some((_, value)) => value.is_null(),
+        None => fields.others == OtherFields::Drop,
+    };
+    for key in before.keys().filter(is_removed) {
+        file.remove(&field(key))?;
+    }
+    Ok(file.into_text())
 }
 
-/// The text of a settings file without a profile. `default` is the one that takes its place where modes work with it;
-/// none for no key `profile` at all.
+/// The text of a settings file without a profile. `next` is the profile that takes its place where it is the default one;
+/// none where it is the last.
 ///
 /// # Errors
 /// See [`EditError`]; the text is then to be left as it is.
-pub fn without_profile(text: &str, name: &str, default: Option<&str>) -> Result<String, EditError> {
-    let mut expected = settings(text)?;
-    let profiles = expected.get_mut("profiles").and_then(Value::as_object_mut).ok_or(EditError::Missing)?;
-    profiles.remove(name).ok_or(EditError::Missing)?;
-    let is_last = profiles.is_empty();
-    if is_last {
-        expected.remove("profiles");
+pub fn without_profile(text: &str, name: &str, next: Option<&str>) -> Result<String, EditError> {
+    let mut file = settings(text)?;
+    if file.get(&path(name)).is_none() {
+        return Err(EditError::Missing);
     }
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let at = lines.iter().position(|line| has_key(line, "profiles")).ok_or(EditError::Unusual)?;
-    let (_, indent) = end_of_block(&lines, at);
-    let block = profile_block(&lines, name, indent).ok_or(EditError::Unusual)?;
-    lines.drain(block..end_of(&lines, block));
-    if is_last {
-        // Comments that stood below the key stay.
-        lines.remove(at);
-    }
-    if expected.get("profile").and_then(Value::as_str) == Some(name) {
-        let at = lines.iter().position(|line| has_key(line, "profile")).ok_or(EditError::Unusual)?;
-        match default {
-            Some(default) => {
-                expected.insert("profile".to_owned(), default.into());
-                set_default(&mut lines, default);
-            }
-            None => {
-                expected.remove("profile");
-                lines.remove(at);
-            }
+    file.remove(&path(name))?;
+    // A file that names no default one means the profile of this name.
+    let usual = Settings::default().profile;
+    let named = file.get(&["profile".into()]).filter(|named| !named.is_null());
+    if named.map_or(name == usual, |named| named == name) {
+        match next {
+            Some(next) => set_default(&mut file, next)?,
+            None if named.is_some() => file.remove(&["profile".into()])?,
+            None => {}
         }
     }
-    checked(text, lines, &expected)
+    Ok(file.into_text())
+}
+
+fn path(profile: &str) -> [Step; 2] {
+    ["profiles".into(), profile.into()]
 }
 
 /// The settings of a text, which stand at its margin.
-fn settings(text: &str) -> Result<Map<String, Value>, EditError> {
-    let settings = match yaml::parse(text).map_err(|_| EditError::Unreadable)? {
-        Value::Null => Map::new(),
-        Value::Object(keys) => keys,
-        _ => return Err(EditError::Unreadable),
-    };
-    // Those below `roo` would count, and those at the margin would not.
-    if settings.contains_key("roo") { Err(EditError::Unusual) } else { Ok(settings) }
-}
-
-/// Puts lines together, if they say what is expected.
-fn checked(text: &str, lines: Vec<String>, expected: &Map<String, Value>) -> Result<String, EditError> {
-    let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
-    let mut edited = lines.join(line_end);
-    if !edited.is_empty() {
-        edited.push_str(line_end);
-    }
-    match yaml::parse(&edited) {
-        Ok(Value::Object(found)) if same(&found, expected) => Ok(edited),
-        Ok(Value::Null) if expected.is_empty() => Ok(edited),
-        _ => Err(EditError::Unusual),
+fn settings(text: &str) -> Result<YamlEdit, EditError> {
+    let file = YamlEdit::new(text).map_err(|_| EditError::Unreadable)?;
+    match file.get(&[]) {
+        // Those below `roo` would count, and those at the margin would not.
+        Some(Value::Object(keys)) if keys.contains_key("roo") => Err(EditError::Unusual),
+        Some(Value::Object(_) | Value::Null) => Ok(file),
+        _ => Err(EditError::Unreadable),
     }
 }
 
-fn set_default(lines: &mut Vec<String>, name: &str) {
-    match lines.iter().position(|line| has_key(line, "profile")) {
-        Some(at) => lines[at] = format!("profile: {}{}", scalar(name), comment(&lines[at])),
-        None => {
-            // Before the first key, behind what the file says of itself.
-            let at = lines.iter().position(|line| has_key(line, "profiles")).unwrap_or(lines.len());
-            lines.insert(at, format!("profile: {}", scalar(name)));
-        }
+fn set_default(file: &mut YamlEdit, name: &str) -> Result<(), EditError> {
+    let key = ["profile".into()];
+    if file.get(&key).is_none_or(|before| before != name) {
+        file.set(&key, &name.into(), Some("profiles"))?;
     }
-}
-
-/// Finds the line of a profile's name, in the block below `profiles`.
-fn profile_block(lines: &[String], name: &str, indent: usize) -> Option<usize> {
-    let at = lines.iter().position(|line| has_key(line, "profiles"))?;
-    let (end, _) = end_of_block(lines, at);
-    let names = [name.to_owned(), yaml::quoted(name), format!("'{name}'")];
-    (at + 1..end).find(|at| {
-        let line = &lines[*at];
-        margin(line) == indent && names.iter().any(|name| has_key(&line[indent..], name))
-    })
-}
-
-/// Sets one field of a profile whose name stands on a line of its own, or removes it.
-fn set_field(lines: &mut Vec<String>, block: usize, key: &str, value: &Value) {
-    let (end, indent) = (end_of(lines, block), fields_indent(lines, block));
-    let found =
-        (block + 1..end).find(|at| margin(&lines[*at]) == indent && has_key(&lines[*at][indent..], key));
-    let line = format!("{}{key}: {}", " ".repeat(indent), flow(value));
-    match (found, value) {
-        (Some(at), Value::Null) => drop(lines.drain(at..end_of(lines, at))),
-        (Some(at), _) => {
-            let behind = comment(&lines[at]).to_owned();
-            let end = end_of(lines, at);
-            lines.splice(at..end, [line + &behind]);
-        }
-        (None, Value::Null) => {}
-        (None, _) => lines.insert(end, line),
-    }
-}
-
-/// The indentation of a profile's fields.
-fn fields_indent(lines: &[String], block: usize) -> usize {
-    let own = margin(&lines[block]);
-    let first = lines[block + 1..].iter().find(|line| !is_blank(line)).map(|line| margin(line));
-    first.filter(|first| *first > own).unwrap_or(own + 2)
-}
-
-/// The end of what belongs to the key on a line: the lines below that are indented further. Comments and empty lines
-/// behind the last of them belong to what follows.
-fn end_of(lines: &[String], at: usize) -> usize {
-    let own = margin(&lines[at]);
-    let mut end = at + 1;
-    for (next, line) in lines.iter().enumerate().skip(at + 1) {
-        if is_blank(line) {
-            continue;
-        }
-        // A sequence may stand at the indentation of its key.
-        if margin(line) <= own && !(margin(line) == own && line[own..].starts_with("- ")) {
-            break;
-        }
-        end = next + 1;
-    }
-    end
-}
-
-fn margin(line: &str) -> usize {
-    line.len() - line.trim_start_matches(' ').len()
-}
-
-fn is_blank(line: &str) -> bool {
-    line.trim().is_empty() || line.trim_start().starts_with('#')
-}
-
-/// A value on one line.
-fn flow(value: &Value) -> String {
-    match value {
-        Value::String(text) => scalar(text),
-        Value::Array(values) => format!("[{}]", values.iter().map(flow).collect::<Vec<_>>().join(", ")),
-        Value::Object(keys) => {
-            let keys = keys.iter().map(|(key, value)| format!("{}: {}", scalar(key), flow(value)));
-            format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Returns whether a line begins with a key at the margin.
-fn has_key(line: &str, key: &str) -> bool {
-    line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'))
-}
-
-/// The comment at the end of a line, with the space before it.
-fn comment(line: &str) -> &str {
-    line.find(" #").map_or("", |at| &line[at..])
-}
-
-/// Returns the end of a block below a key at the margin, and the indentation of its keys.
-fn end_of_block(lines: &[String], key: usize) -> (usize, usize) {
-    let mut end = key + 1;
-    let mut indent = None;
-    for (at, line) in lines.iter().enumerate().skip(key + 1) {
-        let own = line.len() - line.trim_start().len();
-        if line.trim().is_empty() || line.trim_start().starts_with('#') {
-            continue;
-        }
-        if own == 0 {
-            break;
-        }
-        indent.get_or_insert(own);
-        end = at + 1;
-    }
-    (end, indent.unwrap_or(2))
-}
-
-/// A text as YAML: bare where nobody could take it for something else.
-fn scalar(text: &str) -> String {
-    let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    if plain && !reserved.contains(&text.to_ascii_lowercase().as_str()) {
-        text.to_owned()
-    } else {
-        yaml::quoted(text)
-    }
-}
-
-/// Returns whether two settings say the same, whatever their order.
-fn same(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
-    one.len() == other.len()
-        && one.iter().all(|(key, value)| match (value, other.get(key)) {
-            (Value::Object(value), Some(Value::Object(other))) => same(value, other),
-            (value, other) => Some(value) == other,
-        })
+    Ok(())
 }
 
 #[cfg(test)]
@@ -308,6 +165,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::config::yaml;
 
     fn ollama() -> [(&'static str, Value); 2] {
         [("provider", "ollama".into()), ("model", "qwen3:8b".into())]
@@ -353,8 +211,9 @@ mod tests {
         }
     }
 
-    fn fields(fields: Value) -> Vec<(String, Value)> {
-        fields.as_object().unwrap().clone().into_iter().collect()
+    fn fields(fields: Value) -> ProfileFields {
+        let named = fields.as_object().unwrap().clone().into_iter().collect();
+        ProfileFields { named, others: OtherFields::Keep }
     }
 
     #[test]
@@ -392,6 +251,36 @@ mod tests {
             without_profile(one_line, "main", None).unwrap(),
             "profiles:\n  b: { provider: ollama }\n"
         );
+    }
+
+    #[test]
+    fn a_profile_of_another_endpoint_keeps_no_field() {
+        let before = "profiles:\n  main: # by day\n    provider: anthropic # paid\n    headers:\n      x-key: secret\n    \
+                      heders: { x-key: secret }\n    temperature: 0.5\n  local:\n    provider: ollama\n";
+        let mut other = fields(json!({ "provider": "openai", "model": "gpt-5", "baseUrl": null }));
+        other.others = OtherFields::Drop;
+        let after = set_profile(before, "main", &other, false).unwrap();
+        let expected = "profiles:\n  main: # by day\n    provider: openai # paid\n    model: gpt-5\n  local:\n    \
+                        provider: ollama\n";
+        assert_eq!(after, expected);
+    }
+
+    #[test]
+    fn a_number_sign_in_a_value_is_no_comment() {
+        let before = "profiles:\n  main:\n    provider: ollama\n    model: \"a # b\" # mine\n";
+        let after = set_profile(before, "main", &fields(json!({ "model": "c" })), false).unwrap();
+        assert_eq!(after, before.replace("a # b", "c"));
+    }
+
+    #[test]
+    fn another_profile_is_the_default_one_where_that_was_so_only_by_its_name() {
+        let before = "mode: code\n# models\nprofiles:\n  default:\n    provider: openai\n  local:\n    provider: ollama\n";
+        let after = without_profile(before, "default", Some("local")).unwrap();
+        let expected = "mode: code\n# models\nprofile: local\nprofiles:\n  local:\n    provider: ollama\n";
+        assert_eq!(after, expected);
+        // The one that is taken out was not the default one.
+        let left = without_profile(before, "local", Some("default")).unwrap();
+        assert!(!left.contains("profile: "), "{left}");
     }
 
     #[test]

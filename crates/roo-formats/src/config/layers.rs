@@ -8,16 +8,20 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::SETTINGS;
+use super::profile::Profile;
 use super::settings::{Execute, ExecuteMode, Settings};
 use super::yaml::{self, Step};
-use crate::declaration::{Part, did_you_mean, shown};
+use crate::declaration::{Mismatch, MismatchKind, Part, did_you_mean, shown};
 use crate::problem::{Problem, Severity};
 use crate::text_range::{Position, TextRange};
 use roo_durable::read_named;
+use roo_text::misspelling;
+use roo_text::render::exact_line;
 
 /// The largest settings file, in bytes.
 const LARGEST: u64 = 16 << 20;
@@ -199,7 +203,7 @@ impl Layer {
     /// The rules of commands that the layer has of its own; none where it can't be read.
     pub fn execute(&self) -> Execute {
         let execute = self.keys.get("autoApprove").and_then(|approve| approve.get("execute"));
-        execute.and_then(|execute| typed::<Execute>(execute.clone()).ok()).unwrap_or_default()
+        execute.and_then(|execute| Execute::deserialize(execute).ok()).unwrap_or_default()
     }
 
     fn position(&self, path: &[Step]) -> Option<Position> {
@@ -227,11 +231,7 @@ impl Layer {
 
     /// A value of a wrong type or one that isn't allowed, with the allowed one that it may be meant for.
     fn mismatch(&self, value: &Value, path: &[Step], message: &str) -> SettingsProblem {
-        let written = path.iter().try_fold(value, |value, step| match step {
-            Step::Key(key) | Step::Name(key) => value.get(key),
-            Step::Index(index) => value.get(index),
-        });
-        let written = written.and_then(Value::as_str);
+        let written = value_at(value, path).and_then(Value::as_str);
         let suggestion = written.and_then(|written| SETTINGS.at(path)?.meant(written));
         let suggestion = suggestion.as_deref();
         let mut found = self.error(path, format!("{message}{}", did_you_mean(suggestion)));
@@ -243,7 +243,7 @@ impl Layer {
     fn over(&self, mut below: Map<String, Value>) -> Result<(Map<String, Value>, Settings), SettingsProblem> {
         overlay(&mut below, &self.keys);
         let merged = Value::Object(below.clone());
-        let settings = typed::<Settings>(merged.clone())
+        let settings = typed::<Settings>(&merged, &SETTINGS.root(), false)
             .map_err(|(path, message)| self.mismatch(&merged, &path, &message))?;
         Ok((below, settings))
     }
@@ -287,11 +287,40 @@ pub fn read_settings(path: &Path) -> Result<Option<String>, SettingsProblem> {
 pub fn load(layers: impl IntoIterator<Item = Layer>) -> Result<Loaded, SettingsProblem> {
     let mut merged = Map::new();
     let mut loaded = Loaded { settings: Settings::default(), warnings: Vec::new() };
-    for layer in layers {
+    let layers: Vec<Layer> = layers.into_iter().collect();
+    for layer in &layers {
         (merged, loaded.settings) = layer.over(merged)?;
         loaded.warnings.extend(layer.warnings());
     }
+    loaded.warnings.extend(missing_profiles(&layers, &loaded.settings));
     Ok(loaded)
+}
+
+/// What profiles name as another profile and isn't there.
+fn missing_profiles(layers: &[Layer], settings: &Settings) -> Vec<SettingsProblem> {
+    let names = || settings.profiles.keys().map(String::as_str);
+    let mut found = Vec::new();
+    for (name, profile) in &settings.profiles {
+        let named = [
+            (&["fallback"][..], &profile.fallback, "none takes over when its model fails"),
+            (&["condense", "profile"], &profile.condense.profile, "its conversations can't be summarised"),
+        ];
+        for (keys, other, consequence) in named {
+            let Some(other) = other.as_deref().filter(|other| !settings.profiles.contains_key(*other)) else {
+                continue;
+            };
+            let path: Vec<Step> = ["profiles", name].iter().chain(keys).map(|key| Step::from(*key)).collect();
+            let values = |layer: &&Layer| value_in(&layer.keys, &path).is_some_and(|it| it == other);
+            // A stronger layer replaces whole profiles.
+            let Some(layer) = layers.iter().rev().find(values) else { continue };
+            let meant = misspelling::meant(other, names());
+            let message = format!("there is no profile `{}`, so {consequence}", exact_line(other));
+            let mut problem = layer.warning(&path, format!("{message}{}", did_you_mean(meant)));
+            problem.problem.suggestion = meant.map(str::to_owned);
+            found.push(problem);
+        }
+    }
+    found
 }
 
 /// Takes from the settings what a workspace does not allow; nothing else of what it says counts. Returns the keys
@@ -463,10 +492,43 @@ fn to_object(settings: &Settings) -> Map<String, Value> {
     }
 }
 
-fn typed<T: DeserializeOwned>(value: Value) -> Result<T, (Vec<Step>, String)> {
+/// Reads a profile from its fields.
+///
+/// # Errors
+/// A sentence that names the field, without a value that may be a secret.
+pub fn profile_of(fields: &Map<String, Value>) -> Result<Profile, String> {
+    let part = SETTINGS.at(&["profiles".into(), "*".into()]).unwrap_or_else(|| SETTINGS.root());
+    typed(&Value::Object(fields.clone()), &part, true).map_err(|(path, message)| match path.as_slice() {
+        [] => message,
+        path => format!("{} {message}", shown(path)),
+    })
+}
+
+fn value_in<'v>(keys: &'v Map<String, Value>, path: &[Step]) -> Option<&'v Value> {
+    match path.split_first()? {
+        (Step::Key(key) | Step::Name(key), rest) => value_at(keys.get(key)?, rest),
+        (Step::Index(_), _) => None,
+    }
+}
+
+fn value_at<'v>(value: &'v Value, path: &[Step]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) | Step::Name(key) => value.get(key),
+        Step::Index(index) => value.get(index),
+    })
+}
+
+/// Reads a value that is declared by `part`. An error has the path of what is wrong, and a sentence about it. What a
+/// profile has, or all of a value that `is_profile`, is not repeated: who puts a key in the wrong place must not find it
+/// in messages and logs.
+fn typed<T: DeserializeOwned>(
+    value: &Value,
+    part: &Part<'_>,
+    is_profile: bool,
+) -> Result<T, (Vec<Step>, String)> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         use serde_path_to_error::Segment;
-        let path: Vec<Step> = error
+        let mut path: Vec<Step> = error
             .path()
             .iter()
             .filter_map(|segment| match segment {
@@ -475,36 +537,34 @@ fn typed<T: DeserializeOwned>(value: Value) -> Result<T, (Vec<Step>, String)> {
                 Segment::Enum { .. } | Segment::Unknown => None,
             })
             .collect();
+        let is_secret = is_profile || matches!(path.first(), Some(Step::Key(key)) if key == "profiles");
+        let part_at = |path: &[Step]| path.iter().try_fold(part.clone(), |part, step| part.step(step));
+        let refusal = |path: &[Step]| part_at(path)?.refusal(value_at(value, path)?, is_secret);
+        if let Some(message) = refusal(&path) {
+            return (path, message);
+        }
+        // The reader of some values names their outermost part only.
+        let within = part_at(&path).zip(value_at(value, &path)).and_then(|(part, value)| {
+            let found = part.mismatches(value, &[]).into_iter();
+            found.into_iter().find(|found| found.kind != MismatchKind::UnknownKey)
+        });
+        if let Some(Mismatch { path: inner, kind, message, .. }) = within {
+            path.extend(inner);
+            let message = match kind {
+                MismatchKind::Missing => message,
+                _ => refusal(&path).unwrap_or(message),
+            };
+            return (path, message);
+        }
         let message = error.into_inner().to_string();
-        let holds_keys = matches!(path.first(), Some(Step::Key(key)) if key == "profiles");
-        let message = if holds_keys { without_value(&message) } else { message };
-        (path, plain(&message))
+        (path, if is_secret { without_value(&message) } else { message })
     })
 }
 
-/// Describes a problem with a value without repeating the value: who puts a key in the wrong place must not find it in
-/// messages and logs.
+/// The message of a reader without the value that it repeats at its end.
 fn without_value(message: &str) -> String {
-    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
-    let kind = found.split(['"', '`']).next().unwrap_or_default().trim_end();
-    format!("{kind}, expected {expected}")
-}
-
-/// Rust's names of types mean nothing to who writes settings.
-fn plain(message: &str) -> String {
-    let names = [
-        ("expected u32", "expected a whole number of 0 or more"),
-        ("expected u64", "expected a whole number of 0 or more"),
-        ("expected f64", "expected a number"),
-        ("expected a sequence", "expected a list"),
-        ("invalid type: sequence", "invalid type: list"),
-    ];
-    let known = names.iter().fold(message.to_owned(), |text, (rust, plain)| text.replace(rust, plain));
-    // "struct AutoApprove" and the like.
-    match known.split_once("expected struct ") {
-        Some((before, _)) => format!("{before}expected keys and values"),
-        None => known,
-    }
+    let ends = [", got ", ", not "].into_iter().filter_map(|before| message.find(before));
+    message[..ends.min().unwrap_or(message.len())].to_owned()
 }
 
 #[cfg(test)]
@@ -596,56 +656,118 @@ redactSecrets: false
         assert!(!loaded.settings.redact_secrets);
     }
 
+    /// What is told of each of these texts.
+    fn told(texts: &[&str]) -> String {
+        let told = |text: &&str| load([yaml(text)]).unwrap_err().to_string();
+        texts.iter().map(told).collect::<Vec<_>>().join("\n")
+    }
+
     #[test]
-    fn a_wrong_type_is_an_error_with_place_and_key() {
-        let error = load([yaml("mode: code\nlimits:\n  requests: many\n")]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "/c/config.yaml:3:13: limits.requests: invalid type: string \"many\", expected a whole number of 0 or more"
-        );
+    fn a_wrong_value_is_an_error_with_place_key_and_what_is_allowed() {
+        insta::assert_snapshot!(told(&[
+            "mode: code\nlimits:\n  requests: many\n",
+            "limits: { requests: -1 }\n",
+            "limits: { depth: 1.5 }\n",
+            "limits: { depth: 5000000000 }\n",
+            "limits: { costUsd: -1 }\n",
+            "limits: 3\n",
+            "autoApprove: { write: \"yes\" }\n",
+            "autoApprove: { execute: { allow: [rm] } }\n",
+            "autoApprove: { execute: { mode: al } }\n",
+            "sandbox: { level: best1 }\n",
+            "protected: infra/\n",
+            "mode: 3\n",
+            "mode: [code]\n",
+            "modes: { code: fast }\n",
+            "intents: { require: alll }\n",
+            "redactSecrets: no way\n",
+            "roo:\n  profiles:\n    main:\n      model: x\n",
+        ]), @r#"
+        /c/config.yaml:3:13: limits.requests: must be a whole number, not the string "many"
+        /c/config.yaml:1:21: limits.requests: must be a number of at least 0, not -1
+        /c/config.yaml:1:18: limits.depth: must be a whole number, not 1.5
+        /c/config.yaml:1:18: limits.depth: must be a number of at least 0 and at most 4294967295, not 5000000000
+        /c/config.yaml:1:20: limits.costUsd: must be an amount of 0 or more, not -1
+        /c/config.yaml:1:9: limits: must be an object, not 3
+        /c/config.yaml:1:23: autoApprove.write: must be true or false, not the string "yes"
+        /c/config.yaml:1:35: autoApprove.execute.allow[0]: must be a list, not the string "rm"
+        /c/config.yaml:1:33: autoApprove.execute.mode: must be one of `ask`, `rules`, `confined`, not "al"
+        /c/config.yaml:1:19: sandbox.level: must be one of `off`, `best`, `L2`, `namespaces`, `staged`, not "best1"; did you mean `best`?
+        /c/config.yaml:1:12: protected: must be a list, not the string "infra/"
+        /c/config.yaml:1:7: mode: must be a string, not 3; put it in quotes
+        /c/config.yaml:1:7: mode: must be a string, not a list
+        /c/config.yaml:1:16: modes.code: must be an object, not the string "fast"
+        /c/config.yaml:1:21: intents.require: must be one of `destructive`, `all`, not "alll"; did you mean `all`?
+        /c/config.yaml:1:16: redactSecrets: must be true or false, not the string "no way"
+        /c/config.yaml:4:7: profiles.main: `provider` is missing
+        "#);
         let error = load([options(json!({ "roo": { "autoApprove": { "execute": { "allow": ["rm"] } } } }))]);
-        assert_eq!(
-            error.unwrap_err().to_string(),
-            "initializationOptions: autoApprove.execute.allow[0]: invalid type: string \"rm\", expected a list"
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .starts_with("initializationOptions: autoApprove.execute.allow[0]: ")
         );
-        let error = load([yaml("roo:\n  profiles:\n    main:\n      model: x\n")]).unwrap_err();
-        assert_eq!(error.to_string(), "/c/config.yaml:4:7: profiles.main: missing field `provider`");
     }
 
     #[test]
     fn what_stands_in_a_profile_is_not_repeated_where_it_is_wrong() {
-        for (text, expected) in [
-            ("profiles: sk-\"1\n", "profiles: invalid type: string, expected a map"),
-            ("profiles: {x: sk-1}\n", "profiles.x: invalid type: string, expected keys and values"),
-            ("profiles: {x: {headers: sk-1}}\n", "profiles.x.headers: invalid type: string, expected a map"),
-            (
-                "profiles: {x: {provider: openai, headers: sk-1}}\n",
-                "profiles.x.headers: invalid type: string, expected a map",
-            ),
-            (
-                "profiles: {x: {provider: openai, headers: [sk-1]}}\n",
-                "profiles.x.headers: invalid type: list, expected a map",
-            ),
-            (
-                "profiles: {x: {provider: openai, maxTokens: sk-1}}\n",
-                "profiles.x.maxTokens: invalid type: string, expected a whole number of 0 or more",
-            ),
-            (
-                "profiles: {x: {provider: openai, apiKeyEnv: 123456}}\n",
-                "profiles.x.apiKeyEnv: invalid type: integer, expected a string",
-            ),
-            (
-                "profiles: {x: {provider: sk-1}}\n",
-                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `openai-responses`, \
-                 `gemini`, `openrouter`, `ollama`, `lm-studio`, `llama-cpp`, `vllm`, `litellm`, `scripted`",
-            ),
-        ] {
-            let told = load([yaml(text)]).unwrap_err().to_string();
-            assert!(told.ends_with(expected), "{told}");
-            assert!(!told.contains("sk-") && !told.contains("123456"), "{told}");
-        }
-        // Elsewhere it helps to see it.
-        assert!(load([yaml("limits: {depth: x}\n")]).unwrap_err().problem.message.contains("\"x\""));
+        let told = told(&[
+            "profiles: sk-\"1\n",
+            "profiles: {x: sk-1}\n",
+            "profiles: {x: {headers: sk-1}}\n",
+            "profiles: {x: {provider: openai, headers: sk-1}}\n",
+            "profiles: {x: {provider: openai, headers: [sk-1]}}\n",
+            "profiles: {x: {provider: openai, headers: {a: [sk-1]}}}\n",
+            "profiles: {x: {provider: openai, maxTokens: sk-1}}\n",
+            "profiles: {x: {provider: openai, maxTokens: -123456}}\n",
+            "profiles: {x: {provider: openai, apiKeyEnv: 123456}}\n",
+            "profiles: {x: {provider: openai, apiKeyCommand: []}}\n",
+            "profiles: {x: {provider: openai, pricePerMillion: {input: -123456}}}\n",
+            "profiles: {x: {provider: openai, condense: sk-1}}\n",
+            "profiles: {x: {provider: openai, condense: {threshold: 123456}}}\n",
+            "profiles: {x: {provider: openai, reasoning: hig}}\n",
+            "profiles: {x: {provider: sk-1}}\n",
+        ]);
+        assert!(!told.contains("sk-") && !told.contains("123456"), "{told}");
+        insta::assert_snapshot!(told, @r#"
+        /c/config.yaml:1:11: profiles: must be an object, not a string
+        /c/config.yaml:1:15: profiles.x: must be an object, not a string
+        /c/config.yaml:1:25: profiles.x.headers: must be an object, not a string
+        /c/config.yaml:1:43: profiles.x.headers: must be an object, not a string
+        /c/config.yaml:1:43: profiles.x.headers: must be an object, not a list
+        /c/config.yaml:1:47: profiles.x.headers.a: must be a string, not a list
+        /c/config.yaml:1:45: profiles.x.maxTokens: must be a whole number, not a string
+        /c/config.yaml:1:45: profiles.x.maxTokens: must be a number of at least 0
+        /c/config.yaml:1:45: profiles.x.apiKeyEnv: must be a string, not a number; put it in quotes
+        /c/config.yaml:1:49: profiles.x.apiKeyCommand: must name a program, then its arguments
+        /c/config.yaml:1:59: profiles.x.pricePerMillion.input: must be an amount of 0 or more
+        /c/config.yaml:1:44: profiles.x.condense: must be one of `auto`, `off`, or an object
+        /c/config.yaml:1:56: profiles.x.condense.threshold: must be a number of at least 5 and at most 100
+        /c/config.yaml:1:45: profiles.x.reasoning: must be one of `none`, `minimal`, `low`, `medium`, `high`, `xhigh`; did you mean `high`?
+        /c/config.yaml:1:26: profiles.x.provider: must be one of `anthropic`, `openai`, `openai-responses`, `gemini`, `openrouter`, `ollama`, `lm-studio`, `llama-cpp`, `vllm`, `litellm`, `scripted`
+        "#);
+        let fields = object(json!({ "provider": "openai", "headers": "sk-1" }));
+        assert_eq!(profile_of(&fields).unwrap_err(), "headers must be an object, not a string");
+    }
+
+    #[test]
+    fn a_profile_that_is_named_and_not_there_is_told() {
+        let file = yaml(
+            "profiles:\n  a: { provider: openai, fallback: spar }\n  b: { provider: openai, condense: { profile: writer } }\n",
+        );
+        let client = options(json!({ "roo": { "profiles": {
+            "spare": { "provider": "openai" }, "d": { "provider": "openai", "fallback": "a" },
+        } } }));
+        let told: Vec<String> =
+            load([file, client]).unwrap().warnings.iter().map(SettingsProblem::to_string).collect();
+        let expected = [
+            "/c/config.yaml:2:36: profiles.a.fallback: there is no profile `spar`, so none takes over when its model fails; \
+             did you mean `spare`?",
+            "/c/config.yaml:3:47: profiles.b.condense.profile: there is no profile `writer`, so its conversations \
+             can't be summarised",
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod price;
 mod profile;
 mod provider;
 mod settings;
+mod settings_file;
 mod source;
 mod variables;
 pub mod yaml;
@@ -24,7 +25,7 @@ use crate::declaration::Declaration;
 
 pub use condense::Condense;
 pub use directories::{Directories, NoHome};
-pub use layers::{Layer, Loaded, Origin, SettingsProblem, load, read_settings, tighten_by};
+pub use layers::{Layer, Loaded, Origin, SettingsProblem, load, profile_of, read_settings, tighten_by};
 pub use model_catalogue::CatalogueModel;
 pub use price::Price;
 pub use profile::{Headers, Profile, Reasoning, Timeouts, ToolChoice};
@@ -33,6 +34,7 @@ pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, ExecuteMode, IntentSettings, Limits, ModeSettings, RequireIntent,
     RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
 };
+pub use settings_file::{SAVING, SettingsFile};
 pub use source::SettingsSource;
 pub use variables::{InvalidVariable, VariablePattern};
 

@@ -41,6 +41,6 @@ pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, 
     if amount.is_finite() && amount >= 0.0 {
         Ok(amount)
     } else {
-        Err(D::Error::custom(format!("expected an amount of 0 or more, got {amount}")))
+        Err(D::Error::custom(format!("must be an amount of 0 or more, not {amount}")))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -13,6 +14,7 @@ use super::model_catalogue::CatalogueModel;
 use super::price::Price;
 use super::provider::{Provider, WireFormat};
 use roo_catalog::{Group, TOOLS, ToolId, ToolName, ToolProtocol};
+use roo_protocol::task::Usage;
 
 /// One named way to reach a model. What is left out is the provider's own default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +77,18 @@ pub struct Profile {
     /// Time limits for a silent endpoint.
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// Least time between the beginnings of two requests to the same host with the same key, in seconds. It counts for
+    /// all tasks of a server together.
+    #[serde(default)]
+    pub rate_limit_seconds: u64,
+    /// Number of requests to the same host with the same key that may begin within a minute, of all tasks of a server
+    /// together.
+    #[serde(default)]
+    pub requests_per_minute: Option<NonZeroU32>,
+    /// Number of tokens that requests to the same host with the same key may have within a minute, input and output, of
+    /// all tasks of a server together. What is read from Anthropic's cache doesn't count, as it doesn't there.
+    #[serde(default)]
+    pub tokens_per_minute: Option<NonZeroU64>,
     /// The name of the profile that takes over for the rest of a request when the model of this one has failed five times
     /// in a row. Where the user chose the profile for a request, it stays.
     #[serde(default)]
@@ -105,6 +119,9 @@ impl Profile {
             temperature: None,
             price_per_million: None,
             timeouts: Timeouts::default(),
+            rate_limit_seconds: 0,
+            requests_per_minute: None,
+            tokens_per_minute: None,
             fallback: None,
             script: None,
         }
@@ -139,6 +156,18 @@ impl Profile {
             false => self.known().map(|model| model.price),
         };
         self.price_per_million.or_else(|| self.base_url.is_none().then(known)?)
+    }
+
+    /// Returns the number of tokens by which a request counts towards `tokensPerMinute`.
+    pub fn rated_tokens(&self, usage: &Usage) -> u64 {
+        let cached = match self.wire_format() {
+            WireFormat::AnthropicMessages => 0,
+            WireFormat::OpenAiChat
+            | WireFormat::OpenAiResponses
+            | WireFormat::Gemini
+            | WireFormat::Script => usage.cache_reads,
+        };
+        [usage.tokens_out, usage.cache_writes, cached].into_iter().fold(usage.tokens_in, u64::saturating_add)
     }
 
     /// Returns whether the model is played from a file.
@@ -300,6 +329,31 @@ mod tests {
         assert_eq!((local.prices(), local.context_window()), (Some(Price::default()), None));
         let unknown = profile(serde_json::json!({ "provider": "openai", "model": "gpt-0" }));
         assert_eq!((unknown.prices(), unknown.context_window()), (None, None));
+    }
+
+    #[test]
+    fn tokens_of_a_cache_count_where_the_provider_counts_them() {
+        let usage =
+            Usage { tokens_in: 1, tokens_out: 10, cache_reads: 100, cache_writes: 1000, cost_usd: 0.0 };
+        let rated = |provider: &str| {
+            let profile = serde_json::json!({ "provider": provider });
+            serde_json::from_value::<Profile>(profile).unwrap().rated_tokens(&usage)
+        };
+        assert_eq!((rated("anthropic"), rated("openai")), (1011, 1111));
+    }
+
+    #[test]
+    fn limits_that_let_nothing_through_are_refused() {
+        let profile = |key: &str, value: i64| {
+            serde_json::from_value::<Profile>(serde_json::json!({ "provider": "openai", key: value }))
+        };
+        for key in ["requestsPerMinute", "tokensPerMinute"] {
+            assert!(
+                profile(key, 0).is_err() && profile(key, -1).is_err() && profile(key, 1).is_ok(),
+                "{key}"
+            );
+        }
+        assert!(profile("rateLimitSeconds", -1).is_err() && profile("rateLimitSeconds", 0).is_ok());
     }
 
     #[test]

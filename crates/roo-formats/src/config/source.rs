@@ -6,13 +6,13 @@ use super::Settings;
 
 /// Source of the settings that count.
 pub trait SettingsSource: Send + Sync {
-    /// Returns the settings as they count now. May read a file.
+    /// Returns the settings as they count now. May read a file, so it is not for a thread of the runtime.
     fn settings(&self) -> Arc<Settings>;
 }
 
 /// Settings that stay as they are.
-impl SettingsSource for Settings {
+impl SettingsSource for Arc<Settings> {
     fn settings(&self) -> Arc<Settings> {
-        Arc::new(self.clone())
+        Arc::clone(self)
     }
 }

@@ -28,6 +28,12 @@ pub enum Step {
     Name(String),
 }
 
+impl From<&str> for Step {
+    fn from(key: &str) -> Self {
+        Self::Key(key.to_owned())
+    }
+}
+
 /// Reads one document. The YAML library itself would let the last of several equal keys win.
 pub fn parse(text: &str) -> Result<Value, Problem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

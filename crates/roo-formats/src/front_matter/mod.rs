@@ -1,5 +1,7 @@
 //! YAML between two lines of `---` at the start of a Markdown file.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod declaration;
 
 use std::ops::Range;

@@ -2,6 +2,8 @@
 //!
 //! What a file means, and how its hooks run, is for `roo_engine::hooks`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod declaration;
 mod event;
 

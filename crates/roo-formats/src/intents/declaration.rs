@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::intent::{Enforced, Status};
@@ -28,26 +29,30 @@ pub struct IntentList {
 }
 
 /// An intent as it is written. It may have other keys besides.
-#[derive(JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct IntentEntry {
     /// Id by which tasks select it, such as `INT-001`: a letter, then letters, digits, `.`, `_` and `-`. Required.
-    #[schemars(regex(pattern = "^[A-Za-z][A-Za-z0-9._-]{0,63}$"))]
-    pub id: String,
+    #[schemars(required, regex(pattern = "^[A-Za-z][A-Za-z0-9._-]{0,63}$"))]
+    pub id: Option<String>,
     /// Display name. Required.
-    pub name: String,
+    #[schemars(required)]
+    pub name: Option<String>,
     /// Status. Tasks may select intents that are `PENDING` or `IN_PROGRESS`; the server writes `IN_PROGRESS` when one
     /// does. Required.
-    pub status: StatusWord,
+    #[schemars(required, with = "StatusWord")]
+    pub status: Option<String>,
     /// The files that may be changed: globs relative to the workspace. `*` matches within a name, `**` matches any number
     /// of names, neither matches a leading dot; a leading `!` excludes (quote it). Required.
-    pub owned_scope: Option<Vec<ScopePattern>>,
+    #[schemars(with = "Option<Vec<ScopePattern>>")]
+    pub owned_scope: Option<Vec<String>>,
     /// Another name of `owned_scope`, which counts where that one is missing.
-    #[schemars(extend("doNotSuggest" = true))]
-    pub scope: Option<Vec<ScopePattern>>,
+    #[schemars(with = "Option<Vec<ScopePattern>>", extend("doNotSuggest" = true))]
+    pub scope: Option<Vec<String>>,
     /// Constraints, in words for the model.
     pub constraints: Option<Vec<String>>,
     /// Constraints that the server checks: `no_new_files`, `no_delete`, `ask_commands`.
-    pub enforce: Option<Vec<Enforced>>,
+    #[schemars(with = "Option<Vec<Enforced>>")]
+    pub enforce: Option<Vec<String>>,
     /// Acceptance criteria, in words for the model.
     pub acceptance_criteria: Option<Vec<String>>,
     /// Requirements that it implements, such as `REQ-001`; recorded in the trace.

@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use super::declaration::DECLARATION;
+use super::declaration::{DECLARATION, IntentEntry};
 use super::intent::{Enforced, Intent, Status, is_intent_id};
 use super::scope::Scope;
 use crate::config::yaml::{self, Step};
@@ -251,7 +251,7 @@ impl IntentReader<'_> {
             problems.unknown_key(severity, &here, &unknown);
         }
         let part = DECLARATION.at(&here);
-        problems.check(part.as_ref(), &here, value, &[]);
+        let written: IntentEntry = problems.read(part.as_ref(), &here, value);
         for known in part.map(|part| part.keys()).unwrap_or_default() {
             let texts = |value: &Value| match value {
                 Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::len).max(),
@@ -262,14 +262,10 @@ impl IntentReader<'_> {
                     .error(&at(key(known.name)), format!("`{}` has more than {LONGEST} bytes", known.name));
             }
         }
-        let string = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
-        let list = |name: &str| -> Vec<String> {
-            let items = entry.get(name).and_then(Value::as_array).into_iter().flatten();
-            items.filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        let (id, name, parent) = (string("id"), string("name"), string("parent"));
+        let (id, name, parent) = (written.id, written.name, written.parent);
         let scope_key = scope_key(Some(entry));
-        let owned_scope = list(scope_key);
+        let owned_scope = if scope_key == "scope" { written.scope } else { written.owned_scope };
+        let owned_scope = owned_scope.unwrap_or_default();
         if let Some(id) = &id {
             if !is_intent_id(id) {
                 let message =
@@ -286,7 +282,7 @@ impl IntentReader<'_> {
         {
             problems.error(&at(key("parent")), "`parent` must be the id of an intent");
         }
-        let status = string("status").and_then(|word| {
+        let status = written.status.and_then(|word| {
             let status = Status::parse(&word);
             if status.is_none() {
                 let known = Status::ALL.map(Status::as_str);
@@ -297,7 +293,7 @@ impl IntentReader<'_> {
             status
         });
         let mut enforce = Vec::new();
-        for (number, word) in list("enforce").iter().enumerate() {
+        for (number, word) in written.enforce.iter().flatten().enumerate() {
             match Enforced::parse(word) {
                 Some(enforced) => enforce.push(enforced),
                 None => {
@@ -332,13 +328,13 @@ impl IntentReader<'_> {
                 status,
                 owned_scope,
                 scope,
-                constraints: list("constraints"),
+                constraints: written.constraints.unwrap_or_default(),
                 enforce,
-                acceptance_criteria: list("acceptance_criteria"),
-                requirements: list("requirements"),
-                network: list("network"),
+                acceptance_criteria: written.acceptance_criteria.unwrap_or_default(),
+                requirements: written.requirements.unwrap_or_default(),
+                network: written.network.unwrap_or_default(),
                 parent,
-                related_files: list("related_files"),
+                related_files: written.related_files.unwrap_or_default(),
             }),
             (.., first) => Err(first.unwrap_or_else(|| "it is incomplete".to_owned())),
         }

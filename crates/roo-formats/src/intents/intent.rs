@@ -166,7 +166,7 @@ impl Intent {
 }
 
 /// Returns whether a text may be an intent's id: a letter, then letters, digits, dots, underscores and hyphens.
-pub fn is_intent_id(text: &str) -> bool {
+pub(crate) fn is_intent_id(text: &str) -> bool {
     text.len() <= LONGEST_ID
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))

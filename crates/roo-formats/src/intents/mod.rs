@@ -5,6 +5,8 @@
 //! change of the file counts, is for `roo_engine::intent_store`; whether a call may run, for
 //! `roo_engine::policy`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod context;
 mod declaration;
 mod edit;
@@ -16,7 +18,7 @@ pub use context::{Recent, intent_context};
 pub use declaration::{DECLARATION, IntentEntry, IntentList, ScopePattern, StatusWord, schema};
 pub use edit::{Change, EditError, NewIntent, create, update};
 pub use file::{FILE_LIMIT, IntentFile, Invalid};
-pub use intent::{Enforced, Intent, Status, is_intent_id};
+pub use intent::{Enforced, Intent, Status};
 pub use scope::{BadPattern, Covered, Prefix, Scope};
 
 /// The file of intents, relative to the first root.

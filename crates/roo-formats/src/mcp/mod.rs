@@ -4,6 +4,8 @@
 //! Texts and values only. Where the files are and which of them count is decided by the caller; servers are started and
 //! called by `roo_mcp`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod file;
 mod import;
 mod jsonc;
@@ -16,7 +18,7 @@ pub use import::{ForeignFormat, Imported};
 pub use jsonc::{comments, without_comments};
 pub use levels::{ConfiguredServer, Level, merge};
 pub use server::{
-    Access, DEFAULT_TIMEOUT, Remote, ResolveError, ResolvedRemote, ResolvedServer, ResolvedStdio, Server,
-    Stdio, ToolNames, Transport, Variables,
+    Access, Remote, ResolveError, ResolvedRemote, ResolvedServer, ResolvedStdio, Server, Stdio, ToolNames,
+    Transport, Variables,
 };
 pub use template::{Template, TemplateProblem};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::template::Template;
 
 /// Time limit of a call where the file sets none.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server as it is configured, with variables not yet filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]

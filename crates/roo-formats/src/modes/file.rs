@@ -43,6 +43,9 @@ pub struct ParsedModes {
     pub modes: Vec<Mode>,
     /// In the order of the file.
     pub problems: Vec<Problem>,
+    /// True if one of its modes, usable or not, has a `canDelegateTo`. Files of Roo Code have none: there every mode may
+    /// delegate to every other.
+    pub names_delegation: bool,
 }
 
 impl ParsedModes {
@@ -83,8 +86,12 @@ impl ParsedModes {
     fn parse_exactly(text: &str, source: Source) -> Result<Self, Problem> {
         let problems = ProblemList::new(text, yaml::locate, places_limit(text));
         let mut reader = ModeReader { text, source, problems, slugs: BTreeSet::new() };
-        let modes = reader.file(&yaml::parse(text)?)?;
-        Ok(Self { modes, problems: reader.problems.finish() })
+        let value = yaml::parse(text)?;
+        let modes = reader.file(&value)?;
+        let entries = value.get(LIST).and_then(Value::as_array);
+        let names_delegation =
+            entries.is_some_and(|entries| entries.iter().any(|entry| entry.get("canDelegateTo").is_some()));
+        Ok(Self { modes, problems: reader.problems.finish(), names_delegation })
     }
 }
 

@@ -4,6 +4,8 @@
 //! permitted call may run is for `roo_engine::policy` to decide; which files of modes there are, and which
 //! of them count, for `roo_engine::customization`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod built_in;
 mod declaration;
 pub mod delegation;

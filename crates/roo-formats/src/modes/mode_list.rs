@@ -42,15 +42,16 @@ impl Modes {
                 continue;
             };
             let all = more.iter().any(|slug| slug == EVERY_MODE);
-            // To hand work to itself, or to the mode that everything began with, leads nowhere.
-            let others = slugs.iter().filter(|slug| **slug != mode.slug && *slug != ENTRY);
-            let further: Vec<String> = others
-                .filter(|slug| (all || more.contains(*slug)) && !mode.can_delegate_to.contains(*slug))
-                .cloned()
-                .collect();
-            if !further.is_empty() {
-                Arc::make_mut(mode).can_delegate_to.extend(further);
-            }
+            add_targets(mode, slugs.iter().filter(|slug| all || more.contains(*slug)));
+        }
+        self
+    }
+
+    /// These modes, where each of the named ones may delegate to the others of them besides.
+    #[must_use]
+    pub fn delegating_among(mut self, team: &[String]) -> Self {
+        for mode in self.0.iter_mut().filter(|mode| team.contains(&mode.slug)) {
+            add_targets(mode, team.iter());
         }
         self
     }
@@ -74,6 +75,16 @@ impl Modes {
     /// All of them, the built-in ones first.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Mode>> {
         self.0.iter()
+    }
+}
+
+/// Lets a mode delegate to further ones.
+fn add_targets<'a>(mode: &mut Arc<Mode>, targets: impl Iterator<Item = &'a String>) {
+    // To hand work to itself, or to the mode that everything began with, leads nowhere.
+    let others = targets.filter(|slug| **slug != mode.slug && *slug != ENTRY);
+    let further: Vec<String> = others.filter(|slug| !mode.can_delegate_to.contains(*slug)).cloned().collect();
+    if !further.is_empty() {
+        Arc::make_mut(mode).can_delegate_to.extend(further);
     }
 }
 
@@ -104,6 +115,18 @@ mod tests {
         assert_eq!(of("orchestrator"), "architect code debug ask");
         assert_eq!(of("architect"), "orchestrator code debug ask");
         assert_eq!(of("code"), "debug");
+    }
+
+    #[test]
+    fn the_modes_of_a_team_may_delegate_to_each_other() {
+        let team = ["new-task", "ask", "code"].map(str::to_owned);
+        let modes = Modes::built_in().delegating_among(&team);
+        let of = |slug: &str| modes.find(slug).unwrap().can_delegate_to.join(" ");
+        assert_eq!(
+            (of("code"), of("ask"), of("new-task")),
+            ("debug ask".into(), "code".into(), "orchestrator ask code".into())
+        );
+        assert_eq!(of("architect"), "", "who doesn't belong to it stays as it is");
     }
 
     #[test]

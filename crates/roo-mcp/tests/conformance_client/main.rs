@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use roo_formats::config::SandboxSettings;
 use roo_formats::mcp::{ResolvedRemote, ResolvedServer, ToolNames, Transport};
 use roo_mcp::{
     AddressPolicy, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices, PlainLauncher,
@@ -35,8 +36,12 @@ async fn run(url: String) -> Result<(), String> {
         transport: Transport::StreamableHttp(ResolvedRemote { url, headers: BTreeMap::new() }),
         timeout: Duration::from_secs(20),
     };
-    let state =
-        DesiredState::Running { server, policy: AddressPolicy::User, disabled_tools: ToolNames::default() };
+    let state = DesiredState::Running {
+        server,
+        policy: AddressPolicy::User,
+        disabled_tools: ToolNames::default(),
+        sandbox: SandboxSettings::default(),
+    };
     hub.configure(vec![DesiredServer { name: "suite".to_owned(), state }]);
     hub.settled(Duration::from_secs(20)).await;
     let status = hub.statuses().borrow().get("suite").cloned();

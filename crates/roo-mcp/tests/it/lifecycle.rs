@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use roo_formats::config::{SandboxLevel, SandboxSettings};
 use roo_formats::mcp::ToolNames;
 use roo_mcp::{AddressPolicy, CallOptions, DesiredServer, DesiredState};
 use serde_json::json;
@@ -50,6 +51,7 @@ async fn only_what_changed_is_restarted() {
             server: slower,
             policy: AddressPolicy::User,
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
+            sandbox: SandboxSettings::default(),
         },
     };
     hub.configure(vec![without_write, running(b.clone())]);
@@ -61,11 +63,28 @@ async fn only_what_changed_is_restarted() {
     assert!(refused.to_string().contains("is switched off"), "{refused}");
     assert_eq!(launcher.launched(), 2);
 
+    // Another sandbox: the program that runs has the old one.
+    let confined = DesiredServer {
+        name: "b".to_owned(),
+        state: DesiredState::Running {
+            server: b,
+            policy: AddressPolicy::User,
+            disabled_tools: ToolNames::default(),
+            sandbox: SandboxSettings { level: SandboxLevel::Namespaces, ..SandboxSettings::default() },
+        },
+    };
+    for _ in 0..2 {
+        hub.configure(vec![running(a.clone()), confined.clone()]);
+        assert!(hub.settled(Duration::from_secs(30)).await);
+        connected(&hub, "b").await;
+        assert_eq!((launcher.launched(), launcher.running()), (3, 2));
+    }
+
     // Other arguments, and one server less.
     hub.configure(vec![running(stdio("a", "fake", &["2"]))]);
     assert!(hub.settled(Duration::from_secs(30)).await);
     connected(&hub, "a").await;
-    assert_eq!((launcher.launched(), hub.statuses().borrow().len()), (3, 1));
+    assert_eq!((launcher.launched(), hub.statuses().borrow().len()), (4, 1));
     let gone = hub.ping("b").await.unwrap_err();
     assert_eq!(gone.to_string(), "there is no MCP server `b`; there are `a`");
     hub.shutdown().await;

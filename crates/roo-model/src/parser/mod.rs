@@ -5,6 +5,8 @@
 //! can't be read becomes a [`Block::Call`] with a problem. Whether a call makes sense is decided by
 //! [`roo_catalog::parse`]; what bytes a provider sends is decoded in [`crate::providers`].
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod growing;
 mod lexer;
 mod native;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use sse::{MAX_EVENT_BYTES, Oversized, SseEvent, SseReader};
+pub use sse::{Oversized, SseEvent, SseReader};
 pub use stream::StreamParser;
 pub use unknown_call::unknown_call;
 

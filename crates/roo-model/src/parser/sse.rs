@@ -11,7 +11,7 @@ use memchr::memchr2;
 use roo_text::work;
 
 /// The greatest size of one event.
-pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// One event, in the reader's own buffers: a stream has an event for every few letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct SseEvent<'a> {
     pub data: &'a str,
 }
 
-/// An event is greater than [`MAX_EVENT_BYTES`]. The stream can't be read any further.
+/// An event is larger than 16 MiB. The stream can't be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the endpoint sent an event of more than {} MiB", MAX_EVENT_BYTES / (1024 * 1024))]
 pub struct Oversized;

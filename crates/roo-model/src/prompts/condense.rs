@@ -11,6 +11,9 @@ const FILES: usize = 100;
 /// Beginning of every placeholder.
 const LEFT_OUT: &str = "[Left out to save space:";
 
+/// What follows on the number of bytes in the placeholder for the middle of a result.
+const IN_THE_MIDDLE: &str = " bytes in the middle of this result";
+
 /// The system prompt of the model that writes a summary.
 pub fn summary_system() -> String {
     "You summarise the work of a coding agent so that it can go on without the earlier part of its conversation. You call \
@@ -19,8 +22,8 @@ pub fn summary_system() -> String {
         .to_owned()
 }
 
-/// Asks for a summary of these turns, as text.
-pub fn summary_request(turns: &str) -> String {
+/// Asks for a summary of these turns, as text, in at most so many words.
+pub fn summary_request(turns: &str, words: usize) -> String {
     format!(
         "Here is the earlier part of the agent's conversation. Write the summary with which the agent goes on; after it the agent \
          has only this summary, the user's own messages word for word, and its newest turns.\n\n\
@@ -31,7 +34,7 @@ pub fn summary_request(turns: &str) -> String {
          4. Findings: facts about the code, commands that work and their outcome, errors and how they were solved.\n\
          5. Decisions: choices that were made, and why; ways that were tried and failed.\n\
          6. Next steps: what is left, in order, and the very next one.\n\n\
-         Be exact with paths, names, commands and numbers. Invent nothing. Do not write calls of tools. Keep it below 1,000 words.\n\n\
+         Be exact with paths, names, commands and numbers. Invent nothing. Do not write calls of tools. Keep it below {words} words.\n\n\
          <conversation>\n{turns}\n</conversation>"
     )
 }
@@ -86,12 +89,25 @@ pub fn summary_message(input: &SummaryInput<'_>) -> String {
     text
 }
 
+/// What a model is told of a result that it can have again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// It reads the file.
+    Read,
+    /// It makes the call again, which has no effect.
+    Call,
+    /// The call has an effect, which it would have again.
+    WithEffect,
+}
+
 /// In place of the result of an old call.
-pub fn left_out_result(subject: &str, bytes: usize, digest: &str, reads: bool) -> String {
-    let again = if reads {
-        "Read the file again if you need it."
-    } else {
-        "Make the call again if you need its result."
+pub fn left_out_result(subject: &str, bytes: usize, digest: &str, again: Again) -> String {
+    let again = match again {
+        Again::Read => "Read the file again if you need it.",
+        Again::Call => "Make the call again if you need its result.",
+        Again::WithEffect => {
+            "The call was made. If you need its result, make the call again only where a repetition does no harm."
+        }
     };
     format!("{LEFT_OUT} {bytes} bytes of {subject}, digest {digest}. {again}]")
 }
@@ -111,14 +127,20 @@ pub fn left_out_argument(bytes: usize, digest: &str) -> String {
 /// In the middle of a result that is too large for the model.
 pub fn left_out_middle(bytes: usize) -> String {
     format!(
-        "{LEFT_OUT} {bytes} bytes in the middle of this result, which is too large for your context window. Read the file in \
+        "{LEFT_OUT} {bytes}{IN_THE_MIDDLE}, which is too large for your context window. Read the file in \
          parts by line ranges, or ask for less.]"
     )
 }
 
 /// Returns whether a text repeats a placeholder: it stands for what the model has to write itself.
 pub fn is_placeholder(text: &str) -> bool {
-    text.trim_start().starts_with(LEFT_OUT)
+    let stands_in = |line: &str| {
+        let behind = line.strip_prefix(LEFT_OUT).map(str::trim_start);
+        behind.is_some_and(|behind| {
+            behind.trim_start_matches(|digit: char| digit.is_ascii_digit()).starts_with(IN_THE_MIDDLE)
+        })
+    };
+    text.trim_start().starts_with(LEFT_OUT) || text.lines().any(stands_in)
 }
 
 /// Problem of a call with a placeholder for an argument, worded for the model.
@@ -176,10 +198,12 @@ mod tests {
     #[test]
     fn a_placeholder_is_known_again() {
         for text in
-            [left_out_argument(1, "0"), left_out_duplicate("a", 1), left_out_result("a", 1, "0", true)]
+            [left_out_argument(1, "0"), left_out_duplicate("a", 1), left_out_result("a", 1, "0", Again::Read)]
         {
             assert!(is_placeholder(&text), "{text}");
         }
+        let file = format!("fn main() {{\n{}\n}}", left_out_middle(1_200));
+        assert!(is_placeholder(&file), "{file}");
         assert!(!is_placeholder("fn main() {}"));
     }
 }

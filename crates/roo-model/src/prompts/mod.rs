@@ -5,6 +5,8 @@
 //! between the requests of a task, nor between tasks of one mode and workspace, so that a
 //! provider's prompt cache works; what changes is in the first message or in the environment details.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod authoring;
 mod brief;
 pub mod condense;

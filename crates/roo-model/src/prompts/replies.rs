@@ -4,7 +4,7 @@ mod delegation;
 mod review;
 
 pub use delegation::*;
-pub use review::reviewed;
+pub use review::{review_in, reviewed};
 
 use roo_catalog::{Effect, ToolName, ToolProtocol};
 use roo_text::render::exact_line;

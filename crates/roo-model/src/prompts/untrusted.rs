@@ -15,6 +15,7 @@ const TAGS: &[&str] = &[
     "system_context",
     "hook_output",
     "conversation_summary",
+    "user_edits",
 ];
 
 /// Text after the bracket in the head of a tool's result.

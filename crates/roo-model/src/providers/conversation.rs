@@ -187,9 +187,10 @@ pub(super) fn messages<'a>(
                 builder.text(Cow::Borrowed(text));
                 builder.images(images);
             }
-            Item::Summary { text, .. } => {
+            Item::Summary { text, images, .. } => {
                 cuts.extend(builder.cut(index));
                 builder.text(Cow::Borrowed(text));
+                builder.images(images);
             }
             Item::Results { results } if results.is_empty() => {}
             Item::Results { results } => {

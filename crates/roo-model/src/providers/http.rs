@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep, timeout};
 use super::fault::Fault;
 use super::http_format::{Decoder, HttpFormat};
 use super::key::{Key, Secret};
-use super::{ModelError, ModelErrorKind, Output};
+use super::{AccountId, ModelError, ModelErrorKind, Output};
 use crate::parser::{SseEvent, SseReader};
 use roo_formats::config::Profile;
 use roo_text::render::one_line;
@@ -153,6 +153,11 @@ impl Endpoint {
     fn ending(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
         // Every change under the lock is one call.
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The account of its requests.
+    pub(super) fn account(&self) -> AccountId {
+        AccountId::new(&self.url, &self.key, &self.header_secrets)
     }
 
     /// The URL for messages.
@@ -536,7 +541,7 @@ impl Connection {
                 format!(" It redirects to {}: set `baseUrl` there.", location.as_deref().unwrap_or("nowhere"))
             }
             404 if self.endpoint.model.is_empty() => " Check `baseUrl` and `provider`.".to_owned(),
-            404 => format!(" Check `baseUrl` and the model's name, {}.", self.endpoint.model),
+            404 => format!(" Check `baseUrl`, `provider` and the model's name, {}.", self.endpoint.model),
             _ if kind == ModelErrorKind::Unauthorized => match &self.endpoint.missing_key {
                 Some(reason) => format!(" No key was sent, because {reason}."),
                 None => " Check the profile's key.".to_owned(),
@@ -547,13 +552,14 @@ impl Connection {
         if kind == ModelErrorKind::Unauthorized {
             self.endpoint.key.forget().await;
         }
+        let said = if remedy.is_empty() { said } else { sentence(said) };
         self.error(Fault::new(kind, format!("status {status}: {said}{remedy}")))
     }
 
     /// The error of an answer with status 200 that is a page or a document.
     async fn not_a_stream(&self, mut response: Response) -> ModelError {
-        let said = error_text(&self.redact(&self.error_body(&mut response).await));
-        let text = format!("the answer is not an event stream: {said} Check `baseUrl`.");
+        let said = sentence(error_text(&self.redact(&self.error_body(&mut response).await)));
+        let text = format!("the answer is not an event stream: {said} Check `baseUrl` and `provider`.");
         self.error(Fault::new(ModelErrorKind::Invalid, text))
     }
 
@@ -663,6 +669,9 @@ pub(super) fn kind_of_status(status: u16, said: &str, wait: Option<Duration>) ->
     }
 }
 
+/// Windows that a model may have, in tokens.
+const PLAUSIBLE_WINDOWS: std::ops::RangeInclusive<u64> = 1_000..=100_000_000;
+
 /// Returns whether a provider says that the conversation is too long. Covers the wordings of Anthropic, OpenAI,
 /// OpenRouter, llama.cpp, vLLM and Ollama.
 pub(super) fn is_context_overflow(said: &str) -> bool {
@@ -682,12 +691,35 @@ pub(super) fn is_context_overflow(said: &str) -> bool {
         || (has("token") && has("limit") && has("exceed"))
 }
 
+/// Returns the window that a provider names where it refuses a conversation as too long, in tokens. Covers the wordings of
+/// Anthropic, OpenAI, OpenRouter, Gemini, llama.cpp and vLLM.
+pub(super) fn stated_window(said: &str) -> Option<u64> {
+    let said = said.to_lowercase();
+    let behind = |marker: &str| {
+        let text = &said[said.find(marker)? + marker.len()..];
+        let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
+        digits.replace(',', "").parse().ok()
+    };
+    ["maximum context length is ", "context size (", "tokens allowed (", " > "]
+        .into_iter()
+        .find_map(behind)
+        .filter(|tokens| PLAUSIBLE_WINDOWS.contains(tokens))
+}
+
 /// Returns what a body says went wrong: its error message if it is JSON, otherwise its text; made visible, and at most
 /// 500 characters on one line.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
     let text = one_line(parsed.as_ref().and_then(error_message).unwrap_or(body), ERROR_TEXT_LIMIT);
     if text.is_empty() { "(no explanation)".to_owned() } else { text }
+}
+
+/// Ends a text with a full stop where it has no end of its own.
+fn sentence(mut text: String) -> String {
+    if !text.ends_with(['.', '!', '?', '…']) {
+        text.push('.');
+    }
+    text
 }
 
 fn error_message(body: &Value) -> Option<&str> {
@@ -753,6 +785,33 @@ mod tests {
         for said in ["max_tokens: must be at least 1", "tools.0.name: invalid", "unknown field `context`"] {
             assert_eq!(kind_of_status(400, said, None), ModelErrorKind::Invalid, "{said}");
         }
+    }
+
+    #[test]
+    fn the_window_is_taken_from_what_a_provider_says_of_it() {
+        for (said, window) in [
+            ("prompt is too long: 209123 tokens > 200000 maximum", Some(200_000)),
+            (
+                "This model's maximum context length is 128,000 tokens. However, you requested 130000.",
+                Some(128_000),
+            ),
+            ("the request exceeds the available context size (4096 tokens), try increasing it", Some(4_096)),
+            ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000", Some(200_000)),
+            (
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                Some(1_048_576),
+            ),
+            ("maximum context length is 8 tokens", None),
+            ("context_length_exceeded", None),
+        ] {
+            assert_eq!(stated_window(said), window, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_remedy_begins_behind_a_full_stop() {
+        assert_eq!(sentence("Incorrect API key provided".to_owned()), "Incorrect API key provided.");
+        assert_eq!(sentence("No such model.".to_owned()), "No such model.");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use roo_formats::config::Profile;
 
 use super::http::Endpoint;
 use super::http_format::{HttpFormat, RequestOptions};
-use super::{Model, ModelError, ModelRequest, Output};
+use super::{AccountId, Model, ModelError, ModelRequest, Output};
 
 /// A model behind an HTTP endpoint.
 pub(super) struct HttpModel {
@@ -49,6 +49,10 @@ fn origin(profile: &Profile, model: &str) -> String {
 impl Model for HttpModel {
     fn origin(&self) -> &str {
         &self.options.origin
+    }
+
+    fn account(&self) -> AccountId {
+        self.endpoint.account()
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {

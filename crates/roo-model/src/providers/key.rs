@@ -85,6 +85,11 @@ impl KeyCommand {
         Some(Self { program: program.clone(), arguments: arguments.to_vec(), cached: Mutex::new(None) })
     }
 
+    /// The program and its arguments.
+    pub(super) fn argv(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.program).chain(&self.arguments).map(String::as_str)
+    }
+
     async fn get(&self) -> Result<Secret, ModelError> {
         // Held while the command runs, so that requests which start together ask once.
         let mut cached = self.cached.lock().await;

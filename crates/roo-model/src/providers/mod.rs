@@ -5,6 +5,7 @@
 //! [`StreamEvent`]s. It knows nothing of tasks, and it never retries: whether a failed request is
 //! made again is the engine's decision, from [`ModelError`].
 
+mod account;
 mod anthropic;
 mod connect;
 mod conversation;
@@ -25,6 +26,7 @@ mod repeated_event;
 mod responses;
 mod scripted;
 
+pub use account::AccountId;
 pub use connect::{KeyState, check_key, connect, key_state, list_models};
 pub use key::is_usable as is_usable_key;
 pub use key_store::{KeyStore, StoreKeyError};
@@ -79,6 +81,9 @@ pub enum Item {
         summary: String,
         /// What is kept of them word for word, each with where it is from.
         kept: Vec<String>,
+        /// Images in the user's answers among them, as data URLs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<String>,
         /// Number of the model's answers that it stands for.
         answers: usize,
     },
@@ -276,6 +281,11 @@ impl ModelError {
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
+
+    /// Returns the window of the model, in tokens, where the endpoint names it as it refuses a conversation as too long.
+    pub fn stated_window(&self) -> Option<u64> {
+        (self.kind == ModelErrorKind::ContextWindow).then(|| http::stated_window(&self.message)).flatten()
+    }
 }
 
 impl ModelErrorKind {
@@ -300,6 +310,9 @@ pub const SUMMARY_MODE: &str = "condense";
 pub trait Model: Send + Sync {
     /// Provider and model, such as `anthropic/claude-sonnet-4-5`: what thinking blocks are bound to.
     fn origin(&self) -> &str;
+
+    /// The account whose limits its requests share with those of other models.
+    fn account(&self) -> AccountId;
 
     /// Makes one request. The stream ends after [`Output::Finished`] or an error; dropping it closes
     /// the connection at once.

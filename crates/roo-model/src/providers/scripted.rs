@@ -44,7 +44,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::conversation::tags;
-use super::{Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, SUMMARY_MODE};
+use super::{
+    AccountId, Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, SUMMARY_MODE,
+};
 use crate::parser::StreamEvent;
 use roo_catalog::{ToolId, ToolProtocol};
 use roo_durable::read_named;
@@ -254,6 +256,10 @@ impl Scripted {
 impl Model for Scripted {
     fn origin(&self) -> &str {
         "scripted/script"
+    }
+
+    fn account(&self) -> AccountId {
+        AccountId::of_scripts()
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {

@@ -96,7 +96,7 @@ use decision::Decisions;
 use upstream::{Outbound, Traffic, UpstreamProxy};
 
 /// The setting that a refusal points to.
-pub const NETWORK_SETTING: &str = "sandbox.network";
+pub(crate) const NETWORK_SETTING: &str = "sandbox.network";
 
 /// Time limit of a local lookup if the user's own proxy resolves the name as well.
 const LOCAL_LOOKUP: Duration = Duration::from_secs(2);
@@ -175,8 +175,9 @@ impl Egress {
     }
 
     /// Replaces the default limits.
+    #[cfg(test)]
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Self {
+    fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 

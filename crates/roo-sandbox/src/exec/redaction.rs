@@ -83,7 +83,7 @@ impl Redactor {
 
     /// Leaves each line of the text where it was: a mask over several lines is followed by as many empty ones.
     #[must_use]
-    pub fn keeping_lines(mut self) -> Self {
+    pub(crate) fn keeping_lines(mut self) -> Self {
         if let Some(Scanners { exact, patterns }) = &mut self.scanners {
             exact.keep_lines();
             patterns.keep_lines();

@@ -9,7 +9,9 @@ local M = {}
 ---@param text string
 function M.answer(question, text)
   client.request('roo/question/answer', { questionId = question.questionId, text = text }, function(result)
-    if not result.accepted then
+    if result.waits then
+      client.notify(('earlier turns are summarised before the next model request; this still waits: %s'):format(question.text))
+    elseif not result.accepted then
       client.notify(('%s answered first: %s'):format(result.by, question.text))
     elseif result.interrupted then
       client.notify('your answer is saved; the request is interrupted, continue it with :Roo resume', vim.log.levels.WARN)

@@ -536,6 +536,16 @@ end
 
 local marks = { ok = '✓', failed = '✗', denied = '✗', skipped = '–', interrupted = '–' }
 
+--- How the end of a call or a command is shown: its mark, and a highlight group. A call whose command failed has done its
+--- work, but not what was wanted of it.
+---@param event { status: string, exitCode?: integer }
+local function ending(event)
+  if event.status == 'ok' and (event.exitCode or 0) ~= 0 then
+    return '!', 'RooToolFailed'
+  end
+  return marks[event.status] or '–', event.status == 'ok' and 'RooTool' or 'RooToolFailed'
+end
+
 events['tool.started'] = function(self, _, event, task)
   local label = ('%s %s'):format(event.name, first_line(event.subject))
   self.calls[task.id .. '/' .. event.toolCallId] = { name = event.name, label = label }
@@ -577,10 +587,9 @@ events['tool.finished'] = function(self, _, event, task)
   if not call and (event.status == 'ok' or event.status == 'skipped') then
     return
   end
-  local failed = event.status ~= 'ok'
   local label = call and call.label or 'call'
-  local line = ('%s %s — %s'):format(marks[event.status] or '–', label, first_line(event.summary))
-  local group = failed and 'RooToolFailed' or 'RooTool'
+  local mark, group = ending(event)
+  local line = ('%s %s — %s'):format(mark, label, first_line(event.summary))
   self:put(task, 'tool', event.toolCallId, { line }, { groups = { group } })
 end
 
@@ -592,8 +601,8 @@ end
 
 events['command.ended'] = function(self, _, event, task)
   self.commands[event.commandId] = nil
-  local line = ('%s %s — %s'):format(marks[event.status] or '–', event.commandId, first_line(event.summary))
-  local group = event.status ~= 'ok' and 'RooToolFailed' or 'RooTool'
+  local mark, group = ending(event)
+  local line = ('%s %s — %s'):format(mark, event.commandId, first_line(event.summary))
   self:put(task, 'tool', event.commandId, { line }, { groups = { group } })
 end
 
@@ -831,7 +840,9 @@ end
 
 events['retry.scheduled'] = function(self, _, event, task)
   local time = os.date('%H:%M:%S', math.floor(event.at / 1000))
-  local line = ('↻ tries again at %s (attempt %d): %s'):format(time, event.attempt, first_line(event.reason))
+  local what = event.attempt > 1 and ('tries again at %s (attempt %d)'):format(time, event.attempt)
+    or ('asks the model at %s'):format(time)
+  local line = ('↻ %s: %s'):format(what, first_line(event.reason))
   self:insert(task, 'note', 'retry' .. self.seq, { line }, { groups = { 'RooQuiet' } })
 end
 

@@ -17,10 +17,17 @@ local function open_decisions(report)
     })
   end
   for _, pending in ipairs(report.pendingApprovals) do
-    table.insert(decisions, {
-      text = ('Allow the current version of %s: %s'):format(pending.path, table.concat(pending.widens, ', ')),
-      grant = { path = pending.path, digest = pending.digest },
-    })
+    local grant = { path = pending.path, digest = pending.digest }
+    local what = table.concat(pending.widens, ', ')
+    if pending.kind == 'delegation' then
+      local refused = vim.tbl_extend('force', grant, { refuse = true })
+      local no = ("No, the modes of %s don't delegate to each other"):format(pending.path)
+      table.insert(decisions, { text = 'Yes, ' .. what, grant = grant })
+      table.insert(decisions, { text = no, grant = refused })
+    else
+      local text = ('Allow the current version of %s: %s'):format(pending.path, what)
+      table.insert(decisions, { text = text, grant = grant })
+    end
   end
   return decisions
 end
@@ -29,8 +36,15 @@ end
 ---@param found vim.lsp.Client
 function M.look(found)
   found:request('roo/trust/get', vim.empty_dict(), function(_, report)
-    if report and #open_decisions(report) > 0 then
-      client.notify('this workspace contains files that would steer agents (:Roo trust)', vim.log.levels.WARN)
+    local decisions = report and open_decisions(report) or {}
+    local only_delegation = report and report.trusted
+      and vim.iter(report.pendingApprovals):all(function(pending)
+        return pending.kind == 'delegation'
+      end)
+    if #decisions > 0 then
+      local what = only_delegation and "may this workspace's modes delegate to each other?"
+        or 'this workspace contains files that would steer agents'
+      client.notify(what .. ' (:Roo trust)', vim.log.levels.WARN)
     end
   end)
 end
@@ -53,8 +67,12 @@ function M.ask()
       end,
     }, function(decision)
       if decision and decision.grant then
-        client.request('roo/trust/grant', decision.grant, function()
-          client.notify('granted: ' .. decision.text)
+        client.request('roo/trust/grant', decision.grant, function(now)
+          client.notify((decision.grant.refuse and 'kept: ' or 'granted: ') .. decision.text)
+          -- What a trusted workspace asks next.
+          if not report.trusted and #open_decisions(now) > 0 then
+            M.ask()
+          end
         end)
       end
     end)

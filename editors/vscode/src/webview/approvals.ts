@@ -17,7 +17,6 @@ export class AutoApproval {
   readonly #boxes = new Map<AutoApproveKey, HTMLInputElement>();
   /** What was changed here and is not the setting yet. */
   readonly #wanted = new Map<AutoApproveKey, boolean>();
-  readonly #pending = h("p", { class: "reason", hidden: true });
   readonly element: HTMLDetailsElement;
 
   constructor(post: (message: FromPage) => void) {
@@ -35,7 +34,6 @@ export class AutoApproval {
       { id: "auto", hidden: true },
       this.#summary,
       h("fieldset", {}, h("legend", { class: "unseen" }, "Actions that run without asking"), ...rows),
-      this.#pending,
       h("p", { class: "reason" }, "Counts for all your workspaces. Protected files and single commands have ", h("button", { type: "button", class: "link", click: () => post({ type: "settings", query: "roo.autoApprove" }) }, "settings"), " and ", h("button", { type: "button", class: "link", click: () => post({ type: "rules" }) }, "rules"), " of their own."),
     );
   }
@@ -45,8 +43,8 @@ export class AutoApproval {
     this.#wanted.clear();
   }
 
-  /** Shows what is allowed. `pending` says that the server hasn't taken it over yet. */
-  update(allowed: AutoApprove | undefined, pending: boolean): void {
+  /** Shows what is allowed. */
+  update(allowed: AutoApprove | undefined): void {
     this.element.hidden = allowed === undefined;
     if (!allowed) return;
     const on = KINDS.filter(({ key }) => allowed[key]).map(({ short }) => short);
@@ -55,7 +53,5 @@ export class AutoApproval {
       if (this.#wanted.get(key) === allowed[key]) this.#wanted.delete(key);
       box.checked = this.#wanted.get(key) ?? allowed[key];
     }
-    this.#pending.hidden = !pending;
-    this.#pending.textContent = "Takes effect when the running task stops: the server restarts then.";
   }
 }

@@ -149,7 +149,7 @@ export class Composer {
     this.#model.title = profile ? [`Profile ${profile.name}: ${model}`, facts && modelFacts(facts)].filter(Boolean).join("\n") : "No model is set up";
     this.#model.setAttribute("aria-label", profile ? `Model: ${model}` : "Set up a model");
     this.#model.hidden = off;
-    this.#auto.update(off ? undefined : context.autoApprove, context.restartPending);
+    this.#auto.update(off ? undefined : context.autoApprove);
 
     this.#places.hidden = context.places.length === 0;
     const labels = context.places.map((place) => place.label).join("\n");
@@ -183,7 +183,7 @@ export class Composer {
   failed(what: FromPage["type"]): void {
     if (what === "autoApprove") {
       this.#auto.failed();
-      this.#auto.update(this.#context?.autoApprove, this.#context?.restartPending ?? false);
+      this.#auto.update(this.#context?.autoApprove);
     }
     if (this.#underWay === undefined || (what !== "start" && what !== "send" && what !== "answer")) return;
     if (!this.#text.value) this.#text.value = this.#underWay.text;

@@ -6,7 +6,7 @@ import { h } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { image } from "./images.ts";
 import { fileLink, toHtml } from "./markdown.ts";
-import { describe, isDiff, STATES, STATUSES } from "../words.ts";
+import { describe, endOf, isDiff, STATES } from "../words.ts";
 
 /** What an item's element depends on besides the item. */
 export interface ItemContext {
@@ -81,8 +81,9 @@ function markdown(text: string): HTMLElement {
 function call(item: CallItem, before: HTMLElement | undefined): HTMLElement {
   const { doing, subject } = describe(item);
   const pending = item.approvals.some((asked) => asked.answer === undefined) && item.status === undefined;
-  const state = item.status
-    ? STATUSES[item.status]
+  const end = item.status && endOf(item.status, item.exitCode);
+  const state = end
+    ? end
     : pending
       ? { sign: "?", word: "asks for permission" }
       : item.running
@@ -106,7 +107,7 @@ function call(item: CallItem, before: HTMLElement | undefined): HTMLElement {
     on && (details.length === 0 ? subjectOf(on) : h("code", { class: "subject" }, on)),
     h("span", { class: "outcome" }, outcome(item, state.word)),
   ];
-  const kind = `tool ${item.status ?? (pending ? "pending" : "open")}`;
+  const kind = `tool ${end?.kind ?? (pending ? "pending" : "open")}`;
   if (details.length === 0) return h("div", { class: kind }, ...line);
   // A summary is a button; what can be opened stands below it.
   const href = on === undefined ? undefined : fileLink(on);

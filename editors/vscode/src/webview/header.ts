@@ -67,7 +67,7 @@ export class Header {
     const retry = Object.values(request.tasks).find((one) => one.retry !== undefined)?.retry;
     const condensing = Object.values(request.tasks).some((one) => one.isCondensing);
     this.#retry.hidden = retry === undefined && !condensing;
-    this.#retry.textContent = retry ? `tries again at ${new Date(retry.at).toLocaleTimeString()}` : condensing ? "shortens the context" : "";
+    this.#retry.textContent = retry ? `next request at ${new Date(retry.at).toLocaleTimeString()}` : condensing ? "shortens the context" : "";
     this.#retry.title = retry?.reason ?? "";
 
     const { tokens, costUsd } = total(request);

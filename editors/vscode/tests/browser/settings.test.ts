@@ -12,6 +12,7 @@ const SCRIPT = JSON.stringify({
   turns: [
     { ...write("Write one", "one.txt"), usage: { tokensIn: 1200, tokensOut: 30, costUsd: 0.0041 } },
     write("Write two", "two.txt"),
+    write("Write three", "three.txt"),
     { mode: "code", repeat: true, calls: [{ tool: "attempt_completion", params: { result: "Done." } }] },
   ],
 });
@@ -23,31 +24,31 @@ async function start(editor: Editor, prompt: string): Promise<Frame> {
   return chat;
 }
 
-test("a switch of auto-approve takes effect at once where nothing runs, and after a restart where something does", async () => {
+test("a switch of auto-approve takes effect without a restart, and the chat shows what counts", async () => {
   const editor = await Editor.start({ turns: SCRIPT, settings: { "roo.mode": "code" }, size: { width: 1280, height: 1100 } });
   try {
-    const chat = await start(editor, "Write one");
+    let chat = await start(editor, "Write one");
     await waitForCard(chat, "Create one.txt");
-    const [before] = editor.pids();
+    const before = editor.pids();
     await chat.locator("#auto summary").click();
     await chat.getByLabel("Edit files").check();
     const settings = (): string => readFileSync(join(editor.home, "data/data/Machine/settings.json"), "utf8");
     await until(() => /"roo\.autoApprove":\s*\{\s*"write": true/.test(settings()), "the setting is the user's");
-    // The task waits; it is not interrupted without being asked.
-    await chat.locator("#restart").waitFor({ timeout: DEADLINE });
-    assert.deepEqual(editor.pids(), [before]);
+    await chat.locator("#auto summary", { hasText: "edits" }).waitFor({ timeout: DEADLINE });
+    // What asks already is still the user's to answer; what comes is not asked about.
     assert.ok(!existsSync(join(editor.workspace, "one.txt")));
-    await chat.locator("#restart button").click();
-    // The same task goes on with a new server, and is not asked about the edit any more.
+    await chat.locator('[data-option="allow_once"]').click();
     await chat.locator(".said.completion_result", { hasText: "Done." }).waitFor({ timeout: DEADLINE });
-    assert.ok(existsSync(join(editor.workspace, "one.txt")));
-    const [second] = editor.pids();
-    assert.notEqual(second, before);
+    chat = await start(editor, "Write two");
+    await chat.locator(".said.completion_result", { hasText: "Done." }).waitFor({ timeout: DEADLINE });
+    assert.ok(existsSync(join(editor.workspace, "two.txt")));
 
     await chat.getByLabel("Edit files").uncheck();
-    await until(() => editor.pids().length === 1 && editor.pids()[0] !== second, "nothing runs: the server is started anew by itself");
-    await start(editor, "Write two");
-    await waitForCard(await editor.chat(), "Create two.txt");
+    await chat.locator("#auto summary", { hasText: /^(?!.*edits)/ }).waitFor({ timeout: DEADLINE });
+    await start(editor, "Write three");
+    await waitForCard(await editor.chat(), "Create three.txt");
+    assert.ok(await chat.locator("#restart").isHidden());
+    assert.deepEqual(editor.pids(), before, "it is the same server all along");
   } catch (error) {
     throw await editor.failed("settings", error);
   } finally {

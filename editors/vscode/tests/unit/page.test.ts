@@ -5,7 +5,7 @@ import { changedLines, parseDiff } from "../../src/webview/diff.ts";
 import { highlight } from "../../src/webview/highlight.ts";
 import { found } from "../../src/webview/history.ts";
 import { fileLink, toHtml } from "../../src/webview/markdown.ts";
-import { count, cost, describe, isDiff, modelFacts, ranked, when } from "../../src/words.ts";
+import { count, cost, describe, endOf, isDiff, modelFacts, ranked, when } from "../../src/words.ts";
 import type { HistoryItem } from "../../src/protocol.ts";
 import type { CallItem } from "../../src/state.ts";
 
@@ -71,7 +71,7 @@ test("a diff is read by files and hunks, whatever its lines look like", () => {
 test("calls are described in words", () => {
   const item = (text: string, more: Partial<CallItem> = {}): CallItem => ({
     kind: "call", key: "k", taskId: "t", at: 0, text, ask: undefined, streaming: false, callId: undefined,
-    running: undefined, output: "", status: undefined, summary: "", approvals: [], ...more,
+    running: undefined, output: "", status: undefined, summary: "", exitCode: undefined, approvals: [], ...more,
   });
   assert.deepEqual(describe(item('{"tool":"readFile","path":"a.ts","batchFiles":[{"path":"a.ts"}]}')), { doing: "Read", subject: "a.ts" });
   assert.deepEqual(describe(item('{"tool":"readFile","path":"a","batchFiles":[{},{}]}')), { doing: "Read", subject: "2 files" });
@@ -79,6 +79,13 @@ test("calls are described in words", () => {
   assert.deepEqual(describe(item("write_to_file\na.md\n# x", { streaming: true })), { doing: "write to file", subject: "a.md" });
   assert.deepEqual(describe(item('{"tool":"some_new_tool"}')), { doing: "some new tool", subject: "" });
   assert.deepEqual(describe(item("not json")), { doing: "", subject: "" });
+});
+
+test("a command that failed gets no tick", () => {
+  assert.deepEqual(endOf("ok", 3), { sign: "!", word: "failed", kind: "exited" });
+  assert.equal(endOf("ok", 0).sign, "✓");
+  assert.equal(endOf("ok", undefined).sign, "✓");
+  assert.equal(endOf("interrupted", 1).word, "interrupted");
 });
 
 test("numbers are told as people say them", () => {

@@ -27,7 +27,7 @@ function messages(items: readonly Item[]): unknown[] {
 function calls(items: readonly Item[]): unknown[] {
   return items.flatMap((item) => {
     if (item.kind !== "call" || (!item.running && (item.status === undefined || item.status === "ok"))) return [];
-    return [{ id: item.callId, ...item.running, ...(item.status && { status: item.status, summary: item.summary }) }];
+    return [{ id: item.callId, ...item.running, ...(item.status && { status: item.status, summary: item.summary, ...(item.exitCode !== undefined && { exitCode: item.exitCode }) }) }];
   });
 }
 

@@ -130,6 +130,7 @@ fn what_is_over_only_grows() {
                 MarkKind::Section(_) => assert!(marked.starts_with("## "), "{marked}"),
                 MarkKind::Asked(_) => assert!(marked.starts_with("### "), "{marked}"),
                 MarkKind::Call(..) => assert!(marked.starts_with("- "), "{marked}"),
+                MarkKind::Said(_) => assert!(marked.starts_with("> "), "{marked}"),
                 MarkKind::Link(uri) => assert!(uri.ends_with(marked), "{marked}"),
             }
         }

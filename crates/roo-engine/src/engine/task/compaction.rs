@@ -4,7 +4,7 @@
 //! Placeholders come first, as they lose nothing that could not be had again. Where they don't make room for many
 //! turns, a model is asked for a summary, and where that fails, earlier turns become a list of their calls.
 
-use super::context::{ContextState, MeasuredRequest};
+use super::context::{CertainExcess, ContextState, Excess, MeasuredRequest};
 use super::conversation::LeftOut;
 use super::engine_question::ask_engine_question;
 use super::ongoing_compaction::{Compaction, CompactionOutcome};
@@ -16,10 +16,13 @@ use roo_model::prompts::condense::{self, SummaryInput};
 use roo_model::providers::{AssistantBlock, Item};
 use roo_protocol::context::ShorteningMethod;
 use roo_protocol::event::QuestionKind;
+use roo_protocol::ids::ToolCallId;
 use roo_protocol::task::Usage;
 
 /// The longest summary that is taken, in bytes.
-const LONGEST_SUMMARY: usize = 32 << 10;
+const LONGEST_SUMMARY: u64 = 32 << 10;
+/// Why a conversation stays as it is.
+const NOTHING_LEFT: &str = "Nothing is left that could be shortened.";
 
 /// Turns that are to be replaced.
 pub(in crate::engine) struct ReplacedTurns<'a> {
@@ -29,23 +32,30 @@ pub(in crate::engine) struct ReplacedTurns<'a> {
     pub(in crate::engine) items: Vec<&'a Item>,
 }
 
-/// Returns the turns that a summary would replace; none where that would bring little.
-pub(in crate::engine) fn replaced_turns<'a>(
-    conversation: &'a Conversation,
-    context: &ContextState,
-) -> Option<ReplacedTurns<'a>> {
-    let items = conversation.all();
+/// The place before which turns can be replaced; none where that would bring little.
+pub(super) fn cut(conversation: &Conversation, context: &ContextState) -> Option<usize> {
     let recent = context.recent_bytes(conversation.size());
-    let cut = shortening::cut(&items, |index| conversation.is_pinned(index), recent)?;
-    let replaced = (0..cut).filter(|&index| !conversation.is_pinned(index)).map(|index| items[index]);
-    Some(ReplacedTurns { cut, items: replaced.collect() })
+    shortening::cut(&conversation.all(), |index| conversation.is_pinned(index), recent)
+}
+
+/// The turns before a place, without what is pinned.
+pub(in crate::engine) fn turns_before(conversation: &Conversation, cut: usize) -> ReplacedTurns<'_> {
+    let items = conversation.items().iter().take(cut).enumerate();
+    let replaced = items.filter(|(index, _)| !conversation.is_pinned(*index)).map(|(_, item)| item);
+    ReplacedTurns { cut, items: replaced.collect() }
+}
+
+/// Returns the length of the longest summary of this conversation that is taken, in bytes.
+pub(in crate::engine) fn longest_summary(context: &ContextState, conversation: &Conversation) -> usize {
+    let room = context.summary_bytes(conversation.size()).unwrap_or(LONGEST_SUMMARY);
+    usize::try_from(room.min(LONGEST_SUMMARY)).unwrap_or(usize::MAX)
 }
 
 /// Returns the events that begin a shortening before the next request, if one is due.
 pub(super) fn due(task: &Task) -> Vec<Event> {
     let (context, conversation) = (&task.context, &task.conversation);
     if context.is_requested() {
-        return vec![match replaced_turns(conversation, context) {
+        return vec![match cut(conversation, context) {
             Some(_) => Event::ShorteningStarted { method: ShorteningMethod::Summary, manual: true },
             None => kept(task, "There is too little to summarise yet.".to_owned(), Usage::default()),
         }];
@@ -57,10 +67,11 @@ pub(super) fn due(task: &Task) -> Vec<Event> {
 /// Returns the way in which a conversation is to be shortened before the next request; none where it fits, or where
 /// nothing more can be done.
 pub(super) fn method_due(context: &ContextState, conversation: &Conversation) -> Option<ShorteningMethod> {
-    let (limit, allowed, low_water) = (context.limit()?, context.allowed()?, context.low_water()?);
     let size = conversation.size();
+    let (limit, allowed, low_water) = (context.limit()?, context.allowed()?, context.low_water(size)?);
     let tokens = context.estimate(size);
-    if tokens <= limit || !context.may_fail_again() {
+    let fits = tokens <= limit || tokens <= allowed && context.is_kept(tokens, size);
+    if fits || !context.may_fail_again() {
         return None;
     }
     let items = conversation.all();
@@ -69,18 +80,18 @@ pub(super) fn method_due(context: &ContextState, conversation: &Conversation) ->
     if free >= wanted {
         return Some(ShorteningMethod::Placeholders);
     }
-    let can_replace = replaced_turns(conversation, context).is_some();
-    if can_replace && context.may_condense(tokens) {
+    let can_replace = cut(conversation, context).is_some();
+    if can_replace && context.may_condense(tokens, size) {
         return Some(ShorteningMethod::Summary);
     }
     // A little each turn would cost the prompt cache each turn.
-    if !found.is_empty() && free >= context.bytes(context.step()) {
+    if !found.is_empty() && free >= context.bytes(context.step(size)) {
         return Some(ShorteningMethod::Placeholders);
     }
     if tokens <= allowed {
         return None;
     }
-    if can_replace {
+    if can_replace && !context.is_tried(tokens) {
         return Some(ShorteningMethod::Outline);
     }
     let (everything, _) = shortening::placeholders(&items, wanted, Reach::Everything, context.image_bytes());
@@ -98,17 +109,47 @@ pub(super) fn limit_of_refused(task: &Task, refused: Option<&MeasuredRequest>) -
         context.measure(*request);
     }
     let tokens = context.estimate(task.conversation.size()) / 10 * 9;
+    // The endpoint may have told its window as it refused.
+    let tokens = context.allowed().map_or(tokens, |allowed| allowed.min(tokens));
     context.limit_to(tokens);
     method_due(&context, &task.conversation).map(|_| tokens)
 }
 
+/// Returns the events that follow on a request that was too long to be sent. What can be shortened is shortened next.
+/// Where nothing can, the user is asked, or the endpoint has the last word.
+pub(super) fn not_sent(task: &Task, request: Option<&MeasuredRequest>) -> Vec<Event> {
+    let Some(request) = request else { return vec![] };
+    let mut context = task.context.clone();
+    context.measure(*request);
+    let size = task.conversation.size();
+    if context.is_requested() || method_due(&context, &task.conversation).is_some() {
+        return vec![];
+    }
+    match context.excess(request.frame, size) {
+        Some(Excess { tokens, certain: Some(CertainExcess { window, frame }), .. }) => {
+            let text = format!(
+                "The next request would have at least {tokens} tokens, too many for the model's window of {window} \
+                 tokens, and nothing more can be left out. The system prompt and the definitions of tools have about \
+                 {frame} of them. Use a model with a larger window, raise `contextWindow` if the model takes more, or \
+                 offer the model fewer tools."
+            );
+            ask_engine_question(task, QuestionKind::ApiReqFailed, text, TRY_AGAIN)
+        }
+        Some(Excess { certain: None, .. }) | None => {
+            let reason = format!("{NOTHING_LEFT} The request is sent as it is.");
+            vec![kept(task, reason, Usage::default())]
+        }
+    }
+}
+
 /// Returns the placeholders that make the next request fit as far as they can.
 fn placeholders(context: &ContextState, conversation: &Conversation) -> Placeholders {
-    let (Some(allowed), Some(low_water)) = (context.allowed(), context.low_water()) else {
+    let size = conversation.size();
+    let (Some(allowed), Some(low_water)) = (context.allowed(), context.low_water(size)) else {
         return Placeholders::default();
     };
     let items = conversation.all();
-    let tokens = context.estimate(conversation.size());
+    let tokens = context.estimate(size);
     let wanted = context.bytes(tokens.saturating_sub(low_water));
     let image = context.image_bytes();
     let (found, free) = shortening::placeholders(&items, wanted, Reach::Earlier, image);
@@ -121,7 +162,8 @@ fn placeholders(context: &ContextState, conversation: &Conversation) -> Placehol
 
 /// The events of a shortening whose effect has ended.
 pub(super) fn shortened(task: &Task, outcome: CompactionOutcome, used: Usage) -> Vec<Event> {
-    let Some(&Phase::Compacting(Compaction { method, is_manual })) = task.phase() else { return vec![] };
+    let Some(&Phase::Compacting(compaction)) = task.phase() else { return vec![] };
+    let Compaction { method, is_manual, .. } = compaction;
     match (outcome, method) {
         (CompactionOutcome::Refused(reason), _) => {
             let mut events = vec![kept(task, reason.clone(), used)];
@@ -134,13 +176,18 @@ pub(super) fn shortened(task: &Task, outcome: CompactionOutcome, used: Usage) ->
         }
         (CompactionOutcome::Failed(reason), _) => vec![kept(task, reason, used)],
         (_, ShorteningMethod::Placeholders) => vec![with_placeholders(task, used)],
-        (_, ShorteningMethod::Outline) => vec![condensed(task, None, is_manual, used)],
+        (_, ShorteningMethod::Outline) => vec![condensed(task, compaction, None, used)],
         (CompactionOutcome::Summary(text), ShorteningMethod::Summary) => {
             let text = text.trim();
             if text.is_empty() {
                 return vec![kept(task, "The model gave no summary.".to_owned(), used)];
             }
-            vec![condensed(task, Some(shortening::beginning(text, LONGEST_SUMMARY)), is_manual, used)]
+            let whole = condensed(task, compaction, Some(text), used);
+            let longest = longest_summary(&task.context, &task.conversation);
+            if text.len() <= longest || matches!(whole, Event::ContextKept { .. }) {
+                return vec![whole];
+            }
+            vec![condensed(task, compaction, Some(shortening::beginning(text, longest)), used)]
         }
         (CompactionOutcome::Agreed, ShorteningMethod::Summary) => {
             vec![kept(task, "The model gave no summary.".to_owned(), used)]
@@ -160,23 +207,26 @@ fn with_placeholders(task: &Task, used: Usage) -> Event {
     let tokens = |conversation: &Conversation| task.context.estimate(conversation.size());
     let (tokens_before, tokens_after) = (tokens(&task.conversation), tokens(&after));
     if tokens_after >= tokens_before {
-        return kept(task, "Nothing is left that could be shortened.".to_owned(), used);
+        return kept(task, NOTHING_LEFT.to_owned(), used);
     }
     Event::ContextShortened { left_out, tokens_before, tokens_after }
 }
 
 /// The event that puts a message in place of earlier turns: the summary of a model, or else a list of their calls.
-fn condensed(task: &Task, summary: Option<&str>, manual: bool, used: Usage) -> Event {
-    let Some(replaced) = replaced_turns(&task.conversation, &task.context) else {
+fn condensed(task: &Task, compaction: Compaction, summary: Option<&str>, used: Usage) -> Event {
+    let Compaction { is_manual: manual, cut, .. } = compaction;
+    let Some(cut) = cut else {
         return kept(task, "There is too little to summarise.".to_owned(), used);
     };
+    let replaced = turns_before(&task.conversation, cut);
     let items = replaced.items.iter().copied();
-    let longest = task.context.recent_bytes(task.conversation.size()) / 2;
+    let longest = longest_summary(&task.context, &task.conversation);
     let (summary, by_model) = match summary {
         Some(summary) => (summary.to_owned(), true),
         None => (shortening::outline(items.clone(), longest), false),
     };
     let words = shortening::kept_words(items.clone());
+    let images = shortening::kept_images(items.clone());
     let files: Vec<(String, String)> = (task.files.seen.iter())
         .map(|(path, digest)| (path.clone(), shortening::short_digest(digest)))
         .collect();
@@ -193,7 +243,7 @@ fn condensed(task: &Task, summary: Option<&str>, manual: bool, used: Usage) -> E
         Item::Summary { answers, .. } => *answers,
         Item::User { .. } | Item::Results { .. } => 0,
     });
-    let item = Item::Summary { text, summary, kept: words, answers: answers.sum() };
+    let item = Item::Summary { text, summary, kept: words, images, answers: answers.sum() };
     let mut after = task.conversation.clone();
     after.condense(replaced.cut, item.clone());
     let tokens = |conversation: &Conversation| task.context.estimate(conversation.size());
@@ -221,7 +271,9 @@ pub(in crate::engine) fn left_out_by(event: &Event, before: &Conversation) -> Op
             for item in before.items().iter() {
                 match item {
                     Item::Results { results } => {
-                        let named = |id| left_out.results.contains(id) || left_out.duplicates.contains(id);
+                        let cut = |id: &ToolCallId| left_out.middles.iter().any(|cut| cut.call_id == *id);
+                        let named =
+                            |id| left_out.results.contains(id) || left_out.duplicates.contains(id) || cut(id);
                         found.results.extend(results.iter().filter(|result| named(&result.call_id)).cloned());
                     }
                     Item::Assistant { blocks } => {

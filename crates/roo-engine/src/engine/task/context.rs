@@ -5,10 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use roo_protocol::context::{ContextMeter, Shortening};
+use roo_protocol::context::{ContextMeter, Shortening, ShorteningMethod};
 
 /// Tokens of 1,000 bytes before an endpoint has told any: more than in most texts.
 const CAUTIOUS_RATE: u64 = 400;
+/// Tokens of 1,000 bytes before an endpoint has told any, at the least: prose and code have more.
+const LEAST_RATE: u64 = 220;
 /// Tokens of 1,000 bytes that an endpoint may tell. What is outside isn't a count of the whole request.
 const PLAUSIBLE_RATES: std::ops::RangeInclusive<u64> = 120..=1_200;
 /// The smallest request from which a rate is taken, in bytes.
@@ -20,16 +22,25 @@ const USABLE: u64 = 90;
 /// Share of its limit to which a conversation is shortened, in percent. Each shortening costs the provider's prompt
 /// cache, so it has to make room for many turns.
 const LOW_WATER: u64 = 60;
+/// Share of the room for what can be shortened that stays used at least, in percent. In a small window the rest of the
+/// request may have more than [`LOW_WATER`] by itself.
+const LEAST_USED: u64 = 50;
 /// Share of the limit that one result of a tool may fill, in percent.
 const RESULT: u64 = 25;
-/// Share of the limit that the newest turns keep when earlier ones are replaced, in percent.
+/// Share of the room for what can be shortened that the results of one answer may fill together, in percent.
+const RESULTS: u64 = 75;
+/// Share of that room that the newest turns keep when earlier ones are replaced, in percent.
 const RECENT: u64 = 20;
-/// Growth of a conversation, in percent of the limit, before a summary that failed or brought little is tried again.
+/// Share of that room that a summary may fill, in percent.
+const SUMMARY: u64 = 25;
+/// Growth of a conversation, in percent of that room, before a shortening that failed or brought little is tried again.
 const GROWTH: u64 = 10;
 /// Maximum number of refusals of an endpoint, and of failed shortenings, in a row.
 const MAX_FAILURES: u32 = 3;
 /// Tokens of an answer whose length is not limited by the profile.
 const USUAL_ANSWER: u64 = 8_192;
+/// Tokens of such an answer, at the least: with fewer, a model can't make a call.
+const LEAST_ANSWER: u64 = 1_024;
 
 /// Everything of a request but its conversation, as it was sent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,9 +62,35 @@ pub struct RequestFrame {
     pub tail: u64,
 }
 
+/// Share of a model's window that a request has beside its conversation. All in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameShare {
+    /// Of the frame, by the lowest estimate.
+    pub least: u64,
+    /// Of the frame, by the highest estimate.
+    pub most: u64,
+    /// That a whole request may have.
+    pub allowed: u64,
+    /// The window.
+    pub window: u64,
+}
+
 impl RequestFrame {
     fn bytes(&self) -> u64 {
         self.system + self.tools + self.tail
+    }
+
+    /// Tokens that a request may have in the window; none where that isn't known.
+    fn allowed(&self) -> Option<u64> {
+        let window = self.window?;
+        let answer = self.answer.map_or(USUAL_ANSWER.min(window / 4), |answer| answer.min(window / 4 * 3));
+        Some(percent(window, USABLE).saturating_sub(answer))
+    }
+
+    /// Its share of the window; none where that isn't known.
+    pub(in crate::engine) fn share(&self) -> Option<FrameShare> {
+        let (least, most) = (tokens(self.bytes(), LEAST_RATE), tokens(self.bytes(), CAUTIOUS_RATE));
+        Some(FrameShare { least, most, allowed: self.allowed()?, window: self.window? })
     }
 }
 
@@ -146,6 +183,37 @@ impl MeasuredRequest {
     }
 }
 
+/// Bytes that the results of one answer's calls may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ResultRoom {
+    /// Each of them.
+    pub(super) each: u64,
+    /// All of them together.
+    pub(super) all: u64,
+    /// Bytes that count as much as an image.
+    pub(super) image: u64,
+}
+
+/// A request that is too long for its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Excess {
+    /// Estimated tokens of the request.
+    pub(crate) tokens: u64,
+    /// Tokens that it may have.
+    pub(crate) allowed: u64,
+    /// Set if it doesn't fit the window even by the lowest estimate.
+    pub(crate) certain: Option<CertainExcess>,
+}
+
+/// A request that doesn't fit the window of its model. All in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CertainExcess {
+    /// The window.
+    pub(crate) window: u64,
+    /// Of the system prompt and the tools' definitions.
+    pub(crate) frame: u64,
+}
+
 /// What a task knows of the size of its requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContextState {
@@ -153,16 +221,19 @@ pub struct ContextState {
     newest: Option<MeasuredRequest>,
     /// The newest request whose tokens are known.
     counted: Option<MeasuredRequest>,
-    /// True if the next request has another frame than the newest one.
-    frame_changed: bool,
+    /// The conversation of the request that is under way; none where the mode or the model has changed since.
+    sent: Option<ConversationSize>,
     /// Tokens above which the endpoint is known to refuse requests.
     refused_above: Option<u64>,
     /// Requests that were refused as too long since the model last answered.
     refusals: u32,
     /// Shortenings that changed nothing since the model last answered.
     failures: u32,
-    /// Tokens of the conversation when a summary was last tried.
+    /// Tokens of the request when a summary was last tried in vain, or brought little.
     tried_at: Option<u64>,
+    /// Tokens of the request up to which the conversation stays as it is: nothing could be left out, a hook refused that,
+    /// or the user undid it.
+    kept_at: Option<u64>,
     /// The user wants a summary.
     requested: bool,
     /// All shortenings, oldest first.
@@ -170,13 +241,23 @@ pub struct ContextState {
 }
 
 impl ContextState {
+    /// A request with this conversation is under way.
+    pub(super) fn begin_request(&mut self, conversation: ConversationSize) {
+        self.sent = Some(conversation);
+    }
+
+    /// The conversation of the request that is under way; none where what its endpoint tells of it says nothing of the
+    /// next request.
+    pub(super) fn sent(&self) -> Option<ConversationSize> {
+        self.sent
+    }
+
     /// Takes note of a request that was made.
     pub(super) fn measure(&mut self, request: MeasuredRequest) {
         self.newest = Some(request);
         if request.rate().is_some() {
             self.counted = Some(request);
         }
-        self.frame_changed = false;
     }
 
     /// The model answered.
@@ -193,12 +274,21 @@ impl ContextState {
 
     /// Another mode or model follows. With another model nothing that is known counts.
     pub(super) fn change_frame(&mut self, model: bool) {
-        self.frame_changed = true;
+        self.sent = None;
         if model {
             self.newest = None;
             self.counted = None;
             self.refused_above = None;
+            self.try_again();
         }
+    }
+
+    /// What was tried in vain is tried again: the user lets the task go on, or another model follows.
+    pub(super) fn try_again(&mut self) {
+        self.refusals = 0;
+        self.failures = 0;
+        self.tried_at = None;
+        self.kept_at = None;
     }
 
     pub(super) fn request_summary(&mut self) {
@@ -215,20 +305,33 @@ impl ContextState {
         self.requested = false;
     }
 
-    pub(super) fn add(&mut self, shortening: Shortening) {
+    /// A conversation of this size was shortened.
+    pub(super) fn add(&mut self, shortening: Shortening, size: &ConversationSize) {
+        if shortening.method == ShorteningMethod::Summary {
+            let after = shortening.tokens_after;
+            // One that leaves little room is not followed by another at once.
+            let is_full = self.limit().is_some_and(|limit| after.saturating_add(self.step(size)) > limit);
+            self.tried_at = is_full.then_some(after);
+        }
+        self.kept_at = None;
         self.shortenings.push(shortening);
     }
 
-    /// The conversation stays as it is, and whoever wanted a summary is told so.
-    pub(super) fn fail(&mut self) {
+    /// The conversation stays as it is, in spite of this way to shorten it, and whoever wanted a summary is told so.
+    pub(super) fn keep(&mut self, method: Option<ShorteningMethod>, size: &ConversationSize) {
         self.failures += 1;
         self.requested = false;
+        // Another way may be tried where there is no summary.
+        if method != Some(ShorteningMethod::Summary) {
+            self.kept_at = Some(self.estimate(size));
+        }
     }
 
-    /// A shortening was undone. What follows it may be tried again at once.
-    pub(super) fn restore(&mut self, seq: u64) {
+    /// A shortening was undone, which made the conversation this long. As far as it fits, it stays so.
+    pub(super) fn restore(&mut self, seq: u64, size: &ConversationSize) {
         self.shortenings.iter_mut().filter(|one| one.seq == seq).for_each(|one| one.restored = true);
         self.tried_at = None;
+        self.kept_at = Some(self.estimate(size));
     }
 
     /// The shortenings, oldest first.
@@ -274,12 +377,12 @@ impl ContextState {
         };
         // What is new may be another kind of text than what was counted.
         let known = bytes.min(counted.bytes());
-        tokens(known, rate) + tokens(bytes - known, rate.max(CAUTIOUS_RATE)) + images
+        tokens(known, rate) + self.cautious(bytes - known) + images
     }
 
     /// Bytes of so many tokens.
     pub(super) fn bytes(&self, tokens: u64) -> u64 {
-        scaled(tokens, 1_000, self.counted.and_then(|counted| counted.rate()).unwrap_or(CAUTIOUS_RATE))
+        scaled(tokens, 1_000, self.rate().unwrap_or(CAUTIOUS_RATE))
     }
 
     /// Bytes that count as much as an image.
@@ -289,12 +392,7 @@ impl ContextState {
 
     /// Tokens that a request may have; none where nothing is known of its endpoint.
     pub(super) fn allowed(&self) -> Option<u64> {
-        let of_window = self.newest.and_then(|newest| {
-            let RequestFrame { window, answer, .. } = newest.frame;
-            let window = window?;
-            let answer = answer.map_or(USUAL_ANSWER.min(window / 4), |answer| answer.min(window / 4 * 3));
-            Some(percent(window, USABLE).saturating_sub(answer))
-        });
+        let of_window = self.newest.and_then(|newest| newest.frame.allowed());
         [of_window, self.refused_above].into_iter().flatten().min()
     }
 
@@ -306,38 +404,85 @@ impl ContextState {
         Some(threshold.map_or(allowed, |threshold| threshold.min(allowed)))
     }
 
-    /// Tokens to which the conversation is shortened.
-    pub(super) fn low_water(&self) -> Option<u64> {
-        self.limit().map(|limit| percent(limit, LOW_WATER))
+    /// Tokens of all that can't be shortened.
+    fn fixed(&self, size: &ConversationSize) -> u64 {
+        let frame = self.newest.map_or(0, |newest| newest.frame.bytes());
+        tokens(frame + size.pinned, self.rate().unwrap_or(CAUTIOUS_RATE))
     }
 
-    /// Bytes that one result of a tool may have.
-    pub(super) fn longest_result(&self) -> Option<u64> {
-        self.allowed().map(|allowed| self.bytes(percent(allowed, RESULT)))
+    /// Tokens that what can be shortened may have; none where nothing is known of the endpoint.
+    fn room(&self, size: &ConversationSize) -> Option<u64> {
+        Some(self.limit()?.saturating_sub(self.fixed(size)))
+    }
+
+    /// Tokens to which the conversation is shortened.
+    pub(super) fn low_water(&self, size: &ConversationSize) -> Option<u64> {
+        let (limit, room) = (self.limit()?, self.room(size)?);
+        Some(percent(limit, LOW_WATER).max(limit - percent(room, 100 - LEAST_USED)))
+    }
+
+    /// Returns whether a conversation that fits the window stays as it is, though it is above the user's threshold.
+    pub(super) fn is_kept(&self, tokens: u64, size: &ConversationSize) -> bool {
+        self.kept_at.is_some_and(|kept| tokens < kept.saturating_add(self.step(size)))
+    }
+
+    /// Returns whether a request of so many tokens could not be shortened further.
+    pub(super) fn is_tried(&self, tokens: u64) -> bool {
+        self.kept_at.is_some_and(|kept| tokens <= kept)
+    }
+
+    /// Room for the results of the newest answer's calls, behind this conversation; none where nothing is known of the
+    /// endpoint. `newest` is the size of that answer in bytes.
+    pub(super) fn result_room(&self, size: &ConversationSize, newest: u64) -> Option<ResultRoom> {
+        let allowed = self.allowed()?;
+        let room = allowed.saturating_sub(self.fixed(size));
+        // Large arguments of that answer can be left out; results that no model has read can't.
+        let answer = self.cautious(newest).min(room / 2);
+        let all = percent(room - answer, RESULTS);
+        let bytes = |tokens| scaled(tokens, 1_000, self.cautious_rate());
+        let each = bytes(percent(allowed, RESULT).min(all));
+        Some(ResultRoom { each, all: bytes(all), image: bytes(IMAGE) })
     }
 
     /// Bytes of the newest turns that are kept when earlier ones are replaced.
     pub(super) fn recent_bytes(&self, size: &ConversationSize) -> u64 {
-        let used = self.estimate(size);
-        self.bytes(percent(self.limit().map_or(used, |limit| limit.min(used)), RECENT))
+        let used = self.estimate(size).saturating_sub(self.fixed(size));
+        self.bytes(percent(self.room(size).map_or(used, |room| room.min(used)), RECENT))
+    }
+
+    /// Bytes that a summary may have; none where nothing is known of the endpoint.
+    pub(super) fn summary_bytes(&self, size: &ConversationSize) -> Option<u64> {
+        let room = self.room(size)?;
+        Some(scaled(percent(room, SUMMARY), 1_000, self.cautious_rate()))
     }
 
     /// Tokens that count as progress.
-    pub(super) fn step(&self) -> u64 {
-        self.limit().map_or(0, |limit| percent(limit, GROWTH))
+    pub(super) fn step(&self, size: &ConversationSize) -> u64 {
+        self.room(size).map_or(0, |room| percent(room, GROWTH))
     }
 
-    /// Returns whether the size of the next request is known well enough without the request itself.
-    pub(crate) fn is_measured(&self) -> bool {
-        self.newest.is_some() && !self.frame_changed
-    }
-
-    /// Returns the tokens of a request with this frame and those that it may have, where it has more.
-    pub(crate) fn excess(&self, frame: RequestFrame, size: &ConversationSize) -> Option<(u64, u64)> {
+    /// Returns by how much a request with this frame and conversation is too long; none where it fits.
+    pub(crate) fn excess(&self, frame: RequestFrame, size: &ConversationSize) -> Option<Excess> {
         let mut next = self.clone();
         next.measure(self.measured(frame, *size, 0));
         let (tokens, allowed) = (next.estimate(size), next.allowed()?);
-        (tokens > allowed).then_some((tokens, allowed))
+        let certain = next.certain_excess(frame, size);
+        // Where nothing could be left out, the endpoint has the last word.
+        certain.or((tokens > allowed && !next.is_tried(tokens)).then_some(Excess {
+            tokens,
+            allowed,
+            certain: None,
+        }))
+    }
+
+    /// The excess of a request with this frame and conversation that doesn't fit the window even by the lowest estimate.
+    fn certain_excess(&self, frame: RequestFrame, size: &ConversationSize) -> Option<Excess> {
+        let (window, allowed) = (frame.window?, self.allowed()?);
+        let rate = self.rate().unwrap_or(LEAST_RATE);
+        let answer = frame.answer.unwrap_or(LEAST_ANSWER.min(window / 8)).min(window / 4 * 3);
+        let least = tokens(frame.bytes() + size.bytes(), rate) + IMAGE * size.images;
+        let certain = CertainExcess { window, frame: tokens(frame.bytes(), rate) };
+        (least + answer > window).then_some(Excess { tokens: least, allowed, certain: Some(certain) })
     }
 
     /// Returns whether a request of this task that the endpoint refuses as too long is worth another try.
@@ -351,9 +496,24 @@ impl ContextState {
     }
 
     /// Returns whether a model may be asked for a summary now.
-    pub(super) fn may_condense(&self, tokens: u64) -> bool {
+    pub(super) fn may_condense(&self, tokens: u64, size: &ConversationSize) -> bool {
         let allows = self.newest.is_none_or(|newest| newest.frame.condense);
-        allows && self.tried_at.is_none_or(|tried| tokens >= tried.saturating_add(self.step()))
+        allows && self.tried_at.is_none_or(|tried| tokens >= tried.saturating_add(self.step(size)))
+    }
+
+    /// Tokens of 1,000 bytes, as the endpoint told them.
+    fn rate(&self) -> Option<u64> {
+        self.counted.and_then(|counted| counted.rate())
+    }
+
+    /// Tokens of 1,000 bytes of a text that the endpoint has not counted.
+    fn cautious_rate(&self) -> u64 {
+        self.rate().unwrap_or(0).max(CAUTIOUS_RATE)
+    }
+
+    /// Tokens of so many bytes that the endpoint has not counted.
+    fn cautious(&self, bytes: u64) -> u64 {
+        tokens(bytes, self.cautious_rate())
     }
 }
 
@@ -432,7 +592,8 @@ mod tests {
         assert_eq!((state.allowed(), state.limit()), (Some(26_800), Some(16_000)));
         state.limit_to(12_000);
         state.limit_to(14_000);
-        assert_eq!((state.allowed(), state.low_water()), (Some(12_000), Some(7_200)));
+        let short = size(0);
+        assert_eq!((state.allowed(), state.low_water(&short)), (Some(12_000), Some(7_250)));
         state.change_frame(true);
         assert_eq!(state.allowed(), None, "another model has another window");
     }
@@ -450,10 +611,11 @@ mod tests {
     #[test]
     fn a_summary_is_not_tried_again_before_the_conversation_has_grown() {
         let mut state = measured(10_000);
-        assert!(state.may_condense(20_000));
-        state.try_summary(&size(60_000));
-        let tried = state.estimate(&size(60_000));
-        assert!(!state.may_condense(tried + 2_000));
-        assert!(state.may_condense(tried + 3_000));
+        let size = size(60_000);
+        assert!(state.may_condense(20_000, &size));
+        state.try_summary(&size);
+        let tried = state.estimate(&size);
+        assert!(!state.may_condense(tried + 2_000, &size));
+        assert!(state.may_condense(tried + 3_000, &size));
     }
 }

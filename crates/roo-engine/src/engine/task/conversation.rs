@@ -1,6 +1,6 @@
 //! The conversation of a task with its model, and the files that the model has seen in it.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::context::ConversationSize;
@@ -18,6 +18,8 @@ pub struct Conversation {
     pinned: Vec<bool>,
     /// Size of all items.
     size: ConversationSize,
+    /// Number of messages, answers and results that it would have without summaries.
+    length: usize,
     /// Texts that are left out now and in which a call could stand.
     quotable: Vec<String>,
 }
@@ -45,6 +47,11 @@ impl Conversation {
         &self.size
     }
 
+    /// The number of messages, answers and results, with those that a summary stands for.
+    pub(in crate::engine) fn length(&self) -> usize {
+        self.length
+    }
+
     /// The items, oldest first, by reference.
     pub(super) fn all(&self) -> Vec<&Item> {
         self.items.iter().collect()
@@ -69,7 +76,12 @@ impl Conversation {
         let duplicates: HashSet<&ToolCallId> = left_out.duplicates.iter().collect();
         let old: HashSet<&ToolCallId> = left_out.results.iter().collect();
         let arguments: HashSet<&ToolCallId> = left_out.arguments.iter().collect();
+        let middles: HashMap<&ToolCallId, u64> =
+            left_out.middles.iter().map(|cut| (&cut.call_id, cut.bytes)).collect();
         let shortened = |result: &ToolResult| {
+            if let Some(&bytes) = middles.get(&result.call_id) {
+                return Some(shortening::bounded(result.clone(), bytes));
+            }
             let is_duplicate = duplicates.contains(&result.call_id);
             let is_named = is_duplicate || old.contains(&result.call_id);
             is_named.then(|| shortening::shortened_result(result, is_duplicate)).flatten()
@@ -182,6 +194,7 @@ impl Conversation {
         self.size += shortening::size(&item, is_pinned);
         self.items.push(item);
         self.pinned.push(is_pinned);
+        self.length += 1;
     }
 
     pub(super) fn push_text(&mut self, text: impl Into<String>) {
@@ -200,12 +213,26 @@ impl Conversation {
         let item = self.items.remove(index)?;
         let is_pinned = index < self.pinned.len() && self.pinned.remove(index);
         self.size -= shortening::size(&item, is_pinned);
+        self.length = self.length.saturating_sub(1);
         Some(item)
     }
 
     /// The texts that the model was given and in which a call could stand: messages and results.
     pub(super) fn given_texts(&self) -> impl Iterator<Item = &str> + Clone {
         self.quotable.iter().chain(self.items.iter().flat_map(texts)).map(String::as_str)
+    }
+
+    /// Returns whether the model has answered.
+    pub(super) fn has_answers(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, Item::Assistant { .. }))
+    }
+
+    /// The size of the newest item where it is an answer of the model, in bytes.
+    pub(super) fn newest_answer(&self) -> u64 {
+        match self.items.last() {
+            Some(item @ Item::Assistant { .. }) => shortening::size(item, false).bytes(),
+            _ => 0,
+        }
     }
 
     /// The calls of the newest answer that made any and has their results, each with the text of its own.
@@ -284,7 +311,8 @@ mod tests {
     }
 
     fn summary() -> Item {
-        Item::Summary { text: "They read.".into(), summary: "They read.".into(), kept: vec![], answers: 1 }
+        let (text, summary) = ("They read.".into(), "They read.".into());
+        Item::Summary { text, summary, kept: vec![], images: vec![], answers: 1 }
     }
 
     #[test]
@@ -326,6 +354,7 @@ mod tests {
         let items: Vec<&Item> = conversation.items().iter().collect();
         assert_eq!(items, [&user("Fix it."), &user("And this."), &summary(), &results("new")]);
         assert_eq!(conversation.size().pinned, before.size().pinned);
+        assert_eq!(conversation.length(), 5, "what the summary stands for counts");
         let items = (0..4).map(|index| (before.items().get(index).unwrap().clone(), before.is_pinned(index)));
         conversation.restore(&LeftOut { items: items.collect(), ..LeftOut::default() });
         assert_eq!(conversation, before);

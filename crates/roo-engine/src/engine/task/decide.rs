@@ -98,7 +98,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
                 events.push(Event::TurnEnded {
                     finish,
                     total: task.totals.including(used),
-                    context: frame.map(|frame| measured(task, frame, used)),
+                    context: frame.and_then(|frame| measured(task, frame, used)),
                 });
                 events
             }
@@ -117,10 +117,18 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             Some(Phase::Backoff { .. }) => vec![Event::RetryDue],
             _ => vec![],
         },
+        Input::RequestDelayed { due, reason } => match task.phase() {
+            Some(&Phase::Requesting { attempt, .. }) => vec![Event::RequestDelayed { due, attempt, reason }],
+            _ => vec![],
+        },
+        Input::DelayEnded => match task.phase() {
+            Some(Phase::Requesting { .. }) => vec![Event::DelayEnded { request: task.request_number() }],
+            _ => vec![],
+        },
         Input::HookMessages(messages) => hook_messages_received(task, messages),
         Input::Gated(decision) => gated(task, decision),
         Input::ToolDone(outcome) => tool_done(task, outcome),
-        Input::WriteSettled(found) => write_settled(task, &found),
+        Input::WriteSettled(found, saved) => write_settled(task, &found, saved),
         Input::CommandEnded { id, outcome } => command_ended(task, &id, outcome),
     }
 }
@@ -225,10 +233,11 @@ fn call_of_unknown_tool(task: &Task, blocks: &[AssistantBlock], finish: Finish) 
     model_block(task, block, String::new()).pop()
 }
 
-/// The request that was made last, with the tokens that its endpoint told.
-fn measured(task: &Task, frame: RequestFrame, used: Usage) -> Box<MeasuredRequest> {
+/// The request that was made last, with the tokens that its endpoint told; none where that says nothing of the next one.
+fn measured(task: &Task, frame: RequestFrame, used: Usage) -> Option<Box<MeasuredRequest>> {
     let told = used.tokens_in.saturating_add(used.cache_reads).saturating_add(used.cache_writes);
-    Box::new(task.context.measured(frame, *task.conversation.size(), told))
+    let sent = task.context.sent()?;
+    Some(Box::new(task.context.measured(frame, sent, told)))
 }
 
 impl Task {
@@ -246,7 +255,7 @@ pub(super) fn model_failed(
     at: i64,
 ) -> Vec<Event> {
     let Some(&Phase::Requesting { attempt, .. }) = task.phase() else { return vec![] };
-    let context = frame.map(|frame| measured(task, frame, Usage::default()));
+    let context = frame.and_then(|frame| measured(task, frame, Usage::default()));
     let mut events = vec![match turn_failed(task, message.clone(), used) {
         Event::TurnFailed { request, error, cancelled, total, .. } => {
             Event::TurnFailed { request, error, cancelled, total, context: context.clone() }
@@ -266,8 +275,7 @@ pub(super) fn model_failed(
             let reason = format!("{message} From now on the profile {profile} is used.");
             events.push(Event::RetryScheduled { due: at, attempt: 1, reason });
         }
-        // It was not sent, and what follows is settled from its size.
-        Remedy::Shorten { refused: false } => {}
+        Remedy::Shorten { refused: false } => events.extend(compaction::not_sent(task, context.as_deref())),
         Remedy::Shorten { refused: true } => match compaction::limit_of_refused(task, context.as_deref()) {
             Some(tokens) => events.push(Event::ContextLimited { tokens }),
             None => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, TRY_AGAIN)),
@@ -280,7 +288,7 @@ pub(super) fn model_failed(
 /// Records the results of lookups. What hooks refused is taken out first; a task that was to begin with that alone
 /// ends.
 fn gathered(task: &Task, found: Gathered) -> Vec<Event> {
-    let Gathered { text, images, seen, mode, refused, warnings, stop } = found;
+    let Gathered { commands, text, images, seen, mode, refused, warnings, stop } = found;
     let all = refused.len() == task.gather.prompts.len();
     let mut events: Vec<Event> = warning(task, "hooks", &warnings).into_iter().collect();
     for (index, (id, reason)) in refused.iter().enumerate() {
@@ -295,7 +303,7 @@ fn gathered(task: &Task, found: Gathered) -> Vec<Event> {
         events.push(Event::PromptRefused { message_id: id.clone(), message, ends });
     }
     events.extend(mode.map(|change| mode_switched(task, change, None)));
-    events.push(Event::Gathered { text, images, seen });
+    events.push(Event::Gathered { commands, text, images, seen });
     events.extend(stop.map(|reason| Event::Halted { reason }));
     events
 }
@@ -738,7 +746,7 @@ fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
         .collect()
 }
 
-pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event> {
+pub(super) fn write_settled(task: &Task, found: &[Option<Digest>], saved: Vec<SavedFile>) -> Vec<Event> {
     let Some(current) = task.in_progress() else { return vec![] };
     let CurrentCall { call, stage: Stage::SettleWrite { write, .. }, .. } = current else {
         return vec![];
@@ -782,7 +790,9 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
     let result = result_of(call, status, with_review(text, status, review), vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
     let seen = seen(status == ToolStatus::Ok);
-    vec![Event::ToolFinished {
+    let mut events: Vec<Event> =
+        checkpoint(call.id.clone(), checkpoint_summary(call), saved).into_iter().collect();
+    events.push(Event::ToolFinished {
         summary,
         result,
         seen,
@@ -792,7 +802,8 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
         withheld: None,
         recorded: vec![],
         exit_code: None,
-    }]
+    });
+    events
 }
 
 /// A place that an edit changes, with its digests before and after.

@@ -6,11 +6,13 @@ use super::batch::{
     Approval, Authorization, CurrentCall, FinishedCall, GivenApproval, HeldAnswer, HookChanges, Stage,
     ToolBatch,
 };
+use super::compaction;
 use super::results::summary;
-use super::shortening::bounded;
+use super::shortening::within;
 use super::{
-    Answered, Begins, Choice, Compaction, Conversation, Gather, Lifecycle, LoopGuard, MeasuredRequest,
-    OpenTask, Phase, Prompt, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved, is_stop, offers,
+    Answered, Begins, Choice, Compaction, Conversation, Gather, LeftOut, Lifecycle, LoopGuard,
+    MeasuredRequest, OpenTask, Phase, Prompt, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved, is_stop,
+    offers,
 };
 use crate::engine::event::{EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
@@ -45,7 +47,9 @@ impl Task {
             Event::PromptRefused { message_id, message, ends } => {
                 self.refuse_prompt(message_id, message, *ends);
             }
-            Event::Gathered { text, images, seen } => self.add_gathered(text, images, seen),
+            Event::Gathered { commands, text, images, seen } => {
+                self.add_gathered(commands, text, images, seen);
+            }
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
             Event::ContextReduced { before } => self.conversation.reduce(*before),
             Event::ContextLimited { tokens } => self.context.limit_to(*tokens),
@@ -54,7 +58,8 @@ impl Task {
                 if *method == ShorteningMethod::Summary {
                     self.context.try_summary(self.conversation.size());
                 }
-                self.enter(Phase::Compacting(Compaction { method: *method, is_manual: *manual }));
+                let cut = compaction::cut(&self.conversation, &self.context);
+                self.enter(Phase::Compacting(Compaction { method: *method, is_manual: *manual, cut }));
             }
             Event::ContextShortened { left_out, tokens_before, tokens_after } => {
                 self.conversation.put_placeholders(left_out);
@@ -68,15 +73,8 @@ impl Task {
                 let method = if *by_model { ShorteningMethod::Summary } else { ShorteningMethod::Outline };
                 self.end_shortening(method, (*tokens_before, *tokens_after));
             }
-            Event::ContextKept { total, .. } => {
-                self.totals.usage = *total;
-                self.context.fail();
-                self.enter(Phase::FIRST_ATTEMPT);
-            }
-            Event::ContextRestored { seq, left_out, .. } => {
-                self.conversation.restore(left_out);
-                self.context.restore(*seq);
-            }
+            Event::ContextKept { total, .. } => self.keep_conversation(*total),
+            Event::ContextRestored { seq, left_out, .. } => self.restore_conversation(*seq, left_out),
             Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
             Event::ModeSwitched { change, .. } => {
                 self.settings.change(change);
@@ -103,6 +101,8 @@ impl Task {
                 self.enter(Phase::Backoff { attempt: *attempt, due: *due });
             }
             Event::RetryDue => self.change_phase(Phase::retry),
+            // The request is the same one: only its user is told.
+            Event::RequestDelayed { .. } | Event::DelayEnded { .. } => {}
             Event::HookMessagesReceived { params, addition, goes_on, batch, .. } => {
                 let changes = HookChanges { params: params.clone(), addition: addition.clone() };
                 self.apply_hook_changes(changes, *goes_on, *batch);
@@ -207,7 +207,16 @@ impl Task {
         behind.for_each(|prompt| prompt.item -= 1);
     }
 
-    fn add_gathered(&mut self, text: &str, images: &[String], seen: &[(String, Option<Digest>)]) {
+    fn add_gathered(
+        &mut self,
+        commands: &str,
+        text: &str,
+        images: &[String],
+        seen: &[(String, Option<Digest>)],
+    ) {
+        if !commands.is_empty() {
+            self.conversation.push_pinned(Item::User { text: commands.to_owned(), images: vec![] });
+        }
         if !text.is_empty() || !images.is_empty() {
             self.conversation.push(Item::User { text: text.to_owned(), images: images.to_vec() });
         }
@@ -232,6 +241,7 @@ impl Task {
         }
         self.totals.requests = request;
         self.fresh = false;
+        self.context.begin_request(*self.conversation.size());
         self.change_phase(Phase::start_request);
     }
 
@@ -243,8 +253,29 @@ impl Task {
 
     fn end_shortening(&mut self, method: ShorteningMethod, (tokens_before, tokens_after): (u64, u64)) {
         let (seq, at) = (self.seq, self.updated_at);
-        self.context.add(Shortening { seq, at, method, tokens_before, tokens_after, restored: false });
+        let done = Shortening { seq, at, method, tokens_before, tokens_after, restored: false };
+        self.context.add(done, self.conversation.size());
         self.enter(Phase::FIRST_ATTEMPT);
+    }
+
+    fn keep_conversation(&mut self, total: Usage) {
+        self.totals.usage = total;
+        let method = match self.phase() {
+            Some(Phase::Compacting(Compaction { method, .. })) => Some(*method),
+            // Nothing was tried, as nothing could be shortened.
+            _ => None,
+        };
+        self.context.keep(method, self.conversation.size());
+        self.enter(Phase::FIRST_ATTEMPT);
+    }
+
+    fn restore_conversation(&mut self, seq: u64, left_out: &LeftOut) {
+        let before = self.conversation.items().len();
+        self.conversation.restore(left_out);
+        // What comes back stands before all that is still looked up.
+        let added = self.conversation.items().len().saturating_sub(before);
+        self.gather.prompts.iter_mut().for_each(|prompt| prompt.item += added);
+        self.context.restore(seq, self.conversation.size());
     }
 
     fn push_block(&mut self, block: AssistantBlock) {
@@ -316,8 +347,10 @@ impl Task {
     fn take_answer(&mut self, text: Option<&str>, images: &[String], mode: Option<&str>) {
         let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
         let Some(question) = phase.answer(text, images, mode) else { return };
-        if question.kind == QuestionKind::ChangesUnknown {
-            self.unknown_changes.clear();
+        match question.kind {
+            QuestionKind::ChangesUnknown => self.unknown_changes.clear(),
+            QuestionKind::ApiReqFailed => self.context.try_again(),
+            _ => {}
         }
         if text.is_some_and(is_stop) {
             self.fail(question.text);
@@ -341,8 +374,9 @@ impl Task {
         let Some(finished) = batch.finish(result) else { return };
         if let Some(results) = batch.take_results() {
             self.gather.batch |= batch.hooks_review;
-            let longest = self.context.longest_result();
-            let results = results.into_iter().map(|result| bounded(result, longest)).collect();
+            let newest = self.conversation.newest_answer();
+            let room = self.context.result_room(self.conversation.size(), newest);
+            let results = within(results, room);
             self.conversation.push(Item::Results { results });
             *phase = Phase::FIRST_ATTEMPT;
         }
@@ -416,6 +450,7 @@ impl Task {
         match &mut self.lifecycle {
             Lifecycle::Ended(_) => {
                 self.guard.reopen();
+                self.context.try_again();
                 self.unsaved = None;
                 self.fresh = true;
                 self.lifecycle = Lifecycle::open();

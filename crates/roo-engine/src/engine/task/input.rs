@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Choice, Compaction, CompactionOutcome, LeftOut, RequestFrame};
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision, Review};
-use crate::tool_run::Outcome;
+use crate::tool_run::{Outcome, SavedFile};
 use roo_model::parser::Block;
 use roo_model::providers::Finish;
 use roo_protocol::ids::{CommandId, Digest, MessageId, ToolCallId};
@@ -55,7 +55,9 @@ impl Gather {
 /// Result of the lookups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gathered {
-    /// Text for the model; may be empty.
+    /// The texts of the commands in the user's messages; may be empty.
+    pub commands: String,
+    /// Other text for the model; may be empty.
     pub text: String,
     /// Images as data URLs.
     pub images: Vec<String>,
@@ -177,14 +179,24 @@ pub enum Input {
     },
     /// The time to try again has come.
     RetryDue,
+    /// The model request waits for its turn at the endpoint.
+    RequestDelayed {
+        /// Expected time of its begin, in milliseconds since the Unix epoch.
+        due: i64,
+        /// Reason.
+        reason: String,
+    },
+    /// The model request begins after that wait.
+    DelayEnded,
     /// User hooks were asked about the current call. What it leads to comes right behind it.
     HookMessages(HookMessages),
     /// The gate has judged the current call.
     Gated(PolicyDecision),
     /// The current call's tool is done.
     ToolDone(Outcome),
-    /// State of an interrupted write: the digests of its files, none of those that aren't there.
-    WriteSettled(Vec<Option<Digest>>),
+    /// State of an interrupted write: the digests of its files, none of those that aren't there, and what a checkpoint
+    /// has of those that it changed.
+    WriteSettled(Vec<Option<Digest>>, Vec<SavedFile>),
     /// A command in the background has ended.
     CommandEnded {
         /// The command.
@@ -203,11 +215,13 @@ impl Input {
                 | Self::ModelEnded { .. }
                 | Self::ModelFailed { .. }
                 | Self::RetryDue
+                | Self::RequestDelayed { .. }
+                | Self::DelayEnded
                 | Self::Compacted { .. }
                 | Self::HookMessages(_)
                 | Self::Gated(_)
                 | Self::ToolDone(_)
-                | Self::WriteSettled(_)
+                | Self::WriteSettled(..)
                 | Self::Gathered(_)
                 | Self::CommandEnded { .. }
         )

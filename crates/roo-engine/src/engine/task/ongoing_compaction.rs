@@ -9,6 +9,9 @@ pub struct Compaction {
     pub method: ShorteningMethod,
     /// True if the user wants it.
     pub is_manual: bool,
+    /// The place before which turns are replaced, as it was at the begin: what is summarised is what is replaced. None
+    /// where there is too little.
+    pub cut: Option<usize>,
 }
 
 /// Result of a shortening's effect.

@@ -9,14 +9,15 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use roo_catalog::{ToolCall, ToolName};
-use roo_model::prompts::{self, condense, replies};
+use roo_catalog::{Effect, ToolCall, ToolName};
+use roo_model::prompts::condense::{self, Again};
+use roo_model::prompts::{self, replies};
 use roo_model::providers::{AssistantBlock, Item, ToolResult};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{Digest, ToolCallId};
 use roo_text::render::one_line;
 
-use super::context::ConversationSize;
+use super::context::{ConversationSize, ResultRoom};
 
 /// A result or an argument up to this length is sent whole, in bytes.
 const SHORT: usize = 400;
@@ -26,10 +27,8 @@ const FRAME: usize = 40;
 const LEAST_REPLACED: u64 = 2_000;
 /// The longest line of an outline, in characters.
 const OUTLINE_LINE: usize = 160;
-/// The longest summary that an outline takes over, in bytes.
-const OLD_SUMMARY: usize = 4_000;
-/// The longest text of what the user decided, each, in characters.
-const DECISION: usize = 2_000;
+/// Line between a summary and the calls that were made after the turns that it is of.
+const LATER_CALLS: &str = "\nCalls that were made after that:\n";
 
 /// The calls of which something is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +40,28 @@ pub struct Placeholders {
     pub results: Vec<ToolCallId>,
     /// Their large arguments.
     pub arguments: Vec<ToolCallId>,
+    /// Calls of the newest answer: the middle of their results.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub middles: Vec<CutResult>,
+}
+
+/// A result of which the beginning and the end stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CutResult {
+    /// Its call.
+    pub call_id: ToolCallId,
+    /// Bytes that stay.
+    pub bytes: u64,
 }
 
 impl Placeholders {
     /// Returns whether nothing is left out.
     pub fn is_empty(&self) -> bool {
-        self.duplicates.is_empty() && self.results.is_empty() && self.arguments.is_empty()
+        self.duplicates.is_empty()
+            && self.results.is_empty()
+            && self.arguments.is_empty()
+            && self.middles.is_empty()
     }
 }
 
@@ -55,14 +70,15 @@ impl Placeholders {
 pub(super) enum Reach {
     /// All before the newest answer of the model.
     Earlier,
-    /// All.
+    /// All. Of results that the model has not seen, only the middle is left out.
     Everything,
 }
 
 /// Calls to be shortened so that at least this many bytes become free, and how many that are. It may be less.
 pub(super) fn placeholders(items: &[&Item], wanted: u64, reach: Reach, image: u64) -> (Placeholders, u64) {
+    let newest = last_answer(items).unwrap_or(0);
     let end = match reach {
-        Reach::Earlier => last_answer(items).unwrap_or(0),
+        Reach::Earlier => newest,
         Reach::Everything => items.len(),
     };
     let mut found = Placeholders::default();
@@ -87,14 +103,17 @@ pub(super) fn placeholders(items: &[&Item], wanted: u64, reach: Reach, image: u6
     }
     found.duplicates.reverse();
     let duplicates: HashSet<&ToolCallId> = found.duplicates.iter().collect();
-    for result in items[..end].iter().flat_map(|item| results(item)) {
+    let may_go = |result: &&ToolResult| {
+        is_long(result) && !is_kept(result) && !is_report(result) && !duplicates.contains(&result.call_id)
+    };
+    let old = || items[..newest].iter().flat_map(|item| results(item)).filter(may_go);
+    // What the model can have again at no risk goes first.
+    for result in old().filter(|result| looks(result)).chain(old().filter(|result| !looks(result))) {
         if free >= wanted {
             break;
         }
-        if is_long(result) && !is_kept(result) && !duplicates.contains(&result.call_id) {
-            found.results.push(result.call_id.clone());
-            free += gain(result, &result_text(result));
-        }
+        found.results.push(result.call_id.clone());
+        free += gain(result, &result_text(result));
     }
     for call in items[..end].iter().copied().flat_map(calls_of) {
         if free >= wanted {
@@ -105,7 +124,46 @@ pub(super) fn placeholders(items: &[&Item], wanted: u64, reach: Reach, image: u6
             free += params_size(&call.params).saturating_sub(params_size(&short.params)) as u64;
         }
     }
+    if reach == Reach::Everything && free < wanted {
+        let unseen: Vec<&ToolResult> = items[newest..].iter().flat_map(|item| results(item)).collect();
+        let lengths: Vec<u64> = unseen.iter().map(|result| result.text.len() as u64).collect();
+        let left = lengths.iter().sum::<u64>().saturating_sub(wanted - free);
+        let longest = fair_share(&lengths, left).max(SHORT as u64);
+        for result in unseen.iter().filter(|result| !duplicates.contains(&result.call_id)) {
+            if result.text.len() as u64 > longest && !is_kept(result) {
+                let cut = bounded((*result).clone(), longest);
+                free += (result.text.len().saturating_sub(cut.text.len())) as u64;
+                found.middles.push(CutResult { call_id: result.call_id.clone(), bytes: longest });
+            }
+        }
+        // Images can't be cut.
+        for result in unseen {
+            if free >= wanted {
+                break;
+            }
+            if !result.images.is_empty() && !is_kept(result) {
+                free += image * result.images.len() as u64;
+                found.results.push(result.call_id.clone());
+            }
+        }
+    }
     (found, free)
+}
+
+/// Returns the greatest length with which texts of these lengths, each cut to it, have no more than so many bytes
+/// together.
+fn fair_share(lengths: &[u64], all: u64) -> u64 {
+    let mut lengths = lengths.to_vec();
+    lengths.sort_unstable();
+    let (mut left, mut count) = (all, lengths.len() as u64);
+    for length in lengths {
+        if length.saturating_mul(count) > left {
+            return left / count;
+        }
+        left -= length;
+        count -= 1;
+    }
+    u64::MAX
 }
 
 fn calls_of(item: &Item) -> impl Iterator<Item = &ToolCall> {
@@ -133,6 +191,16 @@ fn reads(call: &ToolCall, result: &ToolResult) -> bool {
     result.status == ToolStatus::Ok && ToolName::parse(&call.name).is_some_and(looks)
 }
 
+/// Returns whether the call of a result has no effect, so that nothing is wrong with making it again.
+fn looks(result: &ToolResult) -> bool {
+    ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == Effect::Read)
+}
+
+/// Returns whether a result tells of the work of a subtask: to have it again, all of that would be done again.
+fn is_report(result: &ToolResult) -> bool {
+    ToolName::parse(&result.name) == Some(ToolName::NewTask)
+}
+
 fn is_long(result: &ToolResult) -> bool {
     result.text.len() > SHORT || !result.images.is_empty()
 }
@@ -141,7 +209,9 @@ fn is_long(result: &ToolResult) -> bool {
 fn is_kept(result: &ToolResult) -> bool {
     let governs =
         |tool: ToolName| matches!(tool, ToolName::AskFollowupQuestion | ToolName::SelectActiveIntent);
-    result.status == ToolStatus::Denied || ToolName::parse(&result.name).is_some_and(governs)
+    result.status == ToolStatus::Denied
+        || ToolName::parse(&result.name).is_some_and(governs)
+        || replies::review_in(&result.text).is_some()
 }
 
 /// The place of the newest answer of the model.
@@ -161,8 +231,12 @@ pub(super) fn shortened_result(result: &ToolResult, is_duplicate: bool) -> Optio
 }
 
 fn result_text(result: &ToolResult) -> String {
-    let reads = ToolName::parse(&result.name) == Some(ToolName::ReadFile);
-    condense::left_out_result(&subject(result), result.text.len(), &digest(&result.text), reads)
+    let again = match ToolName::parse(&result.name) {
+        Some(ToolName::ReadFile) => Again::Read,
+        _ if looks(result) => Again::Call,
+        _ => Again::WithEffect,
+    };
+    condense::left_out_result(&subject(result), result.text.len(), &digest(&result.text), again)
 }
 
 fn duplicate_text(result: &ToolResult) -> String {
@@ -215,13 +289,24 @@ fn value_size(value: &Value) -> usize {
     }
 }
 
+/// The results of one answer's calls as far as there is room for them.
+pub(super) fn within(results: Vec<ToolResult>, room: Option<ResultRoom>) -> Vec<ToolResult> {
+    let Some(ResultRoom { each, all, image }) = room else { return results };
+    let images: usize = results.iter().map(|result| result.images.len()).sum();
+    let all = all.saturating_sub(image * images as u64);
+    let lengths: Vec<u64> = results.iter().map(|result| result.text.len() as u64).collect();
+    let longest = fair_share(&lengths, all).min(each);
+    results.into_iter().map(|result| bounded(result, longest)).collect()
+}
+
 /// A result with at most so many bytes, and how to read on.
-pub(super) fn bounded(result: ToolResult, longest: Option<u64>) -> ToolResult {
-    let longest = longest.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)).max(SHORT);
+pub(super) fn bounded(result: ToolResult, longest: u64) -> ToolResult {
+    let longest = usize::try_from(longest).unwrap_or(usize::MAX).max(SHORT);
     if result.text.len() <= longest || is_kept(&result) {
         return result;
     }
-    let (head, tail) = (longest / 4 * 3, longest / 4);
+    let kept = longest.saturating_sub(condense::left_out_middle(result.text.len()).len() + 2);
+    let (head, tail) = (kept / 4 * 3, kept / 4);
     let head = beginning(&result.text, head);
     let tail = &result.text[beginning(&result.text, result.text.len() - tail).len()..];
     let left_out = result.text.len() - head.len() - tail.len();
@@ -247,7 +332,10 @@ pub(super) fn size(item: &Item, is_pinned: bool) -> ConversationSize {
             let bytes = (text.len() + FRAME) as u64;
             *(if is_pinned { &mut size.pinned } else { &mut size.other }) = bytes;
         }
-        Item::Summary { text, .. } => size.other = (text.len() + FRAME) as u64,
+        Item::Summary { text, images, .. } => {
+            size.images = images.len() as u64;
+            size.other = (text.len() + FRAME) as u64;
+        }
         Item::Assistant { blocks } => size.other = blocks.iter().map(block_size).sum::<usize>() as u64,
         Item::Results { results } => {
             for result in results {
@@ -305,11 +393,12 @@ pub(super) fn kept_words<'a>(replaced: impl Iterator<Item = &'a Item>) -> Vec<St
                 kept.retain(|text| !text.starts_with(&result.name));
             }
             let asked = ToolName::parse(&result.name) == Some(ToolName::AskFollowupQuestion);
-            if !intent && !asked && !replies::is_denied_by_user(&result.text) {
-                continue;
-            }
-            let text: String = result.text.chars().take(DECISION).collect();
-            let word = format!("{}: {text}", subject(result));
+            let said = match replies::review_in(&result.text) {
+                Some(review) => review,
+                None if intent || asked || replies::is_denied_by_user(&result.text) => &result.text,
+                None => continue,
+            };
+            let word = format!("{}: {said}", subject(result));
             if !kept.contains(&word) {
                 kept.push(word);
             }
@@ -318,18 +407,39 @@ pub(super) fn kept_words<'a>(replaced: impl Iterator<Item = &'a Item>) -> Vec<St
     kept
 }
 
-/// A list of the calls in turns that are replaced, the newest ones within so many bytes, behind the summary that there
-/// was before.
-pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, longest: u64) -> String {
+/// The images that are kept of turns that are replaced: those that the user answered with.
+pub(super) fn kept_images<'a>(replaced: impl Iterator<Item = &'a Item>) -> Vec<String> {
+    let of_item = |item: &Item| -> Vec<String> {
+        match item {
+            Item::Summary { images, .. } => images.clone(),
+            _ => results(item)
+                .iter()
+                .filter(|result| is_kept(result))
+                .flat_map(|result| result.images.clone())
+                .collect(),
+        }
+    };
+    replaced.flat_map(of_item).collect()
+}
+
+/// A list of the calls in turns that are replaced, behind the summary that there was before: of that the beginning, of the
+/// calls the newest, within so many bytes.
+pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, longest: usize) -> String {
     let statuses: HashMap<&ToolCallId, ToolStatus> = replaced
         .clone()
         .flat_map(|item| results(item).iter().map(|result| (&result.call_id, result.status)))
         .collect();
     let mut lines: Vec<String> = vec![];
-    let mut before = None;
+    let mut before = "";
     for item in replaced {
         if let Item::Summary { summary, .. } = item {
-            before = Some(summary);
+            let (words, calls) = match summary.split_once(LATER_CALLS) {
+                Some((words, calls)) => (words, calls),
+                None if summary.lines().all(|line| line.starts_with("- ")) => ("", summary.as_str()),
+                None => (summary.as_str(), ""),
+            };
+            before = words;
+            lines.extend(calls.lines().map(str::to_owned));
         }
         let Item::Assistant { blocks } = item else { continue };
         for block in blocks {
@@ -346,15 +456,113 @@ pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, long
             }
         }
     }
-    let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-    let mut taken = 0;
+    let before = beginning(before, longest / 2);
+    let mut taken = before.len();
     let first = lines.iter().rposition(|line| {
         taken += line.len() + 1;
         taken > longest
     });
     let lines = &lines[first.map_or(0, |first| first + 1)..];
-    let before = before.map(|text| beginning(text, OLD_SUMMARY).to_owned());
-    let mut parts: Vec<String> = before.into_iter().collect();
-    parts.push(prompts::untrusted(&lines.join("\n")).into_owned());
-    parts.join("\n")
+    let calls = prompts::untrusted(&lines.join("\n")).into_owned();
+    if before.is_empty() { calls } else { format!("{before}{LATER_CALLS}{calls}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str, name: &str) -> Item {
+        let params = [("path".to_owned(), Value::from(id))].into_iter().collect();
+        let call = ToolCall { id: ToolCallId::new(id), name: name.into(), params, problem: None, note: None };
+        Item::Assistant { blocks: vec![AssistantBlock::Call { call }] }
+    }
+
+    fn result(id: &str, name: &str, text: &str) -> Item {
+        let (call_id, name, subject) = (ToolCallId::new(id), name.to_owned(), id.to_owned());
+        let (status, text, images) = (ToolStatus::Ok, text.to_owned(), vec![]);
+        Item::Results { results: vec![ToolResult { call_id, name, subject, status, text, images }] }
+    }
+
+    /// Names of the calls whose results are left out so that so many bytes become free.
+    fn left_out(items: &[Item], wanted: u64) -> Vec<String> {
+        let items: Vec<&Item> = items.iter().collect();
+        let (found, _) = placeholders(&items, wanted, Reach::Earlier, 0);
+        found.results.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_can_be_had_again_is_left_out_first_and_a_subtasks_report_never() {
+        let long = "x".repeat(2_000);
+        let mut items = vec![];
+        for (id, name) in
+            [("1", "execute_command"), ("2", "new_task"), ("3", "read_file"), ("4", "read_file")]
+        {
+            items.extend([call(id, name), result(id, name, &long)]);
+        }
+        items.push(call("5", "read_file"));
+        assert_eq!(left_out(&items, 1_000), ["3"]);
+        assert_eq!(left_out(&items, 10_000), ["3", "4", "1"]);
+    }
+
+    #[test]
+    fn a_placeholder_says_whether_a_call_can_be_repeated() {
+        let text = |name: &str| {
+            let items = result("1", name, &"x".repeat(2_000));
+            shortened_result(&results(&items)[0], false).unwrap().text
+        };
+        assert!(text("read_file").ends_with("Read the file again if you need it.]"));
+        assert!(text("list_files").ends_with("Make the call again if you need its result.]"));
+        assert!(text("execute_command").ends_with("only where a repetition does no harm.]"));
+    }
+
+    #[test]
+    fn what_the_user_decided_about_parts_of_an_edit_is_kept() {
+        let edits = "<user_edits>\nThe user decided on each change.\n</user_edits>";
+        let text = format!("Applied. {}\n{edits}", "x".repeat(2_000));
+        let items = [call("1", "apply_diff"), result("1", "apply_diff", &text), call("2", "read_file")];
+        assert_eq!(left_out(&items, 10_000), [""; 0]);
+        assert_eq!(kept_words(items.iter()), [format!("apply_diff '1': {edits}")]);
+    }
+
+    #[test]
+    fn a_list_of_calls_keeps_the_summary_before_and_drops_its_oldest_calls() {
+        let summary = |summary: &str| Item::Summary {
+            text: String::new(),
+            summary: summary.to_owned(),
+            kept: vec![],
+            images: vec![],
+            answers: 1,
+        };
+        let turns = |id: &str| [call(id, "read_file"), result(id, "read_file", "short")];
+        let first: Vec<Item> =
+            [summary("They read.")].into_iter().chain(turns("1")).chain(turns("2")).collect();
+        let outline_of = |items: &[Item], longest| outline(items.iter(), longest);
+        let first = outline_of(&first, 1_000);
+        insta::assert_snapshot!(first, @r"
+        They read.
+        Calls that were made after that:
+        - read_file '1': done
+        - read_file '2': done
+        ");
+        let second: Vec<Item> = [summary(&first)].into_iter().chain(turns("3")).collect();
+        insta::assert_snapshot!(outline_of(&second, 60), @r"
+        They read.
+        Calls that were made after that:
+        - read_file '2': done
+        - read_file '3': done
+        ");
+        let only_calls = outline_of(&turns("4"), 1_000);
+        let third: Vec<Item> = [summary(&only_calls)].into_iter().chain(turns("5")).collect();
+        assert_eq!(outline_of(&third, 1_000), "- read_file '4': done\n- read_file '5': done");
+        assert_eq!(outline_of(&third, 30), "- read_file '5': done");
+    }
+
+    #[test]
+    fn the_room_for_results_is_shared_so_that_short_ones_stay_whole() {
+        assert_eq!(fair_share(&[100, 900, 5_000], 2_000), 1_000);
+        assert_eq!(fair_share(&[5_000, 5_000], 2_000), 1_000);
+        assert_eq!(fair_share(&[100, 200], 2_000), u64::MAX);
+        assert_eq!(fair_share(&[], 0), u64::MAX);
+        assert_eq!(fair_share(&[100, 200], 0), 0);
+    }
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::batch::{Approval, Authorization};
 use super::*;
 use crate::policy::{
-    AllowRule, AskRule, NamedAllowRule, Plan, PlannedFile, PlannedPatch, PlannedWrite, PolicyDecision,
-    RefusalRule,
+    AllowRule, AskRule, ModeChange, NamedAllowRule, Plan, PlannedFile, PlannedPatch, PlannedWrite,
+    PolicyDecision, RefusalRule,
 };
 use crate::tool_run::Outcome;
 use roo_catalog::ToolProtocol;
@@ -985,6 +985,23 @@ mod model_failures {
     }
 
     #[test]
+    fn a_request_that_waits_for_its_turn_is_the_same_request() {
+        let mut sim = Sim::new();
+        sim.fails(RETRY);
+        sim.input(Input::RetryDue);
+        let (wanted, requests) = (sim.wanted(), sim.task.request_number());
+        let delayed = sim.input(Input::RequestDelayed { due: NOW + 9000, reason: "too soon".into() });
+        let told = WireEvent::RetryScheduled { at: NOW + 9000, attempt: 2, reason: "too soon".into() };
+        assert_eq!(delayed.iter().map(Event::to_wire).collect::<Vec<_>>(), [told]);
+        let begins = sim.input(Input::DelayEnded);
+        let asked = Event::TurnStarted { request: requests }.to_wire();
+        assert_eq!(begins.iter().map(Event::to_wire).collect::<Vec<_>>(), [asked]);
+        assert_eq!((sim.wanted(), sim.task.request_number()), (wanted, requests));
+        sim.says([complete("Done.")]);
+        assert_eq!(sim.input(Input::DelayEnded), [], "a word that comes late changes nothing");
+    }
+
+    #[test]
     fn a_provider_that_refuses_is_a_question_to_the_user() {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
@@ -1455,7 +1472,7 @@ mod cancelling {
         assert_eq!(sim.says([read("b")]), []);
         assert_eq!(sim.fails(RETRY), []);
         assert_eq!(sim.input(Input::RetryDue), []);
-        assert_eq!(sim.input(Input::WriteSettled(vec![None])), []);
+        assert_eq!(sim.input(Input::WriteSettled(vec![None], vec![])), []);
     }
 }
 
@@ -1582,20 +1599,20 @@ mod kills {
             sim
         };
         let mut done = write();
-        done.input(Input::WriteSettled(vec![Some(Digest::of("new"))]));
+        done.input(Input::WriteSettled(vec![Some(Digest::of("new"))], vec![]));
         assert_eq!(
             (done.statuses(), done.task.files.seen["a.rs"]),
             (vec![ToolStatus::Ok], Digest::of("new"))
         );
 
         let mut not_begun = write();
-        not_begun.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
+        not_begun.input(Input::WriteSettled(vec![Some(Digest::of("old"))], vec![]));
         let Some(Effect::Gate { approved, .. }) = not_begun.wanted() else { panic!() };
         assert_eq!(approved, Some(Digest::of("write a.rs")), "the user's permission still holds");
 
         for found in [None, Some(Digest::of("else"))] {
             let mut changed = write();
-            changed.input(Input::WriteSettled(vec![found]));
+            changed.input(Input::WriteSettled(vec![found], vec![]));
             assert_eq!(changed.statuses(), [ToolStatus::Interrupted]);
             assert!(changed.task.files.seen.is_empty(), "it must be read again");
         }
@@ -1623,16 +1640,16 @@ mod kills {
         };
         let digest = |text: &str| Some(Digest::of(text));
         let mut done = patch();
-        done.input(Input::WriteSettled(vec![digest("new"), digest("b"), None]));
+        done.input(Input::WriteSettled(vec![digest("new"), digest("b"), None], vec![]));
         assert_eq!(done.statuses(), [ToolStatus::Ok]);
         assert_eq!(done.task.files.seen.keys().collect::<Vec<_>>(), ["a", "b"]);
 
         let mut not_begun = patch();
-        not_begun.input(Input::WriteSettled(vec![digest("old"), None, digest("gone")]));
+        not_begun.input(Input::WriteSettled(vec![digest("old"), None, digest("gone")], vec![]));
         assert!(matches!(not_begun.wanted(), Some(Effect::Gate { .. })));
 
         let mut between = patch();
-        between.input(Input::WriteSettled(vec![digest("else"), digest("b"), digest("gone")]));
+        between.input(Input::WriteSettled(vec![digest("else"), digest("b"), digest("gone")], vec![]));
         assert_eq!(between.statuses(), [ToolStatus::Interrupted]);
         let told = between.results()[0].1.to_owned();
         for part in ["- b hold the new text.", "- gone are as they were.", "- a hold neither"] {
@@ -1691,7 +1708,7 @@ mod kills {
         sim.input(Input::Gated(allow(Some(planned_write()))));
         sim.killed();
         sim.input(Input::Resume);
-        sim.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
+        sim.input(Input::WriteSettled(vec![Some(Digest::of("old"))], vec![]));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
     }
 

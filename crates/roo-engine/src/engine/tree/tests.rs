@@ -683,7 +683,7 @@ impl Sim {
                 Some(Effect::Gather(_)) => drop(self.input(id, Input::Gathered(Gathered::default()))),
                 Some(Effect::SettleWrite { write, .. }) => {
                     let found = write.places().iter().map(|(_, _, after)| *after).collect();
-                    self.input(id, Input::WriteSettled(found));
+                    self.input(id, Input::WriteSettled(found, vec![]));
                 }
                 // It waits for its branches, or for an answer that another task is asked for.
                 None => {}

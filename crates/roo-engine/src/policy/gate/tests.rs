@@ -79,7 +79,8 @@ impl Fixture {
         settings.sandbox.level = SandboxLevel::Off;
         let place = |name: &str| directory.path().join(name);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), &place("state")));
-        let directories = Directories { config: place("config"), state: place("state"), home: None };
+        let directories =
+            Directories { config: place("config"), state: place("state"), home: None, settings_file: None };
         let customization = Customization::open(CustomizationSetup {
             folders: vec![],
             directories: directories.clone(),

@@ -55,7 +55,9 @@ fn one(fields: &str) -> String {
 
 #[test]
 fn a_file_of_old_is_read() {
-    let ParsedModes { modes, problems } = parse(OLD);
+    let ParsedModes { modes, problems, names_delegation } = parse(OLD);
+    assert!(names_delegation);
+    assert!(!parse(&OLD.replace("    canDelegateTo: [deployer, ask]\n", "")).names_delegation);
     assert_eq!(problems, []);
     let [deployer, docs] = modes.as_slice() else { panic!("{modes:?}") };
     assert_eq!((deployer.emoji.as_str(), deployer.name.as_str()), ("🚀", "Deployer"));
@@ -253,7 +255,7 @@ fn what_cannot_be_seen_is_left_out_of_texts_and_told() {
     let fields = "slug: a\nname: \"👩\u{200d}💻 Co\u{200b}der\"\nroleDefinition: \"Be\\e kind\u{e0041}.\"\n\
                   whenToUse: o\u{202e}k\ncustomInstructions: ⚠\u{fe0f} Care\n\
                   groups: [[edit, {fileRegex: x, description: \"a\u{200b}b\"}]]";
-    let ParsedModes { modes, problems: told } = parse(&one(fields));
+    let ParsedModes { modes, problems: told, .. } = parse(&one(fields));
     let lines: Vec<Option<usize>> = told.iter().map(|problem| Some(problem.start()?.line)).collect();
     assert_eq!(lines, [Some(3), Some(4), Some(5), Some(7)], "{told:?}");
     assert!(told.iter().all(|problem| problem.severity == Severity::Warning), "{told:?}");

@@ -5,10 +5,20 @@ use roo_protocol::review::{HunkDecision, HunkKind, ReviewedHunk};
 use super::words;
 use crate::prompts::untrusted;
 
+/// What every text of a review begins with.
+const BEGIN: &str = "<user_edits>\n";
+
+/// Returns the decisions of the user in the result of an edit; none where they decided on it as a whole.
+pub fn review_in(result: &str) -> Option<&str> {
+    // Nothing that a tool found has this tag.
+    let begin = result.rfind(BEGIN)?;
+    (begin == 0 || result[..begin].ends_with('\n')).then_some(&result[begin..])
+}
+
 /// To an edit whose user decided on each change: what was taken, changed and refused, with their words, and the lines of the
 /// file where they are not the proposed ones. `written` says whether the file holds them.
 pub fn reviewed(hunks: &[ReviewedHunk], written: bool) -> String {
-    let mut text = "<user_edits>\n".to_owned();
+    let mut text = BEGIN.to_owned();
     text.push_str(if written {
         "The user decided on each change. In a change that is not as you proposed it, lines with - are your proposal, and lines \
          with + are what the file holds now.\n"

@@ -54,6 +54,9 @@ pub struct Confinement {
     pub sockets: Vec<PathBuf>,
     /// Files and directories with the history of repositories: only git itself removes what is in there.
     pub git_history: Vec<PathBuf>,
+    /// Paths, be they missing, that are neither made nor removed nor replaced, with what leads to them. Files with content
+    /// belong into `read_only` or `hidden` as well.
+    pub fixed: Vec<PathBuf>,
 }
 
 /// A file that a command sees in place of another, such as one without the secrets in it.
@@ -175,6 +178,7 @@ impl Confinement {
             .chain(substitutes)
             .chain(capture)
             .chain(&self.git_history)
+            .chain(&self.fixed)
             .chain(&self.sockets)
             .chain(&self.visible)
         {

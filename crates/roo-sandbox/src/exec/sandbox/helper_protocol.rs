@@ -150,6 +150,8 @@ pub(crate) struct Order {
     /// Sockets of other programs that the user lets the command connect to.
     pub sockets: Vec<JsonPath>,
     pub git_history: Vec<JsonPath>,
+    /// Paths that are neither made nor removed nor replaced.
+    pub fixed: Vec<JsonPath>,
     /// Paths that are visible below directories that are private or empty.
     pub visible: Vec<JsonPath>,
     pub network: Network,
@@ -295,6 +297,7 @@ mod tests {
             services: vec![JsonPath("/s/signing".into())],
             sockets: vec![JsonPath("/run/db.sock".into())],
             git_history: vec![JsonPath("/w/.git/objects".into())],
+            fixed: vec![JsonPath("/w/config.yaml".into())],
             visible: vec![JsonPath("/tmp/second".into())],
             network: Network::Off,
             limits: Limits::default(),

@@ -288,6 +288,7 @@ fn order(
         sockets: confinement.sockets.iter().cloned().map(JsonPath).collect(),
         services: confinement.services.iter().cloned().map(JsonPath).collect(),
         git_history: confinement.git_history.iter().cloned().map(JsonPath).collect(),
+        fixed: confinement.fixed.iter().cloned().map(JsonPath).collect(),
         visible: confinement.visible.iter().cloned().map(JsonPath).collect(),
         network: confinement.network,
         limits: confinement.limits,

@@ -67,6 +67,8 @@ pub(super) struct Supervisor {
     configurations: Vec<PathBuf>,
     /// Directories in which only git removes files.
     git_history: Vec<PathBuf>,
+    /// Paths that are neither made nor removed nor replaced.
+    fixed: Vec<PathBuf>,
     /// Captured files, by their paths when the command began, and whether with content.
     captured: HashMap<PathBuf, bool>,
     /// Recorded paths, and whether with all below them.
@@ -113,6 +115,7 @@ pub(super) fn start(
             .map(|substitute| substitute.place.0.clone())
             .collect(),
         git_history: paths(&order.git_history),
+        fixed: paths(&order.fixed),
         captured: HashMap::new(),
         touched: HashMap::new(),
         touched_files: HashSet::new(),
@@ -366,6 +369,7 @@ impl Supervisor {
                     Err(Unresolved::Fails(Errno::NOENT)) if creates => {}
                     opened => return opened,
                 },
+                Target::Missing(entry) if self.is_fixed(&entry.path) => return Err(Errno::ACCESS.into()),
                 Target::Missing(entry) => {
                     if !self.is_refused(&entry.path, &entry.directory) {
                         self.touch(&entry.path, false)?;
@@ -461,6 +465,9 @@ impl Supervisor {
     ) -> Result<CallAnswer, Unresolved> {
         let entry = call.caller.entry(named)?;
         call.check()?;
+        if self.is_fixed(&entry.path) {
+            return Err(Errno::ACCESS.into());
+        }
         if let Some(found) = &entry.there {
             if self.loses_history(call.caller, found, None) {
                 return Ok(CallAnswer::Fail(Errno::PERM));
@@ -505,6 +512,9 @@ impl Supervisor {
         call.check()?;
         if entry.there.is_some() {
             return Err(Errno::EXIST.into());
+        }
+        if self.is_fixed(&entry.path) {
+            return Err(Errno::ACCESS.into());
         }
         if !self.is_refused(&entry.path, &entry.directory) {
             self.touch(&entry.path, false)?;
@@ -564,6 +574,9 @@ impl Supervisor {
         let (source, target) = (call.caller.entry(from)?, call.caller.entry(to)?);
         call.check()?;
         let Some(moved) = &source.there else { return Err(Errno::NOENT.into()) };
+        if self.leads_to_fixed(&source.path) || self.leads_to_fixed(&target.path) {
+            return Err(Errno::ACCESS.into());
+        }
         if self.configurations.contains(&target.path) {
             return Ok(match replace_configuration(moved, &target.path) {
                 Ok(()) => CallAnswer::Done(0),
@@ -614,6 +627,9 @@ impl Supervisor {
             }
             if source.is_directory() {
                 return Err(Errno::PERM.into());
+            }
+            if self.is_fixed(&target.path) {
+                return Err(Errno::ACCESS.into());
             }
             if self.is_refused(&target.path, &target.directory) {
                 return Err(Errno::ROFS.into());
@@ -840,6 +856,15 @@ impl Supervisor {
         let Some(history) = place(&source.path) else { return false };
         let stays = target.and_then(place) == Some(history);
         !stays && !is_transient(&source.path) && !caller.is_git()
+    }
+
+    fn is_fixed(&self, path: &Path) -> bool {
+        self.fixed.iter().any(|fixed| fixed == path)
+    }
+
+    /// Returns whether a fixed path is this one or below it.
+    fn leads_to_fixed(&self, path: &Path) -> bool {
+        self.fixed.iter().any(|fixed| fixed.starts_with(path))
     }
 
     fn is_tracked(&self, path: &Path) -> bool {

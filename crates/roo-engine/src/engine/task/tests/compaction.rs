@@ -16,11 +16,26 @@ fn frame(window: u64) -> RequestFrame {
 
 /// A model that answers in a window.
 fn says(sim: &mut Sim, window: u64, blocks: impl IntoIterator<Item = Block>) {
+    answers(sim, frame(window), blocks);
+}
+
+/// A model that answers a request with this frame.
+fn answers(sim: &mut Sim, frame: RequestFrame, blocks: impl IntoIterator<Item = Block>) {
     for block in blocks {
         sim.input(Input::ModelBlock { block, origin: "a/b".into() });
     }
     let (finish, used) = (Finish::Done, used(0, 0.0));
-    sim.input(Input::ModelEnded { finish, used, frame: Some(frame(window)) });
+    sim.input(Input::ModelEnded { finish, used, frame: Some(frame) });
+}
+
+/// The request is too long to be sent.
+fn not_sent(sim: &mut Sim, frame: RequestFrame) -> Vec<Event> {
+    sim.input(Input::ModelFailed {
+        message: "It was not sent.".into(),
+        remedy: Remedy::Shorten { refused: false },
+        used: Usage::default(),
+        frame: Some(frame),
+    })
 }
 
 /// A task that has read so many files of 2,000 bytes.
@@ -282,6 +297,26 @@ fn an_endpoint_that_refuses_a_request_as_too_long_lowers_the_bound_once() {
 }
 
 #[test]
+fn a_window_that_the_endpoint_names_is_known_from_then_on() {
+    let mut sim = Sim::new();
+    for number in 0..10 {
+        sim.says([read(&number.to_string())]);
+        sim.allow();
+        sim.done(&"x".repeat(2_000));
+    }
+    let message = "prompt is too long: 9000 tokens > 4000 maximum".to_owned();
+    let frame = Some(frame(4_000));
+    sim.input(Input::ModelFailed { message, remedy: TOO_LONG, used: Usage::default(), frame });
+    compacted(&mut sim, CompactionOutcome::Agreed);
+    let limit = sim.log.iter().find_map(|event| match event {
+        Event::ContextLimited { tokens } => Some(*tokens),
+        _ => None,
+    });
+    assert_eq!(limit, Some(3_500));
+    assert!(sim.task.context.estimate(sim.task.conversation.size()) <= 3_500);
+}
+
+#[test]
 fn a_request_that_is_refused_and_cannot_be_shortened_is_a_question() {
     let mut sim = Sim::new();
     sim.fails(TOO_LONG);
@@ -321,4 +356,282 @@ fn a_placeholder_is_no_content_of_a_file() {
     sim.says([call("write_to_file", json!({ "path": "a.rs", "content": content }))]);
     let problem = sim.calls()[0].problem.clone().unwrap();
     assert!(problem.starts_with("`content` repeats a placeholder"), "{problem}");
+}
+
+#[test]
+fn each_time_the_conversation_is_full_again_a_model_summarises_it() {
+    let mut sim = talking();
+    for round in 0..3 {
+        assert_eq!(wants(&sim), Some(ShorteningMethod::Summary), "in round {round}");
+        compacted(&mut sim, CompactionOutcome::Summary("They read all.".into()));
+        for number in 0..20 {
+            if let Some(Effect::Compact(_)) = sim.wanted() {
+                break;
+            }
+            says(&mut sim, 10_000, [text(&"I think. ".repeat(220)), read(&format!("{round}.{number}"))]);
+            sim.allow();
+            sim.done("short");
+        }
+    }
+}
+
+#[test]
+fn a_summary_that_was_cancelled_is_asked_for_again_when_the_task_goes_on() {
+    let mut sim = talking();
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    sim.input(Input::Cancel);
+    assert_eq!(sim.task.state(), TaskState::Cancelled);
+    sim.input(Input::Resume);
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+}
+
+/// The change to another profile, by the user.
+fn other_profile() -> Input {
+    let profile = Some(("other".to_owned(), ToolProtocol::Native));
+    Input::Change(ModeChange { mode: None, profile })
+}
+
+#[test]
+fn what_the_model_before_tells_of_a_request_says_nothing_of_the_next_model() {
+    let mut sim = reading(100_000, 5);
+    let window =
+        |sim: &Sim| sim.task.context.meter(sim.task.conversation.size()).and_then(|meter| meter.window);
+    assert_eq!(window(&sim), Some(100_000));
+    sim.input(other_profile());
+    says(&mut sim, 100_000, [read("next")]);
+    assert_eq!(window(&sim), None, "the answer is the old model's");
+    sim.allow();
+    sim.done("short");
+    says(&mut sim, 50_000, [read("next")]);
+    assert_eq!(window(&sim), Some(50_000));
+}
+
+#[test]
+fn a_request_is_measured_by_the_conversation_that_it_had() {
+    let mut sim = reading(10_000, 11);
+    compacted(&mut sim, CompactionOutcome::Agreed);
+    let sent = sim.task.conversation.size().bytes();
+    sim.restore_newest();
+    assert!(sim.task.conversation.size().bytes() > sent, "it is longer while the model answers");
+    let events = sim.input(Input::ModelEnded {
+        finish: Finish::Done,
+        used: used(5_000, 0.0),
+        frame: Some(frame(10_000)),
+    });
+    let Event::TurnEnded { context: Some(measured), .. } = &events[0] else { panic!("{events:?}") };
+    assert_eq!(measured.conversation.bytes(), sent);
+}
+
+/// A small window, most of which the instructions take: 4,800 of 7,100 tokens.
+fn small() -> RequestFrame {
+    RequestFrame { system: 12_000, ..frame(8_000) }
+}
+
+#[test]
+fn all_results_of_an_answer_fit_a_small_window_before_the_model_has_seen_them() {
+    let mut sim = Sim::new();
+    answers(&mut sim, small(), [read("0")]);
+    sim.allow();
+    sim.done("short");
+    for round in 0..6 {
+        answers(&mut sim, small(), ["a", "b", "c", "d"].map(|path| read(&format!("{round}.{path}"))));
+        for length in [100, 6_000, 9_000, 9_000] {
+            sim.allow();
+            sim.done(&"x".repeat(length));
+        }
+        while let Some(Effect::Compact(_)) = sim.wanted() {
+            compacted(&mut sim, CompactionOutcome::Summary("They read.".into()));
+        }
+        assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+        let lengths: Vec<usize> = sim.results().iter().map(|(_, text)| text.len()).collect();
+        assert_eq!(lengths[0], 100, "a short result stays whole");
+        assert!(lengths[1..].iter().all(|length| (900..2_000).contains(length)), "{lengths:?}");
+        let tokens = sim.task.context.estimate(sim.task.conversation.size());
+        assert!(tokens <= 7_100, "{tokens}");
+    }
+}
+
+#[test]
+fn results_that_another_model_is_to_see_are_cut_to_its_window_and_not_removed() {
+    let mut sim = Sim::new();
+    says(&mut sim, 100_000, [read("a"), read("b")]);
+    sim.input(other_profile());
+    for _ in 0..2 {
+        sim.allow();
+        sim.done(&"x".repeat(30_000));
+    }
+    not_sent(&mut sim, small());
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders));
+    let events = compacted(&mut sim, CompactionOutcome::Agreed);
+    let Event::ContextShortened { left_out, tokens_after, .. } = &events[0] else { panic!("{events:?}") };
+    assert_eq!((left_out.middles.len(), left_out.results.len()), (2, 0));
+    assert!(*tokens_after <= 7_100, "{tokens_after}");
+    assert!(sim.results().iter().all(|(_, text)| text.starts_with("xxx") && text.ends_with("xxx")));
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+    assert_eq!(fold(&sim.log).conversation, sim.task.conversation);
+    sim.restore_newest();
+    assert!(sim.results().iter().all(|(_, text)| text.len() == 30_000));
+}
+
+#[test]
+fn a_window_that_the_instructions_fill_is_a_question() {
+    let mut sim = Sim::new();
+    let frame = RequestFrame { system: 40_000, ..frame(8_000) };
+    not_sent(&mut sim, frame);
+    assert_eq!(sim.asks(), QuestionKind::ApiReqFailed);
+    let text = &sim.task.question().unwrap().text;
+    assert!(text.contains("window of 8000 tokens") && text.contains("`contextWindow`"), "{text}");
+    sim.answer("Try again");
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "the settings may be others now");
+}
+
+#[test]
+fn a_request_that_may_fit_is_sent_where_nothing_more_can_be_left_out() {
+    let mut sim = Sim::new();
+    says(&mut sim, 100_000, [read("a")]);
+    sim.allow();
+    sim.done("short");
+    let frame = RequestFrame { system: 20_000, ..frame(8_000) };
+    let size = *sim.task.conversation.size();
+    assert!(sim.task.context.excess(frame, &size).is_some_and(|excess| excess.certain.is_none()));
+    let events = not_sent(&mut sim, frame);
+    assert!(events.iter().any(|event| matches!(event, Event::ContextKept { .. })), "{events:?}");
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+    let size = *sim.task.conversation.size();
+    assert_eq!(sim.task.context.excess(frame, &size), None, "the endpoint has the last word");
+}
+
+/// A task that has read files up to its user's threshold.
+fn at_threshold() -> Sim {
+    let early = RequestFrame { threshold: 50, ..frame(20_000) };
+    let mut sim = Sim::new();
+    for number in 0..20 {
+        if let Some(Effect::Compact(_)) = sim.wanted() {
+            break;
+        }
+        answers(&mut sim, early, [read(&number.to_string())]);
+        sim.allow();
+        sim.done(&"x".repeat(2_000));
+    }
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders));
+    sim
+}
+
+#[test]
+fn what_the_user_has_restored_stays_as_long_as_it_fits() {
+    let mut sim = at_threshold();
+    compacted(&mut sim, CompactionOutcome::Agreed);
+    sim.restore_newest();
+    let early = RequestFrame { threshold: 50, ..frame(20_000) };
+    answers(&mut sim, early, [read("next")]);
+    sim.allow();
+    sim.done("short");
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+    for number in 0..2 {
+        answers(&mut sim, early, [read(&format!("more.{number}"))]);
+        sim.allow();
+        sim.done(&"x".repeat(2_000));
+    }
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders), "it has grown by a tenth");
+}
+
+#[test]
+fn a_hook_is_asked_once_about_a_conversation_that_fits() {
+    let mut sim = at_threshold();
+    compacted(&mut sim, CompactionOutcome::Refused("A hook says: keep it.".into()));
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+}
+
+#[test]
+fn a_long_answer_of_the_user_is_in_a_summary_as_a_whole() {
+    let mut sim = Sim::new();
+    says(&mut sim, 100_000, [question("What is it to do?")]);
+    sim.allow();
+    let answer = format!("{} And never use tabs.", "It sorts. ".repeat(500));
+    let images = vec!["data:image/png;base64,AAAA".to_owned()];
+    sim.input(Input::Answer { text: answer.clone(), images: images.clone(), by: "anna".into() });
+    for number in 0..4 {
+        says(&mut sim, 100_000, [text(&"I think. ".repeat(220)), read(&number.to_string())]);
+        sim.allow();
+        sim.done("short");
+    }
+    sim.input(Input::Condense);
+    says(&mut sim, 100_000, [read("next")]);
+    sim.allow();
+    sim.done("short");
+    compacted(&mut sim, CompactionOutcome::Summary("They asked.".into()));
+    assert!(texts(&sim)[1].contains(&answer), "{}", texts(&sim)[1]);
+    let summary = sim.task.conversation.items().get(1);
+    assert!(matches!(summary, Some(Item::Summary { images: kept, .. }) if *kept == images), "{summary:?}");
+}
+
+#[test]
+fn the_text_of_a_command_is_the_users_word_and_stays() {
+    let mut sim = Sim::new();
+    sim.send("/deploy staging");
+    says(&mut sim, 10_000, [read("a")]);
+    sim.allow();
+    sim.done("short");
+    let commands = "Deploy in three steps.".to_owned();
+    sim.input(Input::Gathered(Gathered { commands, text: "Facts.".into(), ..Gathered::default() }));
+    for number in 0..12 {
+        says(&mut sim, 10_000, [text(&"I think. ".repeat(220)), read(&number.to_string())]);
+        sim.allow();
+        sim.done("short");
+    }
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    compacted(&mut sim, CompactionOutcome::Summary("They read.".into()));
+    let all = texts(&sim);
+    assert!(
+        all.contains(&"Deploy in three steps.".to_owned()) && !all.contains(&"Facts.".to_owned()),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn a_summary_has_no_more_than_its_share_of_a_small_window() {
+    let mut sim = Sim::new();
+    let small = RequestFrame { system: 6_000, ..frame(8_000) };
+    for number in 0..9 {
+        answers(&mut sim, small, [text(&"I think. ".repeat(150)), read(&number.to_string())]);
+        sim.allow();
+        sim.done("short");
+        if let Some(Effect::Compact(_)) = sim.wanted() {
+            break;
+        }
+    }
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    compacted(&mut sim, CompactionOutcome::Summary("They read. ".repeat(500)));
+    let summary = &texts(&sim)[1];
+    assert!(summary.contains("They read.") && summary.len() < 4_000, "{}", summary.len());
+}
+
+#[test]
+fn what_a_summary_replaces_is_what_the_model_was_given() {
+    let mut sim = talking();
+    let Some(Effect::Compact(Compaction { cut: Some(cut), .. })) = sim.wanted() else { panic!() };
+    // Another model counts in another way.
+    sim.input(other_profile());
+    let events = compacted(&mut sim, CompactionOutcome::Summary("They read all.".into()));
+    assert!(matches!(&events[0], Event::ContextCondensed { cut: done, .. } if *done == cut), "{events:?}");
+}
+
+#[test]
+fn a_summary_that_leaves_little_room_is_not_followed_by_another() {
+    let mut sim = Sim::new();
+    // What the user says is never replaced.
+    says(&mut sim, 10_000, [question("And?")]);
+    sim.allow();
+    sim.send(&"It is so. ".repeat(1_900));
+    let mut summaries = 0;
+    for number in 0..12 {
+        says(&mut sim, 10_000, [text(&"I think. ".repeat(60)), read(&number.to_string())]);
+        sim.allow();
+        sim.done("short");
+        while let Some(Effect::Compact(compaction)) = sim.wanted() {
+            summaries += usize::from(compaction.method == ShorteningMethod::Summary);
+            compacted(&mut sim, CompactionOutcome::Summary("They read. ".repeat(20)));
+        }
+    }
+    assert!((1..=4).contains(&summaries), "{summaries}");
 }

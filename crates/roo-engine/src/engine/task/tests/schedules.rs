@@ -75,6 +75,8 @@ enum ReportKind {
     Block(Spoken),
     Ended(Finish),
     Failed(ModelFailure),
+    /// The request waits for its turn, or begins after that.
+    Delayed(bool),
     RetryDue,
     /// One of a few outcomes.
     Compacted(u8),
@@ -125,6 +127,7 @@ fn report() -> impl Strategy<Value = ReportKind> {
         finish_reason().prop_map(ReportKind::Ended),
         select(vec![ModelFailure::Retry, ModelFailure::Shorten, ModelFailure::Ask])
             .prop_map(ReportKind::Failed),
+        any::<bool>().prop_map(ReportKind::Delayed),
         Just(ReportKind::RetryDue),
         (0..4_u8).prop_map(ReportKind::Compacted),
         (verdict(), 0..3_u8, any::<bool>()).prop_map(|(v, d, f)| ReportKind::Gated(v, d, f)),
@@ -330,7 +333,7 @@ impl World {
     fn report(&mut self, report: ReportKind) {
         let wanted = self.sim.wanted();
         let fits = match report {
-            ReportKind::Block(_) | ReportKind::Ended(_) | ReportKind::Failed(_) => {
+            ReportKind::Block(_) | ReportKind::Ended(_) | ReportKind::Failed(_) | ReportKind::Delayed(_) => {
                 matches!(wanted, Some(Effect::CallModel { .. }))
             }
             ReportKind::RetryDue => matches!(wanted, Some(Effect::Wait { .. })),
@@ -342,7 +345,7 @@ impl World {
         };
         let events = self.sim.input(self.to_input(report));
         assert_eq!(!events.is_empty(), fits, "only what an effect that is wanted reports counts");
-        if fits && !matches!(report, ReportKind::Block(_)) {
+        if fits && !matches!(report, ReportKind::Block(_) | ReportKind::Delayed(_)) {
             self.running = None;
         }
     }
@@ -363,6 +366,8 @@ impl World {
                 };
                 Input::ModelFailed { message: "It failed.".into(), remedy, used: used(1, 0.05), frame: None }
             }
+            ReportKind::Delayed(true) => Input::RequestDelayed { due: NOW + 1000, reason: "too soon".into() },
+            ReportKind::Delayed(false) => Input::DelayEnded,
             ReportKind::RetryDue => Input::RetryDue,
             ReportKind::Compacted(kind) => Input::Compacted { outcome: compacted(kind), used: used(1, 0.02) },
             ReportKind::Gathered => {
@@ -385,12 +390,15 @@ impl World {
                 let background = Some((id, "serve".to_owned()));
                 Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") })
             }
-            ReportKind::Settled(found) => Input::WriteSettled(vec![match found {
-                0 => Some(Digest::of("old")),
-                1 => Some(Digest::of("new")),
-                2 => Some(Digest::of("else")),
-                _ => None,
-            }]),
+            ReportKind::Settled(found) => Input::WriteSettled(
+                vec![match found {
+                    0 => Some(Digest::of("old")),
+                    1 => Some(Digest::of("new")),
+                    2 => Some(Digest::of("else")),
+                    _ => None,
+                }],
+                vec![],
+            ),
         }
     }
 
@@ -705,7 +713,7 @@ pub(super) fn finish(sim: &mut Sim) {
             Some(Effect::RunTool { .. }) => drop(sim.done(&format!("round {round}"))),
             Some(Effect::SettleWrite { write, .. }) => {
                 let found = write.places().iter().map(|(_, _, after)| *after).collect();
-                sim.input(Input::WriteSettled(found));
+                sim.input(Input::WriteSettled(found, vec![]));
             }
             None if sim.task.ends_commands() && !sim.task.commands.running().is_empty() => {
                 let id = sim.task.commands.running()[0].id.clone();

@@ -1,6 +1,8 @@
 //! Text of models, tools and users as parts of a Markdown document: nothing in it can pass for a part of the
 //! document's own. Pure.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use roo_text::render::{cut, one_line, visible};
 
 /// The longest line that is put between backticks, in characters.
@@ -11,7 +13,7 @@ const FENCED_CHARS: usize = 64 * 1024;
 
 /// Prose of a model: headings of its own are no headings of the document, and a fence that it leaves open
 /// ends with it.
-pub(super) fn prose(text: &str) -> String {
+pub(crate) fn prose(text: &str) -> String {
     let shown = visible(text.trim_end());
     let mut prose = String::with_capacity(shown.len() + 16);
     let mut open: Option<(char, usize)> = None;
@@ -52,7 +54,7 @@ fn fence_of(line: &str) -> Option<(char, usize)> {
 }
 
 /// Formats somebody else's words as a quotation.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let shown = visible(text.trim());
     let lines: Vec<String> = shown
         .lines()
@@ -62,7 +64,7 @@ pub(super) fn quote(text: &str) -> String {
 }
 
 /// Text as it is, between fences that it can't close. The end of what is too long is kept.
-pub(super) fn fenced(language: &str, text: &str) -> String {
+pub(crate) fn fenced(language: &str, text: &str) -> String {
     let shown = visible(text.trim_end_matches('\n'));
     let lines: Vec<&str> = shown.lines().collect();
     let left_out = lines.len().saturating_sub(FENCED_LINES);
@@ -70,14 +72,20 @@ pub(super) fn fenced(language: &str, text: &str) -> String {
     if let Some((start, _)) = inner.char_indices().rev().nth(FENCED_CHARS) {
         inner.drain(..start);
     }
-    let longest = inner.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
     let note = if left_out == 0 { String::new() } else { format!("*{left_out} lines before these*\n\n") };
-    format!("{note}{fence}{language}\n{inner}\n{fence}")
+    note + &fenced_whole(language, &inner)
+}
+
+/// Text as it is and however long, between fences that it can't close.
+pub(crate) fn fenced_whole(language: &str, text: &str) -> String {
+    let shown = visible(text.trim_end_matches('\n'));
+    let longest = shown.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{shown}\n{fence}")
 }
 
 /// A name, a path or a command on one line, between backticks.
-pub(super) fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let line = one_line(text, CODE);
     let longest = line.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     if longest == 0 {
@@ -88,7 +96,7 @@ pub(super) fn code(text: &str) -> String {
 }
 
 /// Prose on one line, which begins neither a heading nor a list.
-pub(super) fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     let line = one_line(text, CODE);
     let marks = ['#', '-', '*', '+', '>', '`', '~'];
     if line.starts_with(marks) { format!("\\{line}") } else { cut(&line, CODE).into_owned() }

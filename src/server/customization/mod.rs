@@ -1,9 +1,12 @@
 //! Modes and trust for clients: questions to [`roo_engine::customization`] where they may block.
 
+mod question;
+
 use std::sync::Arc;
 
-use tower_lsp::jsonrpc::{Error, Result};
+use tower_lsp::jsonrpc::Result;
 
+pub(super) use self::question::ask;
 use super::session::{Session, WorkspaceServices};
 use super::{config_files, failure};
 use roo_engine::customization::{Customization, Grant, TrustError};
@@ -11,16 +14,6 @@ use roo_engine::engine::EngineError;
 use roo_protocol::customization::TrustReport;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::task::{AnswerResult, ApprovalRespondParams};
-
-/// Asks something that reads the disk.
-pub(super) async fn ask<T: Send + 'static>(
-    services: &WorkspaceServices,
-    question: impl FnOnce(&Customization) -> T + Send + 'static,
-) -> Result<T> {
-    let customization = Arc::clone(&services.customization);
-    let answer = tokio::task::spawn_blocking(move || question(&customization)).await;
-    answer.map_err(|_| Error::internal_error())
-}
 
 /// Grants trust, and shows what is then wrong with the files that count.
 pub(super) async fn grant(
@@ -40,7 +33,7 @@ pub(super) async fn respond(
     let was_trusted = services.customization.is_trusted();
     let answer = services.engine.respond(params, session.client_name()).await?;
     if !was_trusted && services.customization.is_trusted() {
-        refresh(session, services);
+        trust_changed(session, services);
     }
     Ok(answer)
 }
@@ -71,11 +64,13 @@ async fn changed(
         };
         failure(kind, error.to_string(), None, hint)
     })?;
-    refresh(session, services);
+    trust_changed(session, services);
     Ok(report)
 }
 
-fn refresh(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
+/// Takes away the question about trust, and shows what is wrong with the files that count now.
+fn trust_changed(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
+    session.trust_changes.send_replace(());
     let (this, services) = (Arc::clone(session), Arc::clone(services));
     session.spawn(async move { config_files::refresh(&this, &services).await });
 }

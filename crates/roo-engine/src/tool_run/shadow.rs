@@ -1,0 +1,487 @@
+//! Shadow repositories: what a command that nothing supervises changes, found by comparing the workspace before it and
+//! after it.
+//!
+//! Each workspace folder has one, in the state directory. Git keeps the texts there and sees by its index which files may
+//! have changed, so a later snapshot reads only those. Nothing of the user's own repository takes part: neither its
+//! directory, index, configuration and hooks nor the filters of its attributes. The files are those that agents may
+//! see: not what ignore files or `.rooignore` leave out, not nested repositories, and nothing that holds a secret.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use roo_durable::LARGEST_CONTENT;
+use roo_process::{ProcessOutput, run_for_output};
+use roo_protocol::ids::Digest;
+use roo_sandbox::exec::redaction::TextMask;
+use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
+use roo_trace::record::{Author, FileChange, Side};
+use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace, WriteMark};
+
+/// Time limit for a snapshot of all folders. A command doesn't begin before it is taken.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// The most files of a folder. A larger one has no snapshots.
+const MOST_FILES: usize = 100_000;
+/// The most that is read of what git prints: the texts of all files that one command changed, in bytes.
+const OUTPUT: u64 = 256 << 20;
+/// The object name of a file that isn't there.
+const NO_OBJECT: &[u8] = b"0000000000000000000000000000000000000000";
+/// Settings of all calls.
+const ALWAYS: &[&str] = &[
+    "--no-pager",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.autocrlf=false",
+    "-c",
+    "core.attributesFile=/dev/null",
+    "-c",
+    "core.looseCompression=1",
+    "-c",
+    "gc.autoDetach=false",
+];
+/// Files are kept byte by byte, whatever the workspace's attributes say: these come before them.
+const ATTRIBUTES: &str = "* -text -eol -filter -ident -working-tree-encoding\n";
+/// Directories of the program's own, below the first folder.
+const OWN: &[&str] = &[".roo/tasks/", ".orchestration/"];
+
+/// Reasons why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum ShadowError {
+    /// There is no git.
+    #[error("git is not installed")]
+    NoGit,
+    /// Git refused.
+    #[error("git can't take a snapshot of the workspace: {0}")]
+    Refused(String),
+    /// Something can't be read or written.
+    #[error("no snapshot of the workspace can be taken: {0}")]
+    Io(#[from] io::Error),
+    /// The folder is too large.
+    #[error("{} has more than {MOST_FILES} files", .0.display())]
+    TooManyFiles(PathBuf),
+    /// It took too long.
+    #[error("a snapshot of the workspace takes longer than {} s", DEADLINE.as_secs())]
+    TimedOut,
+}
+
+/// The shadow repositories of a workspace.
+#[derive(Debug)]
+pub struct ShadowRepositories {
+    directory: PathBuf,
+    /// Files that are not kept, as they were when that was found.
+    left_out: Mutex<HashMap<PathBuf, Stamp>>,
+    /// Reason why there was no snapshot the last time.
+    problem: Mutex<Option<String>>,
+}
+
+/// What snapshots are taken of, and how.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    pub(crate) workspace: Arc<Workspace>,
+    /// In which git is looked for.
+    pub(crate) environment: EnvironmentRules,
+    /// Makes the mask that finds secrets. Reads the disk.
+    pub(crate) mask: Arc<dyn Fn() -> TextMask + Send + Sync>,
+}
+
+/// By which a file is known to be unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(found: &fs::Metadata) -> Self {
+        Self {
+            length: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+            inode: found.ino(),
+        }
+    }
+}
+
+/// The workspace folders at one time.
+pub(crate) struct Snapshot {
+    folders: Vec<FolderSnapshot>,
+    /// From when on others' writes are not in it.
+    since: WriteMark,
+}
+
+struct FolderSnapshot {
+    /// The object name of the tree.
+    tree: String,
+    /// Files that are not kept.
+    left_out: HashSet<String>,
+}
+
+/// The repository of one folder, while nobody else uses it.
+struct Shadow<'a> {
+    git: &'a Path,
+    repository: PathBuf,
+    folder: Resolved,
+    /// Held against other processes and tasks.
+    _lock: File,
+}
+
+impl ShadowRepositories {
+    /// Repositories in this directory, which are made when they are first needed.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, left_out: Mutex::default(), problem: Mutex::default() }
+    }
+
+    /// Returns the reason why there was no snapshot the last time; none where there was one, or where none was wanted yet.
+    pub fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes a snapshot; none where that fails, which is told by [`Self::problem`].
+    pub(crate) async fn snapshot(&self, sources: &Sources) -> Option<Snapshot> {
+        let taken = timeout(DEADLINE, self.take(sources)).await.unwrap_or(Err(ShadowError::TimedOut));
+        let problem = taken.as_ref().err().map(ToString::to_string);
+        if let Some(problem) = &problem {
+            tracing::warn!(%problem, "a command without a sandbox has no checkpoint");
+        }
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        taken.ok()
+    }
+
+    async fn take(&self, sources: &Sources) -> Result<Snapshot, ShadowError> {
+        let git = find_git(sources)?;
+        let since = sources.workspace.mark();
+        let mut folders = Vec::new();
+        for folder in folders_of(&sources.workspace) {
+            let shadow = self.open(&git, folder).await?;
+            folders.push(shadow.snapshot(self, sources).await?);
+        }
+        Ok(Snapshot { folders, since })
+    }
+
+    /// What has changed since a snapshot, but for what others are known to have written. Names that an ignore file began to
+    /// admit meanwhile are no new files.
+    pub(crate) async fn changes(&self, before: Snapshot, sources: &Sources) -> Vec<FileChange> {
+        let Some(after) = self.snapshot(sources).await else { return vec![] };
+        match timeout(DEADLINE, self.compare(&before, &after, sources)).await {
+            Ok(Ok(changes)) => changes,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a command without a sandbox has no checkpoint");
+                vec![]
+            }
+            Err(_) => {
+                tracing::warn!("a command without a sandbox has no checkpoint: git takes too long");
+                vec![]
+            }
+        }
+    }
+
+    async fn compare(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        sources: &Sources,
+    ) -> Result<Vec<FileChange>, ShadowError> {
+        let git = find_git(sources)?;
+        let written = sources.workspace.written_since(&before.since);
+        let mut changes = Vec::new();
+        let folders = folders_of(&sources.workspace).into_iter();
+        for (number, (folder, (before, after))) in
+            folders.zip(before.folders.iter().zip(&after.folders)).enumerate()
+        {
+            if before.tree == after.tree {
+                continue;
+            }
+            let shadow = self.open(&git, folder).await?;
+            let found = shadow.compare(before, &after.tree).await?;
+            let top = shadow.folder.absolute();
+            changes.extend(found.into_iter().filter_map(|mut change| {
+                let absolute = top.join(&change.path);
+                let now = match &change.after {
+                    Side::Absent => None,
+                    Side::Text { digest, .. } | Side::Opaque(digest) => Some(*digest),
+                };
+                if number > 0 {
+                    change.path = absolute.to_str()?.to_owned();
+                }
+                (!written.left(&absolute, now)).then_some(change)
+            }));
+            shadow.git(&["gc", "--auto", "--quiet"], None).await?;
+        }
+        Ok(changes)
+    }
+
+    async fn open<'a>(&self, git: &'a Path, folder: Resolved) -> Result<Shadow<'a>, ShadowError> {
+        let name = Digest::of(folder.absolute().as_os_str().as_encoded_bytes()).hex();
+        let (directory, lock) = (self.directory.clone(), self.directory.join(format!("{name}.lock")));
+        let locked = tokio::task::spawn_blocking(move || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            let file = File::options().create(true).append(true).open(lock)?;
+            file.lock()?;
+            Ok::<_, io::Error>(file)
+        });
+        let lock = locked.await.map_err(io::Error::other)??;
+        let shadow =
+            Shadow { git, repository: self.directory.join(format!("{name}.git")), folder, _lock: lock };
+        shadow.make().await?;
+        Ok(shadow)
+    }
+}
+
+impl Shadow<'_> {
+    async fn make(&self) -> Result<(), ShadowError> {
+        if !self.repository.join("info/attributes").exists() {
+            self.git(&["init", "--quiet", "--template="], None).await?;
+            fs::create_dir_all(self.repository.join("info"))?;
+            // The last step.
+            fs::write(self.repository.join("info/attributes"), ATTRIBUTES)?;
+        }
+        // A git that was killed has left it: nobody else is here.
+        match fs::remove_file(self.repository.join("index.lock")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs git to its end, and returns what it prints. It is killed when the future is dropped.
+    async fn git(&self, arguments: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, ShadowError> {
+        let stdin = match input {
+            None => Stdio::null(),
+            Some(bytes) => {
+                let path = self.repository.join("input");
+                fs::write(&path, bytes)?;
+                File::open(path)?.into()
+            }
+        };
+        let mut command = Command::new(self.git);
+        command
+            .args(ALWAYS)
+            .args(arguments)
+            .current_dir(self.folder.absolute())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("LC_ALL", "C")
+            .env("GIT_DIR", &self.repository)
+            .env("GIT_WORK_TREE", self.folder.absolute())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_ATTR_NOSYSTEM", "1")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let output: ProcessOutput = run_for_output(command, OUTPUT).await?;
+        if output.is_success() {
+            return Ok(output.stdout);
+        }
+        let problem = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(ShadowError::Refused(format!("{problem} ({})", arguments.first().unwrap_or(&""))))
+    }
+
+    async fn names(&self, arguments: &[&str]) -> Result<HashSet<String>, ShadowError> {
+        let printed = self.git(arguments, None).await?;
+        let names = printed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect())
+    }
+
+    async fn snapshot(
+        &self,
+        shadows: &ShadowRepositories,
+        sources: &Sources,
+    ) -> Result<FolderSnapshot, ShadowError> {
+        let known = self.names(&["ls-files", "-z"]).await?;
+        let changed = self.names(&["diff-files", "--name-only", "-z", "--ignore-submodules=all"]).await?;
+        let (workspace, folder) = (Arc::clone(&sources.workspace), self.folder.clone());
+        let listed = tokio::task::spawn_blocking(move || list(&workspace, &folder));
+        let files = listed.await.map_err(io::Error::other)??;
+        let doubtful: Vec<String> =
+            files.iter().filter(|file| !known.contains(*file) || changed.contains(*file)).cloned().collect();
+        let before = shadows.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (top, sources) = (self.folder.absolute().to_owned(), sources.clone());
+        let sorted = tokio::task::spawn_blocking(move || sort(&top, doubtful, &before, &sources));
+        let Sorted { keep, left_out } = sorted.await.map_err(io::Error::other)?;
+        if !keep.is_empty() {
+            self.git(&["update-index", "--add", "--remove", "-z", "--stdin"], Some(&joined(&keep))).await?;
+        }
+        let is_gone = |name: &&String| !files.contains(*name) || left_out.contains_key(*name);
+        let gone: Vec<&String> = known.iter().filter(is_gone).collect();
+        if !gone.is_empty() {
+            self.git(&["update-index", "--force-remove", "-z", "--stdin"], Some(&joined(&gone))).await?;
+        }
+        let tree = self.git(&["write-tree"], None).await?;
+        let tree = String::from_utf8_lossy(&tree).trim().to_owned();
+        let mut all = shadows.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, stamp) in &left_out {
+            all.insert(self.folder.absolute().join(name), *stamp);
+        }
+        drop(all);
+        Ok(FolderSnapshot { tree, left_out: left_out.into_keys().collect() })
+    }
+
+    /// What differs between a snapshot and a later tree, by paths in the folder.
+    async fn compare(&self, before: &FolderSnapshot, after: &str) -> Result<Vec<FileChange>, ShadowError> {
+        let arguments = ["diff-tree", "-r", "-z", "--raw", "--no-renames", &before.tree, after];
+        let printed = self.git(&arguments, None).await?;
+        let mut fields = printed.split(|byte| *byte == 0);
+        let mut entries = Vec::new();
+        while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
+            let objects: Vec<&[u8]> = head.split(|byte| *byte == b' ').collect();
+            if let (&[_, _, old, new, _], Ok(path)) = (&objects[..], String::from_utf8(path.to_vec()))
+                && old != new
+            {
+                entries.push((path, old.to_vec(), new.to_vec()));
+            }
+        }
+        let wanted: Vec<&Vec<u8>> =
+            entries.iter().flat_map(|(_, old, new)| [old, new]).filter(|name| **name != NO_OBJECT).collect();
+        let texts = self.texts(&wanted).await?;
+        let is_ignore_file = |path: &str| {
+            matches!(Path::new(path).file_name().and_then(OsStr::to_str), Some(".gitignore" | ".rooignore"))
+        };
+        let ignores_changed = entries.iter().any(|(path, ..)| is_ignore_file(path));
+        let mut changes = Vec::new();
+        for (path, old, new) in entries {
+            let was_there = old != NO_OBJECT;
+            if !was_there && (before.left_out.contains(&path) || ignores_changed && !is_ignore_file(&path)) {
+                // It may have been there before.
+                continue;
+            }
+            let side = |name: &Vec<u8>| texts.get(name).map(|text| Side::text(Arc::clone(text)));
+            let (before, after) = match (was_there, new != NO_OBJECT) {
+                (true, true) => (side(&old), side(&new)),
+                (false, _) => (Some(Side::Absent), side(&new)),
+                (true, false) => (side(&old), left_there(&self.folder.absolute().join(&path))),
+            };
+            let (Some(before), Some(after)) = (before, after) else { continue };
+            if before != after {
+                changes.push(FileChange { path, old_path: None, before, after, author: Author::Ai });
+            }
+        }
+        Ok(changes)
+    }
+
+    /// The texts of these objects, as far as they are some.
+    async fn texts(&self, objects: &[&Vec<u8>]) -> Result<HashMap<Vec<u8>, Arc<str>>, ShadowError> {
+        let mut texts = HashMap::new();
+        if objects.is_empty() {
+            return Ok(texts);
+        }
+        let mut input = Vec::new();
+        for object in objects {
+            input.extend_from_slice(object);
+            input.push(b'\n');
+        }
+        let printed = self.git(&["cat-file", "--batch", "--buffer"], Some(&input)).await?;
+        let mut rest = printed.as_slice();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (head, behind) = (&rest[..end], &rest[end + 1..]);
+            let mut fields = head.split(|byte| *byte == b' ');
+            let (name, size) = (fields.next().unwrap_or_default(), fields.nth(1).unwrap_or_default());
+            let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<usize>().ok());
+            let Some((content, next)) = size.and_then(|size| behind.split_at_checked(size)) else { break };
+            if let Ok(text) = std::str::from_utf8(content) {
+                texts.insert(name.to_vec(), text.into());
+            }
+            rest = next.strip_prefix(b"\n").unwrap_or(next);
+        }
+        Ok(texts)
+    }
+}
+
+fn find_git(sources: &Sources) -> Result<PathBuf, ShadowError> {
+    let roots: Vec<PathBuf> = sources.workspace.roots().paths().map(Path::to_path_buf).collect();
+    let environment = Environment::inherited_by(&sources.environment);
+    find_program(&environment, "git", &roots).ok_or(ShadowError::NoGit)
+}
+
+fn folders_of(workspace: &Workspace) -> Vec<Resolved> {
+    let paths = workspace.roots().paths().filter_map(Path::to_str);
+    paths.filter_map(|path| workspace.resolve(path, Purpose::Directory).ok()).collect()
+}
+
+fn joined(names: &[impl AsRef<str>]) -> Vec<u8> {
+    names.iter().flat_map(|name| name.as_ref().bytes().chain([0])).collect()
+}
+
+/// The regular files of a folder that agents may see, without those of nested repositories.
+fn list(workspace: &Workspace, folder: &Resolved) -> Result<HashSet<String>, ShadowError> {
+    let walk = Walk { recursive: true, leave_out: |name| matches!(name, ".git" | ".hg" | ".svn") };
+    let mut files = HashSet::new();
+    let mut nested: Option<String> = None;
+    for found in walk.below(folder, workspace.rules(folder)) {
+        if nested.as_ref().is_some_and(|nested| found.path.starts_with(nested.as_str())) {
+            continue;
+        }
+        match found.kind {
+            FoundKind::Directory if folder.absolute().join(&found.path).join(".git").exists() => {
+                nested = Some(format!("{}/", found.path));
+            }
+            FoundKind::File
+                if found.access == ReadAccess::Free && !OWN.iter().any(|own| found.path.starts_with(own)) =>
+            {
+                files.insert(found.path);
+                if files.len() > MOST_FILES {
+                    return Err(ShadowError::TooManyFiles(folder.absolute().to_owned()));
+                }
+            }
+            FoundKind::File | FoundKind::Directory | FoundKind::Other => {}
+        }
+    }
+    Ok(files)
+}
+
+/// Files that are new or may have changed.
+struct Sorted {
+    keep: Vec<String>,
+    left_out: HashMap<String, Stamp>,
+}
+
+/// Tells texts without secrets from what is not kept. Reads the files.
+fn sort(folder: &Path, doubtful: Vec<String>, known: &HashMap<PathBuf, Stamp>, sources: &Sources) -> Sorted {
+    let mut sorted = Sorted { keep: Vec::new(), left_out: HashMap::new() };
+    let mut mask = None;
+    for name in doubtful {
+        let path = folder.join(&name);
+        let Some(found) = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file) else { continue };
+        let stamp = Stamp::of(&found);
+        let is_kept = known.get(&path) != Some(&stamp)
+            && found.len() <= LARGEST_CONTENT
+            && is_text_without_secret(&path, mask.get_or_insert_with(|| (sources.mask)()));
+        match is_kept {
+            true => sorted.keep.push(name),
+            false => drop(sorted.left_out.insert(name, stamp)),
+        }
+    }
+    sorted
+}
+
+fn is_text_without_secret(path: &Path, mask: &TextMask) -> bool {
+    let text = fs::read(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    text.is_some_and(|text| mask.masked(&text).is_none())
+}
+
+/// What is in the place of a file that is no longer in the snapshot; none where that can't be told.
+fn left_there(path: &Path) -> Option<Side> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Side::Absent),
+        Ok(found) if found.is_file() && found.len() <= LARGEST_CONTENT => {
+            let bytes = fs::read(path).ok()?;
+            let digest = Digest::of(&bytes);
+            Some(String::from_utf8(bytes).map_or(Side::Opaque(digest), Side::text))
+        }
+        Ok(_) | Err(_) => None,
+    }
+}
