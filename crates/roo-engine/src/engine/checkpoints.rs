@@ -270,7 +270,7 @@ impl Engine {
             };
             if done && !written.is_empty() {
                 let changes = self.restored_changes(&task.id, &written).await;
-                let services = self.current.get();
+                let services = self.current.newest();
                 audit::undone_if_missing(
                     task,
                     tree,
@@ -300,7 +300,7 @@ impl Engine {
 
     /// Changes that a restore made, with the texts that are kept.
     async fn restored_changes(&self, task: &TaskId, files: &[&RestoredDigests]) -> Vec<FileChange> {
-        let (services, task) = (self.current.get(), task.clone());
+        let (services, task) = (self.current.newest(), task.clone());
         let files: Vec<RestoredDigests> = files.iter().map(|file| (*file).clone()).collect();
         let read = tokio::task::spawn_blocking(move || {
             let change = |file: RestoredDigests| FileChange {
@@ -682,13 +682,13 @@ mod tests {
     #[test]
     fn a_folder_is_as_it_was_where_a_file_is_and_none_is_restored() {
         let (old, new, touched) = (("a", "b", "a"), ("a", "b", "b"), ("a", "b", "x"));
-        assert_eq!(unchanged(&[&[new, touched], &[new]]), []);
+        assert_eq!(unchanged(&[&[new, touched], &[new]]), Vec::<usize>::new());
         assert_eq!(unchanged(&[&[new], &[old, touched]]), [1]);
         assert_eq!(unchanged(&[&[old], &[old]]), [0, 1]);
         // A folder is written before those behind it.
         assert_eq!(unchanged(&[&[touched], &[new], &[old]]), [2]);
         assert_eq!(unchanged(&[&[new], &[old], &[touched]]), [1, 2]);
         // Without evidence, and behind one that is restored, a folder counts as restored too.
-        assert_eq!(unchanged(&[&[new], &[touched]]), []);
+        assert_eq!(unchanged(&[&[new], &[touched]]), Vec::<usize>::new());
     }
 }
