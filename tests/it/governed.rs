@@ -61,7 +61,7 @@ fn a_task_changes_what_its_intent_owns_and_nothing_else() {
     assert_eq!(fs::read_to_string(home.work("src/a.txt")).unwrap(), "one\ntwo\nthree\n");
     assert!(!home.work("docs").exists());
     let intents = fs::read_to_string(home.work(".orchestration/active_intents.yaml")).unwrap();
-    assert_eq!(intents, INTENTS.replace("TODO", "\"IN_PROGRESS\""));
+    assert_eq!(intents, INTENTS.replace("TODO", "IN_PROGRESS"));
 
     // The trace says it, in the workspace too.
     let records: Vec<Value> = fs::read_to_string(home.work(".orchestration/agent_trace.jsonl"))

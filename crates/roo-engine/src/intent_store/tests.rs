@@ -47,7 +47,7 @@ fn add(text: &str) -> Vec<Change> {
 async fn an_intent_begins_once_and_keeps_its_comments() {
     let fixture = Fixture::new(Some(TEXT));
     fixture.orchestration.begin("a").await.unwrap();
-    assert_eq!(fixture.text(), TEXT.replace("TODO", "\"IN_PROGRESS\""));
+    assert_eq!(fixture.text(), TEXT.replace("TODO", "IN_PROGRESS"));
     let before = fixture.text();
     fixture.orchestration.begin("a").await.unwrap();
     assert_eq!(fixture.text(), before);
