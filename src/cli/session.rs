@@ -119,8 +119,8 @@ impl SessionContext {
         Ok(loaded.settings)
     }
 
-    /// The settings of the file and of the command line, for a request: the file is read again while it runs. What is wrong
-    /// now is told as by [`Self::settings`], what gets wrong later as a notice.
+    /// The settings of the file and of the command line, for a request: the file is read again while it runs. Warnings are
+    /// printed as by [`Self::settings`]; later problems become notices.
     pub(super) fn live_settings(&self, flags: Layer) -> Result<Arc<LiveSettings>, SessionError> {
         let file = self.directories.config_file();
         let live = LiveSettings::load(file, Ok(Some(flags)), &Value::Null, Arc::new(SystemClock));

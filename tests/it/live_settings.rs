@@ -111,24 +111,22 @@ fn write_when_read(project: &Project, pipe: &str, settings: String) -> std::thre
 
 #[test]
 fn a_request_on_the_command_line_goes_by_the_file_as_it_is() {
+    let commands = ["cat first", "touch one", "cat second", "touch two"];
+    let calls = commands
+        .map(|line| format!("  - calls: [{{ tool: execute_command, params: {{ command: {line} }} }}]\n"));
     let project = Project::new(&[]);
-    let script = project.script(
-        "turns:\n\
-         \x20 - calls: [{ tool: execute_command, params: { command: cat first } }]\n\
-         \x20 - calls: [{ tool: execute_command, params: { command: cat second } }]\n\
-         \x20 - calls: [{ tool: write_to_file, params: { path: new.txt, content: x } }]\n\
-         \x20 - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n",
-    );
-    let settings = "mode: code\nautoApprove: { execute: { allow: [[cat]] }, write: false }\n";
-    project.configure(settings);
-    let first = write_when_read(&project, "first", settings.replace("false", "true"));
-    // It stays in force when the file is broken, which is told.
+    let done = "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+    let script = project.script(&format!("turns:\n{}{done}", calls.concat()));
+    project.configure("mode: code\n");
+    let denies = "mode: code\nautoApprove: { execute: { deny: [[touch]] } }\n".to_owned();
+    let first = write_when_read(&project, "first", denies);
+    // What was good stays in force when the file gets broken, which is told.
     let second = write_when_read(&project, "second", "mode: [\n".to_owned());
-    let run = ["run", "--script", script.to_str().unwrap(), "--on-ask", "deny", "Go"];
-    let ran = project.run(&run);
+    let ran = project.run(&["run", "--script", script.to_str().unwrap(), "--on-ask", "allow", "Go"]);
     assert!(ran.status.success(), "{ran:?}");
-    assert_eq!(project.read("new.txt"), "x", "{ran:?}");
-    let told = String::from_utf8_lossy(&ran.stderr).into_owned() + &String::from_utf8_lossy(&ran.stdout);
+    let exists = |name| project.folder().join(name).exists();
+    assert_eq!((exists("one"), exists("two")), (false, false), "{ran:?}");
+    let told = String::from_utf8_lossy(&ran.stderr);
     assert!(told.contains("the settings from before stay in force"), "{told}");
     first.join().unwrap();
     second.join().unwrap();
