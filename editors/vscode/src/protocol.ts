@@ -784,6 +784,8 @@ export type CheckpointListParams = {
 export type CheckpointListResult = {
   /** The checkpoints, oldest first. */
   checkpoints: Checkpoint[];
+  /** What is missing in general, in words for the user: why commands that run without a sandbox have none. */
+  notice?: string | null;
 };
 
 /** State of files right before a task changed them. */
@@ -1736,9 +1738,9 @@ export type Event = {
   type: "restore.finished";
   /** The number of the event that started it, by which it can be undone. */
   seq: number;
-  /** True if all was restored, false if nothing was. */
+  /** True if it was restored, false if nothing was. */
   done: boolean;
-  /** Reason, where nothing was restored. */
+  /** Reason, where not all was restored: a server that was killed had not come to the files of every folder. */
   reason?: string | null;
   /** The number of the first event that the model no longer sees; absent where the conversation stays. */
   conversationBefore?: number | null;
