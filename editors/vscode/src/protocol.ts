@@ -584,6 +584,8 @@ export type AnswerResult = {
   by: string;
   /** The request is interrupted: the answer is kept, and nothing goes on before `roo/task/resume`. */
   interrupted?: boolean;
+  /** The text was no answer but the command `/condense`, which is carried out. The question still waits. */
+  waits?: boolean;
   /** What was decided before, where this answer came too late. */
   settled?: Settled | null;
 };
