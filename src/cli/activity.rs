@@ -139,7 +139,9 @@ mod tests {
 
     #[test]
     fn who_waits_for_the_user_is_not_at_work() {
-        let question = json!({ "type": "question.asked", "question": { "questionId": "q", "kind": "followup", "text": "?", "suggestions": [] } });
+        let question = json!({
+            "type": "question.asked", "questionId": "q", "kind": "followup", "text": "?", "suggestions": [],
+        });
         assert_eq!(line(&[("t", asked()), ("t", question)], 60), None);
     }
 }

@@ -515,10 +515,11 @@ mod tests {
         let rule = RuleSubject::TrustAndConfinedCommands { brings: vec!["AGENTS.md".to_owned()] };
         let title = format!("{} Run make", rule.question().unwrap());
         let subject = format!("{TRUST_EXPLANATION}; make\nSandbox: L2\n{TRUST_EXPLANATION}: modes, rules.");
-        let asked = json!({ "type": "approval.requested", "approval": {
-            "approvalId": "a", "toolCallId": "c", "digest": Digest::of(""), "title": title, "subject": subject,
-            "reason": "commands could run without asking", "options": [], "rule": rule,
-        } });
+        let asked = json!({
+            "type": "approval.requested", "approvalId": "a", "toolCallId": "c", "digest": Digest::of(""),
+            "title": title, "subject": subject, "reason": "commands could run without asking", "options": [],
+            "rule": rule,
+        });
         let format = |transcript: TerminalTranscript| {
             let mut transcript = transcript;
             let params = json!({ "rootId": "t", "taskId": "t", "at": 0, "event": asked });

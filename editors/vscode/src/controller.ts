@@ -182,7 +182,7 @@ export class Controller {
       defaultMode: mode ?? set ?? "new-task",
       defaultProfile: profile,
       canRestore: this.#need().knows("roo/checkpoint/restore"),
-      untrusted: trust.trusted ? trust.pendingApprovals.filter((one) => one.kind === "file").map((one) => one.path) : trust.brings,
+      untrusted: trust.trusted ? trust.pendingApprovals.filter((one) => one.kind !== "delegation").map((one) => one.path) : trust.brings,
     });
     await this.#readAutoApprove();
   }

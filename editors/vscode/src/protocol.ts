@@ -1230,18 +1230,35 @@ export type TrustReport = {
    * are replaced: `.roomodes (replaces code)`. Without trust it has no effect.
    */
   brings: string[];
-  /** Files of a trusted workspace that give a mode more than it has, and wait for the user's approval. */
+  /** What a trusted workspace's files would give a mode beyond what it has, and waits for the user's approval. */
   pendingApprovals: PendingTrust[];
+  /** The modes of a trusted workspace of which none has `canDelegateTo`; none where there is nothing to ask. */
+  delegation?: TeamDelegation | null;
 };
 
-/** A file that waits for an approval. */
+/** Something of a file that waits for an approval. */
 export type PendingTrust = {
   /** Relative to the workspace's first folder. */
   path: string;
   /** Of the file as it is and what it widens. To be granted as it is here. */
   digest: Digest;
+  /** What is asked. */
+  kind?: PendingKind;
   /** Additional permissions that it would give, one line a mode. */
   widens: string[];
+};
+
+/** Kinds of what waits for an approval. */
+export type PendingKind = "file" | "delegation";
+
+/** Modes of a file that the user may let delegate to each other. */
+export type TeamDelegation = {
+  /** The file, relative to the workspace's first folder. */
+  path: string;
+  /** Their slugs. */
+  modes: string[];
+  /** The user's answer; none where it is still pending. */
+  allowed?: boolean | null;
 };
 
 /** `roo/trust/grant`: without fields the workspace as a whole, with both fields one file as it is. */
@@ -1250,6 +1267,11 @@ export type TrustGrantParams = {
   path?: string | null;
   /** Its digest, as in `pendingApprovals`: what the user has seen. */
   digest?: Digest | null;
+  /**
+   * True for the answer no, which is kept, so that this isn't asked again. Only for what has the kind `delegation`; all
+   * else waits until it is granted.
+   */
+  refuse?: boolean;
 };
 
 /** `roo/intent/list` */
@@ -1796,7 +1818,10 @@ export type Event = {
   type: "retry.scheduled";
   /** Time, in milliseconds since the Unix epoch. */
   at: number;
-  /** Number of the next attempt, from 2. */
+  /**
+   * Number of the attempt that is made then, from 1. It is 1 where the request has not failed yet, or another
+   * profile takes over.
+   */
   attempt: number;
   /** Reason. */
   reason: string;

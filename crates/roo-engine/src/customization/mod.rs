@@ -398,7 +398,8 @@ impl Customization {
                     Some(digest) => *digest == waiting.digest,
                     None => waiting.kind == PendingKind::File,
                 };
-                let is_changed = digest.is_some() && !pending.is_empty();
+                let is_approved = |digest: &Digest| state.approved.contains(&(path.clone(), *digest));
+                let is_changed = !pending.is_empty() && digest.is_some_and(|digest| !is_approved(&digest));
                 match pending.into_iter().find(is_meant) {
                     None if is_changed => return Err(TrustError::Changed { path: path.clone() }),
                     None => return Err(self.why_nothing_waits(path, &state)),
