@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::MessageType;
 
-use super::delivery::show_popup;
+use super::popup::show_popup;
 use super::session::{Session, WorkspaceServices};
 use roo_protocol::checkpoint::{
     CheckpointRestoreParams, CheckpointRestoreResult, FileDiff, RestoreConflicts, RestoreScope, RestoreWhat,

@@ -18,7 +18,7 @@ use roo_engine::engine::clock::time_of_day;
 use roo_protocol::checkpoint::RestoreWhat;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::{ApprovalId, TaskId, ToolCallId};
-use roo_protocol::message::{Message, Say};
+use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState};
 use roo_text::render::counted;
 use roo_workspace::{file_uri, path_of};
