@@ -157,8 +157,8 @@ impl McpServers {
                     policy: policy_of(level),
                     disabled_tools: server.disabled_tools.clone(),
                     sandbox: match server.transport {
-                        Transport::Stdio(_) => bounding(level, sandbox),
-                        Transport::StreamableHttp(_) | Transport::Sse(_) => SandboxSettings::default(),
+                        Transport::Stdio(_) => Box::new(bounding(level, sandbox)),
+                        Transport::StreamableHttp(_) | Transport::Sse(_) => Box::default(),
                     },
                 },
                 Err(error) => DesiredState::Unusable(error.to_string()),

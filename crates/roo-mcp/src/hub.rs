@@ -55,7 +55,7 @@ pub enum DesiredState {
         /// Tools that are not offered and not called.
         disabled_tools: ToolNames,
         /// The settings that bound its program, if it is one: by others it is restarted.
-        sandbox: SandboxSettings,
+        sandbox: Box<SandboxSettings>,
     },
 }
 

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use roo_formats::config::SandboxSettings;
 use roo_formats::mcp::{ResolvedRemote, ResolvedServer, ToolNames, Transport};
 use roo_mcp::{
     AddressPolicy, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices, PlainLauncher,
@@ -40,7 +39,7 @@ async fn run(url: String) -> Result<(), String> {
         server,
         policy: AddressPolicy::User,
         disabled_tools: ToolNames::default(),
-        sandbox: SandboxSettings::default(),
+        sandbox: Box::default(),
     };
     hub.configure(vec![DesiredServer { name: "suite".to_owned(), state }]);
     hub.settled(Duration::from_secs(20)).await;

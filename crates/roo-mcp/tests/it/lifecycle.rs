@@ -51,7 +51,7 @@ async fn only_what_changed_is_restarted() {
             server: slower,
             policy: AddressPolicy::User,
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
-            sandbox: SandboxSettings::default(),
+            sandbox: Box::default(),
         },
     };
     hub.configure(vec![without_write, running(b.clone())]);
@@ -70,7 +70,10 @@ async fn only_what_changed_is_restarted() {
             server: b,
             policy: AddressPolicy::User,
             disabled_tools: ToolNames::default(),
-            sandbox: SandboxSettings { level: SandboxLevel::Namespaces, ..SandboxSettings::default() },
+            sandbox: Box::new(SandboxSettings {
+                level: SandboxLevel::Namespaces,
+                ..SandboxSettings::default()
+            }),
         },
     };
     for _ in 0..2 {

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use roo_formats::config::SandboxSettings;
 use roo_formats::mcp::{ResolvedRemote, ResolvedServer, ResolvedStdio, ToolNames, Transport};
 use roo_mcp::{
     AddressPolicy, ClientIdentity, DesiredServer, DesiredState, Ended, Hub, HubServices, LaunchError,
@@ -217,7 +216,7 @@ pub fn running(server: ResolvedServer) -> DesiredServer {
         server: server.clone(),
         policy: AddressPolicy::User,
         disabled_tools: ToolNames::default(),
-        sandbox: SandboxSettings::default(),
+        sandbox: Box::default(),
     };
     DesiredServer { name: server.name, state }
 }
