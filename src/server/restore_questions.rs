@@ -52,6 +52,7 @@ async fn restore(
     }
     let choices = [CANCEL, RESTORE].map(str::to_owned).into();
     let never = CancellationToken::new();
+    let question = format!("roo: {question}");
     let answer = show_popup(session, MessageType::WARNING, question, choices, &never).await;
     let answer = answer.map_err(|error| format!("the editor can't ask whether to restore: {error}"))?;
     if answer.is_none_or(|answer| answer.title != RESTORE) {

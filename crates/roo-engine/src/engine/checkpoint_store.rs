@@ -130,6 +130,10 @@ mod tests {
         let store = CheckpointStore::new(directory);
         let (one, other) = (TaskId::new("one"), TaskId::new("other"));
         let mask = TextMask::new(false, Default::default);
+        // With the first content of a process the old ones go, and to this disk's clock all are.
+        let first = TaskId::new("first");
+        store.keep(&first, &["x".to_owned()], &mask);
+        store.settle(&first);
         store.keep(&one, &["a".to_owned()], &mask);
         store.keep(&other, &["b".to_owned()], &mask);
         let waiting = || {

@@ -682,13 +682,13 @@ mod tests {
     #[test]
     fn a_folder_is_as_it_was_where_a_file_is_and_none_is_restored() {
         let (old, new, touched) = (("a", "b", "a"), ("a", "b", "b"), ("a", "b", "x"));
-        assert_eq!(unchanged(&[&[new, touched], &[new]]), Vec::<usize>::new());
+        assert_eq!(unchanged(&[&[new, touched], &[new]]), [0_usize; 0]);
         assert_eq!(unchanged(&[&[new], &[old, touched]]), [1]);
         assert_eq!(unchanged(&[&[old], &[old]]), [0, 1]);
         // A folder is written before those behind it.
         assert_eq!(unchanged(&[&[touched], &[new], &[old]]), [2]);
         assert_eq!(unchanged(&[&[new], &[old], &[touched]]), [1, 2]);
         // Without evidence, and behind one that is restored, a folder counts as restored too.
-        assert_eq!(unchanged(&[&[new], &[touched]]), Vec::<usize>::new());
+        assert_eq!(unchanged(&[&[new], &[touched]]), [0_usize; 0]);
     }
 }
