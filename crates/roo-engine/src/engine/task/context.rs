@@ -22,18 +22,18 @@ const USABLE: u64 = 90;
 /// Share of its limit to which a conversation is shortened, in percent. Each shortening costs the provider's prompt
 /// cache, so it has to make room for many turns.
 const LOW_WATER: u64 = 60;
-/// Share of the room for what can be shortened that stays used at least, in percent. In a small window the rest of the
+/// Share of the space for what can be shortened that stays used at least, in percent. In a small window the rest of the
 /// request may have more than [`LOW_WATER`] by itself.
 const LEAST_USED: u64 = 50;
 /// Share of the limit that one result of a tool may fill, in percent.
 const RESULT: u64 = 25;
-/// Share of the room for what can be shortened that the results of one answer may fill together, in percent.
+/// Share of the space for what can be shortened that the results of one answer may fill together, in percent.
 const RESULTS: u64 = 75;
-/// Share of that room that the newest turns keep when earlier ones are replaced, in percent.
+/// Share of that space that the newest turns keep when earlier ones are replaced, in percent.
 const RECENT: u64 = 20;
-/// Share of that room that a summary may fill, in percent.
+/// Share of that space that a summary may fill, in percent.
 const SUMMARY: u64 = 25;
-/// Growth of a conversation, in percent of that room, before a shortening that failed or brought little is tried again.
+/// Growth of a conversation, in percent of that space, before a shortening that failed or brought little is tried again.
 const GROWTH: u64 = 10;
 /// Maximum number of refusals of an endpoint, and of failed shortenings, in a row.
 const MAX_FAILURES: u32 = 3;
