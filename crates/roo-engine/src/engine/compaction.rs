@@ -84,7 +84,9 @@ impl CompactionRun {
                 let summarised = summary(turns, profile, services, &mut used).await;
                 if let Some(begun) = begun {
                     begun.used(services.rated_tokens(profile, &used));
-                    summarised.as_ref().err().into_iter().for_each(|error| begun.failed(error));
+                    if let Err(error) = &summarised {
+                        begun.failed(error);
+                    }
                 }
                 match summarised {
                     Ok(text) => CompactionOutcome::Summary(text),
