@@ -208,7 +208,9 @@ pub(super) async fn accompany(
             false => (!report.brings.is_empty()).then_some(UserPrompt::Trust(report.brings)),
             true => TeamQuestion::from_report(report).map(UserPrompt::Delegation),
         };
-        prompt.into_iter().for_each(|prompt| drop(sender.send(Notice::Ask(prompt))));
+        if let Some(prompt) = prompt {
+            let _ = sender.send(Notice::Ask(prompt));
+        }
     }
     while let Some(mut follower) = requests.next(&services.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());

@@ -191,7 +191,9 @@ async fn summary(
     let outcome = summary_text(&*model, request, &mut newest).await;
     if let Some(begun) = begun {
         begun.used(services.rated_tokens(profile, &newest));
-        outcome.as_ref().err().into_iter().for_each(|error| begun.failed(error));
+        if let Err(error) = &outcome {
+            begun.failed(error);
+        }
     }
     *used += newest;
     outcome

@@ -782,7 +782,9 @@ impl Turn {
         };
         if let Some(begun) = begun {
             begun.used(around.services.rated_tokens(&self.profile, &usage));
-            ending.as_ref().err().into_iter().for_each(|error| begun.failed(error));
+            if let Err(error) = &ending {
+                begun.failed(error);
+            }
         }
         let mut failed = None;
         let input = match ending {
