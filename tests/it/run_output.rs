@@ -159,7 +159,7 @@ fn the_doctor_says_what_keeps_agents_from_working() {
     let project = project(&runs("true"));
     let doctor = || String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
     assert!(play(&project).status.success());
-    assert!(doctor().contains("ok   trace: 1 records, intact"), "{}", doctor());
+    assert!(doctor().contains("ok   trace: 1 record, intact"), "{}", doctor());
     project.write(".orchestration/active_intents.yaml", "active_intents: [\n");
     fs::write(project.beside("config/roo-lsp/hooks.json"), "{").unwrap();
     let text = doctor();
