@@ -135,7 +135,7 @@ fn has_same_endpoint(draft: &ProfileDraft, before: &Profile) -> bool {
 fn leave_to_catalogue(fields: &mut [(String, Value)], profile: &mut Profile) {
     let known = profile.known().map(|model| Value::from(model.window));
     let in_form = fields.iter_mut().find(|(key, _)| key == "contextWindow");
-    if let Some((_, window)) = in_form.filter(|(_, window)| Some(&*window) == known.as_ref()) {
+    if let Some((_, window)) = in_form.filter(|(_, window)| Some(window) == known.as_ref()) {
         *window = Value::Null;
         profile.context_window = None;
     }
