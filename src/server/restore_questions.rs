@@ -12,7 +12,7 @@ use roo_protocol::checkpoint::{
     CheckpointRestoreParams, CheckpointRestoreResult, FileDiff, RestoreConflicts, RestoreScope, RestoreWhat,
 };
 use roo_protocol::ids::TaskId;
-use roo_text::render::exact_line;
+use roo_text::render::{counted, exact_line};
 
 /// The harmless first choice.
 const CANCEL: &str = "Cancel";
@@ -60,11 +60,7 @@ async fn restore(
     }
     let params = CheckpointRestoreParams { preview: false, digest: Some(preview.digest), ..params };
     let restored = services.engine.restore(params, by).await.map_err(|error| error.to_string())?;
-    Ok(Some(format!("{} restored", count(restored.files.len()))))
-}
-
-fn count(files: usize) -> String {
-    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+    Ok(Some(format!("{} restored", counted(restored.files.len(), "file"))))
 }
 
 /// Says what would change, and what stays.
@@ -80,7 +76,11 @@ fn question(preview: &CheckpointRestoreResult) -> String {
     let mut text = match preview.files.is_empty() {
         true => "Nothing to restore.".to_owned(),
         false => {
-            format!("Restore {}? {}.", count(preview.files.len()), named(preview.files.iter().map(change)))
+            format!(
+                "Restore {}? {}.",
+                counted(preview.files.len(), "file"),
+                named(preview.files.iter().map(change))
+            )
         }
     };
     let conflicts = preview.conflicts.iter().map(|file| (&file.path, &file.reason));

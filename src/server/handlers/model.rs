@@ -7,11 +7,10 @@ use super::{Params, Server};
 use crate::model_setup::environment;
 use crate::server::failure;
 use crate::server::profiles::draft_of;
-use roo_formats::config::{Price, Profile, Provider};
+use roo_formats::config::{Profile, Provider};
 use roo_model::providers::{ModelError, ModelErrorKind, offered_models};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::model::{ModelListParams, ModelListResult};
-use roo_protocol::model_price::ModelPrice;
 
 /// Asks the endpoint, which answers soon or not at all.
 pub(super) async fn list(
@@ -35,12 +34,6 @@ pub(super) async fn list(
     })?;
     let models = offered_models(&profile, &environment).await.map_err(told)?;
     Ok(ModelListResult { models })
-}
-
-/// Prices as clients get them.
-pub(super) fn price(price: Price) -> ModelPrice {
-    let Price { input, output, cache_read, cache_write } = price;
-    ModelPrice { input, output, cache_read, cache_write }
 }
 
 fn told(error: ModelError) -> Error {

@@ -2,15 +2,15 @@
 
 use tower_lsp::jsonrpc::{Error, Result};
 
-use super::model::price;
 use super::task::done;
 use super::{Params, Server};
 use crate::model_setup::{WriteError, check_name};
 use crate::server::failure;
 use crate::server::profiles;
-use roo_formats::config::Profile;
 use roo_formats::config::edit::EditError;
+use roo_formats::config::{Price, Profile};
 use roo_protocol::error::ErrorKind;
+use roo_protocol::model_price::ModelPrice;
 use roo_protocol::profile::{
     ProfileDeleteParams, ProfileDeleteResult, ProfileItem, ProfileListParams, ProfileListResult,
     ProfileSaveParams, ProfileSaveResult, ProfileSelectParams, ProfileTestParams, ProfileTestResult,
@@ -37,6 +37,12 @@ fn item(name: &str, profile: &Profile, is_default: bool) -> ProfileItem {
         max_tokens: profile.max_tokens.or_else(|| Some(profile.known()?.output)),
         price_per_million: profile.prices().map(price),
     }
+}
+
+/// Prices as clients get them.
+fn price(price: Price) -> ModelPrice {
+    let Price { input, output, cache_read, cache_write } = price;
+    ModelPrice { input, output, cache_read, cache_write }
 }
 
 pub(super) async fn select(server: &Server, Params(params): Params<ProfileSelectParams>) -> Result<Done> {
