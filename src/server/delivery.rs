@@ -324,7 +324,8 @@ impl Delivery {
         if matches!(closed, Closed::Unsupported) {
             self.popups = false;
         }
-        if is_settled {
+        // The user's own answer about trust settles the question too, and a next one follows from it.
+        if is_settled && !matches!(closed, Closed::Next(_)) {
             return;
         }
         match closed {
