@@ -8,7 +8,9 @@ use roo_engine::engine::EngineError;
 use roo_protocol::event::{Event, QuestionKind, ToolStatus};
 use roo_protocol::ids::{ApprovalId, Digest};
 use roo_protocol::message::{MessageKind, Say};
-use roo_protocol::task::{ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams, TaskState};
+use roo_protocol::task::{
+    ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams, TaskStartParams, TaskState,
+};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -70,6 +72,24 @@ mod life {
         assert_eq!(snapshot.item.seq, task.seen.len() as u64);
         let list = fixture.engine.list(None).await.unwrap();
         assert_eq!(list.items, [snapshot.item]);
+    }
+
+    #[tokio::test]
+    async fn a_task_can_be_looked_at_as_soon_as_it_is_started() {
+        let fixture = Fixture::scripted(&[], &turns(""), json!({}));
+        for _ in 0..20 {
+            let params = TaskStartParams { prompt: "Go".into(), ..TaskStartParams::default() };
+            let task = fixture.engine.start(params).unwrap().task_id;
+            let (snapshot, tree, checkpoints) = tokio::join!(
+                fixture.engine.get(&task),
+                fixture.engine.tree(&task),
+                fixture.engine.checkpoints(&task)
+            );
+            assert_eq!(snapshot.unwrap().item.title, "Go");
+            assert_eq!(tree.unwrap().nodes.len(), 1);
+            checkpoints.unwrap();
+            fixture.watch(task, 0).await.end().await;
+        }
     }
 
     #[tokio::test]

@@ -251,8 +251,6 @@ fn options_of_the_client_change_mode_profile_and_auto_approve() {
         json!({ "key": "mcp", "value": true, "unasked": "all", "origin": "initializationOptions" })
     );
     let task = begin(&mut client, "Write.");
-    // A request can be read once its log has begun.
-    client.event("task.created");
     let item = client.request("roo/task/get", json!({ "taskId": task }));
     assert_eq!(item["mode"], "ask");
     let profiles = client.request("roo/profile/list", json!({}));

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -183,7 +183,7 @@ impl Actor {
 
     /// Appends the first events, then works until the request has ended and nobody wants anything of it.
     /// `begun` is told when the first events are in the log.
-    pub(super) async fn run(mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) {
+    pub(super) async fn run(mut self, first: Vec<Fact>, begun: watch::Sender<bool>) {
         let end = self.work(first, begun).await.unwrap_or_else(|Halt(done)| ActorEnd::Shutdown(done));
         let running: Vec<RunningEffect> =
             self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
@@ -207,10 +207,10 @@ impl Actor {
         }
     }
 
-    async fn work(&mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) -> Result<ActorEnd, Halt> {
+    async fn work(&mut self, first: Vec<Fact>, begun: watch::Sender<bool>) -> Result<ActorEnd, Halt> {
         self.commit(first).await?;
         // Nobody may be waiting.
-        let _ = begun.send(());
+        let _ = begun.send(true);
         self.proceed().await?;
         let services = Arc::clone(&self.services);
         loop {

@@ -143,7 +143,7 @@ impl Engine {
     /// The recorded changes of a task and its branches, oldest first.
     async fn known_changes(&self, task: &TaskId) -> Result<Vec<KnownChange>, EngineError> {
         let root = task.root();
-        let (directory, request) = (self.request(&root)?, root.clone());
+        let (directory, request) = (self.readable(&root).await?, root.clone());
         let read = tokio::task::spawn_blocking(move || {
             read_tree(&directory, &request, |found: &mut Vec<KnownChange>, record| {
                 let Event::ToolFinished { recorded, result, .. } = &record.event else { return };

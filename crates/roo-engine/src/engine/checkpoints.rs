@@ -319,7 +319,7 @@ impl Engine {
     /// What the log tells. A restore that a killed server left unfinished is settled first.
     async fn past(&self, task: &TaskId, until: Option<u64>) -> Result<Past, EngineError> {
         let root = task.root();
-        let directory = self.request(&root)?;
+        let directory = self.readable(&root).await?;
         let read = || {
             let (directory, root) = (directory.clone(), root.clone());
             async move {

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::actor::Actor;
@@ -91,7 +91,7 @@ pub use self::task::{FrameShare, UNATTENDED_REFUSAL};
 /// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
 /// on its way, and those must not crowd out what clients want.
 const MAILBOX: usize = 256;
-/// Time to wait for the first events of a request that is resumed.
+/// Time to wait for the first events of a request that is started or resumed.
 const BEGIN_GRACE: Duration = Duration::from_secs(1);
 /// Number of requests a list holds.
 const LIST_PAGE: usize = 100;
@@ -180,6 +180,8 @@ impl EngineError {
 struct Live {
     sender: mpsc::Sender<ActorMessage>,
     journal: Arc<Journal>,
+    /// Whether the first events are in the log; closed when the actor ended before.
+    begun: watch::Receiver<bool>,
 }
 
 /// The requests that live in this process: those that are not at their end, and those that somebody
@@ -440,7 +442,7 @@ impl Engine {
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
         // Whoever started it follows it.
-        drop(self.spawn(log, Tree::new(task), journal, first));
+        self.spawn(log, Tree::new(task), journal, first);
         Ok(TaskStartResult { task_id: id, urid })
     }
 
@@ -474,14 +476,8 @@ impl Engine {
     }
 
     /// Begins to drive a request. What is returned is told when its first events are in the log.
-    fn spawn(
-        &self,
-        log: RequestLog,
-        tree: Tree,
-        journal: Arc<Journal>,
-        first: Vec<Fact>,
-    ) -> oneshot::Receiver<()> {
-        let (begun, told) = oneshot::channel();
+    fn spawn(&self, log: RequestLog, tree: Tree, journal: Arc<Journal>, first: Vec<Fact>) {
+        let (begin, begun) = watch::channel(false);
         let reserve = self.services.reserve.clone();
         tokio::task::spawn_blocking(move || {
             if let Err(error) = reserve.fill() {
@@ -499,11 +495,20 @@ impl Engine {
             Arc::clone(&self.registry),
             self.cancel.child_token(),
         );
-        self.registry.live().insert(id, Live { sender, journal: Arc::clone(&journal) });
-        tokio::spawn(actor.run(first, begun));
+        self.registry.live().insert(id, Live { sender, journal: Arc::clone(&journal), begun });
+        tokio::spawn(actor.run(first, begin));
         // Nobody may be listening.
         let _ = self.opened.send(journal);
-        told
+    }
+
+    /// Waits for the first events of a request that lives here, so that whoever has started or opened it and looks at it
+    /// at once finds them. A disk that refuses them keeps nobody waiting for longer than [`BEGIN_GRACE`].
+    async fn begun(&self, root: &TaskId) {
+        let begun = self.registry.live().get(root).map(|live| live.begun.clone());
+        if let Some(mut begun) = begun {
+            // An actor that has ended has said what it could.
+            let _ = tokio::time::timeout(BEGIN_GRACE, begun.wait_for(|begun| *begun)).await;
+        }
     }
 
     /// Brings a request to life, if it doesn't live here yet. It can't leave before what is returned is
@@ -555,10 +560,8 @@ impl Engine {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
-        let begun = self.spawn(log, tree, journal, first);
-        // Who opens a request and looks at it at once sees that it was interrupted. A disk that refuses the
-        // event keeps nobody waiting.
-        let _ = tokio::time::timeout(BEGIN_GRACE, begun).await;
+        self.spawn(log, tree, journal, first);
+        self.begun(task).await;
         Ok(passing)
     }
 
@@ -569,6 +572,13 @@ impl Engine {
         uuid::Uuid::try_parse(root.as_str()).map_err(|_| not_found())?;
         let directory = self.directory.request(&root);
         if directory.exists() { Ok(directory) } else { Err(not_found()) }
+    }
+
+    /// The directory of a request whose log can be read.
+    async fn readable(&self, root: &TaskId) -> Result<RequestDirectory, EngineError> {
+        let directory = self.request(root)?;
+        self.begun(root).await;
+        Ok(directory)
     }
 
     async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
@@ -650,7 +660,7 @@ impl Engine {
     pub async fn restore_context(&self, params: ContextRestoreParams) -> Result<(), EngineError> {
         let ContextRestoreParams { task_id, seq } = params;
         let root = task_id.root();
-        let (directory, own) = (self.request(&root)?, task_id.clone());
+        let (directory, own) = (self.readable(&root).await?, task_id.clone());
         let read = tokio::task::spawn_blocking(move || {
             let mut fold = Fold::new(root.clone());
             let mut left_out = None;
@@ -939,7 +949,7 @@ impl Engine {
 
     /// The state of a request, from its log.
     async fn read(&self, root: &TaskId) -> Result<Tree, EngineError> {
-        let (directory, root) = (self.request(root)?, root.clone());
+        let (directory, root) = (self.readable(root).await?, root.clone());
         let read = tokio::task::spawn_blocking(move || read_tree(&directory, &root, |(), _| {}));
         read.await.unwrap_or(Err(EngineError::Ending)).map(|(tree, ())| tree)
     }
@@ -965,7 +975,7 @@ impl Engine {
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
     pub async fn get(&self, task: &TaskId) -> Result<TaskSnapshot, EngineError> {
         let root = task.root();
-        let (directory, request, own) = (self.request(&root)?, root.clone(), task.clone());
+        let (directory, request, own) = (self.readable(&root).await?, root.clone(), task.clone());
         let read = tokio::task::spawn_blocking(move || {
             read_tree(&directory, &request, |transcript: &mut Transcript, record| {
                 if record.task_id == own {
