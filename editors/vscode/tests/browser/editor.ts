@@ -11,7 +11,7 @@ import { chromium, type BrowserContext, type Frame, type Locator, type Page } fr
 const extension = fileURLToPath(new URL("../..", import.meta.url));
 export const scenario = join(extension, "../../tests/editors/scenario");
 /** How long anything may take on a busy machine, in milliseconds. */
-export const DEADLINE = 30_000;
+export const DEADLINE = 90_000;
 
 /** A variable that the test script sets. */
 export function given(name: string): string {
@@ -268,7 +268,7 @@ export class Editor {
       try {
         await rows.filter({ hasText: title }).first().waitFor({ timeout: 3000 });
         for (let step = await rows.count(); step > 0; step -= 1) {
-          if ((await focused.textContent())?.includes(title)) {
+          if ((await focused.textContent({ timeout: 3000 }))?.includes(title)) {
             await this.page.keyboard.press("Enter");
             await rows.first().waitFor({ state: "detached", timeout: 3000 });
             return true;

@@ -92,9 +92,9 @@ for (const by of ["mouse", "keyboard"] as const) {
 
       // The first one is refused, and accepted again.
       if (by === "mouse") {
-        await threadOf(editor, 1).locator('[aria-label^="Refuse This Change"]').first().click();
+        await threadOf(editor, 1).locator('[aria-label^="Refuse This Change"]:visible').first().click();
         await modified(editor, "sum += item.price", "sum(item.price");
-        await threadOf(editor, 1).locator('[aria-label^="Accept This Change"]').first().click();
+        await threadOf(editor, 1).locator('[aria-label^="Accept This Change"]:visible').first().click();
       } else {
         await goTo(2);
         await page.keyboard.press("n");
@@ -107,7 +107,7 @@ for (const by of ["mouse", "keyboard"] as const) {
 
       // The second one is rewritten.
       if (by === "mouse") {
-        await threadOf(editor, 2).locator('[aria-label^="Edit This Change"]').first().click();
+        await threadOf(editor, 2).locator('[aria-label^="Edit This Change"]:visible').first().click();
       } else {
         await goTo(5);
         await page.keyboard.press("e");
