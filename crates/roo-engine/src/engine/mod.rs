@@ -54,7 +54,9 @@ use self::tree::{Fact, Fold, Tree};
 use crate::approvals::StandingRules;
 use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
-use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of};
+use crate::policy::{
+    Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of, mask_preview,
+};
 use crate::server_tools::ServerTools;
 use crate::tool_run::ShadowRepositories;
 use roo_catalog::{Effect, ToolId};
@@ -871,6 +873,21 @@ impl Engine {
             }
         };
         Ok(files.into_iter().zip(hunks).map(shown).collect())
+    }
+
+    /// As [`Engine::preview`], with masks in place of secrets: for what is written to disk.
+    ///
+    /// # Errors
+    /// As [`Engine::preview`].
+    pub async fn masked_preview(&self, approval: &ApprovalId) -> Result<Vec<FilePreview>, EngineError> {
+        let mut files = self.preview(approval).await?;
+        let services = self.current.newest();
+        let masked = tokio::task::spawn_blocking(move || {
+            let mask = services.gate.mask();
+            files.iter_mut().for_each(|file| mask_preview(file, &mask));
+            files
+        });
+        masked.await.map_err(|_| EngineError::Ending)
     }
 
     /// The digest of a waiting approval, and the files that it is about.
