@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::arguments::{Common, ModesCommand};
-use super::session::{SessionContext, file_at};
+use super::session::{SessionContext, file_at, note_untrusted};
 use super::terminal;
 use super::{CliError, Ending};
 use roo_catalog::Group;
@@ -76,15 +76,7 @@ fn tell(customization: &Customization) -> Result<(), CliError> {
     for problem in customization.problems() {
         writeln!(out, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
     }
-    let trust = customization.trust();
-    if !trust.trusted && !trust.brings.is_empty() {
-        let brings = render::exact_line(&trust.brings.join(", "));
-        writeln!(
-            out,
-            "roo-lsp: this workspace is not trusted, so these have no effect: {brings} (see roo-lsp trust)"
-        )?;
-    }
-    Ok(())
+    note_untrusted(customization)
 }
 
 /// The modes with what tells them apart.

@@ -209,6 +209,7 @@ impl SessionContext {
         if let Some(more) = problems.len().checked_sub(PROBLEMS).filter(|more| *more > 0) {
             writeln!(terminal::stderr(), "roo-lsp: and {more} more problems; see roo-lsp doctor")?;
         }
+        note_untrusted(&customization)?;
         match customization.user_hooks().fault() {
             Some(fault) => Err(CliError::Other(exact_line(fault))),
             None => Ok(customization),
@@ -362,6 +363,19 @@ impl Judge {
         }
         seen
     }
+}
+
+/// Says on standard error what has no effect as long as the workspace is not trusted.
+pub(super) fn note_untrusted(customization: &Customization) -> Result<(), CliError> {
+    let trust = customization.trust();
+    if !trust.trusted && !trust.brings.is_empty() {
+        let brings = exact_line(&trust.brings.join(", "));
+        writeln!(
+            terminal::stderr(),
+            "roo-lsp: this workspace is not trusted, so these have no effect: {brings} (see roo-lsp trust)"
+        )?;
+    }
+    Ok(())
 }
 
 /// Tells warnings on standard error.
