@@ -225,8 +225,7 @@ impl ShadowRepositories {
     }
 
     async fn open<'a>(&self, git: &'a Path, folder: Resolved) -> Result<Shadow<'a>, ShadowError> {
-        let name = Digest::of(folder.absolute().as_os_str().as_encoded_bytes()).hex();
-        let (directory, lock) = (self.directory.clone(), self.directory.join(format!("{name}.lock")));
+        let (directory, lock) = (self.directory.clone(), self.lock_of(folder.absolute()));
         let locked = tokio::task::spawn_blocking(move || {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let file = File::options().create(true).append(true).open(lock)?;
@@ -234,10 +233,20 @@ impl ShadowRepositories {
             Ok::<_, io::Error>(file)
         });
         let lock = locked.await.map_err(io::Error::other)??;
-        let shadow =
-            Shadow { git, repository: self.directory.join(format!("{name}.git")), folder, _lock: lock };
+        let repository = self.place_of(folder.absolute(), "git");
+        let shadow = Shadow { git, repository, folder, _lock: lock };
         shadow.make().await?;
         Ok(shadow)
+    }
+
+    /// The file whose lock is held while the repository of a folder is used.
+    pub(crate) fn lock_of(&self, folder: &Path) -> PathBuf {
+        self.place_of(folder, "lock")
+    }
+
+    fn place_of(&self, folder: &Path, extension: &str) -> PathBuf {
+        let name = Digest::of(folder.as_os_str().as_encoded_bytes()).hex();
+        self.directory.join(format!("{name}.{extension}"))
     }
 }
 
