@@ -322,13 +322,14 @@ impl Shadow<'_> {
         let (top, sources) = (self.folder.absolute().to_owned(), sources.clone());
         let sorted = tokio::task::spawn_blocking(move || sort(&top, doubtful, &before, &sources));
         let Sorted { keep, left_out } = sorted.await.map_err(io::Error::other)?;
-        if !keep.is_empty() {
-            self.git(&["update-index", "--add", "--remove", "-z", "--stdin"], Some(&joined(&keep))).await?;
-        }
+        // Before the others: where a file was there may be a directory, and the index can't hold both.
         let is_gone = |name: &&String| !files.contains(*name) || left_out.contains_key(*name);
         let gone: Vec<&String> = known.iter().filter(is_gone).collect();
         if !gone.is_empty() {
             self.git(&["update-index", "--force-remove", "-z", "--stdin"], Some(&joined(&gone))).await?;
+        }
+        if !keep.is_empty() {
+            self.git(&["update-index", "--add", "--remove", "-z", "--stdin"], Some(&joined(&keep))).await?;
         }
         let tree = self.git(&["write-tree"], None).await?;
         let tree = String::from_utf8_lossy(&tree).trim().to_owned();
@@ -485,12 +486,94 @@ fn is_text_without_secret(path: &Path, mask: &TextMask) -> bool {
 /// What is in the place of a file that is no longer in the snapshot; none where that can't be told.
 fn left_there(path: &Path) -> Option<Side> {
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Side::Absent),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Some(Side::Absent)
+        }
+        Ok(found) if found.is_dir() => Some(Side::Absent),
         Ok(found) if found.is_file() && found.len() <= LARGEST_CONTENT => {
             let bytes = fs::read(path).ok()?;
             let digest = Digest::of(&bytes);
             Some(String::from_utf8(bytes).map_or(Side::Opaque(digest), Side::text))
         }
         Ok(_) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_sandbox::exec::redaction::ExactValues;
+    use roo_text::position::Encoding;
+    use roo_workspace::{Setup, file_uri};
+
+    /// A workspace folder with its shadow repository.
+    struct Fixture {
+        directory: tempfile::TempDir,
+        shadow: ShadowRepositories,
+        sources: Sources,
+    }
+
+    impl Fixture {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().join("w");
+            fs::create_dir(&root).unwrap();
+            let setup = Setup {
+                folders: vec![root],
+                state_directory: directory.path().join("state"),
+                documents: Arc::default(),
+                editor: None,
+                encoding: Encoding::Utf16,
+            };
+            let sources = Sources {
+                workspace: Arc::new(Workspace::open(setup).unwrap()),
+                environment: EnvironmentRules::default(),
+                mask: Arc::new(|| TextMask::new(true, ExactValues::default)),
+            };
+            let shadow = ShadowRepositories::new(directory.path().join("shadow"));
+            let fixture = Self { directory, shadow, sources };
+            files.iter().for_each(|(name, text)| fixture.put(name, text));
+            fixture
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.directory.path().join("w").join(name)
+        }
+
+        fn put(&self, name: &str, text: &str) {
+            fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        async fn snapshot(&self) -> Snapshot {
+            let snapshot = self.shadow.snapshot(&self.sources).await;
+            snapshot.unwrap_or_else(|| panic!("{:?}", self.shadow.problem()))
+        }
+
+        /// What has changed since a snapshot, by paths.
+        async fn changes(&self, before: Snapshot) -> Vec<(String, Side, Side)> {
+            let changes = self.shadow.changes(before, &self.sources).await;
+            assert_eq!(self.shadow.problem(), None);
+            changes.into_iter().map(|change| (change.path, change.before, change.after)).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_may_become_a_directory_and_the_reverse() {
+        let fixture = Fixture::new(&[("file", "a\n"), ("directory/file", "b\n")]);
+        let before = fixture.snapshot().await;
+        fs::remove_file(fixture.path("file")).unwrap();
+        fs::remove_dir_all(fixture.path("directory")).unwrap();
+        fixture.put("file/inner", "a\n");
+        fixture.put("directory", "b\n");
+        let text = |text: &str| Side::text(text);
+        let expected = [
+            ("directory", Side::Absent, text("b\n")),
+            ("directory/file", text("b\n"), Side::Absent),
+            ("file", text("a\n"), Side::Absent),
+            ("file/inner", Side::Absent, text("a\n")),
+        ];
+        let expected = expected.map(|(path, before, after)| (path.to_owned(), before, after));
+        assert_eq!(fixture.changes(before).await, expected);
     }
 }
