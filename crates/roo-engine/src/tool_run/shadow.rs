@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -80,8 +80,8 @@ pub enum ShadowError {
 #[derive(Debug)]
 pub struct ShadowRepositories {
     directory: PathBuf,
-    /// Files that are not kept, as they were when that was found.
-    left_out: Mutex<HashMap<PathBuf, Stamp>>,
+    /// Files that the last snapshot of each folder does not keep, as they were when that was found.
+    left_out: Mutex<HashMap<PathBuf, LeftOut>>,
     /// Reason why there was no snapshot the last time.
     problem: Mutex<Option<String>>,
 }
@@ -104,6 +104,9 @@ struct Stamp {
     changed: (i64, i64),
     inode: u64,
 }
+
+/// Files of a folder that are not kept, by their paths in it.
+type LeftOut = HashMap<String, Stamp>;
 
 impl Stamp {
     fn of(found: &fs::Metadata) -> Self {
@@ -148,6 +151,10 @@ impl ShadowRepositories {
     /// Returns the reason why there was no snapshot the last time; none where there was one, or where none was wanted yet.
     pub fn problem(&self) -> Option<String> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn left_out(&self) -> MutexGuard<'_, HashMap<PathBuf, LeftOut>> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a snapshot; none where that fails, which is told by [`Self::problem`].
@@ -318,9 +325,10 @@ impl Shadow<'_> {
         let files = listed.await.map_err(io::Error::other)??;
         let doubtful: Vec<String> =
             files.iter().filter(|file| !known.contains(*file) || changed.contains(*file)).cloned().collect();
-        let before = shadows.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (top, sources) = (self.folder.absolute().to_owned(), sources.clone());
-        let sorted = tokio::task::spawn_blocking(move || sort(&top, doubtful, &before, &sources));
+        let top = self.folder.absolute().to_owned();
+        let before = shadows.left_out().get(&top).cloned().unwrap_or_default();
+        let (below, sources) = (top.clone(), sources.clone());
+        let sorted = tokio::task::spawn_blocking(move || sort(&below, doubtful, &before, &sources));
         let Sorted { keep, left_out } = sorted.await.map_err(io::Error::other)?;
         // Before the others: where a file was there may be a directory, and the index can't hold both.
         let is_gone = |name: &&String| !files.contains(*name) || left_out.contains_key(*name);
@@ -333,12 +341,9 @@ impl Shadow<'_> {
         }
         let tree = self.git(&["write-tree"], None).await?;
         let tree = String::from_utf8_lossy(&tree).trim().to_owned();
-        let mut all = shadows.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, stamp) in &left_out {
-            all.insert(self.folder.absolute().join(name), *stamp);
-        }
-        drop(all);
-        Ok(FolderSnapshot { tree, left_out: left_out.into_keys().collect() })
+        let names = left_out.keys().cloned().collect();
+        shadows.left_out().insert(top, left_out);
+        Ok(FolderSnapshot { tree, left_out: names })
     }
 
     /// What differs between a snapshot and a later tree, by paths in the folder.
@@ -456,18 +461,18 @@ fn list(workspace: &Workspace, folder: &Resolved) -> Result<HashSet<String>, Sha
 /// Files that are new or may have changed.
 struct Sorted {
     keep: Vec<String>,
-    left_out: HashMap<String, Stamp>,
+    left_out: LeftOut,
 }
 
 /// Tells texts without secrets from what is not kept. Reads the files.
-fn sort(folder: &Path, doubtful: Vec<String>, known: &HashMap<PathBuf, Stamp>, sources: &Sources) -> Sorted {
-    let mut sorted = Sorted { keep: Vec::new(), left_out: HashMap::new() };
+fn sort(folder: &Path, doubtful: Vec<String>, known: &LeftOut, sources: &Sources) -> Sorted {
+    let mut sorted = Sorted { keep: Vec::new(), left_out: LeftOut::new() };
     let mut mask = None;
     for name in doubtful {
         let path = folder.join(&name);
         let Some(found) = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file) else { continue };
         let stamp = Stamp::of(&found);
-        let is_kept = known.get(&path) != Some(&stamp)
+        let is_kept = known.get(&name) != Some(&stamp)
             && found.len() <= LARGEST_CONTENT
             && is_text_without_secret(&path, mask.get_or_insert_with(|| (sources.mask)()));
         match is_kept {
@@ -555,6 +560,20 @@ mod tests {
             let changes = self.shadow.changes(before, &self.sources).await;
             assert_eq!(self.shadow.problem(), None);
             changes.into_iter().map(|change| (change.path, change.before, change.after)).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn files_that_are_left_out_are_forgotten_when_they_are_gone() {
+        let fixture = Fixture::new(&[]);
+        for number in 0..3 {
+            let name = format!("{number}.bin");
+            fs::write(fixture.path(&name), b"\xff").unwrap();
+            fixture.snapshot().await;
+            let left_out: Vec<String> =
+                fixture.shadow.left_out().values().flat_map(HashMap::keys).cloned().collect();
+            assert_eq!(left_out, [name.clone()]);
+            fs::remove_file(fixture.path(&name)).unwrap();
         }
     }
 
