@@ -29,6 +29,8 @@ use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace, W
 
 /// Time limit for a snapshot of all folders. A command doesn't begin before it is taken.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// Time limit for packing what snapshots have piled up.
+const TIDYING: Duration = Duration::from_secs(600);
 /// The most files of a folder. A larger one has no snapshots.
 const MOST_FILES: usize = 100_000;
 /// The most that is read of what git prints: the texts of all files that one command changed, in bytes.
@@ -82,7 +84,7 @@ pub struct ShadowRepositories {
     directory: PathBuf,
     /// Files that the last snapshot of each folder does not keep, as they were when that was found.
     left_out: Mutex<HashMap<PathBuf, LeftOut>>,
-    /// Reason why there was no snapshot the last time.
+    /// Reason why there was no snapshot, or no comparison of two, the last time.
     problem: Mutex<Option<String>>,
 }
 
@@ -133,11 +135,17 @@ struct FolderSnapshot {
     left_out: HashSet<String>,
 }
 
-/// The repository of one folder, while nobody else uses it.
-struct Shadow<'a> {
-    git: &'a Path,
-    repository: PathBuf,
+/// The repository of one folder.
+#[derive(Clone)]
+struct Repository {
+    git: PathBuf,
+    directory: PathBuf,
     folder: Resolved,
+}
+
+/// The repository of one folder, while nobody else uses it.
+struct Shadow {
+    repository: Repository,
     /// Held against other processes and tasks.
     _lock: File,
 }
@@ -148,7 +156,8 @@ impl ShadowRepositories {
         Self { directory, left_out: Mutex::default(), problem: Mutex::default() }
     }
 
-    /// Returns the reason why there was no snapshot the last time; none where there was one, or where none was wanted yet.
+    /// Returns the reason why there was no snapshot, or no comparison of two, the last time; none where there was one, or where
+    /// none was wanted yet.
     pub fn problem(&self) -> Option<String> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -160,12 +169,17 @@ impl ShadowRepositories {
     /// Takes a snapshot; none where that fails, which is told by [`Self::problem`].
     pub(crate) async fn snapshot(&self, sources: &Sources) -> Option<Snapshot> {
         let taken = timeout(DEADLINE, self.take(sources)).await.unwrap_or(Err(ShadowError::TimedOut));
-        let problem = taken.as_ref().err().map(ToString::to_string);
+        self.note(taken)
+    }
+
+    /// Takes note of whether the checkpoint of a command fails.
+    fn note<T>(&self, result: Result<T, ShadowError>) -> Option<T> {
+        let problem = result.as_ref().err().map(ToString::to_string);
         if let Some(problem) = &problem {
             tracing::warn!(%problem, "a command without a sandbox has no checkpoint");
         }
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
-        taken.ok()
+        result.ok()
     }
 
     async fn take(&self, sources: &Sources) -> Result<Snapshot, ShadowError> {
@@ -183,17 +197,8 @@ impl ShadowRepositories {
     /// admit meanwhile are no new files.
     pub(crate) async fn changes(&self, before: Snapshot, sources: &Sources) -> Vec<FileChange> {
         let Some(after) = self.snapshot(sources).await else { return vec![] };
-        match timeout(DEADLINE, self.compare(&before, &after, sources)).await {
-            Ok(Ok(changes)) => changes,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a command without a sandbox has no checkpoint");
-                vec![]
-            }
-            Err(_) => {
-                tracing::warn!("a command without a sandbox has no checkpoint: git takes too long");
-                vec![]
-            }
-        }
+        let compared = timeout(DEADLINE, self.compare(&before, &after, sources)).await;
+        self.note(compared.unwrap_or(Err(ShadowError::TimedOut))).unwrap_or_default()
     }
 
     async fn compare(
@@ -214,7 +219,7 @@ impl ShadowRepositories {
             }
             let shadow = self.open(&git, folder).await?;
             let found = shadow.compare(before, &after.tree).await?;
-            let top = shadow.folder.absolute();
+            let top = shadow.repository.folder.absolute();
             changes.extend(found.into_iter().filter_map(|mut change| {
                 let absolute = top.join(&change.path);
                 let now = match &change.after {
@@ -226,12 +231,12 @@ impl ShadowRepositories {
                 }
                 (!written.left(&absolute, now)).then_some(change)
             }));
-            shadow.git(&["gc", "--auto", "--quiet"], None).await?;
+            shadow.repository.tidy();
         }
         Ok(changes)
     }
 
-    async fn open<'a>(&self, git: &'a Path, folder: Resolved) -> Result<Shadow<'a>, ShadowError> {
+    async fn open(&self, git: &Path, folder: Resolved) -> Result<Shadow, ShadowError> {
         let (directory, lock) = (self.directory.clone(), self.lock_of(folder.absolute()));
         let locked = tokio::task::spawn_blocking(move || {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
@@ -240,8 +245,9 @@ impl ShadowRepositories {
             Ok::<_, io::Error>(file)
         });
         let lock = locked.await.map_err(io::Error::other)??;
-        let repository = self.place_of(folder.absolute(), "git");
-        let shadow = Shadow { git, repository, folder, _lock: lock };
+        let directory = self.place_of(folder.absolute(), "git");
+        let repository = Repository { git: git.to_owned(), directory, folder };
+        let shadow = Shadow { repository, _lock: lock };
         shadow.make().await?;
         Ok(shadow)
     }
@@ -257,19 +263,17 @@ impl ShadowRepositories {
     }
 }
 
-impl Shadow<'_> {
-    async fn make(&self) -> Result<(), ShadowError> {
-        if !self.repository.join("info/attributes").exists() {
-            self.git(&["init", "--quiet", "--template="], None).await?;
-            fs::create_dir_all(self.repository.join("info"))?;
-            // The last step.
-            fs::write(self.repository.join("info/attributes"), ATTRIBUTES)?;
-        }
-        // A git that was killed has left it: nobody else is here.
-        match fs::remove_file(self.repository.join("index.lock")) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
+impl Repository {
+    /// Packs what has piled up, without anybody's waiting: git needs no lock of ours for that. What fails is tried again
+    /// after the next command.
+    fn tidy(&self) {
+        let repository = self.clone();
+        tokio::spawn(async move {
+            let tidied = timeout(TIDYING, repository.git(&["gc", "--auto", "--quiet"], None)).await;
+            if let Err(error) = tidied.unwrap_or(Err(ShadowError::TimedOut)) {
+                tracing::warn!(%error, "snapshots of the workspace take more room than they have to");
+            }
+        });
     }
 
     /// Runs git to its end, and returns what it prints. It is killed when the future is dropped.
@@ -277,12 +281,12 @@ impl Shadow<'_> {
         let stdin = match input {
             None => Stdio::null(),
             Some(bytes) => {
-                let path = self.repository.join("input");
+                let path = self.directory.join("input");
                 fs::write(&path, bytes)?;
                 File::open(path)?.into()
             }
         };
-        let mut command = Command::new(self.git);
+        let mut command = Command::new(&self.git);
         command
             .args(ALWAYS)
             .args(arguments)
@@ -290,7 +294,7 @@ impl Shadow<'_> {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("LC_ALL", "C")
-            .env("GIT_DIR", &self.repository)
+            .env("GIT_DIR", &self.directory)
             .env("GIT_WORK_TREE", self.folder.absolute())
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -306,6 +310,27 @@ impl Shadow<'_> {
         let problem = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(ShadowError::Refused(format!("{problem} ({})", arguments.first().unwrap_or(&""))))
     }
+}
+
+impl Shadow {
+    async fn make(&self) -> Result<(), ShadowError> {
+        let directory = &self.repository.directory;
+        if !directory.join("info/attributes").exists() {
+            self.git(&["init", "--quiet", "--template="], None).await?;
+            fs::create_dir_all(directory.join("info"))?;
+            // The last step.
+            fs::write(directory.join("info/attributes"), ATTRIBUTES)?;
+        }
+        // A git that was killed has left it: nobody else is here.
+        match fs::remove_file(directory.join("index.lock")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn git(&self, arguments: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, ShadowError> {
+        self.repository.git(arguments, input).await
+    }
 
     async fn names(&self, arguments: &[&str]) -> Result<HashSet<String>, ShadowError> {
         let printed = self.git(arguments, None).await?;
@@ -320,12 +345,12 @@ impl Shadow<'_> {
     ) -> Result<FolderSnapshot, ShadowError> {
         let known = self.names(&["ls-files", "-z"]).await?;
         let changed = self.names(&["diff-files", "--name-only", "-z", "--ignore-submodules=all"]).await?;
-        let (workspace, folder) = (Arc::clone(&sources.workspace), self.folder.clone());
+        let (workspace, folder) = (Arc::clone(&sources.workspace), self.repository.folder.clone());
         let listed = tokio::task::spawn_blocking(move || list(&workspace, &folder));
         let files = listed.await.map_err(io::Error::other)??;
         let doubtful: Vec<String> =
             files.iter().filter(|file| !known.contains(*file) || changed.contains(*file)).cloned().collect();
-        let top = self.folder.absolute().to_owned();
+        let top = self.repository.folder.absolute().to_owned();
         let before = shadows.left_out().get(&top).cloned().unwrap_or_default();
         let (below, sources) = (top.clone(), sources.clone());
         let sorted = tokio::task::spawn_blocking(move || sort(&below, doubtful, &before, &sources));
@@ -378,7 +403,7 @@ impl Shadow<'_> {
             let (before, after) = match (was_there, new != NO_OBJECT) {
                 (true, true) => (side(&old), side(&new)),
                 (false, _) => (Some(Side::Absent), side(&new)),
-                (true, false) => (side(&old), left_there(&self.folder.absolute().join(&path))),
+                (true, false) => (side(&old), left_there(&self.repository.folder.absolute().join(&path))),
             };
             let (Some(before), Some(after)) = (before, after) else { continue };
             if before != after {
@@ -561,6 +586,16 @@ mod tests {
             assert_eq!(self.shadow.problem(), None);
             changes.into_iter().map(|change| (change.path, change.before, change.after)).collect()
         }
+    }
+
+    #[tokio::test]
+    async fn a_comparison_that_fails_is_told() {
+        let fixture = Fixture::new(&[("a", "a\n")]);
+        let mut before = fixture.snapshot().await;
+        before.folders[0].tree = "0123456789".repeat(4);
+        assert_eq!(fixture.shadow.changes(before, &fixture.sources).await, []);
+        let problem = fixture.shadow.problem().unwrap();
+        assert!(problem.contains("(diff-tree)"), "{problem}");
     }
 
     #[tokio::test]
