@@ -193,7 +193,8 @@ impl ShadowRepositories {
         Ok(Snapshot { folders, since })
     }
 
-    /// What has changed since a snapshot, but for what others are known to have written. Names that an ignore file began to
+    /// What has changed since a snapshot, but for what others are known to have written: of a file that they and the command
+    /// wrote, the content before is only known by its digest. Names that an ignore file began to
     /// admit meanwhile are no new files.
     pub(crate) async fn changes(&self, before: Snapshot, sources: &Sources) -> Vec<FileChange> {
         let Some(after) = self.snapshot(sources).await else { return vec![] };
@@ -222,14 +223,16 @@ impl ShadowRepositories {
             let top = shadow.repository.folder.absolute();
             changes.extend(found.into_iter().filter_map(|mut change| {
                 let absolute = top.join(&change.path);
-                let now = match &change.after {
-                    Side::Absent => None,
-                    Side::Text { digest, .. } | Side::Opaque(digest) => Some(*digest),
-                };
                 if number > 0 {
                     change.path = absolute.to_str()?.to_owned();
                 }
-                (!written.left(&absolute, now)).then_some(change)
+                if let Some(last) = written.last(&absolute)
+                    && last != digest(&change.before)
+                {
+                    // The command began with what others wrote meanwhile, and that is kept nowhere.
+                    change.before = last.map_or(Side::Absent, Side::Opaque);
+                }
+                (!written.left(&absolute, digest(&change.after))).then_some(change)
             }));
             shadow.repository.tidy();
         }
@@ -513,6 +516,13 @@ fn is_text_without_secret(path: &Path, mask: &TextMask) -> bool {
     text.is_some_and(|text| mask.masked(&text).is_none())
 }
 
+fn digest(side: &Side) -> Option<Digest> {
+    match side {
+        Side::Absent => None,
+        Side::Text { digest, .. } | Side::Opaque(digest) => Some(*digest),
+    }
+}
+
 /// What is in the place of a file that is no longer in the snapshot; none where that can't be told.
 fn left_there(path: &Path) -> Option<Side> {
     match fs::symlink_metadata(path) {
@@ -586,6 +596,26 @@ mod tests {
             assert_eq!(self.shadow.problem(), None);
             changes.into_iter().map(|change| (change.path, change.before, change.after)).collect()
         }
+    }
+
+    #[tokio::test]
+    async fn what_a_user_saved_meanwhile_is_no_change_of_the_command() {
+        let fixture = Fixture::new(&[("both", "a\n"), ("saved", "a\n"), ("command", "a\n")]);
+        let before = fixture.snapshot().await;
+        for name in ["both", "saved"] {
+            let (documents, uri) = (fixture.sources.workspace.documents(), file_uri(&fixture.path(name)));
+            documents.open(&uri, 1, "mine\n");
+            fixture.put(name, "mine\n");
+            documents.save(&uri).unwrap();
+        }
+        fixture.put("both", "mine\nb\n");
+        fixture.put("command", "b\n");
+        let mine = Side::Opaque(Digest::of("mine\n"));
+        let expected = [
+            ("both".to_owned(), mine, Side::text("mine\nb\n")),
+            ("command".to_owned(), Side::text("a\n"), Side::text("b\n")),
+        ];
+        assert_eq!(fixture.changes(before).await, expected);
     }
 
     #[tokio::test]
