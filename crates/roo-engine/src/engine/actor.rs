@@ -191,7 +191,7 @@ impl Actor {
         // An actor that ends of itself has none, and a shutdown takes all along.
         let commands = self.background.all();
         commands.iter().for_each(|command| command.stop(StopReason::TaskEnded));
-        // The mail of their ends is not read any more, and must keep nobody waiting.
+        // The messages of their ends are not read any more, and must keep nobody waiting.
         self.mailbox.close();
         let commands = futures_util::future::join_all(commands.iter().map(|command| command.ended()));
         let ends = futures_util::future::join_all(running.into_iter().map(|running| running.handle));
@@ -225,10 +225,10 @@ impl Actor {
             self.rest();
             let (grace, sync_again) = (self.first_grace(), self.sync_again);
             let holds_log = self.log.is_open();
-            let mail = match self.deferred.pop_front() {
-                Some(mail) => Some(mail),
+            let message = match self.deferred.pop_front() {
+                Some(message) => Some(message),
                 None => tokio::select! {
-                    mail = self.mailbox.recv() => mail,
+                    message = self.mailbox.recv() => message,
                     () = deadline(grace.as_ref().map(|(at, _)| *at)) => {
                         if let Some((_, task)) = grace {
                             self.give_up_tool(task).await?;
@@ -243,7 +243,7 @@ impl Actor {
                     () = log_wanted, if holds_log => continue,
                 },
             };
-            match mail {
+            match message {
                 None => return Ok(ActorEnd::Alone),
                 Some(ActorMessage::Shutdown(done)) => return Ok(ActorEnd::Shutdown(done)),
                 Some(ActorMessage::Command(_, command, reply)) if matches!(*command, Command::Delete) => {
@@ -258,7 +258,7 @@ impl Actor {
                     let error = EngineError::WrongState { task: self.tree.root().id.clone(), problem };
                     let _ = reply.send(Err(error));
                 }
-                Some(mail) => self.handle(mail).await?,
+                Some(message) => self.handle(message).await?,
             }
         }
     }
@@ -286,8 +286,8 @@ impl Actor {
             && self.deferred.is_empty()
     }
 
-    async fn handle(&mut self, mail: ActorMessage) -> Result<(), Halt> {
-        match mail {
+    async fn handle(&mut self, message: ActorMessage) -> Result<(), Halt> {
+        match message {
             ActorMessage::Command(task, command, reply) => {
                 let answer = self.command(task, *command).await?;
                 // A client that has gone needs no answer.
@@ -780,13 +780,13 @@ impl Actor {
                     self.log_descriptor = permit;
                     return;
                 }
-                mail = self.mailbox.recv() => match mail {
+                message = self.mailbox.recv() => match message {
                     None => return,
-                    Some(mail @ ActorMessage::Shutdown(_)) => {
-                        self.deferred.push_front(mail);
+                    Some(message @ ActorMessage::Shutdown(_)) => {
+                        self.deferred.push_front(message);
                         return;
                     }
-                    Some(mail) => self.deferred.push_back(mail),
+                    Some(message) => self.deferred.push_back(message),
                 },
             }
         }
@@ -830,7 +830,7 @@ impl Actor {
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(end) => return Ok(()),
-                mail = self.mailbox.recv() => match mail {
+                message = self.mailbox.recv() => match message {
                     // Nobody can want anything any more.
                     None => return Err(Halt(oneshot::channel().0)),
                     Some(ActorMessage::Shutdown(done)) => return Err(Halt(done)),
@@ -852,7 +852,7 @@ impl Actor {
                         // A client that has gone needs no answer.
                         let _ = reply.send(Err(EngineError::Refused));
                     }
-                    Some(mail) => self.deferred.push_back(mail),
+                    Some(message) => self.deferred.push_back(message),
                 },
             }
         }

@@ -217,7 +217,7 @@ impl Registry {
         Arc::clone(&self.passing).lock_owned().await
     }
 
-    /// Takes a request out, unless somebody has sent it something. ActorMessage is sent under the same lock.
+    /// Takes a request out, unless somebody has sent it something. Messages are sent under the same lock.
     async fn leave(&self, task: &TaskId, is_unwanted: impl Fn() -> bool) -> Option<Passing> {
         let passing = self.passing().await;
         let mut live = self.live();
@@ -584,21 +584,21 @@ impl Engine {
     async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
         let (sender, answer) = oneshot::channel();
         let root = task.root();
-        let mail = ActorMessage::Command(task.clone(), Box::new(command), sender);
+        let message = ActorMessage::Command(task.clone(), Box::new(command), sender);
         // Opening one request must not hold up what is said to others.
-        if let Err(mail) = self.post(&root, mail)? {
+        if let Err(message) = self.post(&root, message)? {
             let _passing = self.open(&root).await?;
-            self.post(&root, mail)?.map_err(|_| EngineError::Ending)?;
+            self.post(&root, message)?.map_err(|_| EngineError::Ending)?;
         }
         answer.await.unwrap_or(Err(EngineError::Ending))
     }
 
-    /// Gives mail to a request that lives here, or back. It is sent under the lock under which a request
-    /// leaves: an actor that leaves has no mail.
-    fn post(&self, task: &TaskId, mail: ActorMessage) -> Result<Result<(), ActorMessage>, EngineError> {
+    /// Gives a message to a request that lives here, or back. It is sent under the lock under which a request
+    /// leaves: an actor that leaves has no messages.
+    fn post(&self, task: &TaskId, message: ActorMessage) -> Result<Result<(), ActorMessage>, EngineError> {
         let live = self.registry.live();
-        let Some(Live { sender, .. }) = live.get(task) else { return Ok(Err(mail)) };
-        match sender.try_send(mail) {
+        let Some(Live { sender, .. }) = live.get(task) else { return Ok(Err(message)) };
+        match sender.try_send(message) {
             Ok(()) => Ok(Ok(())),
             Err(TrySendError::Full(_)) => Err(EngineError::Overloaded),
             Err(TrySendError::Closed(_)) => Err(EngineError::Ending),
