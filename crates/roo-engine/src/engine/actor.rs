@@ -767,7 +767,8 @@ impl Actor {
 
     /// Waits for the right to open the log. What arrives meanwhile comes after; a server that ends waits for nothing.
     async fn wait_for_descriptor(&mut self) {
-        if self.log_descriptor.is_some() {
+        let is_ending = matches!(self.deferred.front(), Some(ActorMessage::Shutdown(_)));
+        if self.log_descriptor.is_some() || is_ending {
             return;
         }
         let services = Arc::clone(&self.services);
@@ -826,6 +827,9 @@ impl Actor {
     /// Waits before the disk is tried again. Meanwhile commands are refused at once, reports wait, and
     /// the end of the server ends the wait.
     async fn wait_for_disk(&mut self, wait: Duration) -> Result<(), Halt> {
+        for message in std::mem::take(&mut self.deferred) {
+            self.defer(message)?;
+        }
         let end = Instant::now() + wait;
         loop {
             tokio::select! {
@@ -833,29 +837,37 @@ impl Actor {
                 message = self.mailbox.recv() => match message {
                     // Nobody can want anything any more.
                     None => return Err(Halt(oneshot::channel().0)),
-                    Some(ActorMessage::Shutdown(done)) => return Err(Halt(done)),
-                    Some(ActorMessage::Command(task, command, reply)) => {
-                        // What runs can be ended all the same: it may be what fills the disk. Other
-                        // effects would end without a word, and be waited for.
-                        if let Command::Input(input) = &*command
-                            && matches!(**input, Input::Cancel)
-                        {
-                            for (id, driven) in &self.driven {
-                                if let Some(RunningEffect { effect: Effect::RunTool { .. }, cancel, .. }) =
-                                    &driven.running
-                                    && self.tree.is_within(id, &task)
-                                {
-                                    cancel.cancel();
-                                }
-                            }
-                        }
-                        // A client that has gone needs no answer.
-                        let _ = reply.send(Err(EngineError::Refused));
-                    }
-                    Some(message) => self.deferred.push_back(message),
+                    Some(message) => self.defer(message)?,
                 },
             }
         }
+    }
+
+    /// Refuses a command because the disk refuses events, and keeps a report for later.
+    fn defer(&mut self, message: ActorMessage) -> Result<(), Halt> {
+        match message {
+            ActorMessage::Shutdown(done) => return Err(Halt(done)),
+            ActorMessage::Command(task, command, reply) => {
+                // What runs can be ended all the same: it may be what fills the disk. Other
+                // effects would end without a word, and be waited for.
+                if let Command::Input(input) = &*command
+                    && matches!(**input, Input::Cancel)
+                {
+                    for (id, driven) in &self.driven {
+                        if let Some(RunningEffect { effect: Effect::RunTool { .. }, cancel, .. }) =
+                            &driven.running
+                            && self.tree.is_within(id, &task)
+                        {
+                            cancel.cancel();
+                        }
+                    }
+                }
+                // A client that has gone needs no answer.
+                let _ = reply.send(Err(EngineError::Refused));
+            }
+            message => self.deferred.push_back(message),
+        }
+        Ok(())
     }
 
     fn summarise(&self) {
