@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreOrder};
+use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreFailure, RestoreOrder};
 use super::audit;
 use super::checkpoints;
 use super::descriptors::DescriptorPermit;
@@ -39,6 +39,7 @@ use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{CommandId, Digest, TaskId};
 use roo_protocol::task::{AnswerResult, PendingApproval, SendWhen, TaskState};
+use roo_text::render::one_line;
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -412,18 +413,32 @@ impl Actor {
         }
         restoring.writes = true;
         let (services, edits) = (Arc::clone(&self.services), restoring.order.edits.clone());
-        let label = format!("roo-lsp: restore files to before {}", restoring.order.restore.seq);
+        let restore = Arc::clone(&restoring.order.restore);
+        let label = format!("roo-lsp: restore files to before {}", restore.seq);
         tokio::spawn(async move {
-            let written = services.gate.restore_for_user(&edits, &label).await;
+            let written = match services.gate.restore_for_user(&edits, &label).await {
+                Ok(()) => Ok(()),
+                Err(reason) => {
+                    let not_restored = checkpoints::not_restored(&services.workspace, &restore).await;
+                    Err(RestoreFailure { reason, not_restored })
+                }
+            };
             // The actor has ended.
             let _ = sender.send(ActorMessage::Restored(written)).await;
         });
     }
 
-    async fn finish_restore(&mut self, outcome: Result<(), String>) -> Result<(), Halt> {
+    async fn finish_restore(&mut self, outcome: Result<(), RestoreFailure>) -> Result<(), Halt> {
         let Some(RunningRestore { task, started, order, .. }) = self.restoring.take() else { return Ok(()) };
-        let RestoreOrder { restore, changes, then, say, done, .. } = order;
-        let is_done = outcome.is_ok();
+        let RestoreOrder { restore, mut changes, then, say, done, .. } = order;
+        let is_whole = outcome.is_ok();
+        let (reason, unchanged) = match outcome {
+            Ok(()) => (None, vec![]),
+            Err(RestoreFailure { reason, not_restored }) => (Some(reason), not_restored),
+        };
+        // What could neither be written whole nor put back whole counts by files.
+        let is_done = is_whole || unchanged.len() < restore.digests.len();
+        changes.retain(|change| !unchanged.contains(&change.path));
         if let Some(state) = self.tree.task(&task).filter(|_| is_done && !changes.is_empty()) {
             // Before the log tells of the end: whoever finds that no longer looks whether the trace has it.
             let call = checkpoints::restored_call(started);
@@ -433,18 +448,24 @@ impl Actor {
         if let (Some(cut), Some(then)) = (cut, then) {
             self.tree.mark(cut.before, then);
         }
-        let reason = outcome.err();
+        let (reason, unchanged) = match reason {
+            Some(reason) if is_done => {
+                let files = one_line(&unchanged.join(", "), 200);
+                (Some(format!("{reason}; not restored: {files}")), unchanged)
+            }
+            reason => (reason, vec![]),
+        };
         let conversation_before = cut.map(|cut| cut.before);
         let event = Event::RestoreFinished {
             started,
             done: is_done,
             reason: reason.clone(),
-            unchanged: vec![],
+            unchanged,
             conversation_before,
         };
         self.commit(vec![(task.clone(), event)]).await?;
         self.tree.clear_marks();
-        if let Some(NewMessage { text, images }) = say.filter(|_| is_done) {
+        if let Some(NewMessage { text, images }) = say.filter(|_| is_whole) {
             let root = self.tree.root().id.clone();
             self.input(&root, Input::Send { text, images, when: SendWhen::Now }).await?;
         } else {
@@ -454,7 +475,8 @@ impl Actor {
         let _ = done.send(match reason {
             None => Ok(started),
             Some(problem) => {
-                Err(EngineError::WrongState { task, problem: format!("nothing was restored: {problem}") })
+                let what = if is_done { "not all was restored" } else { "nothing was restored" };
+                Err(EngineError::WrongState { task, problem: format!("{what}: {problem}") })
             }
         });
         Ok(())
