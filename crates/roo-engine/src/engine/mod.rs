@@ -191,7 +191,7 @@ struct Registry {
     live: Mutex<HashMap<TaskId, Live>>,
     /// The journals that somebody still follows, also of requests that no longer live.
     journals: Mutex<HashMap<TaskId, Weak<Journal>>>,
-    /// The newest summaries of what lived here.
+    /// The newest summaries of what lives here.
     summaries: Mutex<HashMap<TaskId, HistoryItem>>,
     /// Held while a request comes to life or leaves, so that its log's locks pass on in good order.
     passing: Arc<tokio::sync::Mutex<()>>,
@@ -226,6 +226,8 @@ impl Registry {
         }
         live.remove(task);
         drop(live);
+        // Another process may go on with it. Its directory has the summary.
+        self.summaries().remove(task);
         Some(passing)
     }
 
@@ -1317,5 +1319,33 @@ impl Transcript {
             context: task.context.meter(task.conversation.size()),
             shortenings: task.context.shortenings().to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_protocol::task::{TaskState, Usage};
+
+    #[tokio::test]
+    async fn of_a_request_that_has_left_the_registry_knows_nothing() {
+        let registry = Arc::new(Registry::default());
+        let task = TaskId::new("one");
+        let item = HistoryItem {
+            task_id: task.clone(),
+            urid: Urid::new("20260102-03-04-abcdef01"),
+            title: "Go.".to_owned(),
+            mode: "code".to_owned(),
+            state: TaskState::Completed,
+            created_at: 1,
+            updated_at: 2,
+            usage: Usage::default(),
+            seq: 3,
+        };
+        registry.summarise(item);
+        assert!(registry.leave(&task, || false).await.is_none());
+        assert!(registry.summaries().contains_key(&task));
+        assert!(registry.leave(&task, || true).await.is_some());
+        assert!(registry.summaries().is_empty());
     }
 }
