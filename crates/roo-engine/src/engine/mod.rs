@@ -193,7 +193,7 @@ struct Registry {
     live: Mutex<HashMap<TaskId, Live>>,
     /// The journals that somebody still follows, also of requests that no longer live.
     journals: Mutex<HashMap<TaskId, Weak<Journal>>>,
-    /// The newest summaries of what lived here.
+    /// The newest summaries of what lives here.
     summaries: Mutex<HashMap<TaskId, HistoryItem>>,
     /// Held while a request comes to life or leaves, so that its log's locks pass on in good order.
     passing: Arc<tokio::sync::Mutex<()>>,
@@ -219,7 +219,7 @@ impl Registry {
         Arc::clone(&self.passing).lock_owned().await
     }
 
-    /// Takes a request out, unless somebody has sent it something. ActorMessage is sent under the same lock.
+    /// Takes a request out, unless somebody has sent it something. Messages are sent under the same lock.
     async fn leave(&self, task: &TaskId, is_unwanted: impl Fn() -> bool) -> Option<Passing> {
         let passing = self.passing().await;
         let mut live = self.live();
@@ -228,6 +228,8 @@ impl Registry {
         }
         live.remove(task);
         drop(live);
+        // Another process may go on with it. Its directory has the summary.
+        self.summaries().remove(task);
         Some(passing)
     }
 
@@ -586,21 +588,21 @@ impl Engine {
     async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
         let (sender, answer) = oneshot::channel();
         let root = task.root();
-        let mail = ActorMessage::Command(task.clone(), Box::new(command), sender);
+        let message = ActorMessage::Command(task.clone(), Box::new(command), sender);
         // Opening one request must not hold up what is said to others.
-        if let Err(mail) = self.post(&root, mail)? {
+        if let Err(message) = self.post(&root, message)? {
             let _passing = self.open(&root).await?;
-            self.post(&root, mail)?.map_err(|_| EngineError::Ending)?;
+            self.post(&root, message)?.map_err(|_| EngineError::Ending)?;
         }
         answer.await.unwrap_or(Err(EngineError::Ending))
     }
 
-    /// Gives mail to a request that lives here, or back. It is sent under the lock under which a request
-    /// leaves: an actor that leaves has no mail.
-    fn post(&self, task: &TaskId, mail: ActorMessage) -> Result<Result<(), ActorMessage>, EngineError> {
+    /// Gives a message to a request that lives here, or back. It is sent under the lock under which a request
+    /// leaves: an actor that leaves has no messages.
+    fn post(&self, task: &TaskId, message: ActorMessage) -> Result<Result<(), ActorMessage>, EngineError> {
         let live = self.registry.live();
-        let Some(Live { sender, .. }) = live.get(task) else { return Ok(Err(mail)) };
-        match sender.try_send(mail) {
+        let Some(Live { sender, .. }) = live.get(task) else { return Ok(Err(message)) };
+        match sender.try_send(message) {
             Ok(()) => Ok(Ok(())),
             Err(TrySendError::Full(_)) => Err(EngineError::Overloaded),
             Err(TrySendError::Closed(_)) => Err(EngineError::Ending),
@@ -1334,5 +1336,33 @@ impl Transcript {
             context: task.context.meter(task.conversation.size()),
             shortenings: task.context.shortenings().to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_protocol::task::{TaskState, Usage};
+
+    #[tokio::test]
+    async fn of_a_request_that_has_left_the_registry_knows_nothing() {
+        let registry = Arc::new(Registry::default());
+        let task = TaskId::new("one");
+        let item = HistoryItem {
+            task_id: task.clone(),
+            urid: Urid::new("20260102-03-04-abcdef01"),
+            title: "Go.".to_owned(),
+            mode: "code".to_owned(),
+            state: TaskState::Completed,
+            created_at: 1,
+            updated_at: 2,
+            usage: Usage::default(),
+            seq: 3,
+        };
+        registry.summarise(item);
+        assert!(registry.leave(&task, || false).await.is_none());
+        assert!(registry.summaries().contains_key(&task));
+        assert!(registry.leave(&task, || true).await.is_some());
+        assert!(registry.summaries().is_empty());
     }
 }
