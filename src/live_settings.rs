@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
+use roo_durable::SAVING;
 use roo_engine::engine::clock::Clock;
 use roo_engine::policy::command;
-use roo_formats::config::{
-    self, Layer, Origin, SAVING, Settings, SettingsFile, SettingsProblem, SettingsSource,
-};
+use roo_formats::config::{self, Layer, Origin, Settings, SettingsFile, SettingsProblem, SettingsSource};
 
 /// A layer as it was read, or what is wrong with it.
 pub(crate) type ReadLayer = Result<Option<Layer>, SettingsProblem>;
@@ -349,12 +348,16 @@ mod tests {
     #[test]
     fn a_file_that_is_broken_while_it_counts_leaves_its_last_good_state_in_force() {
         let written = Written::new("autoApprove: { execute: { deny: [[rm]] } }\n");
-        for broken in ["mode: [\n", "limits: 3\n"] {
+        // None is shorter than the one before, so that each counts at once.
+        for broken in [
+            "mode: [ # and nothing else of what was there\n",
+            "limits: 3 # and nothing else of what was there\n",
+        ] {
             written.write(broken);
             assert_eq!(written.live.settings().auto_approve.execute.deny, [["rm"]], "{broken}");
             assert!(written.live.newest().has_file_errors().is_some(), "{broken}");
         }
-        written.write("mode: code\n");
+        written.write("mode: code # and nothing else of what was there before\n");
         assert!(written.live.settings().auto_approve.execute.deny.is_empty());
         assert!(written.live.newest().errors.is_empty());
     }

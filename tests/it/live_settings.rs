@@ -121,7 +121,7 @@ fn a_request_on_the_command_line_goes_by_the_file_as_it_is() {
     let denies = "mode: code\nautoApprove: { execute: { deny: [[touch]] } }\n".to_owned();
     let first = write_when_read(&project, "first", denies);
     // What was good stays in force when the file gets broken, which is told.
-    let second = write_when_read(&project, "second", "mode: [\n".to_owned());
+    let second = write_when_read(&project, "second", format!("mode: [ # {}\n", "not shorter ".repeat(9)));
     let ran = project.run(&["run", "--script", script.to_str().unwrap(), "--on-ask", "allow", "Go"]);
     assert!(ran.status.success(), "{ran:?}");
     let exists = |name| project.folder().join(name).exists();
