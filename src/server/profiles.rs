@@ -69,7 +69,7 @@ pub(super) async fn test(
         let draft = draft_of(process, draft, params.profile.as_deref()).await?;
         return Ok(result(&draft.candidate, &draft.candidate.test().await));
     }
-    let settings = services.engine.settings();
+    let settings = services.engine.settings().await;
     let name = params.profile.as_ref().unwrap_or(&settings.profile);
     let profile = settings.profiles.get(name).ok_or_else(|| ProfileError::NotFound(name.clone()))?;
     let candidate = Candidate::new(profile.clone(), None);
@@ -144,7 +144,7 @@ pub(super) async fn save(
     .await?
     .settings;
 
-    let settings = services.engine.settings();
+    let settings = services.engine.settings().await;
     let mut warnings = Vec::new();
     if !test.works {
         warnings.push(format!("Its model did not answer: {}", test.message));
@@ -189,7 +189,7 @@ pub(super) async fn delete(
     })
     .await?;
 
-    let settings = services.engine.settings();
+    let settings = services.engine.settings().await;
     let mut warnings = Vec::new();
     if !settings.profiles.contains_key(&settings.profile) {
         warnings.push("There is no default profile now, so no request can begin.".to_owned());

@@ -72,7 +72,7 @@ async fn set_up(
             None => return Ok(None),
         },
     };
-    let settings = services.engine.settings();
+    let settings = services.engine.settings().await;
     let profile = Profile { model: Some(model.clone()), ..profile };
     let draft = ProfileDraft {
         provider: provider.as_str().to_owned(),

@@ -21,7 +21,7 @@ pub(super) async fn list(
     server: &Server,
     Params(ProfileListParams {}): Params<ProfileListParams>,
 ) -> Result<ProfileListResult> {
-    let settings = server.session.typed().await?.engine.settings();
+    let settings = server.session.typed().await?.engine.settings().await;
     let profiles =
         settings.profiles.iter().map(|(name, profile)| item(name, profile, *name == settings.profile));
     Ok(ProfileListResult { profiles: profiles.collect() })

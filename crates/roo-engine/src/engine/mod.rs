@@ -342,9 +342,9 @@ impl Engine {
         &self.services.workspace
     }
 
-    /// The settings as they count now. May read the settings file.
-    pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.current.read_blocking().settings)
+    /// The settings as they count now. May read the settings file, apart from the runtime's threads.
+    pub async fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.current.read().await.settings)
     }
 
     /// Returns the standing rules.
@@ -1134,7 +1134,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Configuration`] for an unknown profile.
     pub async fn select_profile(&self, task: &TaskId, name: &str) -> Result<(), EngineError> {
-        let settings = self.settings();
+        let settings = self.settings().await;
         let profile = settings.profiles.get(name);
         let profile = profile.ok_or_else(|| unknown_profile(name))?;
         let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol())) };
