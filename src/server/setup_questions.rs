@@ -81,7 +81,7 @@ async fn set_up(
         context_window: window_to_write(&profile, &offered).into(),
         ..ProfileDraft::default()
     };
-    let profile = fields.profile.unwrap_or_else(|| free_name(&settings, provider));
+    let profile = fields.profile.unwrap_or_else(|| free_name(&settings, provider).as_str().to_owned());
     let params = ProfileSaveParams { profile, draft, is_default: true, untested: false };
     let saved =
         profiles::save(&session.process, services, params).await.map_err(|error| error.to_string())?;

@@ -274,6 +274,14 @@ fn setup_refuses_an_address_before_it_asks_anything() {
 }
 
 #[test]
+fn setup_refuses_a_name_before_it_asks_anything() {
+    let output = answering(&Project::new(&[]), &["setup", "--profile", " mine"], "");
+    let told = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && told.contains("a profile's name is one line"), "{output:?}");
+    assert!(!told.contains("Who serves the model?"), "{told}");
+}
+
+#[test]
 fn setup_says_what_is_wrong_with_a_key_and_which_profile_counts() {
     let runtime = Runtime::new().unwrap();
     let answers = [refused(), listed(&["qwen"]), listed(&["qwen"]), hello()];
