@@ -561,6 +561,26 @@ fn questions_write_the_context_window_that_the_endpoint_tells() {
 }
 
 #[test]
+fn questions_about_a_profile_that_is_there_go_to_its_address() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [listed(&["m"]), hello()]);
+    let home = Home::new();
+    let before = format!("profiles:\n  mine:\n    provider: vllm\n    baseUrl: \"{url}\"\n    model: old\n");
+    fs::write(home.config_file(), &before).unwrap();
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.setUpModel", json!({ "provider": "vllm", "profile": " mine" }));
+    client.message("a profile's name is one line");
+    client.command("roo.setUpModel", json!({ "provider": "vllm", "profile": "mine" }));
+    let popup = client.popup();
+    assert_eq!(popup["params"]["actions"], json!([{ "title": "Cancel" }, { "title": "m" }]));
+    client.reply(&popup, json!({ "title": "m" }));
+    client.message("Profile mine is written to");
+    let written = fs::read_to_string(home.config_file()).unwrap();
+    assert!(written.contains(&format!("baseUrl: \"{url}\"\n    model: m\n")), "{written}");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
 fn the_doctor_tells_of_a_fallback_that_is_not_there() {
     let project = Project::new(&[]);
     project.configure("profiles:\n  default: { provider: vllm, model: m, fallback: spar }\n  spare: { provider: vllm, model: n }\n");
