@@ -423,7 +423,7 @@ impl Customization {
                 let is_changed = !pending.is_empty() && digest.is_some_and(|digest| !is_approved(&digest));
                 match pending.into_iter().find(is_meant) {
                     None if is_changed => return Err(TrustError::Changed { path: path.clone() }),
-                    None => return Err(self.why_nothing_waits(path, &state)),
+                    None => return Err(self.why_nothing_waits_by(path, &state)),
                     Some(PendingTrust { kind: PendingKind::Delegation, digest, .. }) => {
                         state.delegation = Some(DelegationAnswer { digest, allowed: true });
                     }
@@ -463,8 +463,12 @@ impl Customization {
         }
     }
 
-    /// Returns the reason why nothing of a file waits for an approval.
-    fn why_nothing_waits(&self, path: &str, state: &TrustState) -> TrustError {
+    /// Returns the reason why nothing of a file waits for an approval, to be asked where nothing does.
+    pub fn why_nothing_waits(&self, path: &str) -> TrustError {
+        self.why_nothing_waits_by(path, &self.trust.read().unwrap_or_default())
+    }
+
+    fn why_nothing_waits_by(&self, path: &str, state: &TrustState) -> TrustError {
         let named = path.to_owned();
         if !state.trusted {
             return TrustError::NotTrusted { path: named };
