@@ -187,6 +187,23 @@ fn a_file_that_gets_broken_leaves_the_settings_from_before_in_force_and_is_told_
 }
 
 #[test]
+fn no_request_begins_while_settings_are_broken_of_which_no_good_version_is_known() {
+    let home = Home::playing(TWO_WRITES);
+    home.configure("autoApprove: { write: 3 }\n");
+    let mut client = Client::start(&home, Options::typed());
+    client.message("no agent runs until you correct this");
+    let error = client.refused("roo/task/start", json!({ "prompt": "Write." }));
+    let told = error["message"].as_str().unwrap();
+    let file = home.config_file().display().to_string();
+    assert!(told.starts_with(&file) && told.ends_with(&format!("not in force: those of {file}")), "{told}");
+    home.configure("autoApprove: { write: true }\n");
+    client.start_task("Write.");
+    answer(&mut client);
+    assert_eq!(finished(&mut client), 0);
+    client.shut_down();
+}
+
+#[test]
 fn what_the_workspace_says_unasked_takes_away_and_gives_nothing() {
     let home = Home::playing(TWO_WRITES);
     home.configure("autoApprove: { write: true, read: false }\n");
