@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
+use crate::model_setup::ProfileName;
 use roo_catalog::{TOOLS, ToolName, ToolProtocol};
 use roo_formats::config::{PROVIDERS, Provider};
 use roo_trace::record::Outcome;
@@ -232,7 +233,7 @@ pub(super) struct Setup {
     pub(super) base_url: Option<String>,
     /// The name of the new profile.
     #[arg(long, value_name = "NAME")]
-    pub(super) profile: Option<String>,
+    pub(super) profile: Option<ProfileName>,
 }
 
 /// `roo-lsp models`

@@ -19,7 +19,7 @@ use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, McpServer};
 use roo_engine::policy::Bounds;
 use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
-use roo_formats::config::{Directories, SandboxSettings, SettingsSource};
+use roo_formats::config::{Directories, SandboxSettings, Settings, SettingsSource};
 use roo_formats::mcp::{Access, Level, ToolNames, Transport, Variables};
 use roo_mcp::{
     AddressPolicy, CallError, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices,
@@ -118,13 +118,26 @@ impl McpServers {
     }
 
     /// Reads configuration and settings if they have changed, and starts, ends and restarts what they say. Waits for no
-    /// server.
+    /// server. Not for the runtime's threads.
     pub(crate) fn refresh(&self) {
         // Servers live in a runtime.
         if Handle::try_current().is_err() {
             return;
         }
-        let (servers, settings) = (self.customization.mcp_servers(), self.settings.settings());
+        self.configure(self.customization.mcp_servers(), &self.settings.settings());
+    }
+
+    /// The same for callers on the runtime's threads.
+    pub(crate) async fn refresh_apart(&self) {
+        let (customization, settings) = (Arc::clone(&self.customization), Arc::clone(&self.settings));
+        let read = move || (customization.mcp_servers(), settings.settings());
+        // While the process ends nothing new begins.
+        if let Ok((servers, settings)) = tokio::task::spawn_blocking(read).await {
+            self.configure(servers, &settings);
+        }
+    }
+
+    fn configure(&self, servers: Vec<McpServer>, settings: &Settings) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.configured != servers || state.sandbox != settings.sandbox {
             let desired = servers.iter().map(|server| self.desired(server, &settings.sandbox));
@@ -317,8 +330,8 @@ impl ServerTools for McpServers {
     }
 
     fn settled(&self, limit: Duration) -> BoxFuture<'_, ()> {
-        self.refresh();
         Box::pin(async move {
+            self.refresh_apart().await;
             self.hub.settled(limit).await;
         })
     }

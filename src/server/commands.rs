@@ -687,7 +687,7 @@ async fn switch_mode(services: &WorkspaceServices, fields: Fields) -> Result<Com
 
 async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(profile) = fields.profile else {
-        let settings = services.engine.settings();
+        let settings = services.engine.settings().await;
         let names: Vec<&str> = settings.profiles.keys().map(String::as_str).collect();
         let message = format!("roo.selectProfile needs the name of a profile: {}", names.join(", "));
         return Err(Error::invalid_params(message));

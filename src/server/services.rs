@@ -1,6 +1,6 @@
 //! Services that a connection works with: those of its process, and those of its workspace.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::provenance::Provenance;
 use crate::live_settings::LiveSettings;
@@ -12,8 +12,6 @@ use roo_formats::config::Directories;
 
 /// Services of the process for a connection.
 pub(super) struct ProcessServices {
-    /// Held while the settings file is read, edited and written.
-    pub(super) settings_edits: Arc<Mutex<()>>,
     /// The user's directories, with the settings file.
     pub(super) directories: Directories,
     /// Time and randomness.

@@ -159,7 +159,7 @@ impl Session {
             directories: self.process.directories.clone(),
         }));
         // Long before a request needs their tools.
-        mcp.refresh();
+        mcp.refresh_apart().await;
         let engine = Engine::new(Setup {
             settings: Arc::<LiveSettings>::clone(&settings),
             workspace,

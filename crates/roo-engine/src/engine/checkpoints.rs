@@ -80,18 +80,21 @@ impl Engine {
             files: known.files.iter().map(checkpoint_file).collect(),
             summary: known.summary.clone(),
         };
-        let problem = self.services.shadow.problem();
+        let problem = match self.services.shadow.problem() {
+            Some(problem) => Some(problem),
+            None => self.shadow_obstacle().await,
+        };
         Ok(CheckpointListResult {
             checkpoints: past.checkpoints.iter().filter(is_within).map(told).collect(),
-            notice: problem.or_else(|| self.shadow_obstacle()).map(|problem| {
+            notice: problem.map(|problem| {
                 format!("Commands that run without a sandbox have no checkpoints: {problem}.")
             }),
         })
     }
 
     /// Returns the reason why commands have no checkpoints by these settings; none where they do.
-    fn shadow_obstacle(&self) -> Option<String> {
-        let settings = self.settings();
+    async fn shadow_obstacle(&self) -> Option<String> {
+        let settings = self.settings().await;
         if settings.sandbox.level != SandboxLevel::Off {
             return None;
         }

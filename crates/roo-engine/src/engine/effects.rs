@@ -374,7 +374,10 @@ impl GateRequest {
     }
 
     async fn judge(&self, services: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
-        // Its file has changed since the request began.
+        // A file has changed since the request began.
+        if let Some(fault) = services.settings_fault() {
+            return GateOutcome::deny(RefusalRule::Settings, fault);
+        }
         if let Some(fault) = hooks.fault() {
             return GateOutcome::deny(RefusalRule::Hook, fault);
         }
@@ -650,8 +653,8 @@ impl Turn {
         // It reads files, and the thread that runs the tasks has other things to do.
         let read = tokio::task::spawn_blocking(move || {
             // What the model would call could not run.
-            if let Some(fault) = reading.customization.user_hooks().fault() {
-                return Err(fault.to_owned());
+            if let Some(fault) = reading.fault() {
+                return Err(fault);
             }
             let modes = reading.modes();
             let mode = Arc::clone(modes.find(&mode).map_err(|unknown| unknown.to_string())?);

@@ -346,9 +346,9 @@ impl Engine {
         &self.services.workspace
     }
 
-    /// The settings as they count now. May read the settings file.
-    pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.current.read_blocking().settings)
+    /// The settings as they count now. May read the settings file, apart from the runtime's threads.
+    pub async fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.current.read().await.settings)
     }
 
     /// Returns the standing rules.
@@ -379,15 +379,15 @@ impl Engine {
     /// Starts a request.
     ///
     /// # Errors
-    /// [`EngineError::Configuration`] for an unknown mode or profile, an empty prompt or a hooks file that can't be used,
-    /// [`EngineError::Store`] when its log can't be made.
+    /// [`EngineError::Configuration`] for an unknown mode or profile, an empty prompt, or settings or a hooks file that can't be
+    /// used, [`EngineError::Store`] when its log can't be made.
     pub fn start(&self, params: TaskStartParams) -> Result<TaskStartResult, EngineError> {
         let services = self.current.read_blocking();
         let settings = &services.settings;
         if params.prompt.trim().is_empty() {
             return Err(EngineError::Configuration("the prompt is empty".into()));
         }
-        self.check_hooks()?;
+        check_faults(&services)?;
         let mode = params.mode.unwrap_or_else(|| settings.mode.clone());
         let modes = services.modes();
         let mode = modes.find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
@@ -448,12 +448,6 @@ impl Engine {
         // Whoever started it follows it.
         self.spawn(log, Tree::new(task), journal, first);
         Ok(TaskStartResult { task_id: id, urid })
-    }
-
-    /// Refuses to let agents work without hooks that are meant to run.
-    fn check_hooks(&self) -> Result<(), EngineError> {
-        let hooks = self.services.customization.user_hooks();
-        hooks.fault().map_or(Ok(()), |fault| Err(EngineError::Configuration(fault.to_owned())))
     }
 
     /// An id for a request, and its directory, which is made with it; none where there is no root, and why not
@@ -714,9 +708,10 @@ impl Engine {
     /// Lets an interrupted, cancelled or failed task go on, with the whole request that it belongs to.
     ///
     /// # Errors
-    /// [`EngineError::WrongState`] for any other task, [`EngineError::Configuration`] for a hooks file that can't be used.
+    /// [`EngineError::WrongState`] for any other task, [`EngineError::Configuration`] for settings or a hooks file that can't be
+    /// used.
     pub async fn resume(&self, task: &TaskId) -> Result<(), EngineError> {
-        self.check_hooks()?;
+        check_faults(&*self.current.read().await)?;
         self.input(task, Input::Resume).await
     }
 
@@ -1153,7 +1148,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Configuration`] for an unknown profile.
     pub async fn select_profile(&self, task: &TaskId, name: &str) -> Result<(), EngineError> {
-        let settings = self.settings();
+        let settings = self.settings().await;
         let profile = settings.profiles.get(name);
         let profile = profile.ok_or_else(|| unknown_profile(name))?;
         let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol())) };
@@ -1251,6 +1246,11 @@ fn state(root: &TaskId, fold: Fold) -> Result<Tree, EngineError> {
         task: root.clone(),
         problem: "its log does not begin with its creation".into(),
     })
+}
+
+/// Refuses to let agents work without settings or hooks that are meant to count.
+fn check_faults(services: &EngineServices) -> Result<(), EngineError> {
+    services.fault().map_or(Ok(()), |fault| Err(EngineError::Configuration(fault)))
 }
 
 fn unknown_profile(name: &str) -> EngineError {
