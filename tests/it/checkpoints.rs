@@ -140,10 +140,10 @@ fn moved_files_are_put_back_and_moved_again() {
     let all = checkpoints(&project, &task);
     assert_eq!(all.len(), 2, "{all:?}");
     project.succeed(&["tasks", "restore", &task, &number(&all[0]), "--yes"]);
-    assert_eq!(texts(&project.folder()).into_iter().collect::<Vec<_>>(), [
-        ("a.txt".to_owned(), "one\n".to_owned()),
-        ("c.txt".to_owned(), "two\n".to_owned()),
-    ]);
+    assert_eq!(
+        texts(&project.folder()).into_iter().collect::<Vec<_>>(),
+        [("a.txt".to_owned(), "one\n".to_owned()), ("c.txt".to_owned(), "two\n".to_owned())]
+    );
     let last = checkpoints(&project, &task).pop().unwrap();
     project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
     assert_eq!(texts(&project.folder()), moved);

@@ -4,9 +4,12 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use roo_protocol::changes::ChangesUndoParams;
+use roo_protocol::task::TaskState;
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, Home, Options};
+use crate::support::engine::Fixture;
 use crate::support::model_server::{Answer, FORMATS, ModelServer, base_url, body};
 
 const BEFORE: &str = "\
@@ -607,4 +610,26 @@ fn what_a_request_changed_is_listed_printed_and_taken_back() {
     let error = client.refused("roo/changes/undo", json!({ "taskId": task, "changeIds": ["c1.9"] }));
     assert_eq!(error["data"]["kind"], "notFound", "{error}");
     assert_eq!(client.shut_down(), 0);
+}
+
+#[tokio::test]
+async fn changes_that_cancel_each_other_out_are_undone_together() {
+    let write =
+        |text: &str| json!({ "tool": "write_to_file", "params": { "path": "a.txt", "content": text } });
+    let turns = json!({ "turns": [
+        { "calls": [{ "tool": "read_file", "params": { "files": [{ "path": "a.txt" }] } }] },
+        { "calls": [write("changed\n")] },
+        { "calls": [write("first\n")] },
+        { "calls": [{ "tool": "attempt_completion", "params": { "result": "Done." } }] },
+    ] });
+    let settings = json!({ "autoApprove": { "write": true, "read": true } });
+    let fixture = Fixture::scripted(&[("a.txt", "first\n")], &turns.to_string(), settings);
+    let mut watched = fixture.start("Go.").await;
+    assert_eq!(watched.end().await.0, TaskState::Completed);
+    let params =
+        ChangesUndoParams { task_id: watched.task.clone(), change_ids: vec![], path: Some("a.txt".into()) };
+    let undone = fixture.engine.undo_changes(params, "test").await.unwrap();
+    assert_eq!((undone.undone.len(), undone.conflicts.len()), (2, 0), "{undone:?}");
+    assert_eq!(fixture.project.read("a.txt"), "first\n");
+    fixture.engine.shutdown().await;
 }

@@ -111,12 +111,10 @@ pub(super) async fn run(
     // A supervisor or a stage keeps what the command replaces.
     let shadow = context.shadow.as_ref().filter(|_| !watched.as_ref().is_some_and(Before::keeps_contents));
     let before = match shadow {
-        Some(shadow) => {
-            match context.cancel.run_until_cancelled(shadow.snapshot(&context.sources())).await {
-                Some(before) => before,
-                None => return cancelled(),
-            }
-        }
+        Some(shadow) => match context.cancel.run_until_cancelled(shadow.snapshot(&context.sources())).await {
+            Some(before) => before,
+            None => return cancelled(),
+        },
         None => None,
     };
     let confinement = confined.as_ref().map(|confined| match &watched {
