@@ -133,8 +133,12 @@ impl SessionContext {
         tokio::spawn(async move {
             while changes.changed().await.is_ok() {
                 let configured = changed.newest();
-                for error in &configured.errors {
-                    tracing::warn!("{error}; the settings from before stay in force");
+                match &configured.fault {
+                    Some(fault) => tracing::warn!("{fault}"),
+                    None => configured
+                        .errors
+                        .iter()
+                        .for_each(|error| tracing::warn!("{error}; the settings from before stay in force")),
                 }
                 configured.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             }

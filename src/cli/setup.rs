@@ -51,7 +51,8 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
     let fields = ProfileFields { named, others: OtherFields::Keep };
     let profile = ProfileEdit { name: name.clone(), fields, is_default: true, before: None };
     let file = &context.directories.config_file();
-    let saved = model_setup::save(file, profile.clone(), &candidate, KeyPlace::File, &login::store()?);
+    let store = login::store()?;
+    let saved = model_setup::save(file, profile.clone(), &candidate, KeyPlace::File, &store);
     super::block_on(saved)?.map_err(|error| match error {
         WriteError::Edit { .. } => {
             let profile = profile.apply("").unwrap_or_default();

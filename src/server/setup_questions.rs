@@ -90,7 +90,10 @@ async fn set_up(
     let draft = ProfileDraft { model: DraftField::Set(model), context_window: window.into(), ..draft };
     let profile = match fields.profile {
         Some(name) => name,
-        None => free_name(&services.engine.settings().await, provider).as_str().to_owned(),
+        None => {
+            let settings = services.engine.settings().await;
+            free_name(&settings, provider).as_str().to_owned()
+        }
     };
     let params = ProfileSaveParams { profile, draft, is_default: true, untested: false };
     let saved =

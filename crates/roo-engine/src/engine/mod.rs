@@ -711,7 +711,8 @@ impl Engine {
     /// [`EngineError::WrongState`] for any other task, [`EngineError::Configuration`] for settings or a hooks file that can't be
     /// used.
     pub async fn resume(&self, task: &TaskId) -> Result<(), EngineError> {
-        check_faults(&*self.current.read().await)?;
+        let services = self.current.read().await;
+        check_faults(&services)?;
         self.input(task, Input::Resume).await
     }
 
