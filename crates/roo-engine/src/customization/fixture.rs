@@ -46,7 +46,7 @@ pub(super) fn leaping(customization: Customization) -> Customization {
     customization.with_clock(move || moment.fetch_add(HOUR, Ordering::SeqCst) + HOUR)
 }
 
-/// A customization by a clock that stands still until it is set, in milliseconds since the Unix epoch.
+/// A customization by a clock that is stopped until it is set, in milliseconds since the Unix epoch.
 pub(super) fn standing(customization: Customization) -> (Customization, Arc<AtomicI64>) {
     let moment = Arc::new(AtomicI64::new(jiff::Timestamp::now().as_millisecond()));
     let clock = Arc::clone(&moment);

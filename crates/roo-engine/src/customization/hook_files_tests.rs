@@ -307,7 +307,7 @@ fn a_workspaces_broken_hooks_are_a_fault_once_it_is_trusted() {
     assert_eq!(fault(), "");
 }
 
-/// By a clock that stands still.
+/// By a clock that is stopped.
 fn standing_fixture() -> (HookFilesFixture, std::sync::Arc<std::sync::atomic::AtomicI64>) {
     let HookFilesFixture { directory, .. } = HookFilesFixture::new();
     let (customization, clock) = standing(open(directory.path()));

@@ -637,7 +637,7 @@ mod tests {
             fixture.snapshot().await;
             let left_out: Vec<String> =
                 fixture.shadow.left_out().values().flat_map(HashMap::keys).cloned().collect();
-            assert_eq!(left_out, std::slice::from_ref(&name));
+            assert_eq!(left_out, [name.as_str()]);
             fs::remove_file(fixture.path(&name)).unwrap();
         }
     }

@@ -61,7 +61,7 @@ impl Waiter {
 
 impl SharedAccount {
     fn lock(&self) -> MutexGuard<'_, AccountState> {
-        // Every change under the lock is one call.
+        // A panic under the lock leaves an old schedule at worst.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
