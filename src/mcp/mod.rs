@@ -10,6 +10,7 @@ mod resources;
 mod results;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -101,12 +102,13 @@ impl McpServers {
         let Setup { settings, workspace, customization, directory, directories } = setup;
         let root =
             workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default();
+        let folders = workspace.roots().paths().map(Path::to_path_buf).collect();
         let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
         let bounded_by = Arc::clone(&settings);
         let launcher = SandboxLauncher::new(bounds, workspace, bounded_by, Arc::clone(&customization));
         let identity =
             ClientIdentity { name: "roo-lsp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-        let hub = Hub::new(HubServices::new(Arc::new(launcher), identity));
+        let hub = Hub::new(HubServices::new(Arc::new(launcher), identity).with_folders(folders));
         let state = State {
             statuses: hub.statuses(),
             configured: vec![],
