@@ -6,6 +6,7 @@
 
 mod descriptions;
 mod launcher;
+mod prompts;
 mod resources;
 mod results;
 
@@ -19,6 +20,7 @@ use roo_catalog::{Annotations, Object, ServerResources, ServerTool, ServerToolNa
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, McpServer};
 use roo_engine::policy::Bounds;
+use roo_engine::server_prompts::ServerPrompts;
 use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
 use roo_formats::config::{Directories, SandboxSettings, SettingsSource};
 use roo_formats::mcp::{Access, Level, ToolNames, Transport, Variables};
@@ -41,6 +43,8 @@ use self::results::Origin;
 const BUDGET: usize = 96 << 10;
 /// The longest description that a model gets, in bytes.
 const DESCRIPTION: usize = 4 << 10;
+/// Time limit for a prompt that a message names. A server's `timeout` may be longer than a user waits for a turn to begin.
+const PROMPT: Duration = Duration::from_secs(30);
 
 /// Services that the servers of a workspace need.
 pub(crate) struct Setup {
@@ -318,6 +322,11 @@ impl ServerTools for McpServers {
         self.offered().resources
     }
 
+    fn prompts(&self) -> Vec<ServerPrompts> {
+        self.refresh();
+        prompts::offered(&self.hub.statuses().borrow())
+    }
+
     fn settled(&self, limit: Duration) -> BoxFuture<'_, ()> {
         self.refresh();
         Box::pin(async move {
@@ -389,6 +398,27 @@ impl ServerTools for McpServers {
                 }),
                 Err(error) => Err(failure(server, error)),
             }
+        })
+    }
+
+    fn get_prompt<'a>(
+        &'a self,
+        server: &'a str,
+        prompt: &'a str,
+        arguments: Object,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async move {
+            let options = CallOptions::default();
+            let got = self.hub.get_prompt(server, prompt, arguments, &options);
+            let got = match tokio::time::timeout(PROMPT, got).await {
+                Ok(got) => got,
+                Err(_) => {
+                    let reason = format!("it took longer than {} s", PROMPT.as_secs());
+                    return Err(ServerToolError::Unanswered { server: server.to_owned(), reason });
+                }
+            };
+            got.map(|(messages, omitted)| results::prompt(messages, omitted))
+                .map_err(|error| failure(server, error))
         })
     }
 }

@@ -168,7 +168,7 @@ impl Session {
             directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
-            server_tools: mcp,
+            server_tools: Arc::<McpServers>::clone(&mcp),
         });
         let services = Arc::new(WorkspaceServices {
             engine,
@@ -176,6 +176,7 @@ impl Session {
             customization,
             directory,
             provenance: Provenance::default(),
+            mcp,
         });
         (self.start)(self, &services, lost);
         Ok(services)
