@@ -5,6 +5,7 @@
 //! decided there too.
 
 mod descriptions;
+mod files;
 mod launcher;
 mod prompts;
 mod resources;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use roo_catalog::{Annotations, Object, ServerResources, ServerTool, ServerToolName};
 use roo_durable::WorkspaceDirectory;
-use roo_engine::customization::{Customization, McpServer};
+use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer};
 use roo_engine::policy::Bounds;
 use roo_engine::server_prompts::ServerPrompts;
 use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
@@ -36,6 +37,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::descriptions::KnownDescriptions;
+use self::files::ServerFiles;
+pub(crate) use self::files::SwitchError;
 use self::launcher::SandboxLauncher;
 use self::results::Origin;
 
@@ -67,6 +70,7 @@ pub(crate) struct McpServers {
     /// The workspace folder, for references to it.
     root: String,
     descriptions: KnownDescriptions,
+    files: ServerFiles,
     settings: Arc<dyn SettingsSource>,
     state: Mutex<State>,
 }
@@ -107,6 +111,10 @@ impl McpServers {
         let root =
             workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default();
         let folders = workspace.roots().paths().map(Path::to_path_buf).collect();
+        let files = ServerFiles {
+            user: directories.config.join(GLOBAL_MCP),
+            workspace: workspace.roots().paths().next().map(Path::to_path_buf),
+        };
         let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
         let bounded_by = Arc::clone(&settings);
         let launcher = SandboxLauncher::new(bounds, workspace, bounded_by, Arc::clone(&customization));
@@ -120,7 +128,7 @@ impl McpServers {
             offered: Offered::default(),
         };
         let descriptions = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
-        Self { hub, customization, root, descriptions, settings, state: Mutex::new(state) }
+        Self { hub, customization, root, descriptions, files, settings, state: Mutex::new(state) }
     }
 
     /// Reads configuration and settings if they have changed, and starts, ends and restarts what they say. Waits for no
@@ -187,6 +195,11 @@ impl McpServers {
     /// Reports the state of each server.
     pub(crate) fn report(&self) -> Vec<ServerReport> {
         self.refresh();
+        self.reported()
+    }
+
+    /// Reports the state of each server as it was configured when the files were read last.
+    pub(crate) fn reported(&self) -> Vec<ServerReport> {
         let offered = self.offered();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let statuses = state.statuses.borrow().clone();
@@ -208,6 +221,29 @@ impl McpServers {
             Some(ServerReport { left_out: left_out.collect(), name, level: configured.level, target, status })
         });
         servers.collect()
+    }
+
+    /// Follows what [`Self::reported`] says.
+    pub(crate) fn changes(&self) -> watch::Receiver<Statuses> {
+        self.hub.statuses()
+    }
+
+    /// Ends a server and starts it again. Returns false if there is none that is to run.
+    pub(crate) async fn restart(&self, server: &str) -> bool {
+        self.hub.restart(server).await
+    }
+
+    /// Switches a server off or on in the file that configures it. Reads and writes the disk.
+    ///
+    /// # Errors
+    /// See [`SwitchError`]; the file is then unchanged.
+    pub(crate) fn switch(&self, server: &str, on: bool) -> Result<(), SwitchError> {
+        let Some((level, _)) = self.level_of(server) else {
+            return Err(SwitchError::Unknown(server.to_owned()));
+        };
+        self.files.switch(level, server, on)?;
+        self.refresh();
+        Ok(())
     }
 
     /// The last lines that a server wrote to standard error, and what went wrong with it.

@@ -67,6 +67,8 @@ pub(super) struct Session {
     pub(super) shown_approvals: ShownApprovals,
     /// The decisions on single hunks that its user has made.
     pub(super) review_drafts: ReviewDrafts,
+    /// The client is told of changes of the MCP servers.
+    pub(super) follows_servers: AtomicBool,
 }
 
 impl Session {
@@ -89,6 +91,7 @@ impl Session {
             trust_changes: watch::Sender::new(()),
             shown_approvals: ShownApprovals::default(),
             review_drafts: ReviewDrafts::default(),
+            follows_servers: AtomicBool::new(false),
         }
     }
 

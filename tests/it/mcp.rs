@@ -211,6 +211,47 @@ fn a_message_names_a_prompt_of_a_server_in_a_trusted_workspace() {
 
 #[test]
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_client_lists_restarts_and_switches_servers_and_is_told_of_each_change() {
+    let home = home("turns: []\n", "");
+    let mut client = connected(&home);
+    let changed = |client: &mut Client, state: &str| {
+        client.wait_for(state, |message| {
+            message["method"] == "roo/mcp/changed" && message["params"]["servers"][0]["state"] == state
+        })
+    };
+    let mut listed = client.request("roo/mcp/list", json!({}));
+    if listed["servers"][0]["state"] != "connected" {
+        listed = changed(&mut client, "connected")["params"].clone();
+    }
+    let expected = json!({ "servers": [{ "name": "fake", "owner": "user", "target": "python3 server.py",
+        "state": "connected", "tools": 2, "resources": 2, "prompts": 1 }] });
+    assert_eq!(listed, expected);
+    let tools = client.request("roo/mcp/tools", json!({ "server": "fake" }));
+    let echo = json!({ "name": "echo", "description": "Gives back what it gets.", "alwaysAllowed": false });
+    assert_eq!((&tools["tools"][0], &tools["leftOut"]), (&echo, &json!([])));
+
+    client.request("roo/mcp/restart", json!({ "server": "fake" }));
+    changed(&mut client, "connected");
+    client.request("roo/mcp/enable", json!({ "server": "fake", "enabled": false }));
+    changed(&mut client, "disabled");
+    let file = home.path("config/roo-lsp/mcp.json");
+    assert!(fs::read_to_string(&file).unwrap().contains("\"disabled\": true"));
+    eventually("the server's end", || running(&home.work("server.py")) == 0);
+    let refused = client.refused("roo/mcp/restart", json!({ "server": "fake" }));
+    assert_eq!(refused["message"], "the MCP server 'fake' is not to run: it is disabled");
+    let refused = client.refused("roo/mcp/tools", json!({ "server": "other" }));
+    assert_eq!(refused["data"]["kind"], "notFound");
+    client.request("roo/mcp/enable", json!({ "server": "fake", "enabled": true }));
+    changed(&mut client, "connected");
+    fs::write(&file, "{").unwrap();
+    let refused = client.refused("roo/mcp/enable", json!({ "server": "fake", "enabled": false }));
+    assert_eq!(refused["data"]["kind"], "mismatch");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "{");
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() {
     let script = r#"turns:
   - calls: [{ tool: mcp__fake__wait, params: {} }]

@@ -11,6 +11,8 @@ use crate::problem::Problem;
 
 /// Indentation of a text that has none.
 const INDENT: &str = "  ";
+/// The key of an entry that switches its server off.
+const DISABLED: &str = "disabled";
 
 /// What happens to a server of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +99,32 @@ pub fn without_server(text: &str, name: &str) -> Result<String, EditError> {
     let document = Document::new(text);
     let edited = document.object(&[LIST]).and_then(|list| document.without_member(&list, name));
     verified(edited.ok_or(EditError::Unusual)?, &servers)
+}
+
+/// Returns the text with this server switched off or on, or none if it is so already.
+///
+/// # Errors
+/// See [`EditError`].
+pub fn with_disabled(text: &str, name: &str, disabled: bool) -> Result<Option<String>, EditError> {
+    let (_, mut servers) = servers_of(text)?;
+    let names = servers.keys().cloned().collect();
+    let Some(Value::Object(entry)) = servers.get_mut(name) else {
+        return Err(EditError::Missing { name: name.to_owned(), servers: names });
+    };
+    let value = Value::Bool(disabled);
+    match entry.get(DISABLED) {
+        Some(current) if *current == value => return Ok(None),
+        None if !disabled => return Ok(None),
+        _ => {}
+    }
+    entry.insert(DISABLED.to_owned(), value.clone());
+    let document = Document::new(text);
+    let object = document.object(&[LIST, name]).ok_or(EditError::Unusual)?;
+    let edited = match object.member(DISABLED) {
+        Some(member) => document.with_value(member, &value),
+        None => document.with_member(&object, DISABLED, &value),
+    };
+    verified(edited, &servers).map(Some)
 }
 
 /// The servers of a text, by the key that they are under. A text without that key has none, unless it has another one
@@ -377,6 +405,20 @@ mod tests {
         "#);
         let missing = without_server(text, "c").unwrap_err().to_string();
         assert_eq!(missing, "there is no server `c`; the file has a, b");
+    }
+
+    #[test]
+    fn a_server_is_switched_off_and_on_by_one_key() {
+        let text =
+            "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"a\" // its own\n    }\n  }\n}\n";
+        let off = with_disabled(text, "a", true).unwrap().unwrap();
+        let expected =
+            text.replace("\"a\" //", "\"a\", //").replace("own\n", "own\n      \"disabled\": true\n");
+        assert_eq!(off, expected);
+        assert_eq!(with_disabled(&off, "a", true).unwrap(), None);
+        assert_eq!(with_disabled(&off, "a", false).unwrap().unwrap(), off.replace("true", "false"));
+        assert_eq!(with_disabled(text, "a", false).unwrap(), None);
+        assert!(matches!(with_disabled(text, "b", true), Err(EditError::Missing { .. })));
     }
 
     #[test]
