@@ -343,3 +343,16 @@ fn a_file_of_servers_that_does_not_count_is_told() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(before.elapsed().as_secs() < 30, "the server's own time limit holds");
 }
+
+#[test]
+fn doctor_says_which_server_does_not_start_and_why() {
+    let project = Project::new(&[]);
+    let servers = r#"{ "mcpServers": { "gone": { "command": "no-such-program" }, "off": { "command": "x", "disabled": true } } }"#;
+    fs::write(project.beside("config/roo-lsp/mcp.json"), servers).unwrap();
+    let report = |arguments: &[&str]| String::from_utf8(project.run(arguments).stdout).unwrap();
+    let told = report(&["doctor"]);
+    let line = told.lines().find(|line| line.contains("MCP server gone")).unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains("no-such-program"), "{line}");
+    assert!(!told.contains("MCP server off"), "{told}");
+    assert!(!report(&["doctor", "--offline"]).contains("MCP server gone"));
+}
