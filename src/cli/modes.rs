@@ -6,9 +6,10 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::arguments::{Common, ModesCommand};
-use super::session::{SessionContext, file_at, note_untrusted};
+use super::session::{SessionContext, note_untrusted};
 use super::terminal;
 use super::{CliError, Ending};
+use crate::configuration_file::file_at;
 use roo_catalog::Group;
 use roo_engine::customization::{Customization, PROJECT_MODES};
 use roo_formats::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Source};

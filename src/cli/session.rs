@@ -1,9 +1,8 @@
 //! Foundation of every subcommand: directories, settings, workspace, engine.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -35,7 +34,7 @@ use roo_protocol::ids::{Digest, Urid};
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_text::render::exact_line;
-use roo_workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
+use roo_workspace::{Documents, Purpose, RootError, Setup, Workspace};
 
 /// The most problems of files that are told one by one.
 const PROBLEMS: usize = 20;
@@ -68,20 +67,6 @@ pub enum SessionError {
     /// The workspace folder can't be opened.
     #[error(transparent)]
     Root(#[from] RootError),
-}
-
-/// A file that the user names, wherever it is.
-///
-/// # Errors
-/// When there can't be one, in words for people.
-pub(super) fn file_at(path: &Path) -> Result<Resolved, Box<dyn Error>> {
-    let path = std::path::absolute(path)?;
-    let path = path.to_str().ok_or("its path is not valid UTF-8")?;
-    match Roots::open(&[])?.resolve(path, Purpose::Read) {
-        // Its own text tells a model what to call.
-        Err(PathError::IsADirectory { .. }) => Err("it is a directory; give a file".into()),
-        resolved => Ok(resolved?),
-    }
 }
 
 /// Directories, and settings of the user.

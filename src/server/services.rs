@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::provenance::Provenance;
 use crate::live_settings::LiveSettings;
+use crate::mcp::McpServers;
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::Customization;
 use roo_engine::engine::Engine;
@@ -18,11 +19,12 @@ pub(super) struct ProcessServices {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// The engine, what steers its agents, and where its logs are.
+/// The engine, what steers its agents, the servers whose tools they call, and where its logs are.
 pub(super) struct WorkspaceServices {
     pub(super) engine: Engine,
     pub(super) settings: Arc<LiveSettings>,
     pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
     pub(super) provenance: Provenance,
+    pub(super) mcp: Arc<McpServers>,
 }

@@ -32,6 +32,7 @@ use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
+use crate::server_tools::SERVERS_START;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
@@ -53,8 +54,6 @@ use roo_workspace::{FileProblems, Purpose, Workspace};
 /// The longest answer that is taken, in bytes of text, thinking and arguments together: a model or an
 /// endpoint that runs on forever must not take the server, and every task in it, along.
 const ANSWER_BYTES: usize = 32 << 20;
-/// Time that the first model request of a task waits for servers that are being started.
-pub const SERVERS_START: Duration = Duration::from_secs(3);
 /// The most calls of one answer.
 const ANSWER_CALLS: usize = 256;
 

@@ -85,7 +85,6 @@ use roo_workspace::{DirectoryError, Workspace};
 pub use self::changes::as_diff;
 pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
-pub use self::effects::SERVERS_START;
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 pub use self::task::{FrameShare, UNATTENDED_REFUSAL};
