@@ -66,7 +66,7 @@ pub struct HookGroup {
     /// that matches anywhere (`mcp__.*`). The tool names of other agents work too.
     pub matcher: Option<Placed<MatcherText>>,
     /// Hooks to run. Equal commands run once.
-    #[schemars(required, with = "Vec<HookEntry>")]
+    #[schemars(with = "Vec<HookEntry>")]
     pub hooks: Option<Placed<Vec<Value>>>,
     /// Description of these hooks for people.
     #[schemars(extend("doNotSuggest" = true))]

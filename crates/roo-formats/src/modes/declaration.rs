@@ -36,7 +36,7 @@ pub struct ModeFile {
 pub struct ModeEntry {
     /// Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it replaces that mode.
     /// Required.
-    #[schemars(required, with = "NewModeSlug")]
+    #[schemars(with = "NewModeSlug")]
     pub slug: Option<Placed<String>>,
     /// The mode's name for people. An emoji at its start marks the mode in trees. Required.
     #[schemars(required, regex(pattern = r"\S"))]
@@ -46,7 +46,7 @@ pub struct ModeEntry {
     pub role_definition: Option<Placed<String>>,
     /// Groups of tools that the mode has besides those that every mode has: read, edit, command, browser, mcp, modes.
     /// `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.
-    #[schemars(required, with = "Vec<GroupEntry>")]
+    #[schemars(with = "Vec<GroupEntry>")]
     pub groups: Option<Placed<Vec<Value>>>,
     /// Description of the mode for people, in one line.
     pub description: Option<Placed<String>>,
@@ -164,5 +164,17 @@ mod tests {
         assert_eq!(disagreements::<ModeFile>(DECLARATION.at(&[])), [""; 0]);
         assert_eq!(disagreements::<ModeEntry>(DECLARATION.at(&mode)), [""; 0]);
         assert_eq!(disagreements::<GroupOptions>(DECLARATION.at(&options)), [""; 0]);
+    }
+
+    /// Completion and hover go by these types.
+    #[test]
+    fn slugs_and_patterns_are_known_by_their_types() {
+        let at = |path: &[Step]| {
+            DECLARATION.at(&[&[Step::from("customModes"), Step::Index(0)], path].concat()).unwrap()
+        };
+        assert!(at(&["slug".into()]).is::<NewModeSlug>());
+        assert!(at(&["canDelegateTo".into(), Step::Index(0)]).is::<ModeSlug>());
+        let options = ["groups".into(), Step::Index(0), Step::Index(1), "fileRegex".into()];
+        assert!(at(&options).is::<FilePattern>());
     }
 }
