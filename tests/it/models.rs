@@ -516,7 +516,10 @@ fn what_the_user_writes_while_the_keyring_is_unlocked_is_kept() {
     let theirs = "profiles: # theirs\n  work:\n    provider: ollama\n";
     let mut client = with_keyring(&home, &format!("printf '{}' > \"$CONFIG\"", theirs.replace('\n', "\\n")));
     let refused = client.refused("roo/profile/save", params);
-    assert!(refused["message"].as_str().unwrap().contains("has changed in the file meanwhile"), "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("there is already a profile of that name"),
+        "{refused}"
+    );
     assert_eq!(fs::read_to_string(home.config_file()).unwrap(), theirs);
     assert_eq!(client.shut_down(), 0);
 }
