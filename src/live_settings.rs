@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
+use roo_durable::SAVING;
 use roo_engine::engine::clock::Clock;
 use roo_engine::policy::command;
-use roo_formats::config::{
-    self, Layer, Origin, SAVING, Settings, SettingsFile, SettingsProblem, SettingsSource,
-};
+use roo_formats::config::{self, Layer, Origin, Settings, SettingsFile, SettingsProblem, SettingsSource};
 
 /// A layer as it was read, or what is wrong with it.
 pub(crate) type ReadLayer = Result<Option<Layer>, SettingsProblem>;
@@ -27,6 +26,8 @@ pub(crate) struct Configured {
     own: Arc<Settings>,
     /// Layers that can't be used.
     pub(crate) errors: Vec<SettingsProblem>,
+    /// Reason why no agent may work: layers that can't be used, of which no earlier state is in force.
+    pub(crate) fault: Option<String>,
     /// Keys that mean nothing, and rules that can never apply.
     pub(crate) warnings: Vec<SettingsProblem>,
     /// The layers that are used, weakest first: the file's, the options', and what only takes away.
@@ -57,29 +58,26 @@ impl Configured {
         let mut loading = Loading::default();
         let file = loading.add(file, before.file.as_ref());
         let options = loading.add(options, before.options.as_ref());
-        let Loading { used, mut settings, mut warnings, unused, mut errors } = loading;
+        let Loading { used, mut settings, mut warnings, unused, mut errors, mut missing } = loading;
         warnings.extend(used.iter().flat_map(command::problems));
         warnings.extend(unused);
         let own = Arc::new(settings.clone());
         let mut tighten =
             |layer: &Layer| config::tighten_by(&mut settings, layer).map(|more| warnings.extend(more));
-        let workspace = match workspace {
-            Ok(None) => None,
-            Ok(Some(layer)) => match tighten(layer) {
-                Ok(()) => Some(layer.clone()),
-                Err(problem) => {
-                    errors.push(problem);
-                    // It was good before, with other settings below it perhaps.
-                    before.workspace.clone().filter(|layer| tighten(layer).is_ok())
-                }
-            },
-            Err(problem) => {
-                errors.push(problem.clone());
-                before.workspace.clone().filter(|layer| tighten(layer).is_ok())
-            }
+        let tightened = match workspace {
+            Ok(Some(layer)) => tighten(layer).map(|()| Some(layer.clone())),
+            Ok(None) => Ok(None),
+            Err(problem) => Err(problem.clone()),
         };
+        let workspace = tightened.unwrap_or_else(|problem| {
+            // It was good before, with other settings below it perhaps.
+            let last = before.workspace.clone().filter(|layer| tighten(layer).is_ok());
+            missing.extend(last.is_none().then(|| problem.clone()));
+            errors.push(problem);
+            last
+        });
         let layers = UsedLayers { file, options, workspace };
-        Self { settings: Arc::new(settings), own, errors, warnings, layers }
+        Self { settings: Arc::new(settings), own, errors, fault: fault_of(&missing), warnings, layers }
     }
 
     /// Returns what is wrong with the layers, the errors first.
@@ -125,6 +123,21 @@ struct Loading {
     /// Warnings of layers that are left out: a misspelt key may be why another one is missing.
     unused: Vec<SettingsProblem>,
     errors: Vec<SettingsProblem>,
+    /// Those of the errors that leave nothing of their layer in force.
+    missing: Vec<SettingsProblem>,
+}
+
+/// Returns the reason why nothing runs while layers are not in force.
+fn fault_of(missing: &[SettingsProblem]) -> Option<String> {
+    let problems: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let origins: Vec<String> = missing.iter().map(|problem| problem.origin.to_string()).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "{}; no agent runs until you correct this, because settings that may refuse something are not in force: those of {}",
+            problems.join("; "),
+            origins.join(" and of ")
+        )
+    })
 }
 
 impl Loading {
@@ -141,8 +154,10 @@ impl Loading {
             },
             Err(problem) => problem.clone(),
         };
-        self.errors.push(problem);
-        before.filter(|layer| self.put(layer).is_ok()).cloned()
+        self.errors.push(problem.clone());
+        let last = before.filter(|layer| self.put(layer).is_ok()).cloned();
+        self.missing.extend(last.is_none().then_some(problem));
+        last
     }
 
     fn put(&mut self, layer: &Layer) -> Result<(), SettingsProblem> {
@@ -252,6 +267,7 @@ impl LiveSettings {
         let before = Arc::clone(&state.configured);
         let configured = Configured::new(&state.file, &state.options, &state.workspace, &before.layers);
         let is_other = configured.settings != before.settings
+            || configured.fault != before.fault
             || configured.errors != before.errors
             || configured.warnings != before.warnings;
         state.configured = Arc::new(configured);
@@ -269,6 +285,10 @@ impl LiveSettings {
 impl SettingsSource for LiveSettings {
     fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.read_blocking().settings)
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.newest().fault.clone()
     }
 }
 
@@ -349,12 +369,16 @@ mod tests {
     #[test]
     fn a_file_that_is_broken_while_it_counts_leaves_its_last_good_state_in_force() {
         let written = Written::new("autoApprove: { execute: { deny: [[rm]] } }\n");
-        for broken in ["mode: [\n", "limits: 3\n"] {
+        // None is shorter than the one before, so that each counts at once.
+        for broken in [
+            "mode: [ # and nothing else of what was there\n",
+            "limits: 3 # and nothing else of what was there\n",
+        ] {
             written.write(broken);
             assert_eq!(written.live.settings().auto_approve.execute.deny, [["rm"]], "{broken}");
             assert!(written.live.newest().has_file_errors().is_some(), "{broken}");
         }
-        written.write("mode: code\n");
+        written.write("mode: code # and nothing else of what was there before\n");
         assert!(written.live.settings().auto_approve.execute.deny.is_empty());
         assert!(written.live.newest().errors.is_empty());
     }
@@ -429,6 +453,29 @@ mod tests {
         written.live.set_workspace(&Value::Null);
         assert!(written.live.settings().auto_approve.write);
         assert!(origin("autoApprove.write").unwrap().ends_with("config.yaml:1"));
+    }
+
+    #[test]
+    fn a_layer_that_was_never_good_lets_nothing_run() {
+        let written = Written::new("autoApprove: { execute: { deny: [rm] } }\n");
+        let fault = || written.live.fault().unwrap_or_default();
+        assert!(fault().contains("config.yaml:1:") && fault().contains("no agent runs"), "{}", fault());
+        assert!(written.live.settings().auto_approve.execute.deny.is_empty());
+        // One that was good stays in force, so that nothing is missing.
+        written.write("autoApprove: { execute: { deny: [[rm]] } }\n");
+        assert_eq!((written.live.settings().auto_approve.execute.deny.len(), fault()), (1, String::new()));
+        written.write("autoApprove: { execute: { deny: [rm, and more] } }\n");
+        assert_eq!((written.live.settings().auto_approve.execute.deny.len(), fault()), (1, String::new()));
+        written.live.set_options(&json!({ "roo": 3 }));
+        written.live.set_workspace(&json!({ "autoApprove": 3 }));
+        assert!(
+            fault().ends_with("those of initializationOptions and of workspace/configuration"),
+            "{}",
+            fault()
+        );
+        written.live.set_options(&Value::Null);
+        written.live.set_workspace(&Value::Null);
+        assert_eq!(fault(), "");
     }
 
     #[test]

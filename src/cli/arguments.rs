@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
+use crate::model_setup::ProfileName;
 use roo_catalog::{TOOLS, ToolName, ToolProtocol};
 use roo_formats::config::{PROVIDERS, Provider};
 use roo_trace::record::Outcome;
@@ -62,7 +63,7 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: Option<HooksCommand>,
     },
-    /// List and try MCP servers
+    /// List, try, add, remove and import MCP servers
     Mcp {
         #[command(subcommand)]
         command: McpCommand,
@@ -236,7 +237,7 @@ pub(super) struct Setup {
     pub(super) base_url: Option<String>,
     /// The name of the new profile.
     #[arg(long, value_name = "NAME")]
-    pub(super) profile: Option<String>,
+    pub(super) profile: Option<ProfileName>,
 }
 
 /// `roo-lsp models`
@@ -457,6 +458,92 @@ pub(super) enum McpCommand {
         /// The server's name.
         name: String,
     },
+    /// Write a server into mcp.json; everything else in the file stays as it is
+    #[command(after_help = "Examples:\n\
+        roo-lsp mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n\
+        roo-lsp mcp add issues --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${env:ISSUES_TOKEN}'\n\
+        Write references such as ${env:NAME} in single quotes, or a shell replaces them.")]
+    Add(McpAdd),
+    /// Remove a server from mcp.json; everything else in the file stays as it is
+    Remove {
+        /// The server's name.
+        name: String,
+        /// Change .roo/mcp.json of the workspace instead of your own mcp.json.
+        #[arg(long)]
+        project: bool,
+    },
+    /// Take servers over from other programs: from files of the workspace into .roo/mcp.json, from your own into your mcp.json
+    ///
+    /// Read are .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the workspace, ~/.cursor/mcp.json, and
+    /// mcp_settings.json of Roo Code.
+    Import {
+        /// Only from this program; may be repeated.
+        #[arg(long, value_enum, value_name = "PROGRAM")]
+        from: Vec<McpProgram>,
+        /// Only say what would be written.
+        #[arg(long)]
+        dry_run: bool,
+        /// Put servers in the place of others that have their names.
+        #[arg(long)]
+        replace: bool,
+    },
+}
+
+/// `roo-lsp mcp add`
+#[derive(Args, Debug)]
+pub(super) struct McpAdd {
+    /// The server's name.
+    pub(super) name: String,
+    /// Write .roo/mcp.json of the workspace instead of your own mcp.json.
+    #[arg(long)]
+    pub(super) project: bool,
+    /// A variable of the program's environment; NAME alone passes yours on. May be repeated.
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = variable)]
+    pub(super) env: Vec<(String, String)>,
+    /// A header of every request; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
+    pub(super) header: Vec<(String, String)>,
+    /// The address of a server that is reached by HTTP.
+    #[arg(long, conflicts_with = "command")]
+    pub(super) url: Option<String>,
+    /// Put the server in the place of another one that has its name.
+    #[arg(long)]
+    pub(super) replace: bool,
+    /// The program to start, with its arguments.
+    #[arg(last = true, required_unless_present = "url")]
+    pub(super) command: Vec<String>,
+}
+
+fn variable(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => (text, format!("${{env:{text}}}")),
+    };
+    match name.is_empty() {
+        true => Err("expected NAME=VALUE, or NAME to pass a variable on"),
+        false => Ok((name.to_owned(), value)),
+    }
+}
+
+fn header(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE, such as 'Authorization=Bearer ${env:TOKEN}'"),
+    }
+}
+
+/// A program whose MCP servers can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum McpProgram {
+    /// Claude Code.
+    ClaudeCode,
+    /// VS Code.
+    #[value(name = "vscode")]
+    VsCode,
+    /// Cursor.
+    Cursor,
+    /// Roo Code.
+    Roo,
 }
 
 /// Subcommands of `hooks`.

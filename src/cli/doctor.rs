@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -17,10 +18,12 @@ use crate::model_setup::worked;
 use roo_engine::customization::{Customization, GLOBAL_HOOKS, GLOBAL_MCP};
 use roo_engine::engine::{FrameShare, Governed, Instructions, ToolSources, instructions_share};
 use roo_engine::intent_store::{Intents, Orchestration};
+use roo_engine::server_tools::ServerTools as _;
 use roo_formats::Severity;
 use roo_formats::config::{Directories, Loaded, Profile, SandboxLevel, Settings};
 use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::Modes;
+use roo_mcp::ServerStatus;
 use roo_model::providers::probe;
 use roo_sandbox::exec::shell;
 use roo_text::render::counted;
@@ -28,6 +31,8 @@ use roo_trace::verify::verify;
 
 /// The largest trace that is checked on the way, in bytes.
 const LARGEST_TRACE: u64 = 32 << 20;
+/// Time limit for MCP servers to start.
+const SERVERS: Duration = Duration::from_secs(20);
 
 /// Prints what was found, one line a check; fails where a task would fail.
 pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliError> {
@@ -57,7 +62,10 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
             check_rules(&context, &mut report);
             match arguments.offline {
                 true => report.note("models", "not asked whether they answer"),
-                false => super::block_on(check_models(&settings, &mut report))?,
+                false => super::block_on(async {
+                    check_models(&settings, &mut report).await;
+                    check_servers(&context, settings, &mut report).await
+                })??,
             }
         }
     }
@@ -335,6 +343,32 @@ async fn check_models(settings: &Settings, report: &mut Report) {
         let outcome = outcome.map_err(|error| error.to_string());
         report.check(&format!("model of {name}"), outcome);
     }
+}
+
+/// Starts the MCP servers and reports those that can't be used; tasks work without them.
+async fn check_servers(
+    context: &SessionContext,
+    settings: Settings,
+    report: &mut Report,
+) -> Result<(), CliError> {
+    let servers = context.mcp_servers(settings)?;
+    let listed = servers.report();
+    let names: Vec<&str> = listed.iter().map(|server| server.name.as_str()).collect();
+    servers.settled(&names, SERVERS).await;
+    for server in servers.report() {
+        let reason = match &server.status {
+            ServerStatus::Failed { fault, .. } => fault.to_string(),
+            ServerStatus::Starting => {
+                format!("it has not answered within {} s; see roo-lsp mcp test", SERVERS.as_secs())
+            }
+            ServerStatus::Disabled | ServerStatus::WaitingForApproval | ServerStatus::Connected(_) => {
+                continue;
+            }
+        };
+        report.note(&format!("MCP server {}", server.name), &reason);
+    }
+    servers.shut_down().await;
+    Ok(())
 }
 
 /// Checks the files that steer agents, and reports what is left out without trust.

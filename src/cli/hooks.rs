@@ -1,29 +1,28 @@
 //! `roo-lsp hooks`: which hooks there are, what is wrong with their files, hooks of another program taken
 //! over, and an event to try them with.
 
-use std::error::Error;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Common, HooksCommand};
-use super::session::{SessionContext, file_at};
+use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::terminal;
 use super::{CliError, Ending, read_input};
-use roo_durable::disk::{Access, RealDisk};
-use roo_durable::replace_checked;
+use crate::configuration_file::{ConfigurationFile, read};
 use roo_engine::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS};
 use roo_engine::hooks::{
     EventName, FILE_LIMIT, Form, Hook, HookContext, HookFile, ImportError, PermissionMode, Source, import,
 };
 use roo_formats::{FileProblem, Severity};
 use roo_text::render;
-use roo_workspace::{ReadError, read_disk};
 
+/// The largest file, in bytes.
+const LIMIT: u64 = FILE_LIMIT as u64;
 /// Paths of another program's hooks, below the workspace folder or the home directory.
 const OTHER_SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
@@ -122,18 +121,10 @@ fn check_all(context: &SessionContext) -> Result<Ending, CliError> {
     })
 }
 
-/// The text of a file, wherever it is; none when it isn't there. No pipe is waited for.
-fn read(path: &Path) -> Result<Option<String>, Box<dyn Error>> {
-    match read_disk(&file_at(path)?, FILE_LIMIT as u64) {
-        Ok(bytes) => Ok(Some(String::from_utf8(bytes)?)),
-        Err(ReadError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 fn readable(path: &Path) -> Result<String, CliError> {
     let shown = || render::exact_line(&path.to_string_lossy());
-    let text = read(path).map_err(|error| CliError::Other(format!("can't read {}: {error}", shown())))?;
+    let text =
+        read(path, LIMIT).map_err(|error| CliError::Other(format!("can't read {}: {error}", shown())))?;
     text.ok_or_else(|| CliError::Other(format!("can't read {}: it does not exist", shown())))
 }
 
@@ -181,12 +172,12 @@ fn take_over(
     let failed = |path: &Path, error: &dyn std::fmt::Display| {
         CliError::Other(format!("{}: {error}", render::exact_line(&path.to_string_lossy())))
     };
-    let before = read(&target).map_err(|error| failed(&target, &error))?.unwrap_or_default();
-    let mut text = before.clone();
+    let file = ConfigurationFile::open(target.clone(), LIMIT).map_err(|error| failed(&target, &error))?;
+    let mut text = file.text().to_owned();
     let (mut found, mut left_out) = (0, false);
     let mut notes = terminal::stderr();
     for source in &sources {
-        let settings = match read(source).map_err(|error| failed(source, &error))? {
+        let settings = match read(source, LIMIT).map_err(|error| failed(source, &error))? {
             Some(settings) => settings,
             None if named => return Err(failed(source, &"it does not exist")),
             None => continue,
@@ -218,29 +209,13 @@ fn take_over(
     if !write {
         terminal::stdout().write_all(text.as_bytes())?;
         writeln!(notes, "roo-lsp: nothing was written; use --write to write this to {}", target.display())?;
-    } else if text == before {
+    } else if text == file.text() {
         writeln!(notes, "roo-lsp: nothing new for {}", target.display())?;
     } else {
-        replace(context, &target, &before, &text).map_err(|error| failed(&target, &error))?;
+        file.replace(&context.folder, &text).map_err(|error| failed(&target, &error))?;
         writeln!(terminal::stdout(), "{}", render::exact_line(&target.to_string_lossy()))?;
     }
     Ok(if left_out { Ending::Failed } else { Ending::Done })
-}
-
-/// Puts a text in the place of what was read, unless somebody else has changed that.
-fn replace(context: &SessionContext, target: &Path, before: &str, text: &str) -> Result<(), Box<dyn Error>> {
-    let directory = target.parent().ok_or("it has no directory")?;
-    std::fs::create_dir_all(directory)?;
-    let inside = target.starts_with(&context.folder);
-    if inside && !directory.canonicalize()?.starts_with(&context.folder) {
-        return Err("its directory is a symlink that points outside the workspace".into());
-    }
-    let check =
-        || match read(target).map_err(|error| io::Error::other(error.to_string()))?.unwrap_or_default() {
-            now if now == before => Ok(()),
-            _ => Err(io::Error::other("it has changed in the meantime; try again")),
-        };
-    Ok(replace_checked(&RealDisk, target, text.as_bytes(), Access::Shared, check)?)
 }
 
 /// Runs the hooks of an event that standard input tells, and prints what comes of it.

@@ -1,4 +1,8 @@
-//! `roo-lsp mcp`: the MCP servers of a workspace, started to see whether they run.
+//! `roo-lsp mcp`: the MCP servers of a workspace, started to see whether they run, and their files, edited.
+
+mod edit;
+mod import;
+mod secrets;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -22,14 +26,28 @@ const DESCRIPTION: usize = 100;
 /// Number of lines of a server's log that are shown.
 const LOG: usize = 20;
 
-/// Lists or tries servers, and ends them again.
-pub(super) async fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliError> {
+/// Runs `mcp list`, `test`, `add`, `remove` or `import`.
+pub(super) fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
+    let only = match command {
+        McpCommand::Add(server) => return edit::add(&context, server),
+        McpCommand::Remove { name, project } => return edit::remove(&context, &name, project),
+        McpCommand::Import { from, dry_run, replace } => {
+            return import::import(&context, &from, dry_run, replace);
+        }
+        McpCommand::List => None,
+        McpCommand::Test { name } => Some(name),
+    };
+    super::block_on(start(&context, only))?
+}
+
+/// Starts the servers, or one of them, shows what becomes of them, and ends them again.
+async fn start(context: &SessionContext, only: Option<String>) -> Result<Ending, CliError> {
     let servers = context.mcp_servers(context.settings(None)?)?;
     let customization = context.customization()?;
     let is_broken = tell_problems(&customization)?;
     let mut configured = customization.mcp_servers();
-    if let McpCommand::Test { name } = &command {
+    if let Some(name) = &only {
         let names: Vec<String> =
             configured.iter().map(|server| server.configured.server.name.clone()).collect();
         configured.retain(|server| server.configured.server.name == *name);
@@ -55,9 +73,9 @@ pub(super) async fn mcp(common: &Common, command: McpCommand) -> Result<Ending, 
         )?;
     }
     servers.settled(&names, limit).await;
-    let shown = match command {
-        McpCommand::List => list(&servers, is_broken),
-        McpCommand::Test { name } => test(&servers, &name),
+    let shown = match only {
+        None => list(&servers, is_broken),
+        Some(name) => test(&servers, &name),
     };
     servers.shut_down().await;
     shown

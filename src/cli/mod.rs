@@ -136,7 +136,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Replay(replay) => block_on(replay::replay(common, replay))?,
         Subcommand::Modes { command } => modes::modes(&common, command),
         Subcommand::Hooks { command } => hooks::hooks(&common, command),
-        Subcommand::Mcp { command } => block_on(mcp::mcp(&common, command))?,
+        Subcommand::Mcp { command } => mcp::mcp(&common, command),
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,

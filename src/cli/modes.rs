@@ -6,9 +6,10 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::arguments::{Common, ModesCommand};
-use super::session::{SessionContext, file_at};
+use super::session::{SessionContext, note_untrusted};
 use super::terminal;
 use super::{CliError, Ending};
+use crate::configuration_file::file_at;
 use roo_catalog::Group;
 use roo_engine::customization::{Customization, PROJECT_MODES};
 use roo_formats::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Source};
@@ -76,15 +77,7 @@ fn tell(customization: &Customization) -> Result<(), CliError> {
     for problem in customization.problems() {
         writeln!(out, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
     }
-    let trust = customization.trust();
-    if !trust.trusted && !trust.brings.is_empty() {
-        let brings = render::exact_line(&trust.brings.join(", "));
-        writeln!(
-            out,
-            "roo-lsp: this workspace is not trusted, so these have no effect: {brings} (see roo-lsp trust)"
-        )?;
-    }
-    Ok(())
+    note_untrusted(customization)
 }
 
 /// The modes with what tells them apart.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 
 use super::arguments::{Common, Prompt};
+use super::modes::waiting;
 use super::session::{SessionContext, environment};
 use super::terminal;
 use super::{CliError, Ending};
@@ -32,7 +33,8 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let settings = context.settings(None)?;
     let customization = context.customization()?;
     let modes = customization.modes_by(&settings);
-    let mode = modes.find(&prompt.mode).map_err(|error| CliError::Usage(error.to_string()))?;
+    let unknown = |error| CliError::Usage(format!("{error}{}", waiting(&customization)));
+    let mode = modes.find(&prompt.mode).map_err(unknown)?;
     let profile = settings.profile_of(&mode.slug).1;
     let protocol = prompt.protocol.map(ToolProtocol::from);
     let protocol = protocol.or(profile.map(Profile::tool_protocol)).unwrap_or_default();

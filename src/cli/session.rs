@@ -1,9 +1,8 @@
 //! Foundation of every subcommand: directories, settings, workspace, engine.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -35,7 +34,7 @@ use roo_protocol::ids::{Digest, Urid};
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_text::render::exact_line;
-use roo_workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
+use roo_workspace::{Documents, Purpose, RootError, Setup, Workspace};
 
 /// The most problems of files that are told one by one.
 const PROBLEMS: usize = 20;
@@ -68,20 +67,6 @@ pub enum SessionError {
     /// The workspace folder can't be opened.
     #[error(transparent)]
     Root(#[from] RootError),
-}
-
-/// A file that the user names, wherever it is.
-///
-/// # Errors
-/// When there can't be one, in words for people.
-pub(super) fn file_at(path: &Path) -> Result<Resolved, Box<dyn Error>> {
-    let path = std::path::absolute(path)?;
-    let path = path.to_str().ok_or("its path is not valid UTF-8")?;
-    match Roots::open(&[])?.resolve(path, Purpose::Read) {
-        // Its own text tells a model what to call.
-        Err(PathError::IsADirectory { .. }) => Err("it is a directory; give a file".into()),
-        resolved => Ok(resolved?),
-    }
 }
 
 /// Directories, and settings of the user.
@@ -133,8 +118,12 @@ impl SessionContext {
         tokio::spawn(async move {
             while changes.changed().await.is_ok() {
                 let configured = changed.newest();
-                for error in &configured.errors {
-                    tracing::warn!("{error}; the settings from before stay in force");
+                match &configured.fault {
+                    Some(fault) => tracing::warn!("{fault}"),
+                    None => configured
+                        .errors
+                        .iter()
+                        .for_each(|error| tracing::warn!("{error}; the settings from before stay in force")),
                 }
                 configured.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             }
@@ -209,6 +198,7 @@ impl SessionContext {
         if let Some(more) = problems.len().checked_sub(PROBLEMS).filter(|more| *more > 0) {
             writeln!(terminal::stderr(), "roo-lsp: and {more} more problems; see roo-lsp doctor")?;
         }
+        note_untrusted(&customization)?;
         match customization.user_hooks().fault() {
             Some(fault) => Err(CliError::Other(exact_line(fault))),
             None => Ok(customization),
@@ -362,6 +352,19 @@ impl Judge {
         }
         seen
     }
+}
+
+/// Says on standard error what has no effect as long as the workspace is not trusted.
+pub(super) fn note_untrusted(customization: &Customization) -> Result<(), CliError> {
+    let trust = customization.trust();
+    if !trust.trusted && !trust.brings.is_empty() {
+        let brings = exact_line(&trust.brings.join(", "));
+        writeln!(
+            terminal::stderr(),
+            "roo-lsp: this workspace is not trusted, so these have no effect: {brings} (see roo-lsp trust)"
+        )?;
+    }
+    Ok(())
 }
 
 /// Tells warnings on standard error.

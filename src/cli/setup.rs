@@ -11,8 +11,9 @@ use super::models::line;
 use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
-use crate::model_setup::{self, Candidate, EditedSettings, KeyPlace, WriteError, environment, worked};
-use roo_formats::config::{Profile, Provider, edit};
+use crate::model_setup::{self, Candidate, KeyPlace, ProfileEdit, WriteError, environment, worked};
+use roo_formats::config::edit::{OtherFields, ProfileFields};
+use roo_formats::config::{Profile, Provider};
 use roo_model::providers::{self, KeyState, ModelErrorKind, Probe};
 use roo_protocol::model::ModelItem;
 use serde_json::Value;
@@ -38,23 +39,28 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
     let (model, window, probe) = choose_model(&dialogue, &mut candidate)?;
     dialogue.tell(worked(&model, &probe))?;
 
-    let name = arguments.profile.clone().unwrap_or_else(|| model_setup::free_name(&settings, provider));
+    let name = match &arguments.profile {
+        Some(name) => name.clone(),
+        None => model_setup::free_name(&settings, provider),
+    };
     let mut fields = vec![("provider", Value::from(provider.as_str()))];
     fields.extend(endpoint.base_url.as_deref().map(|url| ("baseUrl", Value::from(url))));
     fields.push(("model", Value::from(model.as_str())));
     fields.extend(window.map(|tokens| ("contextWindow", Value::from(tokens))));
+    let named = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let fields = ProfileFields { named, others: OtherFields::Keep };
+    let profile = ProfileEdit { name: name.clone(), fields, is_default: true, before: None };
     let file = &context.directories.config_file();
-    let edit = || EditedSettings::new(file, |text| edit::with_profile(text, &name, &fields));
-    // A layout that can't be edited is told before the key is stored.
-    edit().map_err(|error| match error {
+    let store = login::store()?;
+    let saved = model_setup::save(file, profile.clone(), &candidate, KeyPlace::File, &store);
+    super::block_on(saved)?.map_err(|error| match error {
         WriteError::Edit { .. } => {
-            let profile = edit::with_profile("", &name, &fields).unwrap_or_default();
+            let profile = profile.apply("").unwrap_or_default();
             CliError::Other(format!("{error}. What to add:\n{profile}"))
         }
         error => error.into(),
     })?;
-    super::block_on(model_setup::store_key(&candidate, KeyPlace::File, &login::store()?))??;
-    edit()?.write()?;
+    let name = name.as_str();
     writeln!(
         terminal::stdout(),
         "profile {name}: {model} of {}, written to {}\nTry it: roo-lsp run \"Say what this project does\"",

@@ -19,14 +19,16 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
         customization.revoke().map_err(failed)?
     } else if let Some(path) = trust.approve {
         let path = path.trim_start_matches("./").to_owned();
-        // What is approved is shown, for its current version is approved already now.
         let mut pending = customization.trust().pending_approvals.into_iter();
         let waiting = pending.find(|file| file.path == path && file.kind == PendingKind::File);
-        for line in waiting.iter().flat_map(|file| &file.widens) {
+        // Only what was looked at is approved: what comes in between waits on.
+        let waiting = waiting.ok_or_else(|| failed(customization.why_nothing_waits(&path)))?;
+        let grant = Grant::File { path, digest: Some(waiting.digest) };
+        let report = customization.grant(&grant).map_err(failed)?;
+        for line in &waiting.widens {
             writeln!(terminal::stdout(), "approved: {}", render::exact_line(line))?;
         }
-        let digest = waiting.map(|file| file.digest);
-        customization.grant(&Grant::File { path, digest }).map_err(failed)?
+        report
     } else if let Some(answer) = trust.delegation {
         let allowed = answer == DelegationAnswer::Allow;
         customization.grant(&Grant::Delegation { allowed }).map_err(failed)?

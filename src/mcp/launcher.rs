@@ -44,27 +44,25 @@ impl SandboxLauncher {
         root.or_else(|| std::env::var_os("HOME").map(PathBuf::from)).unwrap_or_else(|| PathBuf::from("/"))
     }
 
-    /// Returns whether a workspace's server is still approved. Its script may have changed while it ran, and it is started again
-    /// without anybody's doing when it crashes.
-    fn is_approved(&self, name: &str) -> bool {
-        let is_it = |server: &McpServer| {
-            server.configured.server.name == name && server.configured.level == Level::Workspace
-        };
-        self.customization.mcp_servers().into_iter().any(|server| is_it(&server) && server.is_approved)
-    }
-
     async fn start(&self, request: &LaunchRequest) -> Result<LaunchedServer, LaunchError> {
         let level = match request.policy {
             AddressPolicy::User => Level::User,
             AddressPolicy::Workspace => Level::Workspace,
         };
-        if level == Level::Workspace && !self.is_approved(&request.server) {
+        let (customization, source) = (Arc::clone(&self.customization), Arc::clone(&self.settings));
+        let name = request.server.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            (level == Level::User || is_approved(&customization, &name), source.settings())
+        });
+        let (may_run, settings) =
+            read.await.map_err(|_| LaunchError::Other("roo-lsp is ending".to_owned()))?;
+        if !may_run {
             return Err(LaunchError::Other(
                 "it is not what you approved any more; approve it again with `roo-lsp trust --approve .roo/mcp.json`"
                     .to_owned(),
             ));
         }
-        let (workspace, settings) = (&self.workspace, self.settings.settings());
+        let workspace = &self.workspace;
         let wanted = ServerSandboxRequest { server: &request.server, level, workspace, settings: &settings };
         match self.bounds.server_sandbox(wanted).await {
             ServerSandbox::Refused(reason) => Err(LaunchError::Other(reason)),
@@ -103,6 +101,15 @@ impl SandboxLauncher {
             process: Box::new(ConfinedProcess { program, _bounds: bounds }),
         })
     }
+}
+
+/// Returns whether a workspace's server is still approved. Its script may have changed while it ran, and it is started again
+/// without anybody's doing when it crashes. Reads the disk.
+fn is_approved(customization: &Customization, name: &str) -> bool {
+    let is_it = |server: &McpServer| {
+        server.configured.server.name == name && server.configured.level == Level::Workspace
+    };
+    customization.mcp_servers().into_iter().any(|server| is_it(&server) && server.is_approved)
 }
 
 impl ServerLauncher for SandboxLauncher {

@@ -5,21 +5,25 @@
 //! decided there too.
 
 mod descriptions;
+mod files;
 mod launcher;
+mod prompts;
 mod resources;
 mod results;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use roo_catalog::{Annotations, Object, ServerResources, ServerTool, ServerToolName};
 use roo_durable::WorkspaceDirectory;
-use roo_engine::customization::{Customization, McpServer};
+use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer};
 use roo_engine::policy::Bounds;
+use roo_engine::server_prompts::ServerPrompts;
 use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
-use roo_formats::config::{Directories, SandboxSettings, SettingsSource};
+use roo_formats::config::{Directories, SandboxSettings, Settings, SettingsSource};
 use roo_formats::mcp::{Access, Level, ToolNames, Transport, Variables};
 use roo_mcp::{
     AddressPolicy, CallError, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices,
@@ -33,6 +37,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::descriptions::KnownDescriptions;
+use self::files::ServerFiles;
+pub(crate) use self::files::SwitchError;
 use self::launcher::SandboxLauncher;
 use self::results::Origin;
 
@@ -40,6 +46,8 @@ use self::results::Origin;
 const BUDGET: usize = 96 << 10;
 /// The longest description that a model gets, in bytes.
 const DESCRIPTION: usize = 4 << 10;
+/// Time limit for a prompt that a message names. A server's `timeout` may be longer than a user waits for a turn to begin.
+const PROMPT: Duration = Duration::from_secs(30);
 
 /// Services that the servers of a workspace need.
 pub(crate) struct Setup {
@@ -62,6 +70,7 @@ pub(crate) struct McpServers {
     /// The workspace folder, for references to it.
     root: String,
     descriptions: KnownDescriptions,
+    files: ServerFiles,
     settings: Arc<dyn SettingsSource>,
     state: Mutex<State>,
 }
@@ -101,12 +110,17 @@ impl McpServers {
         let Setup { settings, workspace, customization, directory, directories } = setup;
         let root =
             workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default();
+        let folders = workspace.roots().paths().map(Path::to_path_buf).collect();
+        let files = ServerFiles {
+            user: directories.config.join(GLOBAL_MCP),
+            workspace: workspace.roots().paths().next().map(Path::to_path_buf),
+        };
         let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
         let bounded_by = Arc::clone(&settings);
         let launcher = SandboxLauncher::new(bounds, workspace, bounded_by, Arc::clone(&customization));
         let identity =
             ClientIdentity { name: "roo-lsp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-        let hub = Hub::new(HubServices::new(Arc::new(launcher), identity));
+        let hub = Hub::new(HubServices::new(Arc::new(launcher), identity).with_folders(folders));
         let state = State {
             statuses: hub.statuses(),
             configured: vec![],
@@ -114,17 +128,30 @@ impl McpServers {
             offered: Offered::default(),
         };
         let descriptions = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
-        Self { hub, customization, root, descriptions, settings, state: Mutex::new(state) }
+        Self { hub, customization, root, descriptions, files, settings, state: Mutex::new(state) }
     }
 
     /// Reads configuration and settings if they have changed, and starts, ends and restarts what they say. Waits for no
-    /// server.
+    /// server. Not for the runtime's threads.
     pub(crate) fn refresh(&self) {
         // Servers live in a runtime.
         if Handle::try_current().is_err() {
             return;
         }
-        let (servers, settings) = (self.customization.mcp_servers(), self.settings.settings());
+        self.configure(self.customization.mcp_servers(), &self.settings.settings());
+    }
+
+    /// The same for callers on the runtime's threads.
+    pub(crate) async fn refresh_apart(&self) {
+        let (customization, settings) = (Arc::clone(&self.customization), Arc::clone(&self.settings));
+        let read = move || (customization.mcp_servers(), settings.settings());
+        // While the process ends nothing new begins.
+        if let Ok((servers, settings)) = tokio::task::spawn_blocking(read).await {
+            self.configure(servers, &settings);
+        }
+    }
+
+    fn configure(&self, servers: Vec<McpServer>, settings: &Settings) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.configured != servers || state.sandbox != settings.sandbox {
             let desired = servers.iter().map(|server| self.desired(server, &settings.sandbox));
@@ -181,6 +208,11 @@ impl McpServers {
     /// Reports the state of each server.
     pub(crate) fn report(&self) -> Vec<ServerReport> {
         self.refresh();
+        self.reported()
+    }
+
+    /// Reports the state of each server as it was configured when the files were read last.
+    pub(crate) fn reported(&self) -> Vec<ServerReport> {
         let offered = self.offered();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let statuses = state.statuses.borrow().clone();
@@ -202,6 +234,29 @@ impl McpServers {
             Some(ServerReport { left_out: left_out.collect(), name, level: configured.level, target, status })
         });
         servers.collect()
+    }
+
+    /// Follows what [`Self::reported`] says.
+    pub(crate) fn changes(&self) -> watch::Receiver<Statuses> {
+        self.hub.statuses()
+    }
+
+    /// Ends a server and starts it again. Returns false if there is none that is to run.
+    pub(crate) async fn restart(&self, server: &str) -> bool {
+        self.hub.restart(server).await
+    }
+
+    /// Switches a server off or on in the file that configures it. Reads and writes the disk.
+    ///
+    /// # Errors
+    /// See [`SwitchError`]; the file is then unchanged.
+    pub(crate) fn switch(&self, server: &str, on: bool) -> Result<(), SwitchError> {
+        let Some((level, _)) = self.level_of(server) else {
+            return Err(SwitchError::Unknown(server.to_owned()));
+        };
+        self.files.switch(level, server, on)?;
+        self.refresh();
+        Ok(())
     }
 
     /// The last lines that a server wrote to standard error, and what went wrong with it.
@@ -316,9 +371,14 @@ impl ServerTools for McpServers {
         self.offered().resources
     }
 
-    fn settled(&self, limit: Duration) -> BoxFuture<'_, ()> {
+    fn prompts(&self) -> Vec<ServerPrompts> {
         self.refresh();
+        prompts::offered(&self.hub.statuses().borrow())
+    }
+
+    fn settled(&self, limit: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            self.refresh_apart().await;
             self.hub.settled(limit).await;
         })
     }
@@ -387,6 +447,27 @@ impl ServerTools for McpServers {
                 }),
                 Err(error) => Err(failure(server, error)),
             }
+        })
+    }
+
+    fn get_prompt<'a>(
+        &'a self,
+        server: &'a str,
+        prompt: &'a str,
+        arguments: Object,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async move {
+            let options = CallOptions::default();
+            let got = self.hub.get_prompt(server, prompt, arguments, &options);
+            let got = match tokio::time::timeout(PROMPT, got).await {
+                Ok(got) => got,
+                Err(_) => {
+                    let reason = format!("it took longer than {} s", PROMPT.as_secs());
+                    return Err(ServerToolError::Unanswered { server: server.to_owned(), reason });
+                }
+            };
+            got.map(|(messages, omitted)| results::prompt(messages, omitted))
+                .map_err(|error| failure(server, error))
         })
     }
 }

@@ -2,14 +2,11 @@
 
 use roo_formats::config::edit::{OtherFields, ProfileFields};
 use roo_formats::config::{Profile, profile_of};
-use roo_model::providers::KeyStore;
 use roo_protocol::profile::{DraftField, KeySource, ProfileDraft};
 use serde_json::{Map, Value, json};
 
-use super::{Candidate, KeyPlace, WriteError, keyring, store_key};
+use super::{Candidate, KeyPlace, keyring};
 
-/// The longest name of a profile, in characters.
-const NAME: usize = 64;
 /// The fields that a form has, but for those of the key.
 const FIELDS: [&str; 8] = [
     "model",
@@ -25,8 +22,6 @@ const FIELDS: [&str; 8] = [
 /// Reasons why a form's profile is none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DraftError {
-    #[error("a profile's name is one line of at most {NAME} characters")]
-    Name,
     #[error(
         "'{0}' is not the name of an environment variable; name the variable that holds the key, not the key"
     )]
@@ -41,7 +36,7 @@ pub(crate) enum DraftError {
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) candidate: Candidate,
-    place: KeyPlace,
+    pub(crate) place: KeyPlace,
     /// What is written of the profile.
     pub(crate) fields: ProfileFields,
 }
@@ -95,11 +90,6 @@ impl Draft {
         Ok(Self { candidate: Candidate::new(profile, key), place, fields })
     }
 
-    /// Stores the key, if the form has one.
-    pub(crate) async fn store_key(&self, store: &KeyStore) -> Result<(), WriteError> {
-        store_key(&self.candidate, self.place, store).await
-    }
-
     /// Returns the variable from which the key is taken in place of a stored one.
     pub(crate) fn overriding_variable(
         &self,
@@ -110,15 +100,6 @@ impl Draft {
         let is_set = environment(variable).is_some_and(|value| !value.trim().is_empty());
         (key.is_some() && self.place == KeyPlace::File && is_set).then_some(variable)
     }
-}
-
-/// Checks the name of a profile.
-pub(crate) fn check_name(name: &str) -> Result<(), DraftError> {
-    let is_usable = !name.trim().is_empty()
-        && name.trim() == name
-        && name.chars().count() <= NAME
-        && !name.chars().any(char::is_control);
-    if is_usable { Ok(()) } else { Err(DraftError::Name) }
 }
 
 /// Returns whether a form is about the endpoint of a profile.
@@ -268,9 +249,5 @@ mod tests {
             refused(json!({ "provider": "openai", "pricePerMillion": price }))
                 .starts_with("pricePerMillion.input")
         );
-        for name in ["", " a", "a\nb", &"x".repeat(65)] {
-            assert_eq!(check_name(name), Err(DraftError::Name), "{name:?}");
-        }
-        assert_eq!(check_name("my profile"), Ok(()));
     }
 }

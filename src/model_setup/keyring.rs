@@ -1,5 +1,6 @@
 //! Keys in the system's keyring, by `secret-tool`: a profile reads one by its `apiKeyCommand`.
 
+use std::borrow::Cow;
 use std::io::{self, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
@@ -34,9 +35,25 @@ pub(crate) enum KeyringError {
 /// The attributes by which the key of a profile's endpoint is found.
 fn attributes(profile: &Profile) -> [String; 4] {
     let owner = profile.provider.spec().owner();
-    let endpoint =
-        profile.base_url.as_deref().map_or_else(|| owner.to_owned(), |url| format!("{owner} {url}"));
+    let endpoint = match profile.base_url.as_deref() {
+        Some(url) => format!("{owner} {}", without_user(url)),
+        None => owner.to_owned(),
+    };
     ["service".to_owned(), "roo-lsp".to_owned(), "endpoint".to_owned(), endpoint]
+}
+
+/// Returns an address without the user and password that it may have: everybody on the machine can read a command line. One
+/// that has none stays as it is written, so that the keys that were stored for it are found.
+fn without_user(url: &str) -> Cow<'_, str> {
+    // As programs read an address, `https:name:word@host` has a password too.
+    let scheme = url.find(':').map_or(0, |colon| colon + 1);
+    let (scheme, rest) = url.split_at(scheme);
+    let host = rest.len() - rest.trim_start_matches(['/', '\\']).len();
+    let end = rest[host..].find(['/', '\\', '?', '#']).map_or(rest.len(), |end| host + end);
+    match rest[host..end].rfind('@') {
+        Some(at) => format!("{scheme}{}{}", &rest[..host], &rest[host + at + 1..]).into(),
+        None => url.into(),
+    }
 }
 
 /// Returns the command that prints the key of a profile's endpoint.
@@ -68,6 +85,34 @@ pub(super) async fn store(profile: &Profile, key: &str) -> Result<(), KeyringErr
                 "" => String::new(),
                 said => format!(": {}", one_line(said, 200)),
             }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roo_formats::config::Provider;
+
+    use super::*;
+
+    #[test]
+    fn no_password_is_on_a_command_line() {
+        let lookup_of = |url: &str| {
+            let base_url = Some(url.to_owned());
+            lookup(&Profile { base_url, ..Profile::new(Provider::find("openai").unwrap()) })
+        };
+        for (url, shown) in [
+            ("https://models.example/v1", "https://models.example/v1"),
+            ("https://models.example/a@b?c=d@e", "https://models.example/a@b?c=d@e"),
+            ("https://me:s3cret@models.example/v1", "https://models.example/v1"),
+            ("https://me:s3cret@models.example", "https://models.example"),
+            ("https://me:s3@cret@models.example:8080/v1", "https://models.example:8080/v1"),
+            ("https:me:s3cret@models.example/v1", "https:models.example/v1"),
+            ("https:\\\\me:s3cret@models.example/v1", "https:\\\\models.example/v1"),
+        ] {
+            let command = lookup_of(url);
+            assert_eq!(command[5], format!("openai {shown}"));
+            assert_eq!(command[..5], ["secret-tool", "lookup", "service", "roo-lsp", "endpoint"]);
         }
     }
 }

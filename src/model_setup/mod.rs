@@ -3,6 +3,7 @@
 
 mod draft;
 mod keyring;
+mod settings_edit;
 
 use std::fmt;
 use std::io;
@@ -13,14 +14,14 @@ use futures_util::future::join_all;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use roo_durable::PrivateFile;
 use roo_formats::config::edit::EditError;
-use roo_formats::config::{self, Profile, Provider, Settings, SettingsProblem, WireFormat};
+use roo_formats::config::{Profile, Provider, Settings, SettingsProblem, WireFormat};
 use roo_model::providers::{self, KeyStore, ModelError, ModelErrorKind, Probe, StoreKeyError};
 use roo_protocol::model::ModelItem;
 
-pub(crate) use self::draft::{Draft, DraftError, check_name};
+pub(crate) use self::draft::{Draft, DraftError};
 use self::keyring::KeyringError;
+pub(crate) use self::settings_edit::{InvalidName, LockedSettings, ProfileEdit, ProfileName, UsableSettings};
 
 /// The name under which a key that is not stored yet is handed to the endpoint.
 const CANDIDATE: &str = "ROO_LSP_CANDIDATE_KEY";
@@ -114,10 +115,11 @@ pub(crate) fn window_to_write(profile: &Profile, offered: &[ModelItem]) -> Optio
 }
 
 /// The name for a new profile: `default`, or what is free.
-pub(crate) fn free_name(settings: &Settings, provider: Provider) -> String {
-    let names = ["default".to_owned(), provider.as_str().to_owned()];
-    let numbered = (2..).map(|number| format!("{}-{number}", provider.as_str()));
-    names.into_iter().chain(numbered).find(|name| !settings.profiles.contains_key(name)).unwrap_or_default()
+pub(crate) fn free_name(settings: &Settings, provider: Provider) -> ProfileName {
+    let usual = [ProfileName::usual(), ProfileName::of(provider, None)].into_iter();
+    let numbered = (2..).map(|number| ProfileName::of(provider, Some(number)));
+    let is_free = |name: &ProfileName| !settings.profiles.contains_key(name.as_str());
+    usual.chain(numbered).find(is_free).unwrap_or_else(ProfileName::usual)
 }
 
 /// The providers to choose from, each with whether it is known to run: servers on this machine that answer come first,
@@ -166,6 +168,10 @@ pub(crate) enum WriteError {
     Disk { file: PathBuf, source: io::Error },
     #[error(transparent)]
     Read(#[from] SettingsProblem),
+    #[error("the settings file can't be changed while it is invalid: {0}")]
+    Broken(String),
+    #[error("{} was saved by another program meanwhile, so it was left as it is; try again", .0.display())]
+    Saved(PathBuf),
     #[error("{}: {error}", file.display())]
     Edit { file: PathBuf, error: EditError },
     #[error(transparent)]
@@ -176,48 +182,86 @@ pub(crate) enum WriteError {
     Interrupted,
 }
 
-/// A text of the settings file that is still to be written.
-pub(crate) struct EditedSettings {
-    file: PathBuf,
-    text: String,
-}
-
-impl EditedSettings {
-    /// Makes the new text of a settings file from the one that is there. Reads the disk. To be written at once: what the user
-    /// writes in between is lost.
-    pub(crate) fn new(
-        file: &Path,
-        edit: impl FnOnce(&str) -> Result<String, EditError>,
-    ) -> Result<Self, WriteError> {
-        let text = config::read_settings(file)?.unwrap_or_default();
-        let text = edit(&text).map_err(|error| WriteError::Edit { file: file.to_owned(), error })?;
-        Ok(Self { file: file.to_owned(), text })
-    }
-
-    /// Puts it in the place of the old one.
-    pub(crate) fn write(self) -> Result<(), WriteError> {
-        // A link, as to a repository of dotfiles, stays one.
-        let target = self.file.canonicalize().unwrap_or_else(|_| self.file.clone());
-        PrivateFile::new(target)
-            .replace(self.text.as_bytes())
-            .map_err(|source| WriteError::Disk { file: self.file, source })
-    }
-}
-
-/// Stores the key of a candidate, if it has one that is not stored yet.
-pub(crate) async fn store_key(
+/// Writes a profile to the settings file, and stores its key if it has one that is not stored yet. Nothing is stored before it
+/// is known that the profile can be written; until it is, no other process edits the file.
+pub(crate) async fn save(
+    file: &Path,
+    profile: ProfileEdit,
     candidate: &Candidate,
     place: KeyPlace,
     store: &KeyStore,
 ) -> Result<(), WriteError> {
+    let (locked, edit) = (file.to_owned(), profile.clone());
+    let locked = on_disk(move || {
+        let locked = LockedSettings::lock(locked)?;
+        locked.check(|before| edit.apply(before.text()))?;
+        Ok(locked)
+    })
+    .await?;
+    store_key(candidate, place, store).await?;
+    on_disk(move || locked.edit(|before| profile.apply(before.text())).map(drop)).await
+}
+
+/// Does what may wait for the disk.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, WriteError> + Send + 'static,
+) -> Result<T, WriteError> {
+    spawn_blocking(work).await.unwrap_or(Err(WriteError::Interrupted))
+}
+
+/// Stores the key of a candidate, if it has one that is not stored yet.
+async fn store_key(candidate: &Candidate, place: KeyPlace, store: &KeyStore) -> Result<(), WriteError> {
     let Some(key) = candidate.key.clone() else { return Ok(()) };
     match place {
         KeyPlace::File => {
             let (store, profile) = (store.clone(), candidate.profile.clone());
-            let stored = spawn_blocking(move || store.store(&profile, &key)).await;
-            stored.map_err(|_| WriteError::Interrupted)??;
+            on_disk(move || Ok(store.store(&profile, &key)?)).await?;
         }
         KeyPlace::Keyring => keyring::store(&candidate.profile, &key).await?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use roo_formats::config::Directories;
+    use roo_formats::config::edit::{OtherFields, ProfileFields};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_key_is_stored_for_a_profile_that_can_not_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let directories = Directories {
+            config: directory.path().join("config"),
+            state: directory.path().join("state"),
+            home: None,
+            settings_file: None,
+        };
+        let (file, store) = (directories.config_file(), KeyStore::new(&directories));
+        let candidate =
+            Candidate::new(Profile::new(Provider::find("openai").unwrap()), Some("sk-0123".to_owned()));
+        let fields = ProfileFields {
+            named: vec![("provider".to_owned(), "openai".into())],
+            others: OtherFields::Keep,
+        };
+        let profile = ProfileEdit { name: "mine".parse().unwrap(), fields, is_default: true, before: None };
+        fs::create_dir(&directories.config).unwrap();
+        for unusable in [
+            "profiles: { a: { provider: openai } }\n",
+            "limits: 3\n",
+            "profiles:\n  mine:\n    provider: vllm\n",
+        ] {
+            fs::write(&file, unusable).unwrap();
+            let saved = save(&file, profile.clone(), &candidate, KeyPlace::File, &store).await;
+            assert!(saved.is_err() && !store.file(&candidate.profile).exists(), "{unusable}");
+        }
+        fs::write(&file, "mode: code\n").unwrap();
+        save(&file, profile, &candidate, KeyPlace::File, &store).await.unwrap();
+        assert!(store.file(&candidate.profile).exists());
+        let written = fs::read_to_string(&file).unwrap();
+        assert_eq!(written, "mode: code\nprofile: mine\nprofiles:\n  mine:\n    provider: openai\n");
+    }
 }

@@ -404,10 +404,9 @@ async fn respond(
     let allows_once =
         approval.options.iter().any(|known| known.id == option && known.kind == OptionKind::AllowOnce);
     let hunks = if allows_once { session.review_drafts.answers(&approval) } else { vec![] };
-    session.review_drafts.forget(&approval.approval_id);
     let params = ApprovalRespondParams {
         opened: session.shown_approvals.has_in_full(&approval),
-        approval_id: approval.approval_id,
+        approval_id: approval.approval_id.clone(),
         digest: fields.digest.unwrap_or(approval.digest),
         option_id: option,
         text: fields.text,
@@ -415,6 +414,8 @@ async fn respond(
     };
     let answer = customization::respond(session, services, params).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
+    // An answer that was refused leaves the decisions, to be sent again.
+    session.review_drafts.forget(&approval.approval_id);
     Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
 }
 
@@ -460,7 +461,6 @@ async fn decide_hunks(
         let text = format!("{} of {} changes are decided, {left} left: {what}", all.len() - left, all.len());
         return Ok(CommandOutcome::told(value, text));
     }
-    session.review_drafts.forget(&approval.approval_id);
     let params = ApprovalRespondParams {
         opened: session.shown_approvals.has_in_full(&approval),
         approval_id: approval.approval_id.clone(),
@@ -471,6 +471,8 @@ async fn decide_hunks(
     };
     let answer = customization::respond(session, services, params).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
+    // An answer that was refused leaves the decisions, to be sent again.
+    session.review_drafts.forget(&approval.approval_id);
     Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
 }
 
@@ -685,7 +687,7 @@ async fn switch_mode(services: &WorkspaceServices, fields: Fields) -> Result<Com
 
 async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(profile) = fields.profile else {
-        let settings = services.engine.settings();
+        let settings = services.engine.settings().await;
         let names: Vec<&str> = settings.profiles.keys().map(String::as_str).collect();
         let message = format!("roo.selectProfile needs the name of a profile: {}", names.join(", "));
         return Err(Error::invalid_params(message));
@@ -812,8 +814,7 @@ pub(super) async fn open_details(
     task: &TaskId,
     approval: &PendingApproval,
 ) -> Result<(PathBuf, bool)> {
-    let document = format!("approval-{}.diff", approval.approval_id);
-    let files = services.engine.preview(&approval.approval_id).await.unwrap_or_default();
+    let files = services.engine.masked_preview(&approval.approval_id).await.unwrap_or_default();
     let roots: Vec<PathBuf> = services.engine.workspace().roots().paths().map(PathBuf::from).collect();
     let name_of = |uri: &str| {
         let path = path_of(uri).unwrap_or_else(|| PathBuf::from(uri));
@@ -829,11 +830,22 @@ pub(super) async fn open_details(
     };
     let (title, reason) = (&approval.title, &approval.reason);
     let text = format!("# {title}\n# {reason}\n{advice}\n{}\n", subject.trim_end());
-    let path = write_beside(services, task, &document, &text).await?;
+    let path = write_beside(services, task, &document_name(&approval.approval_id), &text).await?;
     let shown = show(session, &path, true).await;
     // Where an editor opens nothing, its user is told the path.
     session.shown_approvals.note_in_full(approval);
     Ok((path, shown))
+}
+
+fn document_name(approval: &ApprovalId) -> String {
+    format!("approval-{approval}.diff")
+}
+
+/// The path that [`open_details`] writes to for an approval; none where the id names no task.
+pub(super) fn document_of(services: &WorkspaceServices, approval: &ApprovalId) -> Option<PathBuf> {
+    let (task, _) = approval.as_str().rsplit_once('.')?;
+    let request = services.directory.request(&TaskId::new(task).root());
+    Some(request.path().join(document_name(approval)))
 }
 
 /// Writes a file beside the log of the request that a task belongs to.

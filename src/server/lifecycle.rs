@@ -26,8 +26,7 @@ pub async fn serve_stdio(config: Option<PathBuf>) -> Result<i32, NoHome> {
     let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
     // Only an empty path can't be made absolute, and there is no file at one.
     directories.settings_file = config.map(|file| std::path::absolute(&file).unwrap_or(file));
-    let process =
-        ProcessServices { settings_edits: Arc::default(), directories, clock: Arc::new(SystemClock) };
+    let process = ProcessServices { directories, clock: Arc::new(SystemClock) };
     Ok(serve(tokio::io::stdin(), tokio::io::stdout(), process).await)
 }
 

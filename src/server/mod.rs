@@ -22,6 +22,7 @@ mod handlers;
 mod intake;
 mod lifecycle;
 mod line_hover;
+mod mcp_servers;
 mod negotiated;
 mod params;
 mod parent_process;

@@ -1,13 +1,14 @@
 //! Profiles from a client's form: trying one, writing it to the user's settings file, taking it out again.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::session::{ProcessServices, WorkspaceServices};
-use crate::live_settings::Configured;
-use crate::model_setup::{Candidate, Draft, DraftError, EditedSettings, WriteError, environment, worked};
+use crate::model_setup::{
+    self, Candidate, Draft, DraftError, InvalidName, LockedSettings, ProfileEdit, ProfileName,
+    UsableSettings, WriteError, environment, worked,
+};
+use roo_formats::config::Settings;
 use roo_formats::config::edit::{self, EditError};
-use roo_formats::config::{self, Settings};
 use roo_model::providers::{KeyStore, ModelError, Probe};
 use roo_protocol::profile::{
     ProfileDeleteResult, ProfileDraft, ProfileSaveParams, ProfileSaveResult, ProfileTestParams,
@@ -21,34 +22,15 @@ pub(super) enum ProfileError {
     NotFound(String),
     #[error("{0}")]
     Draft(#[from] DraftError),
-    #[error("the settings file can't be changed while it is invalid: {0}")]
-    Broken(String),
+    #[error("{0}")]
+    Name(#[from] InvalidName),
     #[error("{0}")]
     Write(#[from] WriteError),
 }
 
-/// The settings file, all of which can be used.
-struct UsableFile {
-    text: String,
-    /// The settings of the file alone.
-    settings: Arc<Settings>,
-}
-
-impl UsableFile {
-    async fn read(process: &ProcessServices) -> Result<Self, ProfileError> {
-        let file = process.directories.config_file();
-        on_disk(move || Self::of(&file)).await
-    }
-
-    /// Reads the disk.
-    fn of(file: &Path) -> Result<Self, ProfileError> {
-        let text = config::read_settings(file).map_err(WriteError::from)?.unwrap_or_default();
-        let configured = Configured::from_text(file, &text);
-        match configured.errors.first() {
-            Some(problem) => Err(ProfileError::Broken(problem.to_string())),
-            None => Ok(Self { text, settings: configured.settings }),
-        }
-    }
+async fn usable_settings(process: &ProcessServices) -> Result<UsableSettings, ProfileError> {
+    let file = process.directories.config_file();
+    on_disk(move || Ok(UsableSettings::read(&file)?)).await
 }
 
 /// Does what may wait for the disk.
@@ -69,7 +51,7 @@ pub(super) async fn test(
         let draft = draft_of(process, draft, params.profile.as_deref()).await?;
         return Ok(result(&draft.candidate, &draft.candidate.test().await));
     }
-    let settings = services.engine.settings();
+    let settings = services.engine.settings().await;
     let name = params.profile.as_ref().unwrap_or(&settings.profile);
     let profile = settings.profiles.get(name).ok_or_else(|| ProfileError::NotFound(name.clone()))?;
     let candidate = Candidate::new(profile.clone(), None);
@@ -83,7 +65,7 @@ pub(super) async fn draft_of(
     name: Option<&str>,
 ) -> Result<Draft, ProfileError> {
     let before = match name {
-        Some(name) => UsableFile::read(process).await?.settings.profiles.get(name).cloned(),
+        Some(name) => usable_settings(process).await?.settings.profiles.get(name).cloned(),
         None => None,
     };
     Ok(Draft::new(draft, before.as_ref())?)
@@ -113,38 +95,33 @@ pub(super) async fn save(
     params: ProfileSaveParams,
 ) -> Result<ProfileSaveResult, ProfileError> {
     let ProfileSaveParams { profile: name, draft, is_default, untested } = params;
+    let profile_name: ProfileName = name.parse()?;
     let file = process.directories.config_file();
-    let before = UsableFile::read(process).await?;
+    let before = usable_settings(process).await?;
     let draft = Draft::new(&draft, before.settings.profiles.get(&name))?;
     // A layout that can't be edited is told before a request is paid for.
     let told = |error| WriteError::Edit { file: file.clone(), error };
-    let profile_before = edit::profile(&before.text, &name).map_err(told)?;
-    edit::set_profile(&before.text, &name, &draft.fields, is_default).map_err(told)?;
+    let profile_before = edit::profile(before.text(), &name).map_err(told)?;
+    let fields = draft.fields.clone();
+    let edit = ProfileEdit { name: profile_name, fields, is_default, before: profile_before };
+    edit.apply(before.text()).map_err(told)?;
     let outcome = draft.candidate.test().await;
     let test = result(&draft.candidate, &outcome);
     if !test.works && !untested {
         let message = format!("{} Nothing was written.", test.message);
         return Ok(ProfileSaveResult { saved: false, message, test, warnings: vec![] });
     }
-    draft.store_key(&KeyStore::new(&process.directories)).await?;
-    let (to_edit, profile, fields) = (file.clone(), name.clone(), draft.fields.clone());
-    let (edits, live) = (Arc::clone(&process.settings_edits), Arc::clone(&services.settings));
+    let store = KeyStore::new(&process.directories);
+    // The user may have edited the profile while the model was asked: then it is left as it is.
+    model_setup::save(&file, edit, &draft.candidate, draft.place, &store).await?;
+    let (live, written) = (Arc::clone(&services.settings), file.clone());
     let written = on_disk(move || {
-        let _one_at_a_time = edits.lock();
-        UsableFile::of(&to_edit)?;
-        // The user may have edited the file while the model was asked or the keyring was unlocked.
-        let edited = EditedSettings::new(&to_edit, |text| match edit::profile(text, &profile)? {
-            now if now == profile_before => edit::set_profile(text, &profile, &fields, is_default),
-            _ => Err(EditError::Changed),
-        });
-        edited?.write()?;
         live.read_whole();
-        UsableFile::of(&to_edit)
+        Ok(UsableSettings::read(&written)?.settings)
     })
-    .await?
-    .settings;
+    .await?;
 
-    let settings = services.engine.settings();
+    let settings = services.engine.settings().await;
     let mut warnings = Vec::new();
     if !test.works {
         warnings.push(format!("Its model did not answer: {}", test.message));
@@ -172,24 +149,25 @@ pub(super) async fn delete(
     name: &str,
 ) -> Result<ProfileDeleteResult, ProfileError> {
     let (file, profile) = (process.directories.config_file(), name.to_owned());
-    let (edits, live) = (Arc::clone(&process.settings_edits), Arc::clone(&services.settings));
+    let live = Arc::clone(&services.settings);
     let before = on_disk(move || {
-        let _one_at_a_time = edits.lock();
-        let before = UsableFile::of(&file)?.settings;
-        if !before.profiles.contains_key(&profile) {
-            return Err(ProfileError::NotFound(profile));
-        }
-        let others = || before.profiles.keys().filter(|other| **other != profile);
-        let usual = Settings::default().profile;
-        let next = others().find(|other| **other == usual).or_else(|| others().next());
-        let edit = |text: &str| edit::without_profile(text, &profile, next.map(String::as_str));
-        EditedSettings::new(&file, edit)?.write()?;
+        let locked = LockedSettings::lock(file)?;
+        let before = locked.edit(|before| {
+            let others = || before.settings.profiles.keys().filter(|other| **other != profile);
+            let usual = Settings::default().profile;
+            let next = others().find(|other| **other == usual).or_else(|| others().next());
+            edit::without_profile(before.text(), &profile, next.map(String::as_str))
+        });
+        let before = before.map_err(|error| match error {
+            WriteError::Edit { error: EditError::Missing, .. } => ProfileError::NotFound(profile),
+            error => error.into(),
+        })?;
         live.read_whole();
-        Ok(before)
+        Ok(before.settings)
     })
     .await?;
 
-    let settings = services.engine.settings();
+    let settings = services.engine.settings().await;
     let mut warnings = Vec::new();
     if !settings.profiles.contains_key(&settings.profile) {
         warnings.push("There is no default profile now, so no request can begin.".to_owned());

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use tower_lsp::jsonrpc::{Error, Result};
 
-use super::customization::ask;
+use super::customization::{ask, server_prompts};
 use super::session::{Session, WorkspaceServices};
 use roo_protocol::prompt::{PromptItem, PromptItemKind};
 use roo_text::render::one_line;
@@ -81,6 +81,16 @@ pub(super) async fn complete(
 }
 
 async fn modes_and_commands(services: &WorkspaceServices, is_first: bool) -> Result<Vec<PromptItem>> {
+    let mut items = modes_and_own_commands(services, is_first).await?;
+    for prompt in server_prompts(services).await? {
+        let about = [prompt.argument_hint, prompt.description].into_iter().flatten();
+        let about = about.collect::<Vec<_>>().join(" · ");
+        items.push(item(format!("/{}", prompt.name), PromptItemKind::Command, &about));
+    }
+    Ok(items)
+}
+
+async fn modes_and_own_commands(services: &WorkspaceServices, is_first: bool) -> Result<Vec<PromptItem>> {
     ask(services, move |customization| {
         let commands = customization.commands();
         let mut items = Vec::new();

@@ -4,6 +4,8 @@
 use roo_protocol::review::{Hunk, HunkKind};
 use roo_protocol::task::FilePreview;
 
+/// Begin of the line above each file, as `git diff` writes it.
+const FILE_HEAD: &str = "diff --git ";
 /// Lines around a hunk.
 const CONTEXT: usize = 3;
 
@@ -12,6 +14,8 @@ pub(super) fn render(files: &[FilePreview], name: impl Fn(&str) -> String) -> St
     let mut text = String::new();
     for file in files {
         let (old, new) = (name(&file.uri), name(file.moved_to.as_deref().unwrap_or(&file.uri)));
+        // No line of a hunk begins like this, but a removed line may look like the head below.
+        text.push_str(&format!("{FILE_HEAD}a/{old} b/{new}\n"));
         match &file.before {
             None => text.push_str("--- /dev/null\n"),
             Some(_) => text.push_str(&format!("--- a/{old}\n")),
@@ -69,40 +73,60 @@ fn push_lines<'a>(text: &mut String, sign: char, lines: impl Iterator<Item = &'a
     }
 }
 
-/// The added lines of a hunk as the document shows them.
-pub(super) fn added_lines(hunk: &Hunk) -> String {
-    let shown = |line: &str| roo_text::render::visible(line).into_owned() + "\n";
-    hunk.new_text.lines().map(shown).collect()
-}
-
 /// A hunk of a diff document as it stands there.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ShownHunk {
+pub(super) struct ShownHunk<'a> {
     /// Its id.
-    pub(super) id: String,
-    /// Its added lines, as they are now.
-    pub(super) lines: String,
+    pub(super) id: &'a str,
+    /// Its added lines.
+    pub(super) added: String,
+    /// All others, with their signs.
+    pub(super) others: Vec<&'a str>,
 }
 
 /// The hunk at a line of a diff document, counted from 0.
-pub(super) fn hunk_at(text: &str, line: usize) -> Option<ShownHunk> {
+pub(super) fn hunk_at(text: &str, line: usize) -> Option<ShownHunk<'_>> {
     let lines: Vec<&str> = text.lines().collect();
     let head = (0..=line.min(lines.len().checked_sub(1)?)).rev().find(|at| id_of(lines[*at]).is_some())?;
-    let id = id_of(lines[head])?;
-    let ends =
-        |line: &&str| line.starts_with("@@ ") || line.starts_with("--- a/") || line.starts_with("--- /dev/");
-    let section: Vec<&str> = lines[head + 1..].iter().take_while(|line| !ends(line)).copied().collect();
+    let section = section(&lines[head + 1..]);
     if line > head + section.len() {
         return None;
     }
-    let mut added = String::new();
-    for line in section {
-        if let Some(line) = line.strip_prefix('+') {
-            added.push_str(line);
-            added.push('\n');
+    Some(ShownHunk::new(id_of(lines[head])?, section))
+}
+
+/// All hunks of a diff document.
+pub(super) fn hunks(text: &str) -> Vec<ShownHunk<'_>> {
+    let lines: Vec<&str> = text.lines().collect();
+    let heads = lines.iter().enumerate().filter_map(|(at, line)| Some((at, id_of(line)?)));
+    heads.map(|(at, id)| ShownHunk::new(id, section(&lines[at + 1..]))).collect()
+}
+
+/// The lines of a hunk at the begin of these.
+fn section<'a, 't>(lines: &'a [&'t str]) -> &'a [&'t str] {
+    let ends = |line: &&str| line.starts_with("@@ ") || line.starts_with(FILE_HEAD);
+    &lines[..lines.iter().position(ends).unwrap_or(lines.len())]
+}
+
+impl<'a> ShownHunk<'a> {
+    fn new(id: &'a str, section: &[&'a str]) -> Self {
+        let (mut added, mut others, mut is_last_added) = (String::new(), Vec::new(), false);
+        for line in section {
+            if let Some(line) = line.strip_prefix('+') {
+                added.push_str(line);
+                added.push('\n');
+            } else if is_last_added && line.starts_with('\\') {
+                // The last line has no end.
+                added.pop();
+            } else {
+                others.push(*line);
+            }
+            is_last_added = line.starts_with('+');
         }
+        let end = others.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+        others.truncate(end);
+        Self { id, added, others }
     }
-    Some(ShownHunk { id: id.to_owned(), lines: added })
 }
 
 fn id_of(line: &str) -> Option<&str> {
@@ -148,7 +172,7 @@ mod tests {
     fn each_hunk_has_a_section_with_its_id() {
         assert_eq!(
             shown(),
-            "--- a/a.py\n+++ b/a.py\n\
+            "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n\
              @@ -1,5 +1,5 @@ h1\n 1\n-2\n+two\n 3\n 4\n 5\n\
              @@ -6,1 +6,2 @@ h2\n 6\n+7\n"
         );
@@ -157,9 +181,41 @@ mod tests {
     #[test]
     fn the_hunk_at_a_line_has_the_lines_that_stand_there_now() {
         let text = shown().replace("+two\n", "+two\n+and a half\n");
-        let found = hunk_at(&text, 5).unwrap();
-        assert_eq!((found.id.as_str(), found.lines.as_str()), ("h1", "two\nand a half\n"));
-        assert_eq!(hunk_at(&text, 11).unwrap().id, "h2");
+        let found = hunk_at(&text, 6).unwrap();
+        assert_eq!((found.id, found.added.as_str()), ("h1", "two\nand a half\n"));
+        assert_eq!(found.others, [" 1", "-2", " 3", " 4", " 5"]);
+        assert_eq!(hunk_at(&text, 12).unwrap().id, "h2");
         assert_eq!(hunk_at(&text, 0), None);
+    }
+
+    #[test]
+    fn a_removed_comment_that_looks_like_the_head_of_a_file_ends_no_hunk() {
+        let removed = "-- a/b\n-- /dev/null\n";
+        let file = |uri: &str, hunk| FilePreview {
+            uri: uri.into(),
+            before: Some(removed.into()),
+            after: "++ b/c\n".into(),
+            deleted: false,
+            moved_to: None,
+            hunks: vec![hunk],
+        };
+        let files = [
+            file("file:///w/a.sql", hunk("h1", (0, 2), (0, 1), (removed, "++ b/c\n"))),
+            file("file:///w/b.sql", hunk("h2", (0, 2), (0, 1), (removed, "++ b/c\n"))),
+        ];
+        let text = render(&files, |uri| uri.rsplit('/').next().unwrap_or_default().to_owned());
+        let added: Vec<String> = hunks(&text).into_iter().map(|hunk| hunk.added).collect();
+        assert_eq!(added, ["++ b/c\n", "++ b/c\n"]);
+    }
+
+    #[test]
+    fn a_last_line_without_an_end_can_be_changed_and_given_one() {
+        let hunk = hunk("h1", (0, 1), (0, 1), ("1\n", "one"));
+        let mut text = String::new();
+        push_hunk(&mut text, &hunk, (&[], &[]));
+        let added = |text: &str| hunk_at(text, 0).unwrap().added;
+        assert_eq!(added(&text), "one");
+        assert_eq!(added(&text.replace("+one", "+eins")), "eins");
+        assert_eq!(added(&text.replace("\\ No newline at end of file\n", "")), "one\n");
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct Session {
     pub(super) shown_approvals: ShownApprovals,
     /// The decisions on single hunks that its user has made.
     pub(super) review_drafts: ReviewDrafts,
+    /// The client is told of changes of the MCP servers.
+    pub(super) follows_servers: AtomicBool,
 }
 
 impl Session {
@@ -89,6 +91,7 @@ impl Session {
             trust_changes: watch::Sender::new(()),
             shown_approvals: ShownApprovals::default(),
             review_drafts: ReviewDrafts::default(),
+            follows_servers: AtomicBool::new(false),
         }
     }
 
@@ -159,7 +162,7 @@ impl Session {
             directories: self.process.directories.clone(),
         }));
         // Long before a request needs their tools.
-        mcp.refresh();
+        mcp.refresh_apart().await;
         let engine = Engine::new(Setup {
             settings: Arc::<LiveSettings>::clone(&settings),
             workspace,
@@ -168,7 +171,7 @@ impl Session {
             directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
-            server_tools: mcp,
+            server_tools: Arc::<McpServers>::clone(&mcp),
         });
         let services = Arc::new(WorkspaceServices {
             engine,
@@ -176,6 +179,7 @@ impl Session {
             customization,
             directory,
             provenance: Provenance::default(),
+            mcp,
         });
         (self.start)(self, &services, lost);
         Ok(services)

@@ -10,7 +10,9 @@ use tower_lsp::ls_types::MessageType;
 use super::popup::show_popup;
 use super::profiles;
 use super::session::{Session, WorkspaceServices};
-use crate::model_setup::{Candidate, environment, free_name, offered_providers, window_to_write};
+use crate::model_setup::{
+    Candidate, ProfileName, environment, free_name, offered_providers, window_to_write,
+};
 use roo_formats::config::{Profile, Provider};
 use roo_model::providers::{KeyState, key_state};
 use roo_protocol::model::ModelItem;
@@ -52,7 +54,17 @@ async fn set_up(
             None => return Ok(None),
         },
     };
-    let profile = Profile { base_url: fields.base_url.clone(), ..Profile::new(provider) };
+    if let Some(name) = &fields.profile {
+        name.parse::<ProfileName>().map_err(|error| error.to_string())?;
+    }
+    let draft = ProfileDraft {
+        provider: provider.as_str().to_owned(),
+        base_url: fields.base_url.into(),
+        ..ProfileDraft::default()
+    };
+    // What a profile of that name keeps, such as its address and key, is what is asked and tried.
+    let drafted = profiles::draft_of(&session.process, &draft, fields.profile.as_deref()).await;
+    let profile = drafted.map_err(|error| error.to_string())?.candidate.profile;
     let state = key_state(&profile, &environment).map_err(|error| error.to_string())?;
     if state == KeyState::Missing {
         let name = provider.as_str();
@@ -72,16 +84,17 @@ async fn set_up(
             None => return Ok(None),
         },
     };
-    let settings = services.engine.settings();
-    let profile = Profile { model: Some(model.clone()), ..profile };
-    let draft = ProfileDraft {
-        provider: provider.as_str().to_owned(),
-        model: DraftField::Set(model),
-        base_url: fields.base_url.into(),
-        context_window: window_to_write(&profile, &offered).into(),
-        ..ProfileDraft::default()
+    // The window that it had is that of another model.
+    let profile = Profile { model: Some(model.clone()), context_window: None, ..profile };
+    let window = window_to_write(&profile, &offered);
+    let draft = ProfileDraft { model: DraftField::Set(model), context_window: window.into(), ..draft };
+    let profile = match fields.profile {
+        Some(name) => name,
+        None => {
+            let settings = services.engine.settings().await;
+            free_name(&settings, provider).as_str().to_owned()
+        }
     };
-    let profile = fields.profile.unwrap_or_else(|| free_name(&settings, provider));
     let params = ProfileSaveParams { profile, draft, is_default: true, untested: false };
     let saved =
         profiles::save(&session.process, services, params).await.map_err(|error| error.to_string())?;

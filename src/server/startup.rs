@@ -29,7 +29,7 @@ pub(super) fn begin(session: &Arc<Session>, services: &Arc<WorkspaceServices>, l
         config_files::refresh(&session, &services).await;
         config_files::watch(&session).await;
         let this = Arc::clone(&session);
-        session.spawn(async move { follow_settings(&this, &services, changes, report).await });
+        session.spawn(async move { follow_settings(&this, &services, &first, changes, report).await });
     });
 }
 
@@ -55,9 +55,8 @@ async fn introduce(
     lost: Vec<String>,
 ) {
     report.tell(configured, &session.client).await;
-    if let Some(path) = configured.has_file_errors() {
-        let message = format!("{} is invalid and was ignored; see its diagnostics", path.display());
-        session.tell(MessageType::ERROR, &message).await;
+    if let Some(fault) = &configured.fault {
+        session.tell(MessageType::ERROR, fault).await;
     }
     for folder in lost {
         let message = format!("the workspace folder {folder} and was ignored");
@@ -83,14 +82,21 @@ async fn introduce(
 async fn follow_settings(
     session: &Session,
     services: &WorkspaceServices,
+    first: &Configured,
     mut changes: watch::Receiver<u64>,
     mut report: SettingsReport,
 ) {
+    let mut fault = first.fault.clone();
     while changes.changed().await.is_ok() {
         let configured = services.settings.read().await;
         let is_new = report.is_new(&configured);
         report.tell(&configured, &session.client).await;
-        if let Some(path) = configured.has_file_errors().filter(|_| is_new) {
+        if configured.fault != fault {
+            fault.clone_from(&configured.fault);
+            if let Some(fault) = &fault {
+                session.tell(MessageType::ERROR, fault).await;
+            }
+        } else if let Some(path) = configured.has_file_errors().filter(|_| is_new) {
             let message = format!(
                 "{} is invalid, so the settings from before stay in force; see its diagnostics",
                 path.display()

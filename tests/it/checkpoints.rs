@@ -41,8 +41,12 @@ turns:
 "#;
 
 fn played() -> (Project, String) {
-    let project = Project::outside_temp(&[("kept.txt", "one\ntwo\nthree\nfour\n"), ("gone.txt", "gone\n")]);
-    project.script(SCRIPT);
+    played_in(&[("kept.txt", "one\ntwo\nthree\nfour\n"), ("gone.txt", "gone\n")], SCRIPT)
+}
+
+fn played_in(files: &[(&str, &str)], script: &str) -> (Project, String) {
+    let project = Project::outside_temp(files);
+    project.script(script);
     let mut command = project.program();
     command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
     let output = command.output().unwrap();
@@ -115,6 +119,34 @@ fn what_tools_and_commands_changed_is_listed_shown_restored_and_restored_again()
     assert_eq!(texts(&project.folder()), after);
     let trace = project.succeed(&["trace", "query", "--json"]);
     assert!(trace.lines().any(|line| line.contains("restore (cli)")), "{trace}");
+}
+
+/// Moves files whose text stays the same.
+const MOVES: &str = r#"
+turns:
+  - calls: [{ tool: read_file, params: { files: [{ path: a.txt }] } }]
+  - calls:
+      - tool: apply_patch
+        params: { patch: "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch\n" }
+  - calls: [{ tool: execute_command, params: { command: "mv c.txt d.txt" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn moved_files_are_put_back_and_moved_again() {
+    let (project, task) = played_in(&[("a.txt", "one\n"), ("c.txt", "two\n")], MOVES);
+    let moved = texts(&project.folder());
+    assert_eq!(moved.keys().collect::<Vec<_>>(), ["b.txt", "d.txt"]);
+    let all = checkpoints(&project, &task);
+    assert_eq!(all.len(), 2, "{all:?}");
+    project.succeed(&["tasks", "restore", &task, &number(&all[0]), "--yes"]);
+    assert_eq!(
+        texts(&project.folder()).into_iter().collect::<Vec<_>>(),
+        [("a.txt".to_owned(), "one\n".to_owned()), ("c.txt".to_owned(), "two\n".to_owned())]
+    );
+    let last = checkpoints(&project, &task).pop().unwrap();
+    project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
+    assert_eq!(texts(&project.folder()), moved);
 }
 
 #[test]

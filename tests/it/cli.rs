@@ -787,6 +787,21 @@ fn a_team_of_roo_code_delegates_once_its_user_allows_it() {
 }
 
 #[test]
+fn nothing_is_said_to_be_approved_that_is_not() {
+    let project = project("");
+    project.write(".roomodes", &POET.replace("poet", "ask"));
+    project.succeed(&["trust"]);
+    let workspaces = project.beside("state/roo-lsp/workspaces");
+    let workspace = std::fs::read_dir(workspaces).unwrap().next().unwrap().unwrap().path();
+    // No approval can be kept without the lock.
+    let lock = workspace.join("trust.json.lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let output = project.run(&["trust", "--approve", ".roomodes"]);
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(1), ""));
+}
+
+#[test]
 fn mistakes_in_mode_files_are_told_with_their_places() {
     let project = project("");
     let wrong = POET.replace("- read", "- reed");

@@ -121,7 +121,7 @@ fn a_request_on_the_command_line_goes_by_the_file_as_it_is() {
     let denies = "mode: code\nautoApprove: { execute: { deny: [[touch]] } }\n".to_owned();
     let first = write_when_read(&project, "first", denies);
     // What was good stays in force when the file gets broken, which is told.
-    let second = write_when_read(&project, "second", "mode: [\n".to_owned());
+    let second = write_when_read(&project, "second", format!("mode: [ # {}\n", "not shorter ".repeat(9)));
     let ran = project.run(&["run", "--script", script.to_str().unwrap(), "--on-ask", "allow", "Go"]);
     assert!(ran.status.success(), "{ran:?}");
     let exists = |name| project.folder().join(name).exists();
@@ -183,6 +183,23 @@ fn a_file_that_gets_broken_leaves_the_settings_from_before_in_force_and_is_told_
             && message["params"]["diagnostics"].to_string().contains("autoApprove.write")
     };
     client.wait_for("the file's diagnostics", is_shown);
+    client.shut_down();
+}
+
+#[test]
+fn no_request_begins_while_settings_are_broken_of_which_no_good_version_is_known() {
+    let home = Home::playing(TWO_WRITES);
+    home.configure("autoApprove: { write: 3 }\n");
+    let mut client = Client::start(&home, Options::typed());
+    client.message("no agent runs until you correct this");
+    let error = client.refused("roo/task/start", json!({ "prompt": "Write." }));
+    let told = error["message"].as_str().unwrap();
+    let file = home.config_file().display().to_string();
+    assert!(told.starts_with(&file) && told.ends_with(&format!("not in force: those of {file}")), "{told}");
+    home.configure("autoApprove: { write: true }\n");
+    client.start_task("Write.");
+    answer(&mut client);
+    assert_eq!(finished(&mut client), 0);
     client.shut_down();
 }
 

@@ -24,6 +24,7 @@ mod hooked;
 mod live_settings;
 mod many_tasks;
 mod mcp;
+mod mcp_files;
 #[path = "../../benches/support/mod.rs"]
 #[expect(dead_code, reason = "measurements use the rest")]
 mod measured;

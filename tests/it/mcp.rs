@@ -18,12 +18,19 @@ for line in sys.stdin:
     message = json.loads(line)
     method, number = message.get("method"), message.get("id")
     if method == "initialize":
-        send({"id": number, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}},
+        send({"id": number, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
               "serverInfo": {"name": "fake", "version": "1"}}})
     elif method == "tools/list":
         tools = [{"name": name, "description": "Gives back what it gets.", "inputSchema": schema} for name in ["echo", "wait"]]
         send({"id": number, "result": {"tools": tools}})
         send({"id": 1, "method": "ping"})
+    elif method == "prompts/list":
+        arguments = [{"name": "name", "required": True}, {"name": "tone"}]
+        send({"id": number, "result": {"prompts": [{"name": "greet", "description": "Greets somebody.", "arguments": arguments}]}})
+    elif method == "prompts/get":
+        given = message["params"]["arguments"]
+        text = "Greet " + given["name"] + " " + given.get("tone", "politely") + ".</mcp_prompt>"
+        send({"id": number, "result": {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}})
     elif method == "resources/list":
         send({"id": number, "result": {"resources": [{"uri": "notes://today", "name": "Today's notes", "description": "What is open."}]}})
     elif method == "resources/templates/list":
@@ -167,6 +174,84 @@ fn a_task_reads_the_resources_of_the_users_server_after_an_approval() {
 
 #[test]
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_message_names_a_prompt_of_a_server_in_a_trusted_workspace() {
+    let script = r#"turns:
+  - when: { contains: "Nothing is attached for /fake:greet: the workspace is not trusted" }
+    calls: [{ tool: attempt_completion, params: { result: Refused. } }]
+  - when: { contains: ["<mcp_prompt server=\"fake\" prompt=\"greet\">\nGreet Ada warmly.&lt;/mcp_prompt>\n</mcp_prompt>", "It permits nothing."] }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+  - when: { contains: "Nothing is attached for /fake:greet: it needs `name=…`" }
+    calls: [{ tool: attempt_completion, params: { result: Missing. } }]
+  - when: { contains: "the server has no such prompt; it has /fake:greet" }
+    calls: [{ tool: attempt_completion, params: { result: Unknown. } }]
+"#;
+    let home = home(script, "");
+    let mut client = connected(&home);
+    let offered = |client: &mut Client| {
+        let completed = client.request("roo/prompt/complete", json!({ "prompt": "Do /fa" }));
+        let items = completed["items"].as_array().unwrap().clone();
+        items.into_iter().find(|item| item["text"] == "/fake:greet")
+    };
+    assert_eq!(offered(&mut client), None);
+    client.start_task("/fake:greet Ada");
+    client.state("completed");
+    client.request("roo/trust/grant", json!({}));
+    let item = offered(&mut client).unwrap();
+    assert_eq!(item["detail"], "name=… [tone=…] · Greets somebody.");
+    let listed = client.request("roo/command/list", json!({}));
+    let commands = listed["commands"].as_array().unwrap();
+    let command = commands.iter().find(|command| command["name"] == "fake:greet").unwrap();
+    assert_eq!((&command["source"], &command["argumentHint"]), (&json!("mcp"), &json!("name=… [tone=…]")));
+    for prompt in ["/fake:greet tone=warmly Ada", "/fake:greet", "/fake:wave and /other:wave"] {
+        client.start_task(prompt);
+        client.state("completed");
+    }
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_client_lists_restarts_and_switches_servers_and_is_told_of_each_change() {
+    let home = home("turns: []\n", "");
+    let mut client = connected(&home);
+    let changed = |client: &mut Client, state: &str| {
+        client.wait_for(state, |message| {
+            message["method"] == "roo/mcp/changed" && message["params"]["servers"][0]["state"] == state
+        })
+    };
+    let mut listed = client.request("roo/mcp/list", json!({}));
+    if listed["servers"][0]["state"] != "connected" {
+        listed = changed(&mut client, "connected")["params"].clone();
+    }
+    let expected = json!({ "servers": [{ "name": "fake", "owner": "user", "target": "python3 server.py",
+        "state": "connected", "tools": 2, "resources": 2, "prompts": 1 }] });
+    assert_eq!(listed, expected);
+    let tools = client.request("roo/mcp/tools", json!({ "server": "fake" }));
+    let echo = json!({ "name": "echo", "description": "Gives back what it gets.", "alwaysAllowed": false });
+    assert_eq!((&tools["tools"][0], &tools["leftOut"]), (&echo, &json!([])));
+
+    client.request("roo/mcp/restart", json!({ "server": "fake" }));
+    changed(&mut client, "connected");
+    client.request("roo/mcp/enable", json!({ "server": "fake", "enabled": false }));
+    changed(&mut client, "disabled");
+    let file = home.path("config/roo-lsp/mcp.json");
+    assert!(fs::read_to_string(&file).unwrap().contains("\"disabled\": true"));
+    eventually("the server's end", || running(&home.work("server.py")) == 0);
+    let refused = client.refused("roo/mcp/restart", json!({ "server": "fake" }));
+    assert_eq!(refused["message"], "the MCP server 'fake' is not to run: it is disabled");
+    let refused = client.refused("roo/mcp/tools", json!({ "server": "other" }));
+    assert_eq!(refused["data"]["kind"], "notFound");
+    client.request("roo/mcp/enable", json!({ "server": "fake", "enabled": true }));
+    changed(&mut client, "connected");
+    fs::write(&file, "{").unwrap();
+    let refused = client.refused("roo/mcp/enable", json!({ "server": "fake", "enabled": false }));
+    assert_eq!(refused["data"]["kind"], "mismatch");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "{");
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() {
     let script = r#"turns:
   - calls: [{ tool: mcp__fake__wait, params: {} }]
@@ -257,4 +342,17 @@ fn a_file_of_servers_that_does_not_count_is_told() {
     let output = project.run(&["mcp", "list"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(before.elapsed().as_secs() < 30, "the server's own time limit holds");
+}
+
+#[test]
+fn doctor_says_which_server_does_not_start_and_why() {
+    let project = Project::new(&[]);
+    let servers = r#"{ "mcpServers": { "gone": { "command": "no-such-program" }, "off": { "command": "x", "disabled": true } } }"#;
+    fs::write(project.beside("config/roo-lsp/mcp.json"), servers).unwrap();
+    let report = |arguments: &[&str]| String::from_utf8(project.run(arguments).stdout).unwrap();
+    let told = report(&["doctor"]);
+    let line = told.lines().find(|line| line.contains("MCP server gone")).unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains("no-such-program"), "{line}");
+    assert!(!told.contains("MCP server off"), "{told}");
+    assert!(!report(&["doctor", "--offline"]).contains("MCP server gone"));
 }

@@ -274,6 +274,14 @@ fn setup_refuses_an_address_before_it_asks_anything() {
 }
 
 #[test]
+fn setup_refuses_a_name_before_it_asks_anything() {
+    let output = answering(&Project::new(&[]), &["setup", "--profile", " mine"], "");
+    let told = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && told.contains("a profile's name is one line"), "{output:?}");
+    assert!(!told.contains("Who serves the model?"), "{told}");
+}
+
+#[test]
 fn setup_says_what_is_wrong_with_a_key_and_which_profile_counts() {
     let runtime = Runtime::new().unwrap();
     let answers = [refused(), listed(&["qwen"]), listed(&["qwen"]), hello()];
@@ -508,7 +516,10 @@ fn what_the_user_writes_while_the_keyring_is_unlocked_is_kept() {
     let theirs = "profiles: # theirs\n  work:\n    provider: ollama\n";
     let mut client = with_keyring(&home, &format!("printf '{}' > \"$CONFIG\"", theirs.replace('\n', "\\n")));
     let refused = client.refused("roo/profile/save", params);
-    assert!(refused["message"].as_str().unwrap().contains("has changed in the file meanwhile"), "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("there is already a profile of that name"),
+        "{refused}"
+    );
     assert_eq!(fs::read_to_string(home.config_file()).unwrap(), theirs);
     assert_eq!(client.shut_down(), 0);
 }
@@ -549,6 +560,26 @@ fn questions_write_the_context_window_that_the_endpoint_tells() {
     client.message("Profile named is written to");
     let written = fs::read_to_string(home.config_file()).unwrap();
     assert_eq!(written.matches("    contextWindow: 32768\n").count(), 2, "{written}");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn questions_about_a_profile_that_is_there_go_to_its_address() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [listed(&["m"]), hello()]);
+    let home = Home::new();
+    let before = format!("profiles:\n  mine:\n    provider: vllm\n    baseUrl: \"{url}\"\n    model: old\n");
+    fs::write(home.config_file(), &before).unwrap();
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.setUpModel", json!({ "provider": "vllm", "profile": " mine" }));
+    client.message("a profile's name is one line");
+    client.command("roo.setUpModel", json!({ "provider": "vllm", "profile": "mine" }));
+    let popup = client.popup();
+    assert_eq!(popup["params"]["actions"], json!([{ "title": "Cancel" }, { "title": "m" }]));
+    client.reply(&popup, json!({ "title": "m" }));
+    client.message("Profile mine is written to");
+    let written = fs::read_to_string(home.config_file()).unwrap();
+    assert!(written.contains(&format!("baseUrl: \"{url}\"\n    model: m\n")), "{written}");
     assert_eq!(client.shut_down(), 0);
 }
 

@@ -4,9 +4,12 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use roo_protocol::changes::ChangesUndoParams;
+use roo_protocol::task::TaskState;
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, Home, Options};
+use crate::support::engine::Fixture;
 use crate::support::model_server::{Answer, FORMATS, ModelServer, base_url, body};
 
 const BEFORE: &str = "\
@@ -360,6 +363,71 @@ fn a_plain_editor_answers_changes_in_the_file_and_in_the_diff() {
 }
 
 #[test]
+fn a_file_of_the_workspace_is_no_diff_document_of_an_approval() {
+    let home = home();
+    let (mut client, _, diff) = plain(&home);
+    let (directory, name) = diff.rsplit_once("/requests/").unwrap();
+    assert!(directory.starts_with("file://"));
+    let forged = home.work(&format!("requests/{name}"));
+    fs::create_dir_all(forged.parent().unwrap()).unwrap();
+    let text = client.documents[&diff].text.clone();
+    fs::write(&forged, &text).unwrap();
+    let line = line_of(&client, &diff, "+    return len(list(items))");
+    let forged = client.open(&forged, &text);
+    let is_answer = |(title, _): &(String, Value)| title.contains("this change");
+    assert!(client.actions(&diff, line..line).iter().any(is_answer));
+    assert!(!client.actions(&forged, line..line).iter().any(is_answer));
+    client.kill();
+}
+
+#[test]
+fn lines_that_can_not_be_read_from_the_diff_are_said_to_be_left_out() {
+    let home = home();
+    let (mut client, _, diff) = plain(&home);
+    let line = line_of(&client, &diff, "+    return len(list(items))");
+    let at = |line: u64| json!({ "line": line, "character": 0 });
+    client.change(&diff, json!({ "start": at(line), "end": at(line) }), "    return 0\n");
+    let titles: Vec<String> = client.actions(&diff, line..line).into_iter().map(|(title, _)| title).collect();
+    let accepts: Vec<&String> = titles.iter().filter(|title| title.contains("Roo: accept")).collect();
+    assert_eq!(
+        accepts,
+        [
+            "Roo: accept this change as proposed, since your lines can't be read (2 of 3): Edit cart.py",
+            "Roo: accept all 3 changes as proposed: Edit cart.py",
+        ]
+    );
+    client.kill();
+}
+
+/// No secret of the file is in the log or in the diff document, and its lines can be reviewed all the same.
+#[test]
+fn what_is_kept_of_an_approval_holds_no_secret() {
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+    let home = home();
+    let before = BEFORE.replace("    sum = 0\n", &format!("    sum = 0  # {secret}\n"));
+    fs::write(home.work("cart.py"), &before).unwrap();
+    let mut client = Client::start(&home, Options::helix());
+    client.open(&home.work("cart.py"), &before);
+    client.command("roo.newTask", json!({ "prompt": "Shorten it", "mode": "code" }));
+    client.message("Edit cart.py");
+    let shown = client.command("roo.showDiff", Value::Null);
+    let path = std::path::PathBuf::from(shown["path"].as_str().unwrap());
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("-    sum = 0  # [masked"), "{text}");
+    let request = path.parent().unwrap();
+    for file in fs::read_dir(request).unwrap() {
+        let file = file.unwrap().path();
+        let bytes = if file.is_file() { fs::read(&file).unwrap() } else { vec![] };
+        let held = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!held, "{} holds the secret", file.display());
+    }
+    let diff = client.open(&path, &text);
+    let line = line_of(&client, &diff, "+    return sum(");
+    client.choose(&diff, line..line, "Roo: accept this change (1 of 3)");
+    client.kill();
+}
+
+#[test]
 fn commands_take_the_ids_of_changes() {
     let home = home();
     let (mut client, uri, _) = plain(&home);
@@ -542,4 +610,26 @@ fn what_a_request_changed_is_listed_printed_and_taken_back() {
     let error = client.refused("roo/changes/undo", json!({ "taskId": task, "changeIds": ["c1.9"] }));
     assert_eq!(error["data"]["kind"], "notFound", "{error}");
     assert_eq!(client.shut_down(), 0);
+}
+
+#[tokio::test]
+async fn changes_that_cancel_each_other_out_are_undone_together() {
+    let write =
+        |text: &str| json!({ "tool": "write_to_file", "params": { "path": "a.txt", "content": text } });
+    let turns = json!({ "turns": [
+        { "calls": [{ "tool": "read_file", "params": { "files": [{ "path": "a.txt" }] } }] },
+        { "calls": [write("changed\n")] },
+        { "calls": [write("first\n")] },
+        { "calls": [{ "tool": "attempt_completion", "params": { "result": "Done." } }] },
+    ] });
+    let settings = json!({ "autoApprove": { "write": true, "read": true } });
+    let fixture = Fixture::scripted(&[("a.txt", "first\n")], &turns.to_string(), settings);
+    let mut watched = fixture.start("Go.").await;
+    assert_eq!(watched.end().await.0, TaskState::Completed);
+    let params =
+        ChangesUndoParams { task_id: watched.task.clone(), change_ids: vec![], path: Some("a.txt".into()) };
+    let undone = fixture.engine.undo_changes(params, "test").await.unwrap();
+    assert_eq!((undone.undone.len(), undone.conflicts.len()), (2, 0), "{undone:?}");
+    assert_eq!(fixture.project.read("a.txt"), "first\n");
+    fixture.engine.shutdown().await;
 }

@@ -845,7 +845,7 @@ mod settings {
     use super::*;
 
     #[test]
-    fn a_mistake_in_the_file_is_shown_at_its_place_and_the_rest_counts() {
+    fn a_mistake_in_the_file_is_shown_at_its_place_and_no_task_begins_before_it_is_corrected() {
         let home = Home::playing(HELLO);
         let script = home.path("script.yaml");
         home.configure("limits:\n  requests: many\n");
@@ -858,15 +858,21 @@ mod settings {
         let diagnostic = &shown["params"]["diagnostics"][0];
         assert_eq!(diagnostic["range"]["start"], json!({ "line": 3, "character": 12 }));
         assert!(diagnostic["message"].as_str().unwrap().starts_with("limits.requests: "), "{diagnostic}");
-        client.start_task("Say hello");
-        client.state("completed");
-        // The user mends it.
+        // What the file was to refuse is not known.
+        let refused = client.refused("roo/task/start", json!({ "prompt": "Say hello" }));
+        assert_eq!(refused["data"]["kind"], "configuration");
+        assert!(
+            refused["message"].as_str().unwrap().contains("config.yaml:4:13: limits.requests: "),
+            "{refused}"
+        );
         home.configure("limits: { requests: 7 }\nlimts: {}\n");
         client.open(&home.config_file(), &std::fs::read_to_string(home.config_file()).unwrap());
         let shown = client.wait_for("diagnostics", |m| m["method"] == "textDocument/publishDiagnostics");
         let left = shown["params"]["diagnostics"].as_array().unwrap();
         assert_eq!(left.len(), 1, "{shown}");
         assert_eq!(left[0]["severity"], 2);
+        client.start_task("Say hello");
+        client.state("completed");
         assert_eq!(client.shut_down(), 0);
     }
 
@@ -1433,10 +1439,11 @@ mod customization {
         assert!(message.contains("hooks.json:1:") && message.contains("hooks check"), "{message}");
 
         // A request that waits for permission goes no further by it.
-        std::fs::remove_file(&hooks).unwrap();
+        // Each text is longer than the one before: a shorter one may be a file that is being saved.
+        std::fs::write(&hooks, r#"{ "hooks": { "PreToolUse": [] } }    "#).unwrap();
         client.start_task("Write");
         let approval = client.event("approval.requested")["event"].clone();
-        std::fs::write(&hooks, misspelt).unwrap();
+        std::fs::write(&hooks, format!("{misspelt}{}", " ".repeat(8))).unwrap();
         let option = json!({ "approvalId": approval["approvalId"], "digest": approval["digest"], "optionId": "allow_once" });
         client.request("roo/approval/respond", option);
         let question = client.event("question.asked")["event"].clone();

@@ -1,5 +1,6 @@
 //! Durable files, all on one [`disk::Disk`]: an append-only log for each request, with large payloads as blobs beside
-//! it and a small summary for lists; files that are replaced atomically; recovery of tails torn by a crash.
+//! it and a small summary for lists; files that are replaced atomically; recovery of tails torn by a crash; and users'
+//! files, which may be read while they are being saved.
 //!
 //! This crate knows files, checksums and locks; what an event means is up to the engine. Layout below the
 //! state directory, everything readable by the user alone:
@@ -42,6 +43,7 @@ pub mod reserve;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated_disk;
 mod torn_tail;
+mod watched_file;
 
 pub use contents::{ContentLimits, Contents, LARGEST_CONTENT, expire};
 pub use directory::{RequestDirectory, WorkspaceDirectory};
@@ -53,6 +55,7 @@ pub use private_file::PrivateFile;
 pub use regular_file::{create_named, open_regular, read_named, read_regular};
 pub use replace::{replace, replace_checked, replace_unsynced};
 pub use torn_tail::keep_torn_tail;
+pub use watched_file::{SAVING, WatchedFile};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -24,21 +24,25 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Those of [`open_regular`]; [`io::ErrorKind::FileTooLarge`], and [`io::ErrorKind::InvalidData`] if it isn't UTF-8.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<String> {
+    read_text(open_regular(path)?, limit)
+}
+
+fn read_text(file: File, limit: u64) -> io::Result<String> {
     let mut text = String::new();
-    open_regular(path)?.take(limit.saturating_add(1)).read_to_string(&mut text)?;
+    file.take(limit.saturating_add(1)).read_to_string(&mut text)?;
     match text.len() as u64 > limit {
         true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes"))),
         false => Ok(text),
     }
 }
 
-/// Reads a file that the user names, as [`read_regular`] does; below `/dev` it may be anything.
+/// Reads a file that the user names, as [`read_regular`] does; below `/dev` it may be anything of that length.
 ///
 /// # Errors
 /// Those of [`read_regular`].
 pub fn read_named(path: &Path, limit: u64) -> io::Result<String> {
     match path.starts_with(DEVICES) {
-        true => fs::read_to_string(path),
+        true => read_text(File::open(path)?, limit),
         false => read_regular(path, limit),
     }
 }
@@ -87,6 +91,7 @@ mod tests {
             assert_eq!(found.unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
         assert!(read_named(Path::new("/dev/null"), 1).unwrap().is_empty());
+        assert_eq!(read_named(Path::new("/dev/zero"), 1).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         create_named(Path::new("/dev/null")).unwrap();
         assert_eq!(open_regular(place.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }

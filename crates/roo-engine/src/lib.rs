@@ -10,6 +10,7 @@ pub mod intent_store;
 pub mod mentions;
 pub mod policy;
 pub mod project_info;
+pub mod server_prompts;
 pub mod server_tools;
 pub mod tool_run;
 pub mod tools;

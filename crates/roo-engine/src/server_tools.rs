@@ -1,5 +1,5 @@
-//! The tools and resources of servers that the user has connected: which there are now, calling a tool, and reading a
-//! resource. Which servers those are and how they are reached is not known here.
+//! The tools, resources and prompts of servers that the user has connected: which there are now, calling a tool, reading a
+//! resource, and getting a prompt. Which servers those are and how they are reached is not known here.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,13 +10,23 @@ use tokio_util::sync::CancellationToken;
 
 use roo_catalog::{Object, ServerResources, ServerTool, ServerToolName};
 
-/// Source of servers' tools and resources.
+use crate::server_prompts::ServerPrompts;
+
+/// Time limit for servers that are starting, where what they offer is needed.
+pub const SERVERS_START: Duration = Duration::from_secs(3);
+
+/// Source of servers' tools, resources and prompts.
 pub trait ServerTools: Debug + Send + Sync {
     /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request.
     fn list(&self) -> Vec<Arc<ServerTool>>;
 
     /// The resources of the connected servers that have any, in an order that doesn't change by itself.
     fn resources(&self) -> Vec<ServerResources> {
+        vec![]
+    }
+
+    /// The prompts of the servers that are switched on, for users to write in messages.
+    fn prompts(&self) -> Vec<ServerPrompts> {
         vec![]
     }
 
@@ -65,6 +75,17 @@ pub trait ServerTools: Debug + Send + Sync {
         server: &'a str,
         _uri: &'a str,
         _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        let reason = "it is not connected".to_owned();
+        Box::pin(async move { Err(ServerToolError::Unreachable { server: server.to_owned(), reason }) })
+    }
+
+    /// Gets the text of a prompt that the user asked for. The answer is not marked as the server's.
+    fn get_prompt<'a>(
+        &'a self,
+        server: &'a str,
+        _prompt: &'a str,
+        _arguments: Object,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         let reason = "it is not connected".to_owned();
         Box::pin(async move { Err(ServerToolError::Unreachable { server: server.to_owned(), reason }) })

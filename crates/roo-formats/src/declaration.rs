@@ -1,21 +1,25 @@
 //! Declaration of a configuration format: a Rust type whose documented fields are the keys of the file.
 //!
-//! Everything that has to know the format asks the JSON Schema of that type: readers for the keys that they know, completion
-//! and hover for what is allowed at a position, editors for the schema itself. What a text means beyond its shape is said by
-//! its type, such as [`crate::modes::ModeSlug`]; what a file means is for its reader.
+//! Readers get values of that type. Everything else that has to know the format asks the type's JSON Schema: the check of a
+//! file for its keys, types and bounds, completion and hover for what is allowed at a position, editors for the schema
+//! itself. What a text means beyond its shape is said by its type, such as [`crate::modes::ModeSlug`]; what a file means is
+//! for its reader.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::config::yaml::Step;
+use crate::placed;
 use crate::problem::Severity;
 use roo_text::misspelling;
 use roo_text::render::{exact_line, one_line};
@@ -391,15 +395,52 @@ impl<'a> Part<'a> {
         unknown.collect()
     }
 
+    /// Reads a value at a path of its file as the type that is declared here, and returns what the declaration doesn't allow.
+    /// All keys of the type may be missing: a key has no value, and a list no item, where it isn't allowed. Values of
+    /// `Inner` and lists of them are not looked into, as they are read one by one.
+    pub fn read<T: DeserializeOwned + Default, Inner: JsonSchema>(
+        &self,
+        path: &[Step],
+        value: &Value,
+    ) -> (T, Vec<Mismatch>) {
+        let mut mismatches = self.mismatches(value, Some(&*Inner::schema_name()));
+        let is_refused =
+            |mismatch: &&Mismatch| matches!(mismatch.kind, MismatchKind::Value | MismatchKind::Bounds);
+        let refused: HashSet<&[Step]> =
+            mismatches.iter().filter(is_refused).map(|mismatch| mismatch.path.as_slice()).collect();
+        let read = placed::read(value, path, &refused).unwrap_or_else(|error| {
+            let message = error.to_string();
+            mismatches.push(Mismatch { path: vec![], kind: MismatchKind::Value, message, suggestion: None });
+            T::default()
+        });
+        (read, mismatches)
+    }
+
+    /// The first of the keys that a mapping must have and this one doesn't have.
+    pub fn missing_key(&self, object: &Map<String, Value>) -> Option<&'a str> {
+        self.required().find(|key| self.lacks(object, key))
+    }
+
+    /// The keys that a mapping must have.
+    pub(crate) fn required(&self) -> impl Iterator<Item = &'a str> {
+        self.shapes.iter().flat_map(|shape| shape.list("required")).filter_map(Value::as_str)
+    }
+
     /// Compares a value with the declaration: keys, types and bounds. Which texts are allowed is for who reads them: they
-    /// may have other names. `inner` names keys whose content is not looked into.
-    pub(crate) fn mismatches(&self, value: &Value, inner: &[&str]) -> Vec<Mismatch> {
+    /// may have other names. Values of the type `inner` and lists of them are not looked into.
+    pub(crate) fn mismatches(&self, value: &Value, inner: Option<&str>) -> Vec<Mismatch> {
         let mut found = Vec::new();
         self.compare(value, inner, &mut Vec::new(), &mut found);
         found
     }
 
-    fn compare(&self, value: &Value, inner: &[&str], path: &mut Vec<Step>, found: &mut Vec<Mismatch>) {
+    /// Returns whether values of a type are allowed here, or lists of them.
+    fn holds_type(&self, name: &str) -> bool {
+        let is_of_type = |part: &Self| part.shapes.iter().any(|shape| shape.type_name == Some(name));
+        is_of_type(self) || self.items().as_ref().is_some_and(is_of_type)
+    }
+
+    fn compare(&self, value: &Value, inner: Option<&str>, path: &mut Vec<Step>, found: &mut Vec<Mismatch>) {
         let mut add = |path: &[Step], kind, message| {
             found.push(Mismatch { path: path.to_vec(), kind, message, suggestion: None });
         };
@@ -412,6 +453,9 @@ impl<'a> Part<'a> {
             }
             return;
         };
+        if inner.is_some_and(|inner| self.holds_type(inner)) {
+            return;
+        }
         if let Some(message) = shape.out_of_bounds(value) {
             add(path, MismatchKind::Bounds, format!("`{}` {message}", shown(path)));
         }
@@ -434,10 +478,7 @@ impl<'a> Part<'a> {
                 for (key, value) in object.iter().filter(|(key, _)| !missing.contains(&key.as_str())) {
                     let Some(part) = self.step(&Step::Key(key.clone())) else { continue };
                     path.push(Step::Key(key.clone()));
-                    match inner.contains(&key.as_str()) {
-                        true if part.shapes.iter().any(|shape| shape.is_type_of(value)) => {}
-                        _ => part.compare(value, inner, path, found),
-                    }
+                    part.compare(value, inner, path, found);
                     path.pop();
                 }
             }
@@ -595,6 +636,25 @@ impl From<Text> for String {
     }
 }
 
+/// Returns the keys with values that the declaration of a mapping allows and the type by which it is read doesn't take.
+#[cfg(test)]
+pub(crate) fn disagreements<T: DeserializeOwned + Default>(part: Option<Part<'_>>) -> Vec<String> {
+    let values = serde_json::json!([null, true, -1, 3, 0.5, "", "x", [], ["x"], [["x"]], [1], {}, { "x": 1 }, { "x": [] }]);
+    let part = part.expect("a mapping");
+    let keys: Vec<&str> = part.keys().iter().map(|key| key.name).collect();
+    assert!(!keys.is_empty());
+    let pairs =
+        keys.iter().flat_map(|key| values.as_array().into_iter().flatten().map(move |value| (key, value)));
+    let told = pairs.flat_map(|(key, value)| {
+        let (_, mismatches) = part.read::<T, ()>(&[], &serde_json::json!({ *key: value }));
+        let is_of_type =
+            |mismatch: &Mismatch| mismatch.path.is_empty() && mismatch.kind == MismatchKind::Value;
+        let refused = mismatches.into_iter().filter(is_of_type);
+        refused.map(move |mismatch| format!("{key}: {value}: {}", mismatch.message)).collect::<Vec<_>>()
+    });
+    told.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -705,7 +765,7 @@ mod tests {
     #[test]
     fn a_value_is_compared_with_its_declaration() {
         let told = |value: Value| -> Vec<String> {
-            let found = Declaration::of::<File>().root().mismatches(&value, &[]);
+            let found = Declaration::of::<File>().root().mismatches(&value, None);
             found.into_iter().map(|mismatch| mismatch.message).collect()
         };
         let fine =
@@ -723,6 +783,24 @@ mod tests {
         found.sort_by_key(|message| expected.iter().position(|known| known == message));
         assert_eq!(found, expected);
         assert_eq!(told(json!({ "entries": {} })), ["`byName` is missing", "`entries` must be a list"]);
+    }
+
+    #[test]
+    fn a_type_that_does_not_match_its_declaration_refuses_instead_of_being_read_in_part() {
+        /// Read as a text, although it is declared as a number.
+        #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+        struct Wrong {
+            #[schemars(with = "Option<u32>")]
+            depth: Option<String>,
+            name: Option<String>,
+        }
+        let declaration = Declaration::of::<Wrong>();
+        let (read, mismatches) =
+            declaration.root().read::<Wrong, ()>(&[], &json!({ "depth": 3, "name": "x" }));
+        assert_eq!(read, Wrong::default());
+        assert_eq!(mismatches.iter().map(|found| found.kind).collect::<Vec<_>>(), [MismatchKind::Value]);
+        let told = disagreements::<Wrong>(Some(declaration.root()));
+        assert!(told.len() == 1 && told[0].starts_with("depth: 3: "), "{told:?}");
     }
 
     #[test]

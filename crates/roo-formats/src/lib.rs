@@ -9,11 +9,13 @@ pub mod hooks;
 pub mod intents;
 pub mod mcp;
 pub mod modes;
+mod placed;
 mod problem;
 mod problem_list;
 mod text_range;
 mod yaml_edit;
 
+pub use placed::Placed;
 pub use problem::{FileProblem, Problem, Severity};
 pub use problem_list::ProblemList;
 pub use text_range::{Position, TextRange};

@@ -1,10 +1,11 @@
 //! The list in which a reader of a configuration file collects problems.
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::config::yaml::Step;
-use crate::declaration::{Mismatch, MismatchKind, Part, UnknownKey};
+use crate::declaration::{Declaration, Mismatch, MismatchKind, Part, UnknownKey};
 use crate::problem::{Problem, Severity};
 use crate::text_range::{Position, TextRange};
 use roo_text::render::counted;
@@ -67,36 +68,72 @@ impl<'a> ProblemList<'a> {
         self.suggest(severity, &path, key.to_string(), key.meant);
     }
 
-    /// Adds what a mapping at a path has that its declaration doesn't allow. `inner` names keys whose content is checked
-    /// on its own.
-    pub fn check(&mut self, part: Option<&Part<'_>>, path: &[Step], value: &Value, inner: &[&str]) {
-        for mismatch in part.into_iter().flat_map(|part| part.mismatches(value, inner)) {
-            self.add_mismatch(path, &mismatch);
+    /// Reads a file as the type that is declared for it, and adds what its declaration doesn't allow. `holds` says what is
+    /// in the one key without which it is no such file, such as `a list of modes`. Values of `Inner` and lists of them are
+    /// not looked into, as they are read one by one.
+    ///
+    /// # Errors
+    /// That key is missing, or its value is of another type.
+    pub fn read_file<T: DeserializeOwned + Default, Inner: JsonSchema>(
+        &mut self,
+        declaration: &Declaration,
+        file: &Map<String, Value>,
+        holds: &str,
+    ) -> Result<T, Problem> {
+        let root = declaration.root();
+        if let Some(key) = root.missing_key(file) {
+            let is_meant = |unknown: &UnknownKey<'_, '_>| unknown.meant == Some(key);
+            let Some(misspelt) = root.unknown_keys(file).into_iter().find(is_meant) else {
+                return Err(Problem::error(None, format!("`{key}` is missing; add {holds}")));
+            };
+            let position = (self.locate)(self.text, &[Step::Name(misspelt.name.to_owned())]);
+            let problem = Problem::error_at(self.text, position, misspelt.to_string());
+            return Err(problem.with_suggestion(misspelt.meant));
         }
+        let (read, mismatches) = root.read::<T, Inner>(&[], &Value::Object(file.clone()));
+        let is_wrong =
+            |path: &[Step]| mismatches.iter().any(|it| it.kind == MismatchKind::Value && it.path == path);
+        for key in root.required() {
+            let path = [Step::from(key)];
+            if is_wrong(&path) {
+                let position = (self.locate)(self.text, &path);
+                return Err(Problem::error_at(self.text, position, format!("`{key}` must be {holds}")));
+            }
+        }
+        self.add_mismatches(&[], &mismatches);
+        Ok(read)
     }
 
-    /// Adds what a mapping at a path has that its declaration doesn't allow, and reads the rest. All keys of the type may be
-    /// missing; nothing is read where the rest is not of the type either.
-    pub(crate) fn read<T: DeserializeOwned + Default>(
+    /// Reads a value at a path as the type that is declared there, and adds what its declaration doesn't allow; see
+    /// [`Part::read`].
+    pub fn read<T: DeserializeOwned + Default>(
         &mut self,
         part: Option<&Part<'_>>,
         path: &[Step],
         value: &Value,
     ) -> T {
-        let mismatches = part.map(|part| part.mismatches(value, &[])).unwrap_or_default();
-        mismatches.iter().for_each(|mismatch| self.add_mismatch(path, mismatch));
-        let mut rest = value.clone();
-        // From the back, so that the places of items stay.
-        for mismatch in mismatches.iter().rev().filter(|mismatch| mismatch.kind == MismatchKind::Value) {
-            remove(&mut rest, &mismatch.path);
-        }
-        serde_json::from_value(rest).unwrap_or_default()
+        self.read_outer::<T, ()>(part, path, value)
     }
 
-    fn add_mismatch(&mut self, path: &[Step], mismatch: &Mismatch) {
-        let path = [path, &mismatch.path].concat();
-        let suggestion = mismatch.suggestion.as_deref();
-        self.suggest(mismatch.kind.severity(), &path, mismatch.message.as_str(), suggestion);
+    /// The same without a look into values of `Inner` and lists of them, which are read one by one.
+    pub fn read_outer<T: DeserializeOwned + Default, Inner: JsonSchema>(
+        &mut self,
+        part: Option<&Part<'_>>,
+        path: &[Step],
+        value: &Value,
+    ) -> T {
+        let (read, mismatches) = part.map(|part| part.read::<T, Inner>(path, value)).unwrap_or_default();
+        self.add_mismatches(path, &mismatches);
+        read
+    }
+
+    /// Adds what a value at a path has that its declaration doesn't allow.
+    pub fn add_mismatches(&mut self, path: &[Step], mismatches: &[Mismatch]) {
+        for mismatch in mismatches {
+            let path = [path, &mismatch.path].concat();
+            let suggestion = mismatch.suggestion.as_deref();
+            self.suggest(mismatch.kind.severity(), &path, mismatch.message.as_str(), suggestion);
+        }
     }
 
     /// Takes the message of the first error since it was taken last.
@@ -112,26 +149,5 @@ impl<'a> ProblemList<'a> {
             self.found.push(Problem::error(None, message));
         }
         self.found
-    }
-}
-
-/// Removes the part at the end of a path.
-fn remove(value: &mut Value, path: &[Step]) {
-    let Some((last, above)) = path.split_last() else {
-        *value = Value::Null;
-        return;
-    };
-    let parent = above.iter().try_fold(value, |value, step| match step {
-        Step::Key(key) | Step::Name(key) => value.get_mut(key),
-        Step::Index(index) => value.get_mut(index),
-    });
-    match (parent, last) {
-        (Some(Value::Object(object)), Step::Key(key) | Step::Name(key)) => {
-            object.remove(key);
-        }
-        (Some(Value::Array(items)), Step::Index(index)) if *index < items.len() => {
-            items.remove(*index);
-        }
-        _ => {}
     }
 }

@@ -1,6 +1,7 @@
 //! One live connection: how it is made, what is listed and asked over it, and how it ends.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,7 +150,12 @@ impl Session {
         handshake: Handshake,
     ) -> Result<Self, ServerFault> {
         let signals = Signals::new();
-        let events = Events::new(services.identity.config(), log.clone());
+        let folders: &[PathBuf] = match server.transport {
+            Transport::Stdio(_) => &services.folders,
+            Transport::StreamableHttp(_) | Transport::Sse(_) => &[],
+        };
+        let config = services.identity.config(!folders.is_empty());
+        let events = Events::new(config, folders, log.clone());
         let opening = Opening { server, signals: &signals, events: &events, log, handshake };
         let mut program = None;
         let opened = timeout(STARTUP, opening.run(policy, services, &mut program)).await;

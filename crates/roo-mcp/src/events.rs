@@ -1,16 +1,20 @@
 //! Messages that a server sends unasked: notifications, log messages, and signs that something is wrong.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rmcp::ClientHandler;
+#[expect(deprecated, reason = "servers of today ask for roots")]
 use rmcp::model::{
-    ClientConfig, ClientJsonRpcMessage, ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage,
+    ClientConfig, ClientJsonRpcMessage, ListRootsResult, ProgressNotificationParam, ProgressToken, Root,
+    ServerJsonRpcMessage,
 };
-use rmcp::service::{NotificationContext, RoleClient};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::transport::Transport;
+use rmcp::{ClientHandler, ErrorData};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use url::Url;
 
 use crate::call::Progress;
 use crate::fault::ServerFault;
@@ -119,6 +123,7 @@ impl Changed {
 #[derive(Clone)]
 pub(crate) struct Events {
     config: ClientConfig,
+    folders: Arc<[PathBuf]>,
     changed: watch::Sender<Changed>,
     progress: ProgressReceivers,
     log: ServerLog,
@@ -127,8 +132,15 @@ pub(crate) struct Events {
 type ProgressReceivers = Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>>;
 
 impl Events {
-    pub(crate) fn new(config: ClientConfig, log: ServerLog) -> Self {
-        Self { config, changed: watch::Sender::new(Changed::default()), progress: Arc::default(), log }
+    /// `folders` are the workspace folders that the server may know of.
+    pub(crate) fn new(config: ClientConfig, folders: &[PathBuf], log: ServerLog) -> Self {
+        Self {
+            config,
+            folders: folders.into(),
+            changed: watch::Sender::new(Changed::default()),
+            progress: Arc::default(),
+            log,
+        }
     }
 
     /// Sees lists that change from now on.
@@ -167,6 +179,18 @@ impl Drop for Following {
 impl ClientHandler for Events {
     fn get_info(&self) -> ClientConfig {
         self.config.clone()
+    }
+
+    #[expect(deprecated, reason = "servers of today ask for roots")]
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let roots = self.folders.iter().filter_map(|folder| {
+            let root = Root::new(Url::from_directory_path(folder).ok()?);
+            Some(match folder.file_name() {
+                Some(name) => root.with_name(name.to_string_lossy()),
+                None => root,
+            })
+        });
+        Ok(ListRootsResult::new(roots.collect()))
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

@@ -1,8 +1,9 @@
 //! Services that all servers of a process share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, RootsCapabilities};
 use roo_sandbox::egress::{Resolve, SystemResolver};
 
 use crate::launcher::ServerLauncher;
@@ -15,12 +16,20 @@ pub struct HubServices {
     pub resolver: Arc<dyn Resolve>,
     /// Name and version of the client.
     pub identity: ClientIdentity,
+    /// The workspace folders. Servers that are programs may ask for them; to others they mean nothing.
+    pub folders: Vec<PathBuf>,
 }
 
 impl HubServices {
-    /// Services with the resolver of this machine.
+    /// Services with the resolver of this machine, without workspace folders.
     pub fn new(launcher: Arc<dyn ServerLauncher>, identity: ClientIdentity) -> Self {
-        Self { launcher, resolver: Arc::new(SystemResolver), identity }
+        Self { launcher, resolver: Arc::new(SystemResolver), identity, folders: vec![] }
+    }
+
+    /// The same with workspace folders, as absolute paths.
+    #[must_use]
+    pub fn with_folders(self, folders: Vec<PathBuf>) -> Self {
+        Self { folders, ..self }
     }
 }
 
@@ -34,9 +43,12 @@ pub struct ClientIdentity {
 }
 
 impl ClientIdentity {
-    pub(crate) fn config(&self) -> ClientConfig {
+    /// What the client tells a server of itself; `has_roots` says that it answers questions for workspace folders.
+    pub(crate) fn config(&self, has_roots: bool) -> ClientConfig {
         let implementation = Implementation::new(self.name.clone(), self.version.clone());
-        ClientConfig::new(ClientCapabilities::default(), implementation)
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = has_roots.then(RootsCapabilities::default);
+        ClientConfig::new(capabilities, implementation)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 

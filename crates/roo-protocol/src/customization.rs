@@ -65,7 +65,7 @@ pub struct CommandListParams {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandListResult {
-    /// The slash commands that a message may use now, by name.
+    /// The slash commands that a message may use now, by name; then the prompts of MCP servers.
     pub commands: Vec<CommandItem>,
 }
 
@@ -73,7 +73,7 @@ pub struct CommandListResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandItem {
-    /// Name after the `/`.
+    /// Name after the `/`; `server:prompt` for a prompt of an MCP server.
     pub name: String,
     /// Description, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub struct CommandItem {
     /// The slug of the mode that it switches to; may be unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Source: `built-in`, `global` or `project`.
+    /// Source: `built-in`, `global`, `project`, or `mcp`.
     pub source: String,
 }
 

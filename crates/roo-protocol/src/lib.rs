@@ -17,6 +17,7 @@ pub mod error;
 pub mod event;
 pub mod ids;
 pub mod intent;
+pub mod mcp;
 pub mod message;
 pub mod method;
 pub mod model;

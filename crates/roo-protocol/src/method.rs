@@ -20,6 +20,7 @@ use super::intent::{
     IntentChangeResult, IntentCreateParams, IntentExpandParams, IntentListParams, IntentListResult,
     IntentSelectParams, IntentUpdateParams,
 };
+use super::mcp::{McpEnableParams, McpListParams, McpListResult, McpServerParams, McpToolsResult};
 use super::model::{ModelListParams, ModelListResult};
 use super::profile::{
     ProfileDeleteParams, ProfileDeleteResult, ProfileListParams, ProfileListResult, ProfileSaveParams,
@@ -126,6 +127,10 @@ pub const METHODS: &[Method] = &[
     request::<RuleListParams, RuleListResult>("roo/rule/list"),
     request::<RuleRevokeParams, Done>("roo/rule/revoke"),
     request::<TraceQueryParams, TraceQueryResult>("roo/trace/query"),
+    request::<McpListParams, McpListResult>("roo/mcp/list"),
+    request::<McpServerParams, McpToolsResult>("roo/mcp/tools"),
+    request::<McpServerParams, Done>("roo/mcp/restart"),
+    request::<McpEnableParams, Done>("roo/mcp/enable"),
     request::<AutoApproveGetParams, AutoApproveGetResult>("roo/autoApprove/get"),
     told_by_client::<OptionsDidChangeParams>("roo/options/didChange"),
     told_by_client::<EditorDidChangeParams>("roo/editor/didChange"),
@@ -146,6 +151,12 @@ pub const METHODS: &[Method] = &[
         name: "roo/settings/changed",
         direction: Direction::Notification,
         params: schema_of::<SettingsChangedParams>,
+        result: None,
+    },
+    Method {
+        name: "roo/mcp/changed",
+        direction: Direction::Notification,
+        params: schema_of::<McpListResult>,
         result: None,
     },
 ];

@@ -100,6 +100,12 @@ impl WrittenSince {
         self.0.get(path).is_some_and(|digests| digests.contains(&digest))
     }
 
+    /// Returns the digest of the bytes that the last write of a file left, or none within for one that was deleted; none
+    /// where nobody wrote it.
+    pub fn last(&self, path: &Path) -> Option<Option<Digest>> {
+        self.0.get(path)?.last().copied()
+    }
+
     /// Returns whether something was written below a directory.
     pub fn is_below(&self, directory: &Path) -> bool {
         self.0.keys().any(|path| path.starts_with(directory))
@@ -122,6 +128,8 @@ mod tests {
         let since = written.since(&mark);
         assert!(!since.left(Path::new("/w/early"), Some(one)));
         assert!(since.left(Path::new("/w/src/a"), Some(one)) && since.left(Path::new("/w/src/a"), Some(two)));
+        assert_eq!(since.last(Path::new("/w/src/a")), Some(Some(two)));
+        assert_eq!((since.last(Path::new("/w/gone")), since.last(Path::new("/w/early"))), (Some(None), None));
         assert!(!since.left(Path::new("/w/src/a"), None) && since.left(Path::new("/w/gone"), None));
         assert!(since.is_below(Path::new("/w/src")) && !since.is_below(Path::new("/w/docs")));
     }

@@ -1141,13 +1141,13 @@ export type CommandListParams = Record<string, never>;
 
 /** Result of `roo/command/list`. */
 export type CommandListResult = {
-  /** The slash commands that a message may use now, by name. */
+  /** The slash commands that a message may use now, by name; then the prompts of MCP servers. */
   commands: CommandItem[];
 };
 
 /** A slash command, for choosing one. */
 export type CommandItem = {
-  /** Name after the `/`. */
+  /** Name after the `/`; `server:prompt` for a prompt of an MCP server. */
   name: string;
   /** Description, in one line. */
   description?: string | null;
@@ -1155,7 +1155,7 @@ export type CommandItem = {
   argumentHint?: string | null;
   /** The slug of the mode that it switches to; may be unknown. */
   mode?: string | null;
-  /** Source: `built-in`, `global` or `project`. */
+  /** Source: `built-in`, `global`, `project`, or `mcp`. */
   source: string;
 };
 
@@ -1444,6 +1444,85 @@ export type TraceOutcome = "ok" | "denied" | "failed" | "scope_violation" | "int
 export type TraceQueryResult = {
   /** Agent Trace records, oldest first, as they stand in the trace. */
   records: unknown[];
+};
+
+/** `roo/mcp/list` */
+export type McpListParams = Record<string, never>;
+
+/** Result of `roo/mcp/list`, and `roo/mcp/changed`, which a client gets for each change after it has listed the servers once. */
+export type McpListResult = {
+  /** The servers that are configured, by name. */
+  servers: McpServerItem[];
+};
+
+/** An MCP server that is configured. */
+export type McpServerItem = {
+  /** Its name. */
+  name: string;
+  /** Owner of its entry. */
+  owner: McpOwner;
+  /** The program with its arguments, or the address, as it is configured: references are not filled in. */
+  target: string;
+  /** State. */
+  state: McpServerState;
+  /** Reason why it can't be used, and what to do. */
+  reason?: string | null;
+  /** Number of seconds after which it is started again; none when that is left to the user. */
+  retryAfter?: number | null;
+  /** Number of tools that models get. */
+  tools: number;
+  /** Number of resources and patterns of resources. */
+  resources: number;
+  /** Number of prompts. */
+  prompts: number;
+};
+
+/** Owner of the entry of an MCP server. */
+export type McpOwner = "user" | "workspace";
+
+/** State of an MCP server. */
+export type McpServerState = "disabled" | "waitingForApproval" | "starting" | "connected" | "failed";
+
+/** `roo/mcp/tools` and `roo/mcp/restart` */
+export type McpServerParams = {
+  /** Name of the server. */
+  server: string;
+};
+
+/** Result of `roo/mcp/tools`. What the server says of its tools is untrusted. */
+export type McpToolsResult = {
+  /** The tools that models get, in the server's order; none while it is not connected. */
+  tools: McpToolItem[];
+  /** The tools that models don't get. */
+  leftOut: McpLeftOutTool[];
+};
+
+/** A tool of an MCP server. */
+export type McpToolItem = {
+  /** Its name. */
+  name: string;
+  /** A name for people. */
+  title?: string | null;
+  /** Description, in one line. */
+  description: string;
+  /** True if `alwaysAllow` of the user's own `mcp.json` names it. */
+  alwaysAllowed: boolean;
+};
+
+/** A tool that models don't get. */
+export type McpLeftOutTool = {
+  /** Its name. */
+  name: string;
+  /** Reason why not. */
+  reason: string;
+};
+
+/** `roo/mcp/enable` */
+export type McpEnableParams = {
+  /** Name of the server. */
+  server: string;
+  /** False to switch it off: `disabled` of its entry is changed, and nothing else of the file. */
+  enabled: boolean;
 };
 
 /** `roo/autoApprove/get` */
@@ -1931,6 +2010,10 @@ export interface Requests {
   "roo/rule/list": { params: RuleListParams; result: RuleListResult };
   "roo/rule/revoke": { params: RuleRevokeParams; result: Done };
   "roo/trace/query": { params: TraceQueryParams; result: TraceQueryResult };
+  "roo/mcp/list": { params: McpListParams; result: McpListResult };
+  "roo/mcp/tools": { params: McpServerParams; result: McpToolsResult };
+  "roo/mcp/restart": { params: McpServerParams; result: Done };
+  "roo/mcp/enable": { params: McpEnableParams; result: Done };
   "roo/autoApprove/get": { params: AutoApproveGetParams; result: AutoApproveGetResult };
 }
 
@@ -1950,4 +2033,5 @@ export interface ServerRequests {
 export interface ServerNotifications {
   "roo/event": { params: EventParams };
   "roo/settings/changed": { params: SettingsChangedParams };
+  "roo/mcp/changed": { params: McpListResult };
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use tokio::fs::canonicalize;
 use tower_lsp::jsonrpc::Result;
 
+use super::super::commands::document_of;
 use super::{AUTOMATIC, Action, CodeActionParams, Effect, QUICK_FIX, TITLE};
 use crate::server::review_diff::{self, ShownHunk};
 use crate::server::session::{Session, WorkspaceServices};
@@ -32,8 +34,11 @@ pub(super) async fn offered(
 ) -> Result<ReviewActions> {
     let uri = &asked.text_document.uri;
     if let Some(approval) = approval_of(uri) {
-        let diff = in_diff(session, session.services().await?, (&approval, text), asked).await;
-        return Ok(ReviewActions { diff: Some(diff.unwrap_or_default()), actions: vec![] });
+        let services = session.services().await?;
+        if is_document_of(services, &approval, uri).await {
+            let diff = in_diff(session, services, (&approval, text), asked).await;
+            return Ok(ReviewActions { diff: Some(diff.unwrap_or_default()), actions: vec![] });
+        }
     }
     let is_automatic = asked.context.trigger_kind == Some(AUTOMATIC);
     if session.is_typed() || is_automatic || session.shown_approvals.is_empty() {
@@ -43,12 +48,21 @@ pub(super) async fn offered(
     Ok(ReviewActions { diff: None, actions })
 }
 
-/// The approval whose diff document this is, by its name.
+/// The approval whose diff document has this name, wherever it is.
 fn approval_of(uri: &str) -> Option<ApprovalId> {
     let path = path_of(uri)?;
     let name = path.file_name()?.to_str()?.strip_prefix("approval-")?.strip_suffix(".diff")?;
     let requests = path.parent()?.parent()?.file_name()?;
     (requests == "requests").then(|| ApprovalId::new(name))
+}
+
+/// Returns whether this is the diff document that the server wrote for an approval. A file of that name in the workspace may be
+/// anyone's.
+async fn is_document_of(services: &WorkspaceServices, approval: &ApprovalId, uri: &str) -> bool {
+    let (Some(own), Some(path)) = (document_of(services, approval), path_of(uri)) else { return false };
+    // Some editors tell the path behind symbolic links.
+    own == path
+        || matches!(tokio::join!(canonicalize(own), canonicalize(path)), (Ok(own), Ok(path)) if own == path)
 }
 
 /// The approval of this id, if it waits.
@@ -67,18 +81,52 @@ async fn in_diff(
     let approval = waiting(services, id).await?;
     let files = services.engine.preview(id).await.ok()?;
     let hunks: Vec<&Hunk> = files.iter().flat_map(|file| &file.hunks).collect();
+    // As the document was written; names don't matter.
+    let written = review_diff::render(&services.engine.masked_preview(id).await.ok()?, |_| String::new());
+    let written = review_diff::hunks(&written);
+    let edit_of = |shown: ShownHunk<'_>| {
+        let hunk = hunks.iter().find(|hunk| hunk.hunk_id.as_str() == shown.id)?;
+        let written = written.iter().find(|written| written.id == shown.id)?;
+        Some(edit_of(hunk, written, shown))
+    };
     let line = usize::try_from(asked.range.start.line).ok()?;
     let mut actions = Vec::new();
-    if let Some(ShownHunk { id, lines }) = review_diff::hunk_at(text, line)
-        && let Some((number, hunk)) = (1..).zip(&hunks).find(|(_, hunk)| hunk.hunk_id.as_str() == id)
+    if let Some(shown) = review_diff::hunk_at(text, line)
+        && let Some((number, hunk)) = (1..).zip(&hunks).find(|(_, hunk)| hunk.hunk_id.as_str() == shown.id)
+        && let Some(edit) = edit_of(shown)
     {
-        // What the document can't show as it is, such as control characters, is not taken from it.
-        let shown = review_diff::added_lines(hunk);
-        let edited = (lines != shown && shown == hunk.new_text.replace("\r\n", "\n")).then_some(lines);
-        on_hunk(&mut actions, &approval, (number, hunks.len()), hunk, edited);
+        on_hunk(&mut actions, &approval, (number, hunks.len()), hunk, edit);
     }
-    on_rest(&mut actions, session, &approval, &hunks);
+    let is_edited = review_diff::hunks(text)
+        .into_iter()
+        .any(|shown| edit_of(shown).is_some_and(|edit| !matches!(edit, LineEdit::None)));
+    on_rest(&mut actions, session, &approval, &hunks, is_edited);
     Some(actions)
+}
+
+/// The user's changes of a hunk's added lines in its diff document.
+enum LineEdit {
+    None,
+    /// The lines that take their place.
+    Lines(String),
+    /// Changes that can't be taken from the document.
+    Unreadable,
+}
+
+/// Returns the user's changes of a hunk in a document that was `written` and now is `shown`.
+fn edit_of(hunk: &Hunk, written: &ShownHunk<'_>, shown: ShownHunk<'_>) -> LineEdit {
+    // What the document can't show as it is, such as control characters and secrets, is not taken from it.
+    let is_exact = written.added == hunk.new_text.replace("\r\n", "\n");
+    // A new line without its sign is among the others.
+    if written.others != shown.others {
+        LineEdit::Unreadable
+    } else if shown.added == written.added {
+        LineEdit::None
+    } else if is_exact {
+        LineEdit::Lines(shown.added)
+    } else {
+        LineEdit::Unreadable
+    }
 }
 
 async fn in_file(session: &Session, services: &WorkspaceServices, asked: &CodeActionParams) -> Vec<Action> {
@@ -88,6 +136,7 @@ async fn in_file(session: &Session, services: &WorkspaceServices, asked: &CodeAc
     for id in session.shown_approvals.ids() {
         let Some(approval) = waiting(services, &id).await else {
             session.shown_approvals.forget(&id);
+            session.review_drafts.forget(&id);
             continue;
         };
         let Ok(files) = services.engine.preview(&id).await else { continue };
@@ -104,11 +153,11 @@ async fn in_file(session: &Session, services: &WorkspaceServices, asked: &CodeAc
         };
         for (number, (file, hunk)) in (1..).zip(&all) {
             if file.uri == *uri && touches(hunk) {
-                on_hunk(&mut actions, &approval, (number, all.len()), hunk, None);
+                on_hunk(&mut actions, &approval, (number, all.len()), hunk, LineEdit::None);
             }
         }
         let hunks: Vec<&Hunk> = all.into_iter().map(|(_, hunk)| hunk).collect();
-        on_rest(&mut actions, session, &approval, &hunks);
+        on_rest(&mut actions, session, &approval, &hunks, false);
     }
     actions
 }
@@ -118,7 +167,7 @@ fn on_hunk(
     approval: &PendingApproval,
     (number, of): (usize, usize),
     hunk: &Hunk,
-    edited: Option<String>,
+    edit: LineEdit,
 ) {
     let what = one_line(&approval.title, TITLE);
     let argument = |ids: &[&HunkId], text: Option<&String>| {
@@ -130,20 +179,32 @@ fn on_hunk(
         argument
     };
     let ids = [&hunk.hunk_id];
-    if let Some(lines) = &edited {
+    if let LineEdit::Lines(lines) = &edit {
         let title = format!("Roo: accept this change as edited here ({number} of {of}): {what}");
         actions.push(action(title, "roo.approve", argument(&ids, Some(lines))));
     }
     let title = format!("Roo: refuse this change ({number} of {of}): {what}");
     actions.push(action(title, "roo.deny", argument(&ids, None)));
-    let as_proposed = if edited.is_some() { " as proposed" } else { "" };
+    let as_proposed = match edit {
+        LineEdit::None => "",
+        LineEdit::Lines(_) => " as proposed",
+        LineEdit::Unreadable => " as proposed, since your lines can't be read",
+    };
     let title = format!("Roo: accept this change{as_proposed} ({number} of {of}): {what}");
     actions.push(action(title, "roo.approve", argument(&ids, None)));
 }
 
-/// Actions on all changes, or on those that the user has not decided on yet.
-fn on_rest(actions: &mut Vec<Action>, session: &Session, approval: &PendingApproval, hunks: &[&Hunk]) {
+/// Actions on all changes, or on those that the user has not decided on yet. Lines that were edited in the diff document count
+/// for the action on their change alone.
+fn on_rest(
+    actions: &mut Vec<Action>,
+    session: &Session,
+    approval: &PendingApproval,
+    hunks: &[&Hunk],
+    is_edited: bool,
+) {
     let what = one_line(&approval.title, TITLE);
+    let as_proposed = if is_edited { " as proposed" } else { "" };
     let argument = json!({ "approvalId": approval.approval_id, "digest": approval.digest });
     let decided = session.review_drafts.answers(approval);
     let is_open = |hunk: &&&Hunk| decided.iter().all(|answer| answer.hunk_id != hunk.hunk_id);
@@ -158,7 +219,7 @@ fn on_rest(actions: &mut Vec<Action>, session: &Session, approval: &PendingAppro
         let mut argument = argument;
         argument["hunkIds"] = json!(open);
         actions.push(action(format!("Roo: refuse{which}: {what}"), "roo.deny", argument.clone()));
-        actions.push(action(format!("Roo: accept{which}: {what}"), "roo.approve", argument));
+        actions.push(action(format!("Roo: accept{which}{as_proposed}: {what}"), "roo.approve", argument));
         actions.push(action(
             format!("Roo: refuse all {} changes: {what}", hunks.len()),
             "roo.deny",
@@ -167,7 +228,7 @@ fn on_rest(actions: &mut Vec<Action>, session: &Session, approval: &PendingAppro
         return;
     }
     actions.push(action(format!("Roo: refuse{which}: {what}"), "roo.deny", argument.clone()));
-    actions.push(action(format!("Roo: accept{which}: {what}"), "roo.approve", argument));
+    actions.push(action(format!("Roo: accept{which}{as_proposed}: {what}"), "roo.approve", argument));
 }
 
 fn action(title: String, command: &'static str, argument: serde_json::Value) -> Action {

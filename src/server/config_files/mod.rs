@@ -39,6 +39,7 @@ use super::line_hover;
 use super::negotiated::Edits;
 use super::session::{Session, WorkspaceServices};
 use crate::live_settings::Configured;
+use roo_durable::SAVING;
 use roo_engine::customization::Customization;
 use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
 use roo_formats::{Problem, Severity};
@@ -101,6 +102,7 @@ pub(super) fn follow(session: &Arc<Session>, concerned: Concerned) {
             What::Disk => refresh_with(&this, services, vec![file]).await,
         }
         token.cancel();
+        follow_saving(&this, services).await;
     });
 }
 
@@ -120,8 +122,17 @@ pub(super) fn changed_on_disk(session: &Arc<Session>, params: &Value) {
                 services.settings.read().await;
             }
             refresh_with(&this, services, files).await;
+            follow_saving(&this, services).await;
         }
     });
+}
+
+/// Looks again at files that may have been read while they were being saved, until they are what counts.
+async fn follow_saving(session: &Session, services: &WorkspaceServices) {
+    while ask(services, Customization::is_being_saved).await.unwrap_or(false) {
+        tokio::time::sleep(SAVING).await;
+        refresh(session, services).await;
+    }
 }
 
 /// Asks the client to tell of changes on disk, where it can: a file may be deleted that isn't open.

@@ -1,12 +1,14 @@
-//! Modes and trust for clients: questions to [`roo_engine::customization`] where they may block.
+//! Modes, commands and trust for clients: questions to [`roo_engine::customization`] where they may block.
 
 mod question;
+mod server_prompts;
 
 use std::sync::Arc;
 
 use tower_lsp::jsonrpc::Result;
 
 pub(super) use self::question::ask;
+pub(super) use self::server_prompts::server_prompts;
 use super::session::{Session, WorkspaceServices};
 use super::{config_files, failure};
 use roo_engine::customization::{Customization, Grant, TrustError};

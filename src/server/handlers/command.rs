@@ -22,6 +22,7 @@ pub(super) async fn list(
     if commands.get(place).is_none_or(|command| command.name != CONDENSE) {
         commands.insert(place, condense());
     }
+    commands.extend(customization::server_prompts(services).await?);
     Ok(CommandListResult { commands })
 }
 

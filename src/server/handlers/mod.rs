@@ -8,6 +8,7 @@ mod command;
 mod context;
 mod editor;
 mod intent;
+mod mcp;
 mod mode;
 mod model;
 mod profile;
@@ -110,6 +111,10 @@ methods! {
     "roo/rule/list" => rule::list,
     "roo/rule/revoke" => rule::revoke,
     "roo/trace/query" => trace::query,
+    "roo/mcp/list" => mcp::list,
+    "roo/mcp/tools" => mcp::tools,
+    "roo/mcp/restart" => mcp::restart,
+    "roo/mcp/enable" => mcp::enable,
     "roo/autoApprove/get" => settings::auto_approve,
     "roo/options/didChange" => settings::options_did_change,
     "roo/editor/didChange" => editor::did_change,

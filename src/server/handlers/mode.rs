@@ -13,7 +13,7 @@ pub(super) async fn list(
     Params(ModeListParams {}): Params<ModeListParams>,
 ) -> Result<ModeListResult> {
     let services = server.session.typed().await?;
-    let settings = services.engine.settings();
+    let settings = services.engine.settings().await;
     customization::ask(services, move |customization| customization.mode_list(&settings)).await
 }
 

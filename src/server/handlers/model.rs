@@ -17,7 +17,7 @@ pub(super) async fn list(
     server: &Server,
     Params(params): Params<ModelListParams>,
 ) -> Result<ModelListResult> {
-    let settings = server.session.typed().await?.engine.settings();
+    let settings = server.session.typed().await?.engine.settings().await;
     if let Some(draft) = &params.draft {
         let draft = draft_of(&server.session.process, draft, params.profile.as_deref()).await;
         let draft = draft.map_err(|error| refused(&error))?;

@@ -4,7 +4,7 @@ use tower_lsp::jsonrpc::{Error, Result};
 
 use super::task::done;
 use super::{Params, Server};
-use crate::model_setup::{WriteError, check_name};
+use crate::model_setup::WriteError;
 use crate::server::failure;
 use crate::server::profiles;
 use roo_formats::config::edit::EditError;
@@ -21,7 +21,7 @@ pub(super) async fn list(
     server: &Server,
     Params(ProfileListParams {}): Params<ProfileListParams>,
 ) -> Result<ProfileListResult> {
-    let settings = server.session.typed().await?.engine.settings();
+    let settings = server.session.typed().await?.engine.settings().await;
     let profiles =
         settings.profiles.iter().map(|(name, profile)| item(name, profile, *name == settings.profile));
     Ok(ProfileListResult { profiles: profiles.collect() })
@@ -63,7 +63,6 @@ pub(super) async fn save(
     server: &Server,
     Params(params): Params<ProfileSaveParams>,
 ) -> Result<ProfileSaveResult> {
-    check_name(&params.profile).map_err(|error| Error::invalid_params(error.to_string()))?;
     let services = server.session.typed().await?;
     profiles::save(&server.session.process, services, params).await.map_err(|error| refused(&error))
 }
@@ -80,11 +79,17 @@ pub(super) async fn delete(
 
 pub(super) fn refused(error: &profiles::ProfileError) -> Error {
     use profiles::ProfileError;
+    if let ProfileError::Name(error) = error {
+        return Error::invalid_params(error.to_string());
+    }
     let (kind, hint) = match error {
         ProfileError::NotFound(_) => (ErrorKind::NotFound, "Name one of roo/profile/list."),
-        ProfileError::Draft(_) => (ErrorKind::Configuration, "Correct the profile."),
-        ProfileError::Broken(_) => (ErrorKind::Configuration, "Correct the settings file first."),
-        ProfileError::Write(WriteError::Edit { error: EditError::Changed, .. }) => {
+        ProfileError::Draft(_) | ProfileError::Name(_) => (ErrorKind::Configuration, "Correct the profile."),
+        ProfileError::Write(WriteError::Broken(_)) => {
+            (ErrorKind::Configuration, "Correct the settings file first.")
+        }
+        ProfileError::Write(WriteError::Saved(_)) => (ErrorKind::Mismatch, "Save it again."),
+        ProfileError::Write(WriteError::Edit { error: EditError::Changed | EditError::Exists, .. }) => {
             (ErrorKind::Mismatch, "Look at the profile in the settings file, then save it again.")
         }
         ProfileError::Write(_) => {

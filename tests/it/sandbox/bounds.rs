@@ -8,6 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use roo_sandbox::exec::sandbox::{Limits, Network};
 
+use super::ends::{Background, mark, marked};
 use super::*;
 
 #[tokio::test]
@@ -298,14 +299,29 @@ async fn the_program_is_started_once_for_a_command() {
     fixture.check("tr '\\0' ' ' </proc/1/cmdline | cut -d ' ' -f 2,3", "sandbox-helper outer").await;
 }
 
-/// The session is led by the helper, outside of the command's process namespace.
+/// The session is led by the helper, outside of the command's process namespace, so it is looked at from outside.
 #[tokio::test]
 async fn a_command_has_a_session_without_a_terminal() {
+    // 0 for one that is led by a process outside of this one's namespace, as in a container.
+    let session_of = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let mut fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(3);
+        (fields.next().unwrap().to_owned(), fields.next().unwrap().to_owned())
+    };
+    let (own, _) = session_of(std::process::id());
     for fixture in [Fixture::new().await, Fixture::with_landlock().await] {
-        let (_, output) = fixture.sh("(: </dev/tty) 2>&1; cut -d ' ' -f 6,7 /proc/self/stat").await;
-        let own = rustix::process::getsid(None).unwrap().as_raw_nonzero().to_string();
-        let (session, terminal) = output.lines().last().unwrap().split_once(' ').unwrap();
-        assert!(session != own && terminal == "0", "{output}");
+        let mark = mark();
+        let line = format!("(: </dev/tty) 2>&1; echo ready; sleep {mark}; :");
+        let mut background = Background::start(&fixture, fixture.command(&line));
+        background.until("ready").await;
+        let processes = marked(&mark);
+        assert!(!processes.is_empty());
+        for (pid, _) in processes {
+            let (session, terminal) = session_of(pid.as_raw_pid().cast_unsigned());
+            assert!(session != own && terminal == "0", "{session} {terminal} beside {own}");
+        }
+        background.cancel.cancel();
+        assert_eq!(background.task.await.unwrap().unwrap().0, Status::Cancelled);
     }
 }
 

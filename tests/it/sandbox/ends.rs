@@ -15,14 +15,14 @@ use roo_sandbox::exec::sandbox::{LeftRunning, Limits};
 const SOON: Duration = Duration::from_secs(2);
 
 /// A command in the background, whose output can be waited for.
-struct Background {
-    task: tokio::task::JoinHandle<Result<(Status, LeftRunning), ExecError>>,
+pub(super) struct Background {
+    pub task: tokio::task::JoinHandle<Result<(Status, LeftRunning), ExecError>>,
     printed: mpsc::UnboundedReceiver<String>,
-    cancel: CancellationToken,
+    pub cancel: CancellationToken,
 }
 
 impl Background {
-    fn start(fixture: &Fixture, command: Command) -> Self {
+    pub(super) fn start(fixture: &Fixture, command: Command) -> Self {
         let (sender, printed) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let (sandbox, confinement, token) = (fixture.sandbox.clone(), fixture.confinement(), cancel.clone());
@@ -35,7 +35,7 @@ impl Background {
     }
 
     /// Waits until it has printed a text.
-    async fn until(&mut self, text: &str) {
+    pub(super) async fn until(&mut self, text: &str) {
         let mut output = String::new();
         while !output.contains(text) {
             let more = tokio::time::timeout(PATIENCE, self.printed.recv()).await.expect("it prints");
@@ -45,7 +45,7 @@ impl Background {
 }
 
 /// The processes of the whole machine whose command line has a mark, to be watched.
-fn marked(mark: &str) -> Vec<(Pid, OwnedFd)> {
+pub(super) fn marked(mark: &str) -> Vec<(Pid, OwnedFd)> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -108,7 +108,7 @@ fn without_terminals() -> Vec<(&'static str, &'static str)> {
 }
 
 /// A number of seconds that no other process sleeps, of no other test either.
-fn mark() -> String {
+pub(super) fn mark() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{}{:03}", 100_000 + std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
@@ -265,6 +265,38 @@ async fn a_command_may_clean_up_when_it_is_cancelled() {
     background.until("cleaned").await;
     assert_eq!(background.task.await.unwrap().unwrap().0, Status::Cancelled);
     assert!(fixture.at("ws/cleaned").exists());
+}
+
+/// The kernel would end the first process of a namespace by a signal that its first thread blocks for a moment, as it does
+/// while it starts the shell, and another thread takes.
+#[tokio::test]
+async fn only_the_first_thread_above_a_command_takes_a_request_to_end() {
+    const SIGTERM: u64 = 1 << (15 - 1);
+    let fixture = Fixture::new().await;
+    let mark = mark();
+    let mut background =
+        Background::start(&fixture, fixture.command(&format!("echo ready; sleep {mark}; :")));
+    background.until("ready").await;
+    let status_of = |path: &Path, field: &str| {
+        let status = fs::read_to_string(path.join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim().to_owned()
+    };
+    let parents: Vec<String> = marked(&mark)
+        .iter()
+        .map(|(pid, _)| status_of(Path::new(&format!("/proc/{}", pid.as_raw_pid())), "PPid:"))
+        .collect();
+    let processes: Vec<String> = marked(&mark).iter().map(|(pid, _)| pid.as_raw_pid().to_string()).collect();
+    let helper = parents.iter().find(|parent| !processes.contains(parent)).unwrap();
+    let threads = fs::read_dir(format!("/proc/{helper}/task")).unwrap().map(|thread| thread.unwrap().path());
+    let others: Vec<_> = threads.filter(|thread| !thread.ends_with(helper)).collect();
+    assert!(!others.is_empty());
+    for thread in others {
+        let blocked = u64::from_str_radix(&status_of(&thread, "SigBlk:"), 16).unwrap();
+        assert_ne!(blocked & SIGTERM, 0, "{blocked:x}");
+    }
+    background.cancel.cancel();
+    assert_eq!(background.task.await.unwrap().unwrap().0, Status::Cancelled);
 }
 
 #[tokio::test]

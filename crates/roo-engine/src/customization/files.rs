@@ -33,6 +33,12 @@ pub(super) struct Text {
     pub(super) digest: Digest,
 }
 
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        &self.text
+    }
+}
+
 /// Reasons why a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {

@@ -1,10 +1,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::customization::fixture::{leaping, standing};
 use crate::customization::script::SCRIPT_LIMIT;
 use crate::customization::{Customization, GLOBAL_HOOKS, Grant, Setup, TrustError};
 use roo_formats::config::Directories;
@@ -21,7 +23,7 @@ impl HookFilesFixture {
         for name in ["work/.roo/hooks", "home", "config"] {
             fs::create_dir_all(directory.path().join(name)).unwrap();
         }
-        let customization = open(directory.path());
+        let customization = leaping(open(directory.path()));
         Self { directory, customization }
     }
 
@@ -30,6 +32,13 @@ impl HookFilesFixture {
         // As editors do it: another file takes the name.
         let _ = fs::remove_file(&path);
         fs::write(path, text).unwrap();
+    }
+
+    /// Removes the user's file, for good.
+    fn remove_users(&self) {
+        fs::remove_file(self.directory.path().join(USER)).unwrap();
+        // The first look can't know that it is not being saved.
+        self.customization.user_hooks();
     }
 
     /// The commands of the hooks that count.
@@ -189,7 +198,7 @@ fn the_users_hooks_stay_while_a_newer_text_is_broken() {
     assert!(setting.problems()[0].ends_with("the hooks of its last valid version stay in force"));
     setting.write(USER, &file(&["other"]));
     assert_eq!(setting.commands(), ["other"]);
-    fs::remove_file(setting.directory.path().join(USER)).unwrap();
+    setting.remove_users();
     assert_eq!(setting.commands(), Vec::<String>::new());
 }
 
@@ -277,7 +286,7 @@ fn hooks_that_are_meant_to_run_and_can_not_are_a_fault() {
     assert_eq!((fault(), setting.commands().len()), (String::new(), 1));
     setting.write(USER, "{");
     assert_eq!((fault(), setting.commands().len()), (String::new(), 1));
-    fs::remove_file(setting.directory.path().join(USER)).unwrap();
+    setting.remove_users();
     assert_eq!((fault(), setting.commands().len()), (String::new(), 0));
 }
 
@@ -296,4 +305,39 @@ fn a_workspaces_broken_hooks_are_a_fault_once_it_is_trusted() {
     assert_eq!((fault(), setting.pending().len()), (String::new(), 1));
     setting.customization.revoke().unwrap();
     assert_eq!(fault(), "");
+}
+
+/// By a clock that is stopped.
+fn standing_fixture() -> (HookFilesFixture, std::sync::Arc<std::sync::atomic::AtomicI64>) {
+    let HookFilesFixture { directory, .. } = HookFilesFixture::new();
+    let (customization, clock) = standing(open(directory.path()));
+    (HookFilesFixture { directory, customization }, clock)
+}
+
+#[test]
+fn hooks_stay_in_force_while_their_file_is_being_saved() {
+    for (name, is_project) in [(USER, false), (PROJECT, true)] {
+        let (setting, clock) = standing_fixture();
+        let path = setting.directory.path().join(name);
+        setting.write(name, &file(&["deny.sh", "log.sh"]));
+        if is_project {
+            setting.customization.grant(&Grant::Workspace).unwrap();
+            setting.approve(None).unwrap();
+        }
+        assert_eq!(setting.commands(), ["deny.sh", "log.sh"], "{name}");
+        // As editors do it that empty the file and write it anew.
+        for cut in ["", "{ \"hooks\": "] {
+            fs::write(&path, cut).unwrap();
+            assert_eq!(setting.commands(), ["deny.sh", "log.sh"], "{name} {cut:?}");
+            assert!(
+                setting.customization.is_being_saved() && setting.problems().is_empty(),
+                "{name} {cut:?}"
+            );
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(setting.commands(), ["deny.sh", "log.sh"], "{name}, missing");
+        clock.fetch_add(1000, Ordering::SeqCst);
+        assert_eq!(setting.commands(), Vec::<String>::new(), "{name}, removed");
+        assert!(!setting.customization.is_being_saved(), "{name}");
+    }
 }

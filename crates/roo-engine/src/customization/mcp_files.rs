@@ -1,29 +1,22 @@
-//! The files that configure MCP servers: which servers there are, and whether what a workspace's would start or connect to
-//! was approved.
+//! The MCP servers that are configured: the user's, and a workspace's, which may run as they were approved.
 //!
-//! A workspace's servers count as they were approved: by command, arguments, directory, variables, address and headers,
-//! and by the text of every script of the workspace that a command names. When one of these changes, none of them
-//! runs until they are approved again. What only narrows or delays calls (`timeout`, `disabledTools`) needs no approval.
+//! An approval is about command, arguments, directory, variables, address and headers. What only narrows or delays calls
+//! (`timeout`, `disabledTools`) needs none.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
 use super::files::Files;
-use super::script::{Script, ScriptState};
+use super::program_files::{ProgramFiles, Programs};
 use super::trust::TrustState;
 use super::{PROJECT_MCP, Scope};
 use crate::hooks::{Program, scripts};
-use roo_durable::Fingerprint;
 use roo_formats::mcp::{ConfiguredServer, FILE_LIMIT, Level, ParsedServers, Server, Transport, merge};
-use roo_formats::{FileProblem, Severity};
-use roo_protocol::customization::{PendingKind, PendingTrust};
+use roo_formats::{FileProblem, Problem};
+use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
-
-/// The most words of the commands of a file that may be files of the workspace.
-const SCRIPTS_LIMIT: usize = 5000;
 
 /// A server that is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,58 +28,35 @@ pub struct McpServer {
 }
 
 /// The files, and what they hold.
-pub(super) struct McpFiles {
-    user: McpFile,
-    project: Option<McpFile>,
-    root: Option<PathBuf>,
-}
+pub(super) struct McpFiles(ProgramFiles<Servers>);
 
-/// One file.
-struct McpFile {
-    path: PathBuf,
-    scope: Scope,
-    /// Of what was read last; none when that may have changed since without a trace.
-    seen: Option<Option<Fingerprint>>,
-    /// The text that `servers` came from.
-    digest: Option<Digest>,
-    servers: Vec<Server>,
-    scripts: Vec<Script>,
-    problems: Vec<FileProblem>,
-}
+/// The servers of a file.
+struct Servers(Vec<Server>);
 
 impl McpFiles {
     pub(super) fn new(user: PathBuf, root: Option<&Path>) -> Self {
-        Self {
-            user: McpFile::new(user, Scope::Global),
-            project: root.map(|root| McpFile::new(root.join(PROJECT_MCP), Scope::Project)),
-            root: root.map(Path::to_owned),
-        }
+        Self(ProgramFiles::new(user, root))
     }
 
-    /// Returns whether the workspace has such a file.
-    pub(super) fn project_file_exists(&self) -> bool {
-        self.project.as_ref().is_some_and(|file| Fingerprint::from_file(&file.path).is_some())
+    /// Returns whether it matters if the workspace is trusted.
+    pub(super) fn depends_on_trust(&self) -> bool {
+        self.0.depends_on_trust()
     }
 
-    /// Reads what may have changed. Of a workspace that isn't trusted nothing is read.
-    pub(super) fn refresh(&mut self, files: &Files, trust: &TrustState) {
-        self.user.refresh(files, None);
-        if let Some(project) = &mut self.project {
-            match trust.trusted {
-                true => project.refresh(files, self.root.as_deref()),
-                false => project.forget(),
-            }
-        }
+    /// Reads what may have changed. Of a workspace that isn't trusted nothing is read. `now` is in milliseconds since the Unix
+    /// epoch.
+    pub(super) fn refresh(&mut self, files: &Files, trust: &TrustState, now: i64) {
+        self.0.refresh(files, trust.trusted, now);
     }
 
     /// The servers of both levels, by name.
     pub(super) fn servers(&self, trust: &TrustState) -> Vec<McpServer> {
-        let parsed = |servers: &[Server]| ParsedServers { servers: servers.to_vec(), problems: vec![] };
-        let project = self.project.as_ref();
-        let of_project = project.map_or(&[][..], |file| &file.servers);
-        let project_is_approved =
-            project.is_some_and(|file| file.approval().is_some_and(|digest| is_approved(trust, digest)));
-        let merged = merge(parsed(&self.user.servers), parsed(of_project));
+        let parsed = |servers: Option<&Servers>| ParsedServers {
+            servers: servers.map(|servers| servers.0.clone()).unwrap_or_default(),
+            problems: vec![],
+        };
+        let project_is_approved = self.0.project_is_approved(trust);
+        let merged = merge(parsed(self.0.user()), parsed(self.0.project()));
         let servers = merged.into_iter().map(|configured| {
             let is_approved = configured.level == Level::User || project_is_approved;
             McpServer { configured, is_approved }
@@ -96,32 +66,18 @@ impl McpFiles {
 
     /// The workspace's servers, if they wait for an approval.
     pub(super) fn pending(&self, trust: &TrustState) -> Option<PendingTrust> {
-        let project = self.project.as_ref().filter(|_| trust.trusted)?;
-        let digest = project.approval().filter(|digest| !is_approved(trust, *digest))?;
-        let path = PROJECT_MCP.to_owned();
-        Some(PendingTrust { path, digest, kind: PendingKind::File, widens: project.lines() })
+        self.0.pending(trust)
     }
 
     /// Returns the problems of the files in use.
     pub(super) fn problems(&self, trust: &TrustState) -> Vec<FileProblem> {
-        let mut problems = self.user.problems.clone();
-        if let Some(project) = self.project.as_ref().filter(|_| trust.trusted) {
-            problems.extend_from_slice(&project.problems);
-            problems.extend(project.unreadable());
-            if self.pending(trust).is_some() {
-                let message = format!(
-                    "no server of this file runs until you approve its current version: `roo-lsp trust --approve \
-                     {PROJECT_MCP}`, or the command roo.trustWorkspace with this path"
-                );
-                problems.push(FileProblem::error(&project.path, None, message));
-            }
-        }
-        problems
+        self.0.problems(trust)
     }
-}
 
-fn is_approved(trust: &TrustState, digest: Digest) -> bool {
-    trust.approved.contains(&(PROJECT_MCP.to_owned(), digest))
+    /// Returns whether a file may be being saved.
+    pub(super) fn is_being_saved(&self) -> bool {
+        self.0.is_being_saved()
+    }
 }
 
 /// Returns the problems of a file of servers that held this text.
@@ -133,118 +89,39 @@ pub fn problems_of(path: &Path, text: &str) -> Vec<FileProblem> {
     problems.into_iter().map(|problem| FileProblem::new(path, problem)).collect()
 }
 
-impl McpFile {
-    fn new(path: PathBuf, scope: Scope) -> Self {
-        Self { path, scope, seen: None, digest: None, servers: vec![], scripts: vec![], problems: vec![] }
-    }
-
+impl Servers {
     /// The servers that would run.
     fn enabled(&self) -> impl Iterator<Item = &Server> {
-        self.servers.iter().filter(|server| !server.disabled)
+        self.0.iter().filter(|server| !server.disabled)
+    }
+}
+
+impl Programs for Servers {
+    const PROJECT: &'static str = PROJECT_MCP;
+    const LIMIT: usize = FILE_LIMIT;
+    const ONE: &'static str = "server";
+    const STAY: &'static str = "the servers of its last valid version stay connected";
+
+    fn parse(text: &str, _: Scope) -> Result<(Self, Vec<Problem>), Problem> {
+        let parsed = ParsedServers::parse(text)?;
+        Ok((Self(parsed.servers), parsed.problems))
     }
 
-    /// Of all that an approval is about; none when there is nothing to approve, or something of it can't be known.
-    fn approval(&self) -> Option<Digest> {
-        if self.enabled().next().is_none() || self.scripts.len() > SCRIPTS_LIMIT {
-            return None;
-        }
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn scripts(&self, root: &Path) -> BTreeSet<PathBuf> {
+        self.0.iter().flat_map(|server| named(server, root)).collect()
+    }
+
+    fn approval(&self, _: Digest, scripts: &[(&Path, Digest)]) -> Option<Digest> {
         let servers: Vec<Value> = self.enabled().map(identity).collect();
-        let mut scripts = Vec::new();
-        for script in &self.scripts {
-            match &script.state {
-                ScriptState::Missing => {}
-                ScriptState::Known(digest) => scripts.push(json!([script.path, digest])),
-                ScriptState::Unreadable(_) => return None,
-            }
-        }
-        Some(Digest::of(json!([servers, scripts]).to_string()))
+        (!servers.is_empty()).then(|| Digest::of(json!([servers, scripts]).to_string()))
     }
 
-    /// Lists what would be started or connected to, one line each, with the scripts.
     fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.enabled().map(line).collect();
-        let known = self.scripts.iter().filter_map(|script| match &script.state {
-            ScriptState::Known(digest) => Some((script.path.display(), *digest)),
-            _ => None,
-        });
-        lines.extend(known.map(|(path, digest)| format!("with {path} as it is now, {digest}")));
-        lines
-    }
-
-    fn unreadable(&self) -> impl Iterator<Item = FileProblem> {
-        let too_many = (self.scripts.len() > SCRIPTS_LIMIT).then(|| {
-            let message = "no server of this file runs, because its commands name too many files; name fewer";
-            FileProblem::error(&self.path, None, message.to_owned())
-        });
-        let unreadable = self.scripts.iter().take(SCRIPTS_LIMIT).filter_map(|script| match &script.state {
-            ScriptState::Unreadable(reason) => {
-                let name = script.path.display();
-                let message =
-                    format!("no server of this file runs, because '{name}' can't be read: {reason}");
-                Some(FileProblem::error(&self.path, None, message))
-            }
-            _ => None,
-        });
-        too_many.into_iter().chain(unreadable)
-    }
-
-    fn forget(&mut self) {
-        *self = Self::new(std::mem::take(&mut self.path), self.scope);
-    }
-
-    fn refresh(&mut self, files: &Files, root: Option<&Path>) {
-        self.refresh_file(files, root);
-        if let Some(root) = root {
-            for script in self.scripts.iter_mut().take(SCRIPTS_LIMIT) {
-                script.refresh(root);
-            }
-        }
-    }
-
-    fn refresh_file(&mut self, files: &Files, root: Option<&Path>) {
-        // Taken before reading, so that a change in between is seen the next time.
-        let found = Fingerprint::from_file(&self.path);
-        if self.seen == Some(found) {
-            return;
-        }
-        self.seen = found.is_none_or(|found| found.is_settled(SystemTime::now())).then_some(found);
-        match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
-            Ok(None) => self.hold(None, ParsedServers::default(), root),
-            Ok(Some(text)) if self.digest == Some(text.digest) => {}
-            Ok(Some(text)) => match ParsedServers::parse(&text.text) {
-                Ok(parsed) => self.hold(Some(text.digest), parsed, root),
-                Err(problem) => self.broken(FileProblem::new(&self.path, problem)),
-            },
-            Err(error) => {
-                // It may become readable although it stays the same.
-                self.seen = None;
-                self.broken(FileProblem::error(&self.path, None, error.to_string()));
-            }
-        }
-    }
-
-    fn hold(&mut self, digest: Option<Digest>, parsed: ParsedServers, root: Option<&Path>) {
-        self.digest = digest;
-        self.problems =
-            parsed.problems.into_iter().map(|problem| FileProblem::new(&self.path, problem)).collect();
-        self.servers = parsed.servers;
-        let named: BTreeSet<PathBuf> = root
-            .map(|root| self.servers.iter().flat_map(|server| named(server, root)).collect())
-            .unwrap_or_default();
-        self.scripts = named.into_iter().map(Script::new).collect();
-    }
-
-    /// The user's servers go on as they were last good. A workspace's are no longer what was approved.
-    fn broken(&mut self, mut problem: FileProblem) {
-        self.digest = None;
-        if self.scope == Scope::Project {
-            self.servers.clear();
-            self.scripts.clear();
-        } else if !self.servers.is_empty() {
-            problem.problem.message.push_str("; the servers of its last valid version stay connected");
-        }
-        debug_assert_eq!(problem.problem.severity, Severity::Error);
-        self.problems = vec![problem];
+        self.enabled().map(line).collect()
     }
 }
 

@@ -3,6 +3,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::*;
+use crate::customization::fixture::leaping;
 use crate::customization::{Customization, GLOBAL_MCP, Grant, Setup};
 use roo_formats::config::Directories;
 
@@ -27,7 +28,7 @@ impl McpFixture {
         };
         let setup =
             Setup { folders: vec![path("work")], directories, state_directory: path("state/workspaces/one") };
-        let customization = Customization::open(setup).unwrap();
+        let customization = leaping(Customization::open(setup).unwrap());
         customization.grant(&Grant::Workspace).unwrap();
         Self { directory, customization }
     }
@@ -165,4 +166,23 @@ fn a_file_that_breaks_keeps_the_users_servers_and_none_of_the_workspaces() {
         problems.iter().any(|problem| problem.problem.message.contains("stay connected")),
         "{problems:?}"
     );
+}
+
+#[test]
+fn servers_stay_while_their_file_is_being_saved() {
+    let fixture = McpFixture::new();
+    let file = format!("config/{GLOBAL_MCP}");
+    fixture.write(&file, r#"{"mcpServers": {"mail": {"command": "mail"}}}"#);
+    fixture.project(ENTRY);
+    let before = fixture.servers();
+    assert_eq!(before.len(), 2);
+    for name in [&file[..], "work/.roo/mcp.json"] {
+        let path = fixture.directory.path().join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        // By its clock, an hour passes from one look to the next.
+        assert_eq!(fixture.servers(), before, "{name}");
+        assert_eq!(fixture.servers().len(), 1, "{name}");
+        fs::write(&path, text).unwrap();
+    }
 }

@@ -16,6 +16,7 @@ mod fixture;
 mod hook_files;
 mod mcp_files;
 mod mode_files;
+mod program_files;
 mod rules;
 mod script;
 mod skills;
@@ -23,6 +24,8 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
 
 use self::directory::without_hidden;
 use self::files::{Files, PATTERN_FILES, Text};
@@ -111,6 +114,8 @@ pub struct Customization {
     loaded: Mutex<Arc<Loaded>>,
     hooks: Mutex<HookFiles>,
     mcp: Mutex<McpFiles>,
+    /// Milliseconds since the Unix epoch.
+    now: Box<dyn Fn() -> i64 + Send + Sync>,
 }
 
 /// Content of the last read.
@@ -162,7 +167,14 @@ impl Customization {
             team: None,
         };
         let trust = TrustStore::new(&state_directory, root.as_deref());
-        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks, mcp })
+        let now = Box::new(|| Timestamp::now().as_millisecond());
+        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks, mcp, now })
+    }
+
+    /// The same by another clock, in milliseconds since the Unix epoch: by the time it is known whether a file may still be
+    /// being saved.
+    pub fn with_clock(self, now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self { now: Box::new(now), ..self }
     }
 
     /// The modes that count now: built-in, under the user's, under the workspace's where it is trusted.
@@ -262,7 +274,7 @@ impl Customization {
     /// are. Where there are none, that costs a look at two names.
     pub fn user_hooks(&self) -> Arc<UserHooks> {
         let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
-        hooks.effective(&self.files, || self.trust.read().unwrap_or_default())
+        hooks.effective(&self.files, (self.now)(), || self.trust.read().unwrap_or_default())
     }
 
     /// Returns the problem for which [`UserHooks::fault`] lets nothing run.
@@ -279,7 +291,7 @@ impl Customization {
     fn with_hooks<T>(&self, question: impl FnOnce(&HookFiles, &TrustState) -> T) -> T {
         let trust = self.trust.read().unwrap_or_default();
         let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
-        hooks.effective(&self.files, || trust.clone());
+        hooks.effective(&self.files, (self.now)(), || trust.clone());
         question(&hooks, &trust)
     }
 
@@ -289,15 +301,24 @@ impl Customization {
         self.with_mcp(McpFiles::servers)
     }
 
+    /// Returns whether a file of modes, hooks or MCP servers may be being saved. What it held before counts then, and it is to
+    /// be looked at again in [`roo_durable::SAVING`].
+    pub fn is_being_saved(&self) -> bool {
+        let loaded = self.refresh();
+        loaded.files_in_force(self.is_trusted()).any(ModeFile::is_being_saved)
+            || self.with_hooks(|hooks, _| hooks.is_being_saved())
+            || self.with_mcp(|mcp, _| mcp.is_being_saved())
+    }
+
     /// Asks what came of the files of MCP servers as they are now.
     fn with_mcp<T>(&self, question: impl FnOnce(&McpFiles, &TrustState) -> T) -> T {
         let mut mcp = self.mcp.lock().unwrap_or_else(PoisonError::into_inner);
-        let trust = if mcp.project_file_exists() {
+        let trust = if mcp.depends_on_trust() {
             self.trust.read().unwrap_or_default()
         } else {
             TrustState::default()
         };
-        mcp.refresh(&self.files, &trust);
+        mcp.refresh(&self.files, &trust, (self.now)());
         question(&mcp, &trust)
     }
 
@@ -373,7 +394,7 @@ impl Customization {
     /// isn't trusted, nothing else is read: it is what the question about its trust is about.
     fn replaced(&self) -> Vec<String> {
         let Some(mut file) = self.refresh().project.clone() else { return vec![] };
-        file.refresh(&self.files);
+        file.refresh(&self.files, (self.now)());
         let built_in = Modes::built_in();
         let slugs = file.modes().iter().map(|mode| mode.slug.clone());
         slugs.filter(|slug| built_in.get(slug).is_some()).collect()
@@ -402,7 +423,7 @@ impl Customization {
                 let is_changed = !pending.is_empty() && digest.is_some_and(|digest| !is_approved(&digest));
                 match pending.into_iter().find(is_meant) {
                     None if is_changed => return Err(TrustError::Changed { path: path.clone() }),
-                    None => return Err(self.why_nothing_waits(path, &state)),
+                    None => return Err(self.why_nothing_waits_by(path, &state)),
                     Some(PendingTrust { kind: PendingKind::Delegation, digest, .. }) => {
                         state.delegation = Some(DelegationAnswer { digest, allowed: true });
                     }
@@ -442,8 +463,12 @@ impl Customization {
         }
     }
 
-    /// Returns the reason why nothing of a file waits for an approval.
-    fn why_nothing_waits(&self, path: &str, state: &TrustState) -> TrustError {
+    /// Returns the reason why nothing of a file waits for an approval, to be asked where nothing does.
+    pub fn why_nothing_waits(&self, path: &str) -> TrustError {
+        self.why_nothing_waits_by(path, &self.trust.read().unwrap_or_default())
+    }
+
+    fn why_nothing_waits_by(&self, path: &str, state: &TrustState) -> TrustError {
         let named = path.to_owned();
         if !state.trusted {
             return TrustError::NotTrusted { path: named };
@@ -501,8 +526,9 @@ impl Customization {
         let mut loaded = Loaded::clone(&loaded);
         let mut changed = loaded.trust.as_ref() != Some(&trust);
         let project = loaded.project.as_mut().filter(|_| trust.trusted);
+        let now = (self.now)();
         for file in loaded.global.iter_mut().chain(project) {
-            changed |= file.refresh(&self.files);
+            changed |= file.refresh(&self.files, now);
         }
         if changed {
             loaded.merge(trust);

@@ -2,21 +2,18 @@
 //! is broken.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use super::Scope;
 use super::files::{Files, Text};
-use roo_durable::Fingerprint;
+use roo_durable::WatchedFile;
 use roo_formats::modes::{self, FILE_LIMIT, Mode, ModePart, ParsedModes};
 use roo_formats::{FileProblem, Problem, Severity};
 use roo_protocol::ids::Digest;
 
 #[derive(Clone)]
 pub(super) struct ModeFile {
-    path: PathBuf,
+    file: WatchedFile,
     scope: Scope,
-    /// Of what was read last; none when that may have changed since without a trace.
-    seen: Option<Option<Fingerprint>>,
     good: Option<ValidModes>,
     problems: Vec<FileProblem>,
 }
@@ -47,11 +44,11 @@ impl<'a> ModeProblem<'a> {
 
 impl ModeFile {
     pub(super) fn new(path: PathBuf, scope: Scope) -> Self {
-        Self { path, scope, seen: None, good: None, problems: vec![] }
+        Self { file: WatchedFile::new(path), scope, good: None, problems: vec![] }
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     pub(super) fn modes(&self) -> &[Mode] {
@@ -80,38 +77,37 @@ impl ModeFile {
         let ranges = if parts.is_empty() { vec![] } else { modes::locate(text, &parts) };
         let problem = |(range, ModeProblem { severity, message, suggestion, .. })| {
             let problem = Problem::new(severity, range, message).with_suggestion(suggestion);
-            FileProblem::new(&self.path, problem)
+            FileProblem::new(self.path(), problem)
         };
         let mut problems: Vec<FileProblem> = ranges.into_iter().zip(found).map(problem).collect();
         if let Some(severity) = untold.iter().map(|problem| problem.severity).max() {
             let message = format!("and {} more problems with modes of this file", untold.len());
-            problems.push(FileProblem::new(&self.path, Problem::new(severity, None, message)));
+            problems.push(FileProblem::new(self.path(), Problem::new(severity, None, message)));
         }
         problems
     }
 
     /// Returns whether nothing is to be read again.
     pub(super) fn is_current(&self) -> bool {
-        self.seen == Some(Fingerprint::from_file(&self.path))
+        self.file.is_current()
     }
 
-    /// Reads the file if it may have changed; whether it had.
-    pub(super) fn refresh(&mut self, files: &Files) -> bool {
-        // Taken before reading, so that a change in between is seen the next time.
-        let found = Fingerprint::from_file(&self.path);
-        if self.seen == Some(found) {
+    /// Returns whether the file may be being saved, so that what it held before still counts.
+    pub(super) fn is_being_saved(&self) -> bool {
+        self.file.is_being_saved()
+    }
+
+    /// Reads the file if it may have changed; whether it had. `now` is in milliseconds since the Unix epoch.
+    pub(super) fn refresh(&mut self, files: &Files, now: i64) -> bool {
+        let scope = self.scope;
+        let Some(text) = self.file.refresh(now, |path| files.text(path, scope, FILE_LIMIT as u64)) else {
             return false;
-        }
-        self.seen = found.is_none_or(|found| found.is_settled(SystemTime::now())).then_some(found);
+        };
         let before = (self.digest(), std::mem::take(&mut self.problems));
-        match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
+        match text {
             Ok(None) => self.good = None,
             Ok(Some(text)) => self.read(text),
-            Err(error) => {
-                // It may have become readable although it is the same: by .rooignore, or by its rights.
-                self.seen = None;
-                self.broken(Problem::error(None, error.to_string()));
-            }
+            Err(error) => self.broken(Problem::error(None, error.to_string())),
         }
         before.0 != self.digest() || before.1 != self.problems
     }
@@ -121,7 +117,7 @@ impl ModeFile {
         match ParsedModes::parse(&text, self.scope.into()) {
             Ok(ParsedModes { modes, problems, names_delegation }) => {
                 self.problems =
-                    problems.into_iter().map(|problem| FileProblem::new(&self.path, problem)).collect();
+                    problems.into_iter().map(|problem| FileProblem::new(self.path(), problem)).collect();
                 self.good = Some(ValidModes { text, digest, modes, names_delegation });
             }
             Err(problem) => self.broken(problem),
@@ -132,6 +128,6 @@ impl ModeFile {
         if !self.modes().is_empty() {
             problem.message.push_str("; the modes of its last valid version stay in force");
         }
-        self.problems = vec![FileProblem::new(&self.path, problem)];
+        self.problems = vec![FileProblem::new(self.path(), problem)];
     }
 }

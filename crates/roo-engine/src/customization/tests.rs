@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use super::fixture::{leaping, standing};
 use super::*;
 use roo_catalog::ToolName;
 use roo_formats::modes::FILE_LIMIT;
@@ -28,7 +29,7 @@ impl TestWorkspace {
         for name in ["work", "home", "config"] {
             fs::create_dir(directory.path().join(name)).unwrap();
         }
-        let customization = open(directory.path());
+        let customization = leaping(open(directory.path()));
         Self { directory, customization }
     }
 
@@ -96,8 +97,32 @@ mod mode_files {
         place.write("work/.roomodes", &MODE.replace("poet", "code"));
         assert_eq!(place.source("code"), Some(Source::Project));
         fs::remove_file(place.path("work/.roomodes")).unwrap();
+        // The first look can't know that it is not being saved.
+        assert_eq!(place.source("code"), Some(Source::Project));
         assert_eq!(place.source("code"), Some(Source::Global));
         assert_eq!(place.problems(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn narrowed_modes_stay_narrow_while_their_file_is_being_saved() {
+        for name in ["config/custom-modes.yaml", "work/.roomodes"] {
+            let TestWorkspace { directory, .. } = TestWorkspace::trusted();
+            let (customization, clock) = standing(open(directory.path()));
+            let place = TestWorkspace { directory, customization };
+            let narrowed = MODE.replace("poet", "code");
+            place.write(name, &format!("{narrowed}{}", MODE.replace("customModes:\n", "")));
+            let source = place.source("code");
+            assert!(source.is_some_and(|source| source != Source::BuiltIn), "{name}");
+            for cut in ["", "customModes:\n", MODE] {
+                fs::write(place.path(name), cut).unwrap();
+                assert_eq!(place.source("code"), source, "{name} {cut:?}");
+                assert!(place.customization.is_being_saved(), "{name} {cut:?}");
+            }
+            // What stays so is what the user wants.
+            clock.fetch_add(2000, std::sync::atomic::Ordering::SeqCst);
+            assert_eq!(place.source("code"), Some(Source::BuiltIn), "{name}");
+            assert!(place.source("poet").is_some() && !place.customization.is_being_saved(), "{name}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreOrder};
+use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreFailure, RestoreOrder};
 use super::audit;
 use super::checkpoints;
 use super::descriptors::DescriptorPermit;
@@ -39,6 +39,7 @@ use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{CommandId, Digest, TaskId};
 use roo_protocol::task::{AnswerResult, PendingApproval, SendWhen, TaskState};
+use roo_text::render::one_line;
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -191,7 +192,7 @@ impl Actor {
         // An actor that ends of itself has none, and a shutdown takes all along.
         let commands = self.background.all();
         commands.iter().for_each(|command| command.stop(StopReason::TaskEnded));
-        // The mail of their ends is not read any more, and must keep nobody waiting.
+        // The messages of their ends are not read any more, and must keep nobody waiting.
         self.mailbox.close();
         let commands = futures_util::future::join_all(commands.iter().map(|command| command.ended()));
         let ends = futures_util::future::join_all(running.into_iter().map(|running| running.handle));
@@ -225,10 +226,10 @@ impl Actor {
             self.rest();
             let (grace, sync_again) = (self.first_grace(), self.sync_again);
             let holds_log = self.log.is_open();
-            let mail = match self.deferred.pop_front() {
-                Some(mail) => Some(mail),
+            let message = match self.deferred.pop_front() {
+                Some(message) => Some(message),
                 None => tokio::select! {
-                    mail = self.mailbox.recv() => mail,
+                    message = self.mailbox.recv() => message,
                     () = deadline(grace.as_ref().map(|(at, _)| *at)) => {
                         if let Some((_, task)) = grace {
                             self.give_up_tool(task).await?;
@@ -243,7 +244,7 @@ impl Actor {
                     () = log_wanted, if holds_log => continue,
                 },
             };
-            match mail {
+            match message {
                 None => return Ok(ActorEnd::Alone),
                 Some(ActorMessage::Shutdown(done)) => return Ok(ActorEnd::Shutdown(done)),
                 Some(ActorMessage::Command(_, command, reply)) if matches!(*command, Command::Delete) => {
@@ -258,7 +259,7 @@ impl Actor {
                     let error = EngineError::WrongState { task: self.tree.root().id.clone(), problem };
                     let _ = reply.send(Err(error));
                 }
-                Some(mail) => self.handle(mail).await?,
+                Some(message) => self.handle(message).await?,
             }
         }
     }
@@ -286,8 +287,8 @@ impl Actor {
             && self.deferred.is_empty()
     }
 
-    async fn handle(&mut self, mail: ActorMessage) -> Result<(), Halt> {
-        match mail {
+    async fn handle(&mut self, message: ActorMessage) -> Result<(), Halt> {
+        match message {
             ActorMessage::Command(task, command, reply) => {
                 let answer = self.command(task, *command).await?;
                 // A client that has gone needs no answer.
@@ -412,18 +413,32 @@ impl Actor {
         }
         restoring.writes = true;
         let (services, edits) = (Arc::clone(&self.services), restoring.order.edits.clone());
-        let label = format!("roo-lsp: restore files to before {}", restoring.order.restore.seq);
+        let restore = Arc::clone(&restoring.order.restore);
+        let label = format!("roo-lsp: restore files to before {}", restore.seq);
         tokio::spawn(async move {
-            let written = services.gate.restore_for_user(&edits, &label).await;
+            let written = match services.gate.restore_for_user(&edits, &label).await {
+                Ok(()) => Ok(()),
+                Err(reason) => {
+                    let not_restored = checkpoints::not_restored(&services.workspace, &restore).await;
+                    Err(RestoreFailure { reason, not_restored })
+                }
+            };
             // The actor has ended.
             let _ = sender.send(ActorMessage::Restored(written)).await;
         });
     }
 
-    async fn finish_restore(&mut self, outcome: Result<(), String>) -> Result<(), Halt> {
+    async fn finish_restore(&mut self, outcome: Result<(), RestoreFailure>) -> Result<(), Halt> {
         let Some(RunningRestore { task, started, order, .. }) = self.restoring.take() else { return Ok(()) };
-        let RestoreOrder { restore, changes, then, say, done, .. } = order;
-        let is_done = outcome.is_ok();
+        let RestoreOrder { restore, mut changes, then, say, done, .. } = order;
+        let is_whole = outcome.is_ok();
+        let (reason, unchanged) = match outcome {
+            Ok(()) => (None, vec![]),
+            Err(RestoreFailure { reason, not_restored }) => (Some(reason), not_restored),
+        };
+        // What could neither be written whole nor put back whole counts by files.
+        let is_done = is_whole || unchanged.len() < restore.digests.len();
+        changes.retain(|change| !unchanged.contains(&change.path));
         if let Some(state) = self.tree.task(&task).filter(|_| is_done && !changes.is_empty()) {
             // Before the log tells of the end: whoever finds that no longer looks whether the trace has it.
             let call = checkpoints::restored_call(started);
@@ -433,18 +448,24 @@ impl Actor {
         if let (Some(cut), Some(then)) = (cut, then) {
             self.tree.mark(cut.before, then);
         }
-        let reason = outcome.err();
+        let (reason, unchanged) = match reason {
+            Some(reason) if is_done => {
+                let files = one_line(&unchanged.join(", "), 200);
+                (Some(format!("{reason}; not restored: {files}")), unchanged)
+            }
+            reason => (reason, vec![]),
+        };
         let conversation_before = cut.map(|cut| cut.before);
         let event = Event::RestoreFinished {
             started,
             done: is_done,
             reason: reason.clone(),
-            unchanged: vec![],
+            unchanged,
             conversation_before,
         };
         self.commit(vec![(task.clone(), event)]).await?;
         self.tree.clear_marks();
-        if let Some(NewMessage { text, images }) = say.filter(|_| is_done) {
+        if let Some(NewMessage { text, images }) = say.filter(|_| is_whole) {
             let root = self.tree.root().id.clone();
             self.input(&root, Input::Send { text, images, when: SendWhen::Now }).await?;
         } else {
@@ -454,7 +475,8 @@ impl Actor {
         let _ = done.send(match reason {
             None => Ok(started),
             Some(problem) => {
-                Err(EngineError::WrongState { task, problem: format!("nothing was restored: {problem}") })
+                let what = if is_done { "not all was restored" } else { "nothing was restored" };
+                Err(EngineError::WrongState { task, problem: format!("{what}: {problem}") })
             }
         });
         Ok(())
@@ -767,7 +789,8 @@ impl Actor {
 
     /// Waits for the right to open the log. What arrives meanwhile comes after; a server that ends waits for nothing.
     async fn wait_for_descriptor(&mut self) {
-        if self.log_descriptor.is_some() {
+        let is_ending = matches!(self.deferred.front(), Some(ActorMessage::Shutdown(_)));
+        if self.log_descriptor.is_some() || is_ending {
             return;
         }
         let services = Arc::clone(&self.services);
@@ -780,13 +803,13 @@ impl Actor {
                     self.log_descriptor = permit;
                     return;
                 }
-                mail = self.mailbox.recv() => match mail {
+                message = self.mailbox.recv() => match message {
                     None => return,
-                    Some(mail @ ActorMessage::Shutdown(_)) => {
-                        self.deferred.push_front(mail);
+                    Some(message @ ActorMessage::Shutdown(_)) => {
+                        self.deferred.push_front(message);
                         return;
                     }
-                    Some(mail) => self.deferred.push_back(mail),
+                    Some(message) => self.deferred.push_back(message),
                 },
             }
         }
@@ -826,36 +849,47 @@ impl Actor {
     /// Waits before the disk is tried again. Meanwhile commands are refused at once, reports wait, and
     /// the end of the server ends the wait.
     async fn wait_for_disk(&mut self, wait: Duration) -> Result<(), Halt> {
+        for message in std::mem::take(&mut self.deferred) {
+            self.defer(message)?;
+        }
         let end = Instant::now() + wait;
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(end) => return Ok(()),
-                mail = self.mailbox.recv() => match mail {
+                message = self.mailbox.recv() => match message {
                     // Nobody can want anything any more.
                     None => return Err(Halt(oneshot::channel().0)),
-                    Some(ActorMessage::Shutdown(done)) => return Err(Halt(done)),
-                    Some(ActorMessage::Command(task, command, reply)) => {
-                        // What runs can be ended all the same: it may be what fills the disk. Other
-                        // effects would end without a word, and be waited for.
-                        if let Command::Input(input) = &*command
-                            && matches!(**input, Input::Cancel)
-                        {
-                            for (id, driven) in &self.driven {
-                                if let Some(RunningEffect { effect: Effect::RunTool { .. }, cancel, .. }) =
-                                    &driven.running
-                                    && self.tree.is_within(id, &task)
-                                {
-                                    cancel.cancel();
-                                }
-                            }
-                        }
-                        // A client that has gone needs no answer.
-                        let _ = reply.send(Err(EngineError::Refused));
-                    }
-                    Some(mail) => self.deferred.push_back(mail),
+                    Some(message) => self.defer(message)?,
                 },
             }
         }
+    }
+
+    /// Refuses a command because the disk refuses events, and keeps a report for later.
+    fn defer(&mut self, message: ActorMessage) -> Result<(), Halt> {
+        match message {
+            ActorMessage::Shutdown(done) => return Err(Halt(done)),
+            ActorMessage::Command(task, command, reply) => {
+                // What runs can be ended all the same: it may be what fills the disk. Other
+                // effects would end without a word, and be waited for.
+                if let Command::Input(input) = &*command
+                    && matches!(**input, Input::Cancel)
+                {
+                    for (id, driven) in &self.driven {
+                        if let Some(RunningEffect { effect: Effect::RunTool { .. }, cancel, .. }) =
+                            &driven.running
+                            && self.tree.is_within(id, &task)
+                        {
+                            cancel.cancel();
+                        }
+                    }
+                }
+                // A client that has gone needs no answer.
+                let _ = reply.send(Err(EngineError::Refused));
+            }
+            message => self.deferred.push_back(message),
+        }
+        Ok(())
     }
 
     fn summarise(&self) {

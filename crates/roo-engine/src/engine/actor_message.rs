@@ -25,8 +25,8 @@ pub(super) enum ActorMessage {
     Report { task: TaskId, generation: u64, report: Box<Report> },
     /// A command in the background has ended.
     CommandEnded(CommandId, Box<Outcome>),
-    /// The files of a restore are written, or not for this reason.
-    Restored(Result<(), String>),
+    /// The files of a restore are written, or not all of them.
+    Restored(Result<(), RestoreFailure>),
     /// The log is durable so far, or can't be made so.
     Synced(Result<Synced, StoreError>),
     /// The server ends: stop effects, leave the state as it is.
@@ -89,6 +89,14 @@ pub(super) struct RestoreOrder {
     pub(super) last_seq: u64,
     /// Is told the number of the restore when it has finished.
     pub(super) done: oneshot::Sender<Result<u64, EngineError>>,
+}
+
+/// Reason why not all files of a restore are written.
+pub(super) struct RestoreFailure {
+    /// In words for the user, without a full stop.
+    pub(super) reason: String,
+    /// The files that are not as the restore was to leave them.
+    pub(super) not_restored: Vec<String>,
 }
 
 /// Result of a command.

@@ -349,9 +349,9 @@ async fn write(audit_record: AuditRecord, services: &Arc<EngineServices>) {
     settle(services).await;
 }
 
-/// Puts the record of an edit into the trace while the task goes on, and makes the file's name durable. The request log is only made durable after the
-/// trace ([`traced`]), nothing else is changed meanwhile (the gate waits), and [`recover`] finds in the log what a
-/// killed server has left out.
+/// Puts the record of an edit into the trace while the task goes on, and makes the file's name durable. The request log
+/// is only made durable after the trace ([`traced`]), nothing else is changed meanwhile (the gate waits), and [`recover`]
+/// finds in the log what a killed server has left out.
 fn write_beside(audit_record: &AuditRecord, services: &Arc<EngineServices>) {
     post::after(&services.recorder, audit_record);
     let services = Arc::clone(services);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::event::Event;
+use super::tree::Tree;
 use super::{Engine, EngineError, audit, read_tree};
 use crate::tool_run::RecordedLines;
 use roo_protocol::changes::{
@@ -27,7 +28,7 @@ impl Engine {
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when the log can't be read.
     pub async fn changes(&self, task: &TaskId) -> Result<ChangesListResult, EngineError> {
         let mut files: BTreeMap<String, ChangedFile> = BTreeMap::new();
-        for KnownChange { path, lines, mut told } in self.known_changes(task).await? {
+        for KnownChange { path, lines, mut told } in self.known_changes(task).await?.1 {
             let Ok(place) = self.workspace().resolve(&path, Purpose::Read) else { continue };
             let line = match self.text_of(&place).await {
                 Ok(text) => lines.find(text.as_deref()),
@@ -55,7 +56,7 @@ impl Engine {
         params: ChangesUndoParams,
         by: &str,
     ) -> Result<ChangesUndoResult, EngineError> {
-        let known = self.known_changes(&params.task_id).await?;
+        let (tree, known) = self.known_changes(&params.task_id).await?;
         for id in &params.change_ids {
             if known.iter().all(|change| change.told.change_id != *id) {
                 return Err(EngineError::NotFound { what: "change", id: id.to_string() });
@@ -70,19 +71,19 @@ impl Engine {
         }
         let mut result = ChangesUndoResult::default();
         for (path, changes) in by_file {
-            self.undo_in_file(&params.task_id, &path, changes, by, &mut result).await?;
+            self.undo_in_file((&tree, &params.task_id), &path, changes, by, &mut result).await;
         }
         Ok(result)
     }
 
     async fn undo_in_file(
         &self,
-        task: &TaskId,
+        (tree, task): (&Tree, &TaskId),
         path: &str,
         changes: Vec<KnownChange>,
         by: &str,
         result: &mut ChangesUndoResult,
-    ) -> Result<(), EngineError> {
+    ) {
         let conflict = |change: &KnownChange, reason: &str| UndoConflict {
             change_id: change.told.change_id.clone(),
             reason: reason.to_owned(),
@@ -97,7 +98,7 @@ impl Engine {
             Ok(read) => read,
             Err(reason) => {
                 result.conflicts.extend(changes.iter().map(|change| conflict(change, &reason)));
-                return Ok(());
+                return;
             }
         };
         let mut now = before.clone();
@@ -116,12 +117,16 @@ impl Engine {
             (Some(before), Some(after)) if before != after => FileEdit::Update { file, before, after },
             (Some(before), None) => FileEdit::Delete { file, before },
             (None, Some(text)) => FileEdit::Create { file, text },
-            _ => return Ok(()),
+            // What was chosen cancels out, so the file is as it is to be.
+            _ => {
+                result.undone.extend(undone);
+                return;
+            }
         };
         if let Err(reason) = self.current.read().await.gate.write_for_user(edit).await {
             let failed = changes.iter().filter(|change| undone.contains(&change.told.change_id));
             result.conflicts.extend(failed.map(|change| conflict(change, &reason)));
-            return Ok(());
+            return;
         }
         result.undone.extend(undone);
         let side = |text: Option<String>| text.map_or(Side::Absent, Side::text);
@@ -132,16 +137,14 @@ impl Engine {
             after: side(now),
             author: Author::Human,
         };
-        let tree = self.read(&task.root()).await?;
         if let (Some(state), Some(last)) = (tree.task(task), changes.last()) {
             let undo = ("undo", last.told.tool_call_id.clone());
-            audit::undone(state, &tree, undo, by, vec![change], &self.current.newest()).await;
+            audit::undone(state, tree, undo, by, vec![change], &self.current.newest()).await;
         }
-        Ok(())
     }
 
-    /// The recorded changes of a task and its branches, oldest first.
-    async fn known_changes(&self, task: &TaskId) -> Result<Vec<KnownChange>, EngineError> {
+    /// The recorded changes of a task and its branches, oldest first, and the state of the request.
+    async fn known_changes(&self, task: &TaskId) -> Result<(Tree, Vec<KnownChange>), EngineError> {
         let root = task.root();
         let (directory, request) = (self.readable(&root).await?, root.clone());
         let read = tokio::task::spawn_blocking(move || {
@@ -173,7 +176,7 @@ impl Engine {
             return Err(EngineError::NotFound { what: "task", id: task.to_string() });
         }
         found.retain(|change| tree.is_within(&change.told.task_id, task));
-        Ok(found)
+        Ok((tree, found))
     }
 
     /// The text of a file, or of the document over it; none where no file is.

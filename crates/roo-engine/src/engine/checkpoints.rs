@@ -32,7 +32,7 @@ use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId};
 use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_text::{diff, render};
 use roo_trace::record::{Author, FileChange, Side};
-use roo_workspace::{FileEdit, Location, Purpose, ReadError};
+use roo_workspace::{FileEdit, Location, Purpose, ReadError, Workspace};
 
 /// Files that a task changed, as they were before and after.
 struct KnownCheckpoint {
@@ -80,18 +80,21 @@ impl Engine {
             files: known.files.iter().map(checkpoint_file).collect(),
             summary: known.summary.clone(),
         };
-        let problem = self.services.shadow.problem();
+        let problem = match self.services.shadow.problem() {
+            Some(problem) => Some(problem),
+            None => self.shadow_obstacle().await,
+        };
         Ok(CheckpointListResult {
             checkpoints: past.checkpoints.iter().filter(is_within).map(told).collect(),
-            notice: problem.or_else(|| self.shadow_obstacle()).map(|problem| {
+            notice: problem.map(|problem| {
                 format!("Commands that run without a sandbox have no checkpoints: {problem}.")
             }),
         })
     }
 
     /// Returns the reason why commands have no checkpoints by these settings; none where they do.
-    fn shadow_obstacle(&self) -> Option<String> {
-        let settings = self.settings();
+    async fn shadow_obstacle(&self) -> Option<String> {
+        let settings = self.settings().await;
         if settings.sandbox.level != SandboxLevel::Off {
             return None;
         }
@@ -125,7 +128,7 @@ impl Engine {
             let before = restore_plan::before(&changes, &contents);
             let after = match to {
                 Some(_) => restore_plan::after(&changes, &contents),
-                None => self.text_now(&path).await,
+                None => text_now(self.workspace(), &path).await,
             };
             match (before, after) {
                 (Ok(before), Ok(after)) if before == after => {}
@@ -250,11 +253,12 @@ impl Engine {
             self.workspace().settle().await;
             let mut folders: BTreeMap<Option<usize>, FolderEvidence> = BTreeMap::new();
             for file in &restore.digests {
-                let now = self.text_now(&file.path).await.map(|text| text.map(Digest::of));
-                folders.entry(self.folder_of(&file.path)).or_default().add(file, now.ok());
+                let now = text_now(self.workspace(), &file.path).await.map(|text| text.map(Digest::of));
+                folders.entry(folder_of(self.workspace(), &file.path)).or_default().add(file, now.ok());
             }
             let unchanged = unchanged_folders(&folders);
-            let is_unchanged = |file: &&RestoredDigests| unchanged.contains(&self.folder_of(&file.path));
+            let is_unchanged =
+                |file: &&RestoredDigests| unchanged.contains(&folder_of(self.workspace(), &file.path));
             let (left, written): (Vec<_>, Vec<_>) = restore.digests.iter().partition(is_unchanged);
             let done = !written.is_empty() || left.is_empty();
             let left: Vec<String> = left.iter().map(|file| file.path.clone()).collect();
@@ -288,14 +292,6 @@ impl Engine {
             facts.push((task.id.clone(), event));
         }
         facts
-    }
-
-    /// The workspace folder in which a file is; none for one that is in none.
-    fn folder_of(&self, path: &str) -> Option<usize> {
-        match self.workspace().resolve(path, Purpose::Read).ok()?.location() {
-            Location::Inside { root } => Some(root),
-            Location::Outside => None,
-        }
     }
 
     /// Changes that a restore made, with the texts that are kept.
@@ -402,7 +398,7 @@ impl Engine {
             }
             Err(error) => return told.left_out.push(LeftOutFile { path, reason: error.to_string() }),
         };
-        let before = match self.text_now(&path).await {
+        let before = match text_now(self.workspace(), &path).await {
             Ok(before) => before,
             Err(reason) => return told.left_out.push(LeftOutFile { path, reason }),
         };
@@ -444,16 +440,6 @@ impl Engine {
         edits.push(edit);
     }
 
-    /// The text of a file, or of the document over it; none where no file is.
-    async fn text_now(&self, path: &str) -> Result<Option<String>, String> {
-        let place = self.workspace().resolve(path, Purpose::Read).map_err(|error| error.to_string())?;
-        match self.workspace().read_for_edit(&place).await {
-            Ok(file) => Ok(Some(file.text)),
-            Err(ReadError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
     fn file_diff(&self, path: String, before: Option<String>, after: Option<String>) -> FileDiff {
         let uri = self.workspace().resolve(&path, Purpose::Read).map_or_else(
             |_| path.clone(),
@@ -487,6 +473,38 @@ impl Engine {
         });
         read.await.map_err(|_| EngineError::Ending)
     }
+}
+
+/// The text of a file, or of the document over it; none where no file is.
+async fn text_now(workspace: &Workspace, path: &str) -> Result<Option<String>, String> {
+    let place = workspace.resolve(path, Purpose::Read).map_err(|error| error.to_string())?;
+    match workspace.read_for_edit(&place).await {
+        Ok(file) => Ok(Some(file.text)),
+        Err(ReadError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The workspace folder in which a file is; none for one that is in none.
+fn folder_of(workspace: &Workspace, path: &str) -> Option<usize> {
+    match workspace.resolve(path, Purpose::Read).ok()?.location() {
+        Location::Inside { root } => Some(root),
+        Location::Outside => None,
+    }
+}
+
+/// The files that a restore which has just failed did not leave as it was to.
+pub(super) async fn not_restored(workspace: &Workspace, restore: &Restore) -> Vec<String> {
+    // A change of several files is brought to one side first.
+    workspace.settle().await;
+    let mut left = Vec::new();
+    for file in &restore.digests {
+        let now = text_now(workspace, &file.path).await.map(|text| text.map(Digest::of));
+        if now != Ok(file.after) {
+            left.push(file.path.clone());
+        }
+    }
+    left
 }
 
 /// What the files of one workspace folder tell of a restore. They are written all or none, but their user may have changed
@@ -677,6 +695,39 @@ mod tests {
     fn unchanged(folders: &[&[(&str, &str, &str)]]) -> Vec<usize> {
         let folders = folders.iter().enumerate().map(|(folder, files)| (Some(folder), evidence(files)));
         unchanged_folders(&folders.collect()).into_iter().flatten().collect()
+    }
+
+    #[tokio::test]
+    async fn what_a_failed_restore_has_written_is_seen_in_the_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().join("w");
+        std::fs::create_dir(&folder).unwrap();
+        let workspace = Workspace::open(roo_workspace::Setup {
+            folders: vec![folder.clone()],
+            state_directory: directory.path().join("state"),
+            documents: Arc::default(),
+            editor: None,
+            encoding: roo_text::position::Encoding::Utf16,
+        });
+        let files = [("restored", Some("old")), ("left", Some("old")), ("made", None), ("gone", None)];
+        for (path, text) in [("restored", "old"), ("left", "new"), ("made", "new")] {
+            std::fs::write(folder.join(path), text).unwrap();
+        }
+        let digests = files.map(|(path, after)| RestoredDigests {
+            path: path.to_owned(),
+            before: Some(Digest::of("new")),
+            after: after.map(Digest::of),
+        });
+        let restore = Restore {
+            seq: 2,
+            what: RestoreWhat::Files,
+            scope: RestoreScope::Request,
+            by: "test".to_owned(),
+            files: vec![],
+            digests: digests.into(),
+            cut: None,
+        };
+        assert_eq!(not_restored(&workspace.unwrap(), &restore).await, ["left", "made"]);
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
+use crate::server_tools::SERVERS_START;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
@@ -53,8 +54,6 @@ use roo_workspace::{FileProblems, Purpose, Workspace};
 /// The longest answer that is taken, in bytes of text, thinking and arguments together: a model or an
 /// endpoint that runs on forever must not take the server, and every task in it, along.
 const ANSWER_BYTES: usize = 32 << 20;
-/// Time that the first model request of a task waits for servers that are being started.
-pub const SERVERS_START: Duration = Duration::from_secs(3);
 /// The most calls of one answer.
 const ANSWER_CALLS: usize = 256;
 
@@ -374,7 +373,10 @@ impl GateRequest {
     }
 
     async fn judge(&self, services: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
-        // Its file has changed since the request began.
+        // A file has changed since the request began.
+        if let Some(fault) = services.settings_fault() {
+            return GateOutcome::deny(RefusalRule::Settings, fault);
+        }
         if let Some(fault) = hooks.fault() {
             return GateOutcome::deny(RefusalRule::Hook, fault);
         }
@@ -650,8 +652,8 @@ impl Turn {
         // It reads files, and the thread that runs the tasks has other things to do.
         let read = tokio::task::spawn_blocking(move || {
             // What the model would call could not run.
-            if let Some(fault) = reading.customization.user_hooks().fault() {
-                return Err(fault.to_owned());
+            if let Some(fault) = reading.fault() {
+                return Err(fault);
             }
             let modes = reading.modes();
             let mode = Arc::clone(modes.find(&mode).map_err(|unknown| unknown.to_string())?);

@@ -352,7 +352,7 @@ pub enum Event {
         /// Reason, where not all is restored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Files that are as they were: the server was killed before it came to their folder.
+        /// Files that are as they were: the server was killed before it came to their folder, or they could not be written.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unchanged: Vec<String>,
         /// The number of the first event that the model no longer sees; none where its conversation stays.

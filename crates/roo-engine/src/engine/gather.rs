@@ -36,6 +36,8 @@ pub(super) async fn gather(
     let sources = Sources {
         workspace: &services.workspace,
         commands: &commands,
+        servers: services.gate.server_tools().as_ref(),
+        trusted: services.customization.is_trusted(),
         diagnostics: diagnostics.as_deref(),
         environment: &environment,
         mask: &mask,

@@ -55,7 +55,9 @@ use self::tree::{Fact, Fold, Tree};
 use crate::approvals::StandingRules;
 use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
-use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of};
+use crate::policy::{
+    Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of, mask_preview,
+};
 use crate::server_tools::ServerTools;
 use crate::tool_run::ShadowRepositories;
 use roo_catalog::{Effect, ToolId};
@@ -84,7 +86,6 @@ use roo_workspace::{DirectoryError, Workspace};
 pub use self::changes::as_diff;
 pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
-pub use self::effects::SERVERS_START;
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 pub use self::replay::{ReplayDifference, Replayed, ReplayedEvent, replay};
@@ -193,7 +194,7 @@ struct Registry {
     live: Mutex<HashMap<TaskId, Live>>,
     /// The journals that somebody still follows, also of requests that no longer live.
     journals: Mutex<HashMap<TaskId, Weak<Journal>>>,
-    /// The newest summaries of what lived here.
+    /// The newest summaries of what lives here.
     summaries: Mutex<HashMap<TaskId, HistoryItem>>,
     /// Held while a request comes to life or leaves, so that its log's locks pass on in good order.
     passing: Arc<tokio::sync::Mutex<()>>,
@@ -219,7 +220,7 @@ impl Registry {
         Arc::clone(&self.passing).lock_owned().await
     }
 
-    /// Takes a request out, unless somebody has sent it something. ActorMessage is sent under the same lock.
+    /// Takes a request out, unless somebody has sent it something. Messages are sent under the same lock.
     async fn leave(&self, task: &TaskId, is_unwanted: impl Fn() -> bool) -> Option<Passing> {
         let passing = self.passing().await;
         let mut live = self.live();
@@ -228,6 +229,8 @@ impl Registry {
         }
         live.remove(task);
         drop(live);
+        // Another process may go on with it. Its directory has the summary.
+        self.summaries().remove(task);
         Some(passing)
     }
 
@@ -344,9 +347,9 @@ impl Engine {
         &self.services.workspace
     }
 
-    /// The settings as they count now. May read the settings file.
-    pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.current.read_blocking().settings)
+    /// The settings as they count now. May read the settings file, apart from the runtime's threads.
+    pub async fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.current.read().await.settings)
     }
 
     /// Returns the standing rules.
@@ -377,15 +380,15 @@ impl Engine {
     /// Starts a request.
     ///
     /// # Errors
-    /// [`EngineError::Configuration`] for an unknown mode or profile, an empty prompt or a hooks file that can't be used,
-    /// [`EngineError::Store`] when its log can't be made.
+    /// [`EngineError::Configuration`] for an unknown mode or profile, an empty prompt, or settings or a hooks file that can't be
+    /// used, [`EngineError::Store`] when its log can't be made.
     pub fn start(&self, params: TaskStartParams) -> Result<TaskStartResult, EngineError> {
         let services = self.current.read_blocking();
         let settings = &services.settings;
         if params.prompt.trim().is_empty() {
             return Err(EngineError::Configuration("the prompt is empty".into()));
         }
-        self.check_hooks()?;
+        check_faults(&services)?;
         let mode = params.mode.unwrap_or_else(|| settings.mode.clone());
         let modes = services.modes();
         let mode = modes.find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
@@ -446,12 +449,6 @@ impl Engine {
         // Whoever started it follows it.
         self.spawn(log, Tree::new(task), journal, first);
         Ok(TaskStartResult { task_id: id, urid })
-    }
-
-    /// Refuses to let agents work without hooks that are meant to run.
-    fn check_hooks(&self) -> Result<(), EngineError> {
-        let hooks = self.services.customization.user_hooks();
-        hooks.fault().map_or(Ok(()), |fault| Err(EngineError::Configuration(fault.to_owned())))
     }
 
     /// An id for a request, and its directory, which is made with it; none where there is no root, and why not
@@ -586,21 +583,21 @@ impl Engine {
     async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
         let (sender, answer) = oneshot::channel();
         let root = task.root();
-        let mail = ActorMessage::Command(task.clone(), Box::new(command), sender);
+        let message = ActorMessage::Command(task.clone(), Box::new(command), sender);
         // Opening one request must not hold up what is said to others.
-        if let Err(mail) = self.post(&root, mail)? {
+        if let Err(message) = self.post(&root, message)? {
             let _passing = self.open(&root).await?;
-            self.post(&root, mail)?.map_err(|_| EngineError::Ending)?;
+            self.post(&root, message)?.map_err(|_| EngineError::Ending)?;
         }
         answer.await.unwrap_or(Err(EngineError::Ending))
     }
 
-    /// Gives mail to a request that lives here, or back. It is sent under the lock under which a request
-    /// leaves: an actor that leaves has no mail.
-    fn post(&self, task: &TaskId, mail: ActorMessage) -> Result<Result<(), ActorMessage>, EngineError> {
+    /// Gives a message to a request that lives here, or back. It is sent under the lock under which a request
+    /// leaves: an actor that leaves has no messages.
+    fn post(&self, task: &TaskId, message: ActorMessage) -> Result<Result<(), ActorMessage>, EngineError> {
         let live = self.registry.live();
-        let Some(Live { sender, .. }) = live.get(task) else { return Ok(Err(mail)) };
-        match sender.try_send(mail) {
+        let Some(Live { sender, .. }) = live.get(task) else { return Ok(Err(message)) };
+        match sender.try_send(message) {
             Ok(()) => Ok(Ok(())),
             Err(TrySendError::Full(_)) => Err(EngineError::Overloaded),
             Err(TrySendError::Closed(_)) => Err(EngineError::Ending),
@@ -712,9 +709,11 @@ impl Engine {
     /// Lets an interrupted, cancelled or failed task go on, with the whole request that it belongs to.
     ///
     /// # Errors
-    /// [`EngineError::WrongState`] for any other task, [`EngineError::Configuration`] for a hooks file that can't be used.
+    /// [`EngineError::WrongState`] for any other task, [`EngineError::Configuration`] for settings or a hooks file that can't be
+    /// used.
     pub async fn resume(&self, task: &TaskId) -> Result<(), EngineError> {
-        self.check_hooks()?;
+        let services = self.current.read().await;
+        check_faults(&services)?;
         self.input(task, Input::Resume).await
     }
 
@@ -873,6 +872,21 @@ impl Engine {
             }
         };
         Ok(files.into_iter().zip(hunks).map(shown).collect())
+    }
+
+    /// As [`Engine::preview`], with masks in place of secrets: for what is written to disk.
+    ///
+    /// # Errors
+    /// As [`Engine::preview`].
+    pub async fn masked_preview(&self, approval: &ApprovalId) -> Result<Vec<FilePreview>, EngineError> {
+        let mut files = self.preview(approval).await?;
+        let services = self.current.newest();
+        let masked = tokio::task::spawn_blocking(move || {
+            let mask = services.gate.mask();
+            files.iter_mut().for_each(|file| mask_preview(file, &mask));
+            files
+        });
+        masked.await.map_err(|_| EngineError::Ending)
     }
 
     /// The digest of a waiting approval, and the files that it is about.
@@ -1153,7 +1167,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Configuration`] for an unknown profile.
     pub async fn select_profile(&self, task: &TaskId, name: &str) -> Result<(), EngineError> {
-        let settings = self.settings();
+        let settings = self.settings().await;
         let profile = settings.profiles.get(name);
         let profile = profile.ok_or_else(|| unknown_profile(name))?;
         let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol())) };
@@ -1253,6 +1267,11 @@ fn state(root: &TaskId, fold: Fold) -> Result<Tree, EngineError> {
     })
 }
 
+/// Refuses to let agents work without settings or hooks that are meant to count.
+fn check_faults(services: &EngineServices) -> Result<(), EngineError> {
+    services.fault().map_or(Ok(()), |fault| Err(EngineError::Configuration(fault)))
+}
+
 fn unknown_profile(name: &str) -> EngineError {
     EngineError::Configuration(format!(
         "there is no model profile '{name}'; run `roo-lsp setup`, or define profiles.{name} in config.yaml or in \
@@ -1336,5 +1355,33 @@ impl Transcript {
             context: task.context.meter(task.conversation.size()),
             shortenings: task.context.shortenings().to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_protocol::task::{TaskState, Usage};
+
+    #[tokio::test]
+    async fn of_a_request_that_has_left_the_registry_knows_nothing() {
+        let registry = Arc::new(Registry::default());
+        let task = TaskId::new("one");
+        let item = HistoryItem {
+            task_id: task.clone(),
+            urid: Urid::new("20260102-03-04-abcdef01"),
+            title: "Go.".to_owned(),
+            mode: "code".to_owned(),
+            state: TaskState::Completed,
+            created_at: 1,
+            updated_at: 2,
+            usage: Usage::default(),
+            seq: 3,
+        };
+        registry.summarise(item);
+        assert!(registry.leave(&task, || false).await.is_none());
+        assert!(registry.summaries().contains_key(&task));
+        assert!(registry.leave(&task, || true).await.is_some());
+        assert!(registry.summaries().is_empty());
     }
 }

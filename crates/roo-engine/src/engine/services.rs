@@ -48,6 +48,8 @@ pub(super) struct SharedServices {
 pub(super) struct EngineServices {
     shared: Arc<SharedServices>,
     pub(super) settings: Arc<Settings>,
+    /// Reason why no agent may work by these settings.
+    settings_fault: Option<String>,
     pub(super) gate: Gate,
     /// The models by profile, made when first needed: a scripted one reads its file.
     models: Mutex<HashMap<String, Arc<dyn Model>>>,
@@ -70,7 +72,8 @@ pub(super) struct CurrentServices {
 }
 
 impl CurrentServices {
-    pub(super) fn new(source: Arc<dyn SettingsSource>, services: EngineServices) -> Self {
+    pub(super) fn new(source: Arc<dyn SettingsSource>, mut services: EngineServices) -> Self {
+        services.settings_fault = source.fault();
         Self { source, newest: Mutex::new(Arc::new(services)), reading: tokio::sync::Mutex::default() }
     }
 
@@ -83,8 +86,8 @@ impl CurrentServices {
     pub(super) async fn read(&self) -> Arc<EngineServices> {
         let _turn = self.reading.lock().await;
         let source = Arc::clone(&self.source);
-        match tokio::task::spawn_blocking(move || source.settings()).await {
-            Ok(settings) => self.by(settings),
+        match tokio::task::spawn_blocking(move || (source.settings(), source.fault())).await {
+            Ok((settings, fault)) => self.by(settings, fault),
             // While the process ends nothing new begins.
             Err(_) => self.newest(),
         }
@@ -92,13 +95,14 @@ impl CurrentServices {
 
     /// Returns the same to callers that may block.
     pub(super) fn read_blocking(&self) -> Arc<EngineServices> {
-        self.by(self.source.settings())
+        self.by(self.source.settings(), self.source.fault())
     }
 
-    fn by(&self, settings: Arc<Settings>) -> Arc<EngineServices> {
+    fn by(&self, settings: Arc<Settings>, fault: Option<String>) -> Arc<EngineServices> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&newest.settings, &settings) && newest.settings != settings {
-            *newest = Arc::new(newest.with_settings(settings));
+        let is_other = !Arc::ptr_eq(&newest.settings, &settings) && newest.settings != settings;
+        if is_other || newest.settings_fault != fault {
+            *newest = Arc::new(newest.with_settings(settings, fault));
         }
         Arc::clone(&newest)
     }
@@ -106,12 +110,22 @@ impl CurrentServices {
 
 impl EngineServices {
     pub(super) fn new(shared: Arc<SharedServices>, settings: Arc<Settings>, gate: Gate) -> Self {
-        Self { shared, settings, gate, models: Mutex::default() }
+        Self { shared, settings, settings_fault: None, gate, models: Mutex::default() }
     }
 
-    fn with_settings(&self, settings: Arc<Settings>) -> Self {
+    fn with_settings(&self, settings: Arc<Settings>, fault: Option<String>) -> Self {
         let gate = self.gate.with_settings(Arc::clone(&settings));
-        Self::new(Arc::clone(&self.shared), settings, gate)
+        Self { settings_fault: fault, ..Self::new(Arc::clone(&self.shared), settings, gate) }
+    }
+
+    /// Returns the reason why no agent may work: settings or hooks that are meant to count and can't. Reads the disk.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.settings_fault.clone().or_else(|| self.customization.user_hooks().fault().map(str::to_owned))
+    }
+
+    /// Returns the reason why no agent may work by these settings.
+    pub(super) fn settings_fault(&self) -> Option<&str> {
+        self.settings_fault.as_deref()
     }
 
     /// Returns the change that puts a task to the profile that the settings now give it; none where it has it, or where

@@ -3,18 +3,21 @@
 //!
 //! A hook that is wrong is left out with its problem, and the others stay.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::condition::Condition;
 use super::matcher::Matcher;
 use super::tool_names;
 use roo_formats::config::yaml::{self, Step};
 use roo_formats::declaration::{did_you_mean, meant_or_known};
-use roo_formats::hooks::{Compared, DECLARATION, EventName};
-use roo_formats::{Position, Problem, ProblemList, Severity};
+use roo_formats::hooks::{
+    Compared, DECLARATION, EventName, HookEntry, HookGroup, HookList, HookOptions, HooksByEvent, MatcherText,
+};
+use roo_formats::{Placed, Position, Problem, ProblemList, Severity};
 use roo_text::misspelling;
 use roo_text::render::{exact_line, without_hidden};
 
@@ -184,13 +187,6 @@ pub(super) fn value(text: &str) -> Result<Value, Problem> {
     yaml::parse(text)
 }
 
-/// Content of the key `roo` of a hook.
-#[derive(Default)]
-struct Own {
-    fail_closed: bool,
-    is_unconfined: bool,
-}
-
 /// Reads values and collects what is wrong with them.
 struct HookFileReader<'a> {
     text: &'a str,
@@ -201,62 +197,41 @@ struct HookFileReader<'a> {
     full: bool,
 }
 
-type JsonObject = Map<String, Value>;
-
-fn key(name: &str) -> Step {
-    Step::Key(name.to_owned())
-}
-
 impl HookFileReader<'_> {
     fn file(&mut self, value: &Value, form: Form) -> Result<(), Problem> {
+        let start = |problem: Problem| match problem.range {
+            None => Problem::error_at(self.text, yaml::locate(self.text, &[]), problem.message),
+            Some(_) => problem,
+        };
         let file = match value {
             Value::Object(file) => file,
             Value::Null => return Ok(()),
-            _ => {
-                let message = "expected an object with `hooks`".to_owned();
-                return Err(Problem::error_at(self.text, yaml::locate(self.text, &[]), message));
-            }
+            _ => return Err(start(Problem::error(None, "expected an object with `hooks`"))),
         };
-        if form == Form::Hooks {
-            self.problems.check(Some(&DECLARATION.root()), &[], value, &["hooks"]);
-        }
-        let events = match file.get("hooks") {
-            Some(Value::Object(events)) => events,
-            Some(Value::Null) => return Ok(()),
-            None if form == Form::Settings => return Ok(()),
-            None => return Err(self.without_hooks(file)),
-            Some(_) => {
-                let position = yaml::locate(self.text, &[key("hooks")]);
-                let message = "`hooks` must be an object with a list for each event".to_owned();
-                return Err(Problem::error_at(self.text, position, message));
-            }
+        // What else is in the settings of another program is its own affair.
+        let mut untold = ProblemList::new(self.text, yaml::locate, 0);
+        let problems = match form {
+            Form::Hooks => &mut self.problems,
+            Form::Settings if DECLARATION.root().missing_key(file).is_some() => return Ok(()),
+            Form::Settings => &mut untold,
         };
-        for (name, groups) in events {
-            self.event(name, groups);
+        let holds = "an object with a list for each event";
+        let file: HookList =
+            problems.read_file::<_, HooksByEvent>(&DECLARATION, file, holds).map_err(start)?;
+        let Some(events) = file.hooks else { return Ok(()) };
+        for (name, groups) in &events.value {
+            self.event(&events, name, groups);
         }
-        if file.get("disableAllHooks") == Some(&Value::Bool(true)) {
+        if let Some(disables) = file.disable_all_hooks.filter(|disables| disables.value) {
             self.hooks.clear();
-            self.problems.warning(&[key("disableAllHooks")], "no hook of this file runs");
+            self.problems.warning(&disables.path, "no hook of this file runs");
         }
         Ok(())
     }
 
-    /// The problem of a file without `hooks`, at a key that may be meant for it.
-    fn without_hooks(&self, file: &JsonObject) -> Problem {
-        let misspelt = file.keys().find(|key| misspelling::meant(key, ["hooks"]).is_some());
-        let Some(key) = misspelt else {
-            let message = "`hooks` is missing; add an object with a list for each event";
-            return Problem::error_at(self.text, yaml::locate(self.text, &[]), message);
-        };
-        let position = yaml::locate(self.text, &[Step::Name(key.clone())]);
-        let message = format!("unknown key `{}`{}", exact_line(key), did_you_mean(Some("hooks")));
-        Problem::error_at(self.text, position, message).with_suggestion(Some("hooks"))
-    }
-
-    fn event(&mut self, name: &str, groups: &Value) {
-        let named = [key("hooks"), Step::Name(name.to_owned())];
+    fn event<T>(&mut self, events: &Placed<T>, name: &str, groups: &Value) {
         let Some(event) = EventName::parse(name) else {
-            let shown = exact_line(name);
+            let (named, shown) = (events.below(Step::Name(name.to_owned())), exact_line(name));
             if EventName::never_comes(name) {
                 self.problems
                     .warning(&named, format!("the event '{shown}' is not supported, so its hooks never run"));
@@ -268,50 +243,49 @@ impl HookFileReader<'_> {
             self.problems.suggest(Severity::Error, &named, message, meant);
             return;
         };
-        let path = [key("hooks"), key(name)];
+        let path = events.below(Step::from(name));
         let Value::Array(groups) = groups else {
             self.problems
                 .error(&path, format!("`{name}` must be a list of `{{ \"matcher\": …, \"hooks\": […] }}`"));
             return;
         };
         for (index, group) in groups.iter().enumerate() {
-            self.group(event, index, group);
+            self.group(event, &[&path[..], &[Step::Index(index)]].concat(), index, group);
         }
     }
 
-    fn group(&mut self, event: EventName, index: usize, group: &Value) {
-        let path = [key("hooks"), key(event.as_str()), Step::Index(index)];
+    fn group(&mut self, event: EventName, path: &[Step], index: usize, group: &Value) {
         if !group.is_object() {
-            self.problems.error(&path, "expected an object with `matcher` and `hooks`");
+            self.problems.error(path, "expected an object with `matcher` and `hooks`");
             return;
         }
-        let at = |step: Step| [&path[..], &[step]].concat();
         self.problems.take_first_error();
-        self.problems.check(DECLARATION.at(&path).as_ref(), &path, group, &["hooks"]);
+        let part = DECLARATION.at(path);
+        let group: HookGroup = self.problems.read_outer::<_, HookEntry>(part.as_ref(), path, group);
         if self.problems.take_first_error().is_some() {
             return;
         }
-        let matcher_text = group.get("matcher").and_then(Value::as_str).unwrap_or_default();
-        if let (std::borrow::Cow::Owned(_), _) = without_hidden(matcher_text) {
+        let Placed { path, value: MatcherText(matcher_text) } = group.matcher.unwrap_or_default();
+        if let (Cow::Owned(_), _) = without_hidden(&matcher_text) {
             let message = "the matcher contains invisible characters; write them as `\\u…`".to_owned();
-            self.problems.error(&at(key("matcher")), message);
+            self.problems.error(&path, message);
             return;
         }
-        let matcher = match Matcher::parse(matcher_text, event) {
+        let matcher = match Matcher::parse(&matcher_text, event) {
             Ok(matcher) => matcher,
             Err(error) => {
                 let message = format!(
                     "the matcher '{}' is invalid, so its hooks never run: {error}",
-                    exact_line(matcher_text)
+                    exact_line(&matcher_text)
                 );
-                self.problems.error(&at(key("matcher")), message);
+                self.problems.error(&path, message);
                 return;
             }
         };
-        self.doubt(event, &matcher, &at(key("matcher")));
-        let hooks = group.get("hooks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        for (number, hook) in hooks.iter().enumerate() {
-            let path = [&path[..], &[key("hooks"), Step::Index(number)]].concat();
+        self.doubt(event, &matcher, &path);
+        let hooks = group.hooks.unwrap_or_default();
+        for (number, hook) in hooks.value.iter().enumerate() {
+            let path = hooks.below(Step::Index(number));
             if self.hooks.len() >= HOOKS_LIMIT {
                 if !std::mem::replace(&mut self.full, true) {
                     let message = format!("there are more than {HOOKS_LIMIT} hooks; the rest are ignored");
@@ -320,7 +294,7 @@ impl HookFileReader<'_> {
                 return;
             }
             let position = HookPosition { group: index, hook: number };
-            let matcher = (matcher.clone(), matcher_text);
+            let matcher = (matcher.clone(), matcher_text.as_str());
             if let Some(hook) = self.hook(event, matcher, position, hook, &path) {
                 self.hooks.push(hook);
             }
@@ -366,55 +340,57 @@ impl HookFileReader<'_> {
         value: &Value,
         path: &[Step],
     ) -> Option<Hook> {
-        let Value::Object(object) = value else {
-            self.problems
-                .error(path, "expected a hook: `{ \"type\": \"command\", \"command\": … }`".to_owned());
+        let part = DECLARATION.at(path).filter(|_| value.is_object());
+        let Some(part) = part else {
+            self.problems.error(path, "expected a hook: `{ \"type\": \"command\", \"command\": … }`");
             return None;
         };
-        let at = |name: &str| [path, &[key(name)]].concat();
-        match object.get("type").map(Value::as_str) {
-            Some(Some("command")) => {}
-            Some(Some(other)) if OTHER_TYPES.contains(&other) => {
+        let (entry, mismatches) = part.read::<HookEntry, ()>(path, value);
+        let hook_type = &entry.hook_type;
+        match hook_type.value.as_deref() {
+            Some("command") => {}
+            Some(other) if OTHER_TYPES.contains(&other) => {
                 let message = format!("hooks of the type '{other}' are not supported; only `command` is");
-                self.problems.error(&at("type"), message);
+                self.problems.error(&hook_type.path, message);
                 return None;
             }
-            None => {
-                self.problems.error(path, "`type` is missing: write `\"type\": \"command\"`".to_owned());
+            None if !hook_type.is_written() => {
+                self.problems.error(path, "`type` is missing: write `\"type\": \"command\"`");
                 return None;
             }
-            Some(other) => {
+            other => {
                 let meant = other.and_then(|other| misspelling::meant(other, ["command"]));
                 let message = format!("`type` must be `command`{}", did_you_mean(meant));
-                self.problems.suggest(Severity::Error, &at("type"), message, meant);
+                self.problems.suggest(Severity::Error, &hook_type.path, message, meant);
                 return None;
             }
         }
         self.problems.take_first_error();
-        self.problems.check(DECLARATION.at(path).as_ref(), path, value, &[]);
-        let text = |name: &str| object.get(name).and_then(Value::as_str);
-        let program = self.program(object, path);
-        let timeout = object.get("timeout").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
-        let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        self.problems.add_mismatches(path, &mismatches);
+        let program = self.program(entry.command, entry.args);
+        let timeout = entry.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let timeout = timeout.map_or(event.default_timeout(), |timeout| match event {
             // Nobody is to wait for long when all is over.
             EventName::SessionEnd => timeout.min(Duration::from_secs(60)),
             _ => timeout,
         });
-        let condition = text("if").map(|text| Condition::parse(text.to_owned()));
-        if condition.is_some() && event.compared() != Compared::Tool {
+        if let Some(condition) = &entry.condition
+            && event.compared() != Compared::Tool
+        {
             let message = format!("`if` applies to tools, and {event} has none: the hook never runs");
-            self.problems.error(&at("if"), message);
+            self.problems.error(&condition.path, message);
         }
-        if text("shell").is_some_and(|shell| shell != "bash") {
-            self.problems.error(&at("shell"), "the only supported shell is `bash`");
+        if let Some(shell) = entry.shell.filter(|shell| shell.value != "bash") {
+            self.problems.error(&shell.path, "the only supported shell is `bash`");
         }
-        let background = ["async", "asyncRewake"].into_iter().find(|name| is_set(object, name));
-        if let Some(name) = background {
+        let background = [entry.background, entry.async_rewake].into_iter().flatten().find(|it| it.value);
+        if let Some(background) = &background {
             let message = "an `async` hook is not waited for, and its output has no effect";
-            self.problems.warning(&at(name), message);
+            self.problems.warning(&background.path, message);
         }
-        let Own { fail_closed, is_unconfined } = self.own(event, object, path);
+        let HookOptions { fail_closed, sandbox } = entry.roo.unwrap_or_default();
+        let fail_closed = self.fail_closed(event, fail_closed);
+        let is_unconfined = self.is_unconfined(sandbox);
         if self.problems.take_first_error().is_some() {
             return None;
         }
@@ -422,7 +398,7 @@ impl HookFileReader<'_> {
             event,
             matcher,
             matcher_text: matcher_text.to_owned(),
-            condition,
+            condition: entry.condition.map(|condition| Condition::parse(condition.value)),
             program: program?,
             timeout,
             background: background.is_some(),
@@ -433,56 +409,53 @@ impl HookFileReader<'_> {
         })
     }
 
-    fn program(&mut self, object: &JsonObject, path: &[Step]) -> Option<Program> {
-        let at = [path, &[key("command")]].concat();
-        let line = object.get("command").and_then(Value::as_str)?;
-        let arguments = object
-            .get("args")
-            .and_then(Value::as_array)
-            .map(|words| words.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<String>>());
-        let words = || std::iter::once(line).chain(arguments.iter().flatten().map(String::as_str));
+    fn program(
+        &mut self,
+        command: Option<Placed<String>>,
+        arguments: Option<Vec<String>>,
+    ) -> Option<Program> {
+        let Placed { path: at, value: line } = command?;
+        let words = || std::iter::once(&line).chain(arguments.iter().flatten());
         if words().any(|word| word.contains('\0')) {
             self.problems
                 .error(&at, "the command contains a NUL character, which no program accepts".to_owned());
             return None;
         }
-        if words().map(str::len).sum::<usize>() > COMMAND_LIMIT {
+        if words().map(String::len).sum::<usize>() > COMMAND_LIMIT {
             self.problems
                 .error(&at, format!("the command has more than {COMMAND_LIMIT} bytes; put it in a script"));
             return None;
         }
-        if let (std::borrow::Cow::Owned(_), _) = without_hidden(line) {
+        if let (Cow::Owned(_), _) = without_hidden(&line) {
             let message = "the command contains invisible characters; remove them".to_owned();
             self.problems.error(&at, message);
             return None;
         }
         Some(match arguments {
-            None => Program::Line(line.to_owned()),
-            Some(arguments) => Program::Direct { program: line.to_owned(), arguments },
+            None => Program::Line(line),
+            Some(arguments) => Program::Direct { program: line, arguments },
         })
     }
 
-    /// Reads the options under the key `roo`.
-    fn own(&mut self, event: EventName, object: &JsonObject, path: &[Step]) -> Own {
-        let Some(own) = object.get("roo").and_then(Value::as_object) else { return Own::default() };
-        let at = |name: &str| [path, &[key("roo"), key(name)]].concat();
-        let fail_closed = is_set(own, "failClosed");
-        if fail_closed && event != EventName::PreToolUse {
+    /// Returns whether a call is refused that the hook could not judge.
+    fn fail_closed(&mut self, event: EventName, written: Option<Placed<bool>>) -> bool {
+        let Some(written) = written.filter(|written| written.value) else { return false };
+        if event != EventName::PreToolUse {
             let message = format!("only PreToolUse can deny a call, so this has no effect on {event}");
-            self.problems.warning(&at("failClosed"), message);
+            self.problems.warning(&written.path, message);
         }
-        let wants_out = own.get("sandbox") == Some(&Value::Bool(false));
-        let is_unconfined = wants_out && self.source == Source::User;
-        if wants_out && !is_unconfined {
-            let message = "hooks of a workspace always run in the sandbox; only your own hooks file may run a hook outside it";
-            self.problems.warning(&at("sandbox"), message);
-        }
-        Own { fail_closed, is_unconfined }
+        true
     }
-}
 
-fn is_set(object: &JsonObject, name: &str) -> bool {
-    object.get(name) == Some(&Value::Bool(true))
+    /// Returns whether the hook runs outside of the sandbox.
+    fn is_unconfined(&mut self, sandbox: Option<Placed<bool>>) -> bool {
+        let Some(sandbox) = sandbox.filter(|sandbox| !sandbox.value) else { return false };
+        if self.source != Source::User {
+            let message = "hooks of a workspace always run in the sandbox; only your own hooks file may run a hook outside it";
+            self.problems.warning(&sandbox.path, message);
+        }
+        self.source == Source::User
+    }
 }
 
 #[cfg(test)]

@@ -210,6 +210,19 @@ fn other_keys_mean_nothing_and_loosen_nothing() {
 }
 
 #[test]
+fn what_else_is_in_the_settings_of_another_program_is_its_own_affair() {
+    let settings = |text: &str| HookFile::parse(text, Form::Settings, Source::User);
+    let text = r#"{ "description": 3, "disableAllHooks": "no", "$schema": [], "hooks": { "Stop": [
+        { "hooks": [{ "type": "command", "command": "x" }] } ] } }"#;
+    let file = settings(text).unwrap();
+    assert_eq!((file.hooks.len(), file.problems), (1, vec![]));
+    assert_eq!(parse(text).problems.len(), 3);
+    assert!(settings(r#"{ "hooks": null }"#).unwrap().hooks.is_empty());
+    let problem = settings(r#"{ "hooks": [] }"#).unwrap_err();
+    assert!(problem.message.starts_with("`hooks` must be an object"), "{problem}");
+}
+
+#[test]
 fn all_hooks_of_a_file_can_be_turned_off() {
     let text = r#"{ "disableAllHooks": true, "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": "x" }] }] } }"#;
     let file = parse(text);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::customization::is_command_name;
+use crate::server_prompts::is_command_part;
 
 /// The longest mention, in bytes; no path is longer.
 const LONGEST: usize = 4096;
@@ -41,6 +42,13 @@ pub enum MentionKind {
     Command {
         /// Without the slash.
         name: String,
+    },
+    /// `/server:prompt`
+    ServerPrompt {
+        /// Name of the server, as a part of a command.
+        server: String,
+        /// Name of its prompt, likewise.
+        prompt: String,
     },
 }
 
@@ -120,7 +128,13 @@ fn command(behind: &str) -> (Option<MentionKind>, usize) {
     }
     match without_punctuation(token) {
         name if is_command_name(name) => (Some(MentionKind::Command { name: name.to_owned() }), name.len()),
-        _ => (None, 0),
+        name => match name.split_once(':') {
+            Some((server, prompt)) if is_command_part(server) && is_command_part(prompt) => {
+                let kind = MentionKind::ServerPrompt { server: server.to_owned(), prompt: prompt.to_owned() };
+                (Some(kind), name.len())
+            }
+            _ => (None, 0),
+        },
     }
 }
 
@@ -232,8 +246,14 @@ mod tests {
 
     #[test]
     fn a_path_is_no_command() {
-        assert_eq!(found("/usr/bin /etc/ /a:b /é"), []);
+        assert_eq!(found("/usr/bin /etc/ /:b /é:b"), []);
         assert_eq!(found("/deploy @src/a.rs /x").len(), 3);
+    }
+
+    #[test]
+    fn a_prompt_of_a_server_has_a_colon() {
+        let prompt = MentionKind::ServerPrompt { server: "my-db".to_owned(), prompt: "get/rows".to_owned() };
+        assert_eq!(found("/my-db:get/rows, please"), [("/my-db:get/rows", prompt)]);
     }
 
     #[test]

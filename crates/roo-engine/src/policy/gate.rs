@@ -329,6 +329,10 @@ impl Gate {
         let has_alternative =
             matches!(rule_subject, None | Some(RuleSubject::Commands { .. } | RuleSubject::SandboxAccess(_)));
         let alternative = judged.alternative.filter(|_| offers_rule && has_alternative);
+        // It goes into the log, and lines around a change may hold a secret.
+        let shown = judged.action.as_ref().and_then(|action| action.shown());
+        let subject =
+            shown.map(|shown| self.mask().masked(&shown).unwrap_or(shown)).unwrap_or(judged.subject);
         let decision = PolicyDecision::Ask {
             rule: reason.rule,
             reason: reason.text,
@@ -337,7 +341,7 @@ impl Gate {
                 Some(question) => format!("{question} {}", judged.title),
                 None => judged.title,
             },
-            subject: judged.action.as_ref().and_then(|action| action.shown()).unwrap_or(judged.subject),
+            subject,
             rule_subject,
             alternative,
         };

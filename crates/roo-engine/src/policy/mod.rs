@@ -79,6 +79,7 @@ pub use post_hook::AuditRecord;
 pub use preview::Preview;
 pub use recorded_verdict::{RecordedRule, RecordedVerdict};
 pub use recorder::Recorder;
+pub(crate) use review::mask_preview;
 pub use review::{Review, ReviewError, hunks_of};
 pub use rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
 pub use server_sandbox::{ServerBounds, ServerSandbox, ServerSandboxRequest};

@@ -31,14 +31,22 @@ pub(super) struct PrivateDirectory {
 
 /// The file in a private directory that is locked as long as the directory is used.
 const LOCK: &str = "lock";
+/// The last part of the name of a private directory that is not locked yet.
+const UNLOCKED: &str = ".unlocked";
 /// The first part of the names of private directories.
 pub(super) const SERVER_PREFIX: &str = "mcp-";
 
 impl PrivateDirectory {
+    /// Creates the directory at a path where there is none.
     pub(super) fn create(path: PathBuf) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        let lock = File::create(path.join(LOCK))?;
+        // Under a name that `remove_abandoned` leaves alone: nobody can come between the file and its lock.
+        let mut unlocked = path.clone().into_os_string();
+        unlocked.push(UNLOCKED);
+        let unlocked = PathBuf::from(unlocked);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&unlocked)?;
+        let lock = File::create(unlocked.join(LOCK))?;
         lock.lock()?;
+        fs::rename(&unlocked, &path)?;
         Ok(Self { path, _lock: lock })
     }
 }
@@ -54,10 +62,13 @@ impl Drop for PrivateDirectory {
 /// Removes the private directories that servers left whose roo-lsp was killed.
 pub(super) fn remove_abandoned(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
-        let is_servers = entry.file_name().to_string_lossy().starts_with(SERVER_PREFIX);
-        // One that is being made has no lock yet, or holds it.
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_servers = name.starts_with(SERVER_PREFIX) && !name.ends_with(UNLOCKED);
         let lock = if is_servers { File::open(entry.path().join(LOCK)).ok() } else { None };
-        if lock.is_some_and(|lock| lock.try_lock().is_ok())
+        // Held until the directory is gone.
+        if let Some(lock) = lock
+            && lock.try_lock().is_ok()
             && let Err(error) = fs::remove_dir_all(entry.path())
         {
             tracing::warn!(%error, directory = %entry.path().display(), "what an MCP server left can't be removed");
@@ -87,5 +98,30 @@ mod tests {
         );
         drop(used);
         assert!(!left("mcp-used"));
+    }
+
+    #[test]
+    fn a_directory_that_is_being_made_is_not_taken_for_an_abandoned_one() {
+        let directory = tempfile::tempdir().unwrap();
+        // Before its file is locked.
+        let unlocked = directory.path().join(format!("mcp-new{UNLOCKED}"));
+        fs::create_dir(&unlocked).unwrap();
+        File::create(unlocked.join(LOCK)).unwrap();
+        remove_abandoned(directory.path());
+        assert!(unlocked.is_dir());
+
+        let made = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !made.load(std::sync::atomic::Ordering::SeqCst) {
+                    remove_abandoned(directory.path());
+                }
+            });
+            let create =
+                |number: i32| PrivateDirectory::create(directory.path().join(format!("mcp-{number}")));
+            let all: Vec<_> = (0..100).map(create).collect();
+            made.store(true, std::sync::atomic::Ordering::SeqCst);
+            assert!(all.iter().all(|made| made.as_ref().is_ok_and(|made| made.path.join(LOCK).is_file())));
+        });
     }
 }

@@ -168,6 +168,7 @@ mod tests {
         "sandbox.network",
         "scope",
         "server",
+        "settings",
         "skill",
         "tool",
         "trace",

@@ -3,6 +3,8 @@
 //! A review is made from the files as they were shown and holds the digests of the texts that it leads to. The gate makes
 //! these texts again from the files as they are, and lets nothing else be written.
 
+use std::mem;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,6 +13,7 @@ use super::preview::Preview;
 use super::rule::AskRule;
 use roo_protocol::ids::{Digest, HunkId};
 use roo_protocol::review::{Hunk, HunkAnswer, HunkDecision, HunkKind, LineRange, ReviewedHunk};
+use roo_protocol::task::FilePreview;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_text::hunks::{self, HunkChoice};
 use roo_workspace::{FileEdit, Resolved};
@@ -338,6 +341,18 @@ impl Review {
             Some(_) => ReviewState::Outdated,
         }
     }
+}
+
+/// Puts masks in place of the secrets in the files that an edit is about.
+pub(crate) fn mask_preview(file: &mut FilePreview, mask: &TextMask) {
+    let before = file.before.as_deref().and_then(|text| mask.masked(text));
+    let after = mask.masked(&file.after);
+    for hunk in &mut file.hunks {
+        hunk.old_text = masked_lines(before.as_deref(), hunk.old_range, mem::take(&mut hunk.old_text));
+        hunk.new_text = masked_lines(after.as_deref(), hunk.new_range, mem::take(&mut hunk.new_text));
+    }
+    file.before = before.or(file.before.take());
+    file.after = after.unwrap_or(mem::take(&mut file.after));
 }
 
 /// Returns the lines of a hunk as they stand in the masked text of the file: a mask moves no line.

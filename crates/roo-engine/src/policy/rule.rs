@@ -191,6 +191,8 @@ named_rules! {
         Destructive = "destructive",
         /// The server that has the tool can't be asked.
         Server = "server",
+        /// Settings that may refuse it are not in force.
+        Settings = "settings",
         /// A hook refused it.
         Hook = "hook",
         /// A hook ends the task.
@@ -231,6 +233,7 @@ impl RefusalRule {
             | Self::Denied
             | Self::Destructive
             | Self::Server
+            | Self::Settings
             | Self::Hook
             | Self::HookStop
             | Self::HookContinue => false,

@@ -46,6 +46,12 @@ pub struct RecordedLines {
     pub leading: String,
     /// Lines behind it.
     pub trailing: String,
+    /// True if a secret ends the lines in front of it, and not the beginning of the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leading_cut: bool,
+    /// True if a secret ends the lines behind it, and not the end of the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trailing_cut: bool,
 }
 
 /// The changes of a call's files, as far as their texts are known and not too large. Changes of lines with a secret are left
@@ -110,7 +116,17 @@ fn lines_of(change: &FileChange, mask: &TextMask) -> Option<Vec<RecordedLines>> 
             return vec![];
         }
         let (leading, trailing) = (String::new(), String::new());
-        vec![RecordedLines { kind, start: 0, old_text, new_text, leading, trailing }]
+        let (leading_cut, trailing_cut) = (false, false);
+        vec![RecordedLines {
+            kind,
+            start: 0,
+            old_text,
+            new_text,
+            leading,
+            trailing,
+            leading_cut,
+            trailing_cut,
+        }]
     };
     Some(match (text(&change.before)?, text(&change.after)?) {
         (None, None) => vec![],
@@ -139,6 +155,8 @@ fn lines_of(change: &FileChange, mask: &TextMask) -> Option<Vec<RecordedLines>> 
                         start: first,
                         leading: lines(from..first),
                         trailing: lines(last..to),
+                        leading_cut: from > leading.start,
+                        trailing_cut: to < trailing.end,
                         old_text: hunk.old_text,
                         new_text: hunk.new_text,
                     }
@@ -166,28 +184,42 @@ impl RecordedLines {
         };
         let lines: Vec<&str> = current.split_inclusive('\n').collect();
         // Where it was, if that is still so: what stands right before and behind it tells.
-        if self.places(&lines, 1).contains(&self.start) {
+        if self.places(&lines, 1, 1).contains(&self.start) {
             return Some(self.start);
         }
         // Later changes may have touched the lines around it, so fewer of them are tried too. Lines that were only removed
         // are between their neighbours and nowhere else.
-        let fewest = usize::from(self.new_text.is_empty());
-        let found = (fewest..=CONTEXT).rev().map(|context| self.places(&lines, context));
+        let mut found =
+            (1..=CONTEXT).rev().map(|context| self.places(&lines, context, context)).collect::<Vec<_>>();
+        if !self.new_text.is_empty() {
+            let beside = [self.places(&lines, 1, 0), self.places(&lines, 0, 1)].concat();
+            found.push(beside.into_iter().collect::<BTreeSet<_>>().into_iter().collect());
+            found.push(self.places(&lines, 0, 0));
+        }
         match found.into_iter().find(|places| !places.is_empty())?.as_slice() {
             [place] => Some(*place),
             _ => None,
         }
     }
 
-    /// The lines at which it may begin, with so many lines around it as they were.
-    fn places(&self, lines: &[&str], context: usize) -> Vec<usize> {
+    /// The lines at which it may begin, with so many lines before and behind it as they were. None where what is compared
+    /// may stand anywhere.
+    fn places(&self, lines: &[&str], before: usize, behind: usize) -> Vec<usize> {
         let split = |text: &str| text.split_inclusive('\n').map(str::to_owned).collect::<Vec<_>>();
         let (leading, new, trailing) = (split(&self.leading), split(&self.new_text), split(&self.trailing));
-        let before = &leading[leading.len().saturating_sub(context)..];
-        let behind = &trailing[..context.min(trailing.len())];
-        let pattern: Vec<&String> = before.iter().chain(&new).chain(behind).collect();
         // At an end of the file there are fewer lines.
-        let (at_start, at_end) = (before.len() < context, behind.len() < context);
+        let at_start = leading.len() < before && !self.leading_cut;
+        let at_end = trailing.len() < behind && !self.trailing_cut;
+        let leading = &leading[leading.len().saturating_sub(before)..];
+        let trailing = &trailing[..behind.min(trailing.len())];
+        let pattern: Vec<&String> = leading.iter().chain(&new).chain(trailing).collect();
+        let has_context = !leading.is_empty() || !trailing.is_empty() || at_start && at_end;
+        // Where one side may be anything, lines such as `}` say nothing.
+        let is_open = before.min(behind) == 0;
+        let telling = pattern.iter().filter(|line| line.contains(char::is_alphanumeric)).count();
+        if is_open && telling < 2 || !is_open && !has_context {
+            return vec![];
+        }
         let fits = |at: &usize| {
             let found = lines.get(*at..*at + pattern.len());
             found.is_some_and(|found| {
@@ -195,7 +227,7 @@ impl RecordedLines {
             }) && (!at_start || *at == 0)
                 && (!at_end || *at + pattern.len() == lines.len())
         };
-        (0..=lines.len()).filter(fits).map(|at| at + before.len()).collect()
+        (0..=lines.len()).filter(fits).map(|at| at + leading.len()).collect()
     }
 
     /// The text without this change; none where the text doesn't hold it. The outer none stands for no file.
@@ -270,6 +302,42 @@ mod tests {
         assert_eq!(all[0].undo(Some(&after)), Some(Some(before.clone())));
         assert_eq!(changes(&before, "a\nb\nt=\nc\nd\n"), []);
         assert_eq!(changes("a\n", &before), []);
+    }
+
+    #[test]
+    fn lines_next_to_a_secret_come_back() {
+        let token = format!("t=ghp_{}\n", "a1B2c3D4e5F6g7H8i9".repeat(2));
+        let without = format!("a\n{token}c\nd\n");
+        for before in [format!("a\n{token}b\nc\nd\n"), format!("a\nb\n{token}c\nd\n")] {
+            let change = &changes(&before, &without)[0];
+            assert_eq!(change.undo(Some(&without)), Some(Some(before.clone())));
+            let moved = |text: &str| format!("mine\n{text}");
+            assert_eq!(change.undo(Some(&moved(&without))), Some(Some(moved(&before))));
+            assert_eq!(change.undo(Some("mine\n")), None);
+        }
+    }
+
+    #[test]
+    fn lines_that_could_stand_anywhere_are_not_taken_for_the_change() {
+        let before = "fn a() {\n    one();\n}\n";
+        let change = &changes(before, "fn a() {\n    one();\n    return;\n}\n")[0];
+        assert_eq!(change.undo(Some("fn b() {\n    two();\n    return;\n}\n")), None);
+        let rewritten = "fn a() {\n    one();\n    return;\n    // mine\n}\n";
+        let undone = "fn a() {\n    one();\n    // mine\n}\n";
+        assert_eq!(change.undo(Some(rewritten)), Some(Some(undone.into())), "one neighbour is as it was");
+        let change = &changes("a\nb\nc\n", "a\nfirst line\nsecond line\nc\n")[0];
+        let found = change.find(Some("x\nfirst line\nsecond line\ny\n"));
+        assert_eq!(found, Some(1), "several lines are found by themselves");
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_ends_where_its_file_does() {
+        let old = serde_json::json!({
+            "kind": "edit", "start": 0, "oldText": "a\n", "newText": "", "leading": "", "trailing": "b\n",
+        });
+        let change: RecordedLines = serde_json::from_value(old).unwrap();
+        assert_eq!(change.undo(Some("b\n")), Some(Some("a\nb\n".into())));
+        assert_eq!(change.undo(Some("mine\nb\n")), None);
     }
 
     #[test]

@@ -115,17 +115,18 @@ pub fn save(changes: &[FileChange], contents: &Contents, mask: &TextMask) -> (Ve
     };
     for change in changes {
         let (before, after) = (keep(&change.before), keep(&change.after));
-        if before == after && !matches!(before, SavedContent::LeftOut(_)) {
+        let from = change.old_path.as_ref().filter(|from| **from != change.path);
+        if from.is_none() && before == after && !matches!(before, SavedContent::LeftOut(_)) {
             continue;
         }
         let is_secret = [before, after].contains(&SavedContent::LeftOut(WhyLeftOut::Secret));
         let lines = is_secret.then(|| lines_without_secrets(change, mask)).flatten().unwrap_or_default();
-        match &change.old_path {
-            Some(from) if *from != change.path => files.extend([
+        match from {
+            Some(from) => files.extend([
                 SavedFile { path: from.clone(), before, after: SavedContent::Absent, lines: vec![] },
                 SavedFile { path: change.path.clone(), before: SavedContent::Absent, after, lines: vec![] },
             ]),
-            _ => files.push(SavedFile { path: change.path.clone(), before, after, lines }),
+            None => files.push(SavedFile { path: change.path.clone(), before, after, lines }),
         }
     }
     (files, new)

@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -29,6 +29,8 @@ use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace, W
 
 /// Time limit for a snapshot of all folders. A command doesn't begin before it is taken.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// Time limit for packing what snapshots have piled up.
+const TIDYING: Duration = Duration::from_secs(600);
 /// The most files of a folder. A larger one has no snapshots.
 const MOST_FILES: usize = 100_000;
 /// The most that is read of what git prints: the texts of all files that one command changed, in bytes.
@@ -80,9 +82,9 @@ pub enum ShadowError {
 #[derive(Debug)]
 pub struct ShadowRepositories {
     directory: PathBuf,
-    /// Files that are not kept, as they were when that was found.
-    left_out: Mutex<HashMap<PathBuf, Stamp>>,
-    /// Reason why there was no snapshot the last time.
+    /// Files that the last snapshot of each folder does not keep, as they were when that was found.
+    left_out: Mutex<HashMap<PathBuf, LeftOut>>,
+    /// Reason why there was no snapshot, or no comparison of two, the last time.
     problem: Mutex<Option<String>>,
 }
 
@@ -104,6 +106,9 @@ struct Stamp {
     changed: (i64, i64),
     inode: u64,
 }
+
+/// Files of a folder that are not kept, by their paths in it.
+type LeftOut = HashMap<String, Stamp>;
 
 impl Stamp {
     fn of(found: &fs::Metadata) -> Self {
@@ -130,11 +135,17 @@ struct FolderSnapshot {
     left_out: HashSet<String>,
 }
 
-/// The repository of one folder, while nobody else uses it.
-struct Shadow<'a> {
-    git: &'a Path,
-    repository: PathBuf,
+/// The repository of one folder.
+#[derive(Clone)]
+struct Repository {
+    git: PathBuf,
+    directory: PathBuf,
     folder: Resolved,
+}
+
+/// The repository of one folder, while nobody else uses it.
+struct Shadow {
+    repository: Repository,
     /// Held against other processes and tasks.
     _lock: File,
 }
@@ -145,20 +156,30 @@ impl ShadowRepositories {
         Self { directory, left_out: Mutex::default(), problem: Mutex::default() }
     }
 
-    /// Returns the reason why there was no snapshot the last time; none where there was one, or where none was wanted yet.
+    /// Returns the reason why there was no snapshot, or no comparison of two, the last time; none where there was one, or where
+    /// none was wanted yet.
     pub fn problem(&self) -> Option<String> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn left_out(&self) -> MutexGuard<'_, HashMap<PathBuf, LeftOut>> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a snapshot; none where that fails, which is told by [`Self::problem`].
     pub(crate) async fn snapshot(&self, sources: &Sources) -> Option<Snapshot> {
         let taken = timeout(DEADLINE, self.take(sources)).await.unwrap_or(Err(ShadowError::TimedOut));
-        let problem = taken.as_ref().err().map(ToString::to_string);
+        self.note(taken)
+    }
+
+    /// Takes note of whether the checkpoint of a command fails.
+    fn note<T>(&self, result: Result<T, ShadowError>) -> Option<T> {
+        let problem = result.as_ref().err().map(ToString::to_string);
         if let Some(problem) = &problem {
             tracing::warn!(%problem, "a command without a sandbox has no checkpoint");
         }
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
-        taken.ok()
+        result.ok()
     }
 
     async fn take(&self, sources: &Sources) -> Result<Snapshot, ShadowError> {
@@ -172,21 +193,13 @@ impl ShadowRepositories {
         Ok(Snapshot { folders, since })
     }
 
-    /// What has changed since a snapshot, but for what others are known to have written. Names that an ignore file began to
+    /// What has changed since a snapshot, but for what others are known to have written: of a file that they and the command
+    /// wrote, the content before is only known by its digest. Names that an ignore file began to
     /// admit meanwhile are no new files.
     pub(crate) async fn changes(&self, before: Snapshot, sources: &Sources) -> Vec<FileChange> {
         let Some(after) = self.snapshot(sources).await else { return vec![] };
-        match timeout(DEADLINE, self.compare(&before, &after, sources)).await {
-            Ok(Ok(changes)) => changes,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a command without a sandbox has no checkpoint");
-                vec![]
-            }
-            Err(_) => {
-                tracing::warn!("a command without a sandbox has no checkpoint: git takes too long");
-                vec![]
-            }
-        }
+        let compared = timeout(DEADLINE, self.compare(&before, &after, sources)).await;
+        self.note(compared.unwrap_or(Err(ShadowError::TimedOut))).unwrap_or_default()
     }
 
     async fn compare(
@@ -207,26 +220,27 @@ impl ShadowRepositories {
             }
             let shadow = self.open(&git, folder).await?;
             let found = shadow.compare(before, &after.tree).await?;
-            let top = shadow.folder.absolute();
+            let top = shadow.repository.folder.absolute();
             changes.extend(found.into_iter().filter_map(|mut change| {
                 let absolute = top.join(&change.path);
-                let now = match &change.after {
-                    Side::Absent => None,
-                    Side::Text { digest, .. } | Side::Opaque(digest) => Some(*digest),
-                };
                 if number > 0 {
                     change.path = absolute.to_str()?.to_owned();
                 }
-                (!written.left(&absolute, now)).then_some(change)
+                if let Some(last) = written.last(&absolute)
+                    && last != digest(&change.before)
+                {
+                    // The command began with what others wrote meanwhile, and that is kept nowhere.
+                    change.before = last.map_or(Side::Absent, Side::Opaque);
+                }
+                (!written.left(&absolute, digest(&change.after))).then_some(change)
             }));
-            shadow.git(&["gc", "--auto", "--quiet"], None).await?;
+            shadow.repository.tidy();
         }
         Ok(changes)
     }
 
-    async fn open<'a>(&self, git: &'a Path, folder: Resolved) -> Result<Shadow<'a>, ShadowError> {
-        let name = Digest::of(folder.absolute().as_os_str().as_encoded_bytes()).hex();
-        let (directory, lock) = (self.directory.clone(), self.directory.join(format!("{name}.lock")));
+    async fn open(&self, git: &Path, folder: Resolved) -> Result<Shadow, ShadowError> {
+        let (directory, lock) = (self.directory.clone(), self.lock_of(folder.absolute()));
         let locked = tokio::task::spawn_blocking(move || {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let file = File::options().create(true).append(true).open(lock)?;
@@ -234,26 +248,35 @@ impl ShadowRepositories {
             Ok::<_, io::Error>(file)
         });
         let lock = locked.await.map_err(io::Error::other)??;
-        let shadow =
-            Shadow { git, repository: self.directory.join(format!("{name}.git")), folder, _lock: lock };
+        let directory = self.place_of(folder.absolute(), "git");
+        let repository = Repository { git: git.to_owned(), directory, folder };
+        let shadow = Shadow { repository, _lock: lock };
         shadow.make().await?;
         Ok(shadow)
     }
+
+    /// The file whose lock is held while the repository of a folder is used.
+    pub(crate) fn lock_of(&self, folder: &Path) -> PathBuf {
+        self.place_of(folder, "lock")
+    }
+
+    fn place_of(&self, folder: &Path, extension: &str) -> PathBuf {
+        let name = Digest::of(folder.as_os_str().as_encoded_bytes()).hex();
+        self.directory.join(format!("{name}.{extension}"))
+    }
 }
 
-impl Shadow<'_> {
-    async fn make(&self) -> Result<(), ShadowError> {
-        if !self.repository.join("info/attributes").exists() {
-            self.git(&["init", "--quiet", "--template="], None).await?;
-            fs::create_dir_all(self.repository.join("info"))?;
-            // The last step.
-            fs::write(self.repository.join("info/attributes"), ATTRIBUTES)?;
-        }
-        // A git that was killed has left it: nobody else is here.
-        match fs::remove_file(self.repository.join("index.lock")) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
+impl Repository {
+    /// Packs what has piled up, without anybody's waiting: git needs no lock of ours for that. What fails is tried again
+    /// after the next command.
+    fn tidy(&self) {
+        let repository = self.clone();
+        tokio::spawn(async move {
+            let tidied = timeout(TIDYING, repository.git(&["gc", "--auto", "--quiet"], None)).await;
+            if let Err(error) = tidied.unwrap_or(Err(ShadowError::TimedOut)) {
+                tracing::warn!(%error, "snapshots of the workspace take more room than they have to");
+            }
+        });
     }
 
     /// Runs git to its end, and returns what it prints. It is killed when the future is dropped.
@@ -261,12 +284,12 @@ impl Shadow<'_> {
         let stdin = match input {
             None => Stdio::null(),
             Some(bytes) => {
-                let path = self.repository.join("input");
+                let path = self.directory.join("input");
                 fs::write(&path, bytes)?;
                 File::open(path)?.into()
             }
         };
-        let mut command = Command::new(self.git);
+        let mut command = Command::new(&self.git);
         command
             .args(ALWAYS)
             .args(arguments)
@@ -274,7 +297,7 @@ impl Shadow<'_> {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("LC_ALL", "C")
-            .env("GIT_DIR", &self.repository)
+            .env("GIT_DIR", &self.directory)
             .env("GIT_WORK_TREE", self.folder.absolute())
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -290,6 +313,27 @@ impl Shadow<'_> {
         let problem = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(ShadowError::Refused(format!("{problem} ({})", arguments.first().unwrap_or(&""))))
     }
+}
+
+impl Shadow {
+    async fn make(&self) -> Result<(), ShadowError> {
+        let directory = &self.repository.directory;
+        if !directory.join("info/attributes").exists() {
+            self.git(&["init", "--quiet", "--template="], None).await?;
+            fs::create_dir_all(directory.join("info"))?;
+            // The last step.
+            fs::write(directory.join("info/attributes"), ATTRIBUTES)?;
+        }
+        // A git that was killed has left it: nobody else is here.
+        match fs::remove_file(directory.join("index.lock")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn git(&self, arguments: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, ShadowError> {
+        self.repository.git(arguments, input).await
+    }
 
     async fn names(&self, arguments: &[&str]) -> Result<HashSet<String>, ShadowError> {
         let printed = self.git(arguments, None).await?;
@@ -304,31 +348,30 @@ impl Shadow<'_> {
     ) -> Result<FolderSnapshot, ShadowError> {
         let known = self.names(&["ls-files", "-z"]).await?;
         let changed = self.names(&["diff-files", "--name-only", "-z", "--ignore-submodules=all"]).await?;
-        let (workspace, folder) = (Arc::clone(&sources.workspace), self.folder.clone());
+        let (workspace, folder) = (Arc::clone(&sources.workspace), self.repository.folder.clone());
         let listed = tokio::task::spawn_blocking(move || list(&workspace, &folder));
         let files = listed.await.map_err(io::Error::other)??;
         let doubtful: Vec<String> =
             files.iter().filter(|file| !known.contains(*file) || changed.contains(*file)).cloned().collect();
-        let before = shadows.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (top, sources) = (self.folder.absolute().to_owned(), sources.clone());
-        let sorted = tokio::task::spawn_blocking(move || sort(&top, doubtful, &before, &sources));
+        let top = self.repository.folder.absolute().to_owned();
+        let before = shadows.left_out().get(&top).cloned().unwrap_or_default();
+        let (below, sources) = (top.clone(), sources.clone());
+        let sorted = tokio::task::spawn_blocking(move || sort(&below, doubtful, &before, &sources));
         let Sorted { keep, left_out } = sorted.await.map_err(io::Error::other)?;
-        if !keep.is_empty() {
-            self.git(&["update-index", "--add", "--remove", "-z", "--stdin"], Some(&joined(&keep))).await?;
-        }
+        // Before the others: where a file was there may be a directory, and the index can't hold both.
         let is_gone = |name: &&String| !files.contains(*name) || left_out.contains_key(*name);
         let gone: Vec<&String> = known.iter().filter(is_gone).collect();
         if !gone.is_empty() {
             self.git(&["update-index", "--force-remove", "-z", "--stdin"], Some(&joined(&gone))).await?;
         }
+        if !keep.is_empty() {
+            self.git(&["update-index", "--add", "--remove", "-z", "--stdin"], Some(&joined(&keep))).await?;
+        }
         let tree = self.git(&["write-tree"], None).await?;
         let tree = String::from_utf8_lossy(&tree).trim().to_owned();
-        let mut all = shadows.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, stamp) in &left_out {
-            all.insert(self.folder.absolute().join(name), *stamp);
-        }
-        drop(all);
-        Ok(FolderSnapshot { tree, left_out: left_out.into_keys().collect() })
+        let names = left_out.keys().cloned().collect();
+        shadows.left_out().insert(top, left_out);
+        Ok(FolderSnapshot { tree, left_out: names })
     }
 
     /// What differs between a snapshot and a later tree, by paths in the folder.
@@ -363,7 +406,7 @@ impl Shadow<'_> {
             let (before, after) = match (was_there, new != NO_OBJECT) {
                 (true, true) => (side(&old), side(&new)),
                 (false, _) => (Some(Side::Absent), side(&new)),
-                (true, false) => (side(&old), left_there(&self.folder.absolute().join(&path))),
+                (true, false) => (side(&old), left_there(&self.repository.folder.absolute().join(&path))),
             };
             let (Some(before), Some(after)) = (before, after) else { continue };
             if before != after {
@@ -446,18 +489,18 @@ fn list(workspace: &Workspace, folder: &Resolved) -> Result<HashSet<String>, Sha
 /// Files that are new or may have changed.
 struct Sorted {
     keep: Vec<String>,
-    left_out: HashMap<String, Stamp>,
+    left_out: LeftOut,
 }
 
 /// Tells texts without secrets from what is not kept. Reads the files.
-fn sort(folder: &Path, doubtful: Vec<String>, known: &HashMap<PathBuf, Stamp>, sources: &Sources) -> Sorted {
-    let mut sorted = Sorted { keep: Vec::new(), left_out: HashMap::new() };
+fn sort(folder: &Path, doubtful: Vec<String>, known: &LeftOut, sources: &Sources) -> Sorted {
+    let mut sorted = Sorted { keep: Vec::new(), left_out: LeftOut::new() };
     let mut mask = None;
     for name in doubtful {
         let path = folder.join(&name);
         let Some(found) = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file) else { continue };
         let stamp = Stamp::of(&found);
-        let is_kept = known.get(&path) != Some(&stamp)
+        let is_kept = known.get(&name) != Some(&stamp)
             && found.len() <= LARGEST_CONTENT
             && is_text_without_secret(&path, mask.get_or_insert_with(|| (sources.mask)()));
         match is_kept {
@@ -473,15 +516,148 @@ fn is_text_without_secret(path: &Path, mask: &TextMask) -> bool {
     text.is_some_and(|text| mask.masked(&text).is_none())
 }
 
+fn digest(side: &Side) -> Option<Digest> {
+    match side {
+        Side::Absent => None,
+        Side::Text { digest, .. } | Side::Opaque(digest) => Some(*digest),
+    }
+}
+
 /// What is in the place of a file that is no longer in the snapshot; none where that can't be told.
 fn left_there(path: &Path) -> Option<Side> {
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Side::Absent),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Some(Side::Absent)
+        }
+        Ok(found) if found.is_dir() => Some(Side::Absent),
         Ok(found) if found.is_file() && found.len() <= LARGEST_CONTENT => {
             let bytes = fs::read(path).ok()?;
             let digest = Digest::of(&bytes);
             Some(String::from_utf8(bytes).map_or(Side::Opaque(digest), Side::text))
         }
         Ok(_) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_sandbox::exec::redaction::ExactValues;
+    use roo_text::position::Encoding;
+    use roo_workspace::{Setup, file_uri};
+
+    /// A workspace folder with its shadow repository.
+    struct Fixture {
+        directory: tempfile::TempDir,
+        shadow: ShadowRepositories,
+        sources: Sources,
+    }
+
+    impl Fixture {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().join("w");
+            fs::create_dir(&root).unwrap();
+            let setup = Setup {
+                folders: vec![root],
+                state_directory: directory.path().join("state"),
+                documents: Arc::default(),
+                editor: None,
+                encoding: Encoding::Utf16,
+            };
+            let sources = Sources {
+                workspace: Arc::new(Workspace::open(setup).unwrap()),
+                environment: EnvironmentRules::default(),
+                mask: Arc::new(|| TextMask::new(true, ExactValues::default)),
+            };
+            let shadow = ShadowRepositories::new(directory.path().join("shadow"));
+            let fixture = Self { directory, shadow, sources };
+            files.iter().for_each(|(name, text)| fixture.put(name, text));
+            fixture
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.directory.path().join("w").join(name)
+        }
+
+        fn put(&self, name: &str, text: &str) {
+            fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        async fn snapshot(&self) -> Snapshot {
+            let snapshot = self.shadow.snapshot(&self.sources).await;
+            snapshot.unwrap_or_else(|| panic!("{:?}", self.shadow.problem()))
+        }
+
+        /// What has changed since a snapshot, by paths.
+        async fn changes(&self, before: Snapshot) -> Vec<(String, Side, Side)> {
+            let changes = self.shadow.changes(before, &self.sources).await;
+            assert_eq!(self.shadow.problem(), None);
+            changes.into_iter().map(|change| (change.path, change.before, change.after)).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_user_saved_meanwhile_is_no_change_of_the_command() {
+        let fixture = Fixture::new(&[("both", "a\n"), ("saved", "a\n"), ("command", "a\n")]);
+        let before = fixture.snapshot().await;
+        for name in ["both", "saved"] {
+            let (documents, uri) = (fixture.sources.workspace.documents(), file_uri(&fixture.path(name)));
+            documents.open(&uri, 1, "mine\n");
+            fixture.put(name, "mine\n");
+            documents.save(&uri).unwrap();
+        }
+        fixture.put("both", "mine\nb\n");
+        fixture.put("command", "b\n");
+        let mine = Side::Opaque(Digest::of("mine\n"));
+        let expected = [
+            ("both".to_owned(), mine, Side::text("mine\nb\n")),
+            ("command".to_owned(), Side::text("a\n"), Side::text("b\n")),
+        ];
+        assert_eq!(fixture.changes(before).await, expected);
+    }
+
+    #[tokio::test]
+    async fn a_comparison_that_fails_is_told() {
+        let fixture = Fixture::new(&[("a", "a\n")]);
+        let mut before = fixture.snapshot().await;
+        before.folders[0].tree = "0123456789".repeat(4);
+        assert_eq!(fixture.shadow.changes(before, &fixture.sources).await, []);
+        let problem = fixture.shadow.problem().unwrap();
+        assert!(problem.contains("(diff-tree)"), "{problem}");
+    }
+
+    #[tokio::test]
+    async fn files_that_are_left_out_are_forgotten_when_they_are_gone() {
+        let fixture = Fixture::new(&[]);
+        for number in 0..3 {
+            let name = format!("{number}.bin");
+            fs::write(fixture.path(&name), b"\xff").unwrap();
+            fixture.snapshot().await;
+            let left_out: Vec<String> =
+                fixture.shadow.left_out().values().flat_map(HashMap::keys).cloned().collect();
+            assert_eq!(left_out, [name.as_str()]);
+            fs::remove_file(fixture.path(&name)).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_may_become_a_directory_and_the_reverse() {
+        let fixture = Fixture::new(&[("file", "a\n"), ("directory/file", "b\n")]);
+        let before = fixture.snapshot().await;
+        fs::remove_file(fixture.path("file")).unwrap();
+        fs::remove_dir_all(fixture.path("directory")).unwrap();
+        fixture.put("file/inner", "a\n");
+        fixture.put("directory", "b\n");
+        let text = |text: &str| Side::text(text);
+        let expected = [
+            ("directory", Side::Absent, text("b\n")),
+            ("directory/file", text("b\n"), Side::Absent),
+            ("file", text("a\n"), Side::Absent),
+            ("file/inner", Side::Absent, text("a\n")),
+        ];
+        let expected = expected.map(|(path, before, after)| (path.to_owned(), before, after));
+        assert_eq!(fixture.changes(before).await, expected);
     }
 }

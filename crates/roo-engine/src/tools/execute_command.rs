@@ -85,23 +85,25 @@ pub(super) async fn run(
     bounds: Bounds,
     context: &ToolContext,
 ) -> Outcome {
+    let cancelled =
+        || Outcome::new(ToolStatus::Interrupted, "The command was cancelled before it started.", "cancelled");
     let Some(unsaved) = context.cancel.run_until_cancelled(context.workspace.save_dirty()).await else {
-        return Outcome::new(
-            ToolStatus::Interrupted,
-            "The command was cancelled before it started.",
-            "cancelled",
-        );
+        return cancelled();
     };
     let Bounds { confined, watch } = bounds;
     let is_staged = confined.as_ref().is_some_and(|confined| confined.level == Level::L3);
     let watched = match watch {
-        Some(watch) => command_effects::before(watch, &context.workspace).await.map(Some),
-        None if is_staged => Err("there is no directory for what it writes".to_owned()),
-        None => Ok(None),
+        Some(watch) => {
+            let begun = command_effects::before(watch, &context.workspace);
+            context.cancel.run_until_cancelled(begun).await.map(|begun| begun.map(Some))
+        }
+        None if is_staged => Some(Err("there is no directory for what it writes".to_owned())),
+        None => Some(Ok(None)),
     };
     let watched = match watched {
-        Ok(watched) => watched,
-        Err(reason) => {
+        None => return cancelled(),
+        Some(Ok(watched)) => watched,
+        Some(Err(reason)) => {
             let text = format!("The command did not run: its changes can't be tracked, because {reason}.");
             return Outcome::new(ToolStatus::Failed, text, "not started");
         }
@@ -109,7 +111,10 @@ pub(super) async fn run(
     // A supervisor or a stage keeps what the command replaces.
     let shadow = context.shadow.as_ref().filter(|_| !watched.as_ref().is_some_and(Before::keeps_contents));
     let before = match shadow {
-        Some(shadow) => shadow.snapshot(&context.sources()).await,
+        Some(shadow) => match context.cancel.run_until_cancelled(shadow.snapshot(&context.sources())).await {
+            Some(before) => before,
+            None => return cancelled(),
+        },
         None => None,
     };
     let confinement = confined.as_ref().map(|confined| match &watched {
@@ -155,6 +160,9 @@ pub(super) async fn run(
         shown: redactor(),
         context: context.clone(),
     };
+    if context.cancel.is_cancelled() {
+        return cancelled();
+    }
     let mut job = tokio::spawn(run.finish());
     let wait = timeout.or(limits.foreground).filter(|_| !stays);
     match attend(&mut job, &running, wait, is_staged, context).await {
@@ -596,7 +604,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::tool_run::BackgroundCommands;
+    use crate::tool_run::{BackgroundCommands, ShadowRepositories};
     use crate::tools::fixture::Fixture;
     use crate::tools::{read_command_output, stop_command};
     use roo_protocol::ids::CommandId;
@@ -773,6 +781,27 @@ mod tests {
         let found = run_in(&fixture, "echo begun; sleep 1000", None).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Interrupted, "cancelled"));
         assert!(found.text.ends_with("Output:\nbegun"), "{}", found.text);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_is_cancelled_during_its_snapshot_does_not_start() {
+        let mut fixture = Fixture::new(&[]);
+        let shadow = Arc::new(ShadowRepositories::new(fixture.path("../state/shadow")));
+        let root = fixture.context.workspace.roots().paths().next().expect("a folder");
+        let lock = shadow.lock_of(root);
+        std::fs::create_dir_all(lock.parent().expect("it has one")).expect("a directory");
+        let lock = std::fs::File::create(lock).expect("a file");
+        lock.lock().expect("nobody has it");
+        fixture.context.shadow = Some(shadow);
+        let cancel = fixture.context.cancel.clone();
+        // The snapshot waits for the lock by then.
+        let cancelled = async move {
+            cancel.cancel();
+            drop(lock);
+        };
+        let (found, ()) = tokio::join!(run_in(&fixture, "touch ran", None), cancelled);
+        assert_eq!(found.text, "The command was cancelled before it started.");
+        assert!(!fixture.path("ran").exists());
     }
 
     /// Runs a command that goes to the background when it has printed something.

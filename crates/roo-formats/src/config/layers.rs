@@ -545,7 +545,7 @@ fn typed<T: DeserializeOwned>(
         }
         // The reader of some values names their outermost part only.
         let within = part_at(&path).zip(value_at(value, &path)).and_then(|(part, value)| {
-            let found = part.mismatches(value, &[]).into_iter();
+            let found = part.mismatches(value, None).into_iter();
             found.into_iter().find(|found| found.kind != MismatchKind::UnknownKey)
         });
         if let Some(Mismatch { path: inner, kind, message, .. }) = within {

@@ -34,7 +34,7 @@ pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, ExecuteMode, IntentSettings, Limits, ModeSettings, RequireIntent,
     RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
 };
-pub use settings_file::{SAVING, SettingsFile};
+pub use settings_file::SettingsFile;
 pub use source::SettingsSource;
 pub use variables::{InvalidVariable, VariablePattern};
 

@@ -8,6 +8,12 @@ use super::Settings;
 pub trait SettingsSource: Send + Sync {
     /// Returns the settings as they count now. May read a file, so it is not for a thread of the runtime.
     fn settings(&self) -> Arc<Settings>;
+
+    /// Returns the reason why no agent may work by the settings that were read last: a layer of them is not in force, which may
+    /// be there to refuse something.
+    fn fault(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Settings that stay as they are.

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
 use super::flow_depth;
@@ -18,7 +19,7 @@ const BUDGET: usize = 4 << 20;
 const NODE_COST: usize = 16;
 
 /// One step from a value into a part of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Step {
     /// The value of a key.
     Key(String),

@@ -78,7 +78,7 @@ fn check<T: Keys>(yaml: &str, values: &mut Map<String, Value>) -> Result<Vec<Pro
             Problem { severity: Severity::Warning, ..problem.with_suggestion(key.meant) }
         })
         .collect();
-    for mismatch in declared.mismatches(&Value::Object(values.clone()), &[]) {
+    for mismatch in declared.mismatches(&Value::Object(values.clone()), None) {
         let Some(Step::Key(key)) = mismatch.path.first() else { continue };
         if mismatch.kind != MismatchKind::Value {
             continue;
@@ -139,6 +139,7 @@ fn is_fence(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::declaration::disagreements;
 
     fn split<T: Keys>(text: &str) -> (FrontMatter<'_, T>, &str) {
         FrontMatter::split(text).unwrap()
@@ -225,6 +226,12 @@ mod tests {
         assert_eq!((problem.start(), problem.severity), (at(2, 1), Severity::Warning));
         assert_eq!(problem.suggestion.as_deref(), Some("argument-hint"));
         assert_eq!(split::<SkillKeys>("---\nname: a\nnames: [b]\n---\n").0.problems, []);
+    }
+
+    #[test]
+    fn what_is_declared_is_what_is_read() {
+        assert_eq!(disagreements::<CommandKeys>(Some(COMMAND.root())), [""; 0]);
+        assert_eq!(disagreements::<SkillKeys>(Some(SKILL.root())), [""; 0]);
     }
 
     #[test]

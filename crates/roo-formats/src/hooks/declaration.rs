@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::event::EventName;
 use crate::declaration::{Declaration, published};
+use crate::placed::Placed;
 
 /// The format of `.roo/hooks.json` and `hooks.json`.
 pub static DECLARATION: LazyLock<Declaration> = LazyLock::new(Declaration::of::<HookList>);
@@ -18,17 +20,20 @@ pub fn schema() -> Value {
 }
 
 /// Hooks of a workspace or of a user.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, title = "Hooks", extend("required" = ["hooks"]))]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields, title = "Hooks", extend("required" = ["hooks"]))]
 pub struct HookList {
     /// The hooks of each event. All hooks whose matcher matches run at the same time, and the strictest answer wins.
-    pub hooks: Option<HooksByEvent>,
+    #[schemars(with = "Option<HooksByEvent>")]
+    pub hooks: Option<Placed<Map<String, Value>>>,
     /// `true` disables every hook of this file.
-    pub disable_all_hooks: Option<bool>,
+    pub disable_all_hooks: Option<Placed<bool>>,
     /// Description of these hooks for people.
     pub description: Option<String>,
     /// Address of the schema by which an editor checks the file.
-    #[schemars(rename = "$schema", extend("doNotSuggest" = true))]
+    #[serde(rename = "$schema")]
+    #[schemars(extend("doNotSuggest" = true))]
     pub schema: Option<String>,
 }
 
@@ -53,51 +58,56 @@ impl JsonSchema for HooksByEvent {
 }
 
 /// Hooks that run for the same.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct HookGroup {
     /// Selects what the hooks run for: `*` or nothing for everything, exact names (`Edit|Write`), or a regular expression
     /// that matches anywhere (`mcp__.*`). The tool names of other agents work too.
-    pub matcher: Option<MatcherText>,
+    pub matcher: Option<Placed<MatcherText>>,
     /// Hooks to run. Equal commands run once.
-    pub hooks: Vec<HookEntry>,
+    #[schemars(with = "Vec<HookEntry>")]
+    pub hooks: Option<Placed<Vec<Value>>>,
     /// Description of these hooks for people.
     #[schemars(extend("doNotSuggest" = true))]
     pub description: Option<String>,
 }
 
 /// Pattern of what hooks run for.
-#[derive(JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct MatcherText(pub String);
 
 /// A hook as it is written.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields, extend("required" = ["type", "command"]))]
 pub struct HookEntry {
     /// `command`, the only supported type. Required.
-    #[schemars(rename = "type")]
-    pub hook_type: HookType,
+    #[serde(rename = "type", default)]
+    #[schemars(with = "HookType")]
+    pub hook_type: Placed<Option<String>>,
     /// A line for `bash -c`, or with `args` a program. It reads the event as JSON from its standard input. Exit code 0:
     /// continue, and JSON on standard output is applied; 2: denied, with standard error as the reason; any other: a
     /// warning. Required.
-    #[schemars(regex(pattern = r"\S"))]
-    pub command: String,
+    #[schemars(required, regex(pattern = r"\S"))]
+    pub command: Option<Placed<String>>,
     /// The arguments of the program; no shell is run then. `${CLAUDE_PROJECT_DIR}` stands for the workspace folder.
     pub args: Option<Vec<String>>,
     /// Timeout in seconds. Default: 600; for UserPromptSubmit 30, for SessionEnd 1.5.
     #[schemars(range(max = 86_400), extend("exclusiveMinimum" = 0))]
     pub timeout: Option<f64>,
     /// Narrows the calls that it runs for: `Bash(git *)`, `Edit(src/**)`. In doubt it runs.
-    #[schemars(rename = "if")]
-    pub condition: Option<String>,
+    #[serde(rename = "if")]
+    pub condition: Option<Placed<String>>,
     /// `true`: it is not waited for, and its output has no effect.
-    #[schemars(rename = "async")]
-    pub background: Option<bool>,
+    #[serde(rename = "async")]
+    pub background: Option<Placed<bool>>,
     /// `true`: the same as `async`.
     #[schemars(extend("doNotSuggest" = true))]
-    pub async_rewake: Option<bool>,
+    pub async_rewake: Option<Placed<bool>>,
     /// `bash`, the only supported shell.
-    pub shell: Option<HookShell>,
+    #[schemars(with = "Option<HookShell>")]
+    pub shell: Option<Placed<String>>,
     /// Description for people.
     pub status_message: Option<String>,
     /// Has no effect here.
@@ -127,11 +137,32 @@ pub enum HookShell {
 }
 
 /// Options of a hook that other agents don't have.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct HookOptions {
     /// `true`: a call is denied if the hook fails, crashes or times out. Only for PreToolUse.
-    pub fail_closed: Option<bool>,
+    pub fail_closed: Option<Placed<bool>>,
     /// `false`: the hook runs outside the sandbox, with all of your permissions. Only for hooks of your own hooks file.
-    pub sandbox: Option<bool>,
+    pub sandbox: Option<Placed<bool>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::yaml::Step;
+    use crate::declaration::disagreements;
+
+    #[test]
+    fn what_is_declared_is_what_is_read() {
+        let at = |path: &[&str]| {
+            let step = |step: &&str| step.parse().map_or_else(|_| (*step).into(), Step::Index);
+            DECLARATION.at(&path.iter().map(step).collect::<Vec<_>>())
+        };
+        assert_eq!(disagreements::<HookList>(at(&[])), [""; 0]);
+        assert_eq!(disagreements::<HookGroup>(at(&["hooks", "Stop", "0"])), [""; 0]);
+        let hook = ["hooks", "Stop", "0", "hooks", "0"];
+        assert_eq!(disagreements::<HookEntry>(at(&hook)), [""; 0]);
+        assert_eq!(disagreements::<HookOptions>(at(&[&hook[..], &["roo"]].concat())), [""; 0]);
+    }
 }

@@ -82,7 +82,14 @@ pub struct ScopePattern(pub String);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declaration::words_of;
+    use crate::config::yaml::Step;
+    use crate::declaration::{disagreements, words_of};
+
+    #[test]
+    fn what_is_declared_is_what_is_read() {
+        let intent = [Step::from("active_intents"), Step::Index(0)];
+        assert_eq!(disagreements::<IntentEntry>(DECLARATION.at(&intent)), [""; 0]);
+    }
 
     #[test]
     fn the_declared_words_are_those_that_are_read_and_written() {

@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         let part = DECLARATION.at(&[LIST, name].map(|key| Step::Key(key.to_owned())))?;
-        let mismatches = part.mismatches(value, &[]);
+        let mismatches = part.mismatches(value, None);
         let is_wrong = mismatches.iter().any(|mismatch| mismatch.kind == MismatchKind::Value);
         for mismatch in mismatches {
             // A time beyond its bounds is brought within them.

@@ -39,6 +39,59 @@ pub(super) fn locate(text: &str, path: &[Step]) -> Option<Position> {
     Some(Position { line, column })
 }
 
+/// Where an object of a text is, in bytes.
+pub(super) struct Object {
+    /// Its opening brace.
+    pub open: usize,
+    /// Its closing brace.
+    pub close: usize,
+    /// In the order of the text.
+    pub members: Vec<Member>,
+}
+
+/// Where a member of an object is, in bytes.
+pub(super) struct Member {
+    /// The key, unescaped.
+    pub name: String,
+    /// The key as it is written, with its quotes.
+    pub key: Range<usize>,
+    /// The value.
+    pub value: Range<usize>,
+}
+
+impl Object {
+    /// The member of this name.
+    pub(super) fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name == name)
+    }
+}
+
+/// Returns where the object at the end of `path` is, in a text that [`parse`] reads; none when there is no such object.
+pub(super) fn object(text: &str, path: &[Step]) -> Option<Object> {
+    let content = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mark = text.len() - content.len();
+    let plain = plain(content);
+    let mut scanner = Scanner { bytes: plain.as_bytes(), at: 0 };
+    let open = scanner.seek(path)?;
+    if scanner.peek()? != b'{' {
+        return None;
+    }
+    scanner.at += 1;
+    let mut members = Vec::new();
+    while scanner.peek()? != b'}' {
+        let start = scanner.at;
+        scanner.skip()?;
+        let key = start..scanner.at;
+        let name = serde_json::from_slice(scanner.bytes.get(key.clone())?).ok()?;
+        scanner.peek()?;
+        let start = scanner.at;
+        scanner.skip()?;
+        let value = start + mark..scanner.at + mark;
+        members.push(Member { name, key: key.start + mark..key.end + mark, value });
+    }
+    Some(Object { open: open + mark, close: scanner.at + mark, members })
+}
+
 /// Walks over JSON that is known to be sound.
 struct Scanner<'a> {
     bytes: &'a [u8],

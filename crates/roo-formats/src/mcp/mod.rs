@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+pub mod edit;
 mod file;
 mod import;
 mod jsonc;

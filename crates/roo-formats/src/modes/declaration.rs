@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::declaration::{Declaration, published};
+use crate::placed::Placed;
 use roo_catalog::Group;
 
 /// The format of `.roomodes` and `custom-modes.yaml`.
@@ -18,48 +19,56 @@ pub fn schema() -> Value {
 }
 
 /// Modes of a workspace or of a user.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, title = "Modes")]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields, title = "Modes")]
 #[schemars(extend("type" = ["object", "null"], "required" = ["customModes"]))]
 pub struct ModeFile {
     /// The modes of this file, at most 200. A file may have 1 MiB.
-    #[schemars(length(max = MODES_LIMIT))]
-    pub custom_modes: Option<Vec<ModeEntry>>,
+    #[schemars(with = "Option<Vec<ModeEntry>>", length(max = MODES_LIMIT))]
+    pub custom_modes: Option<Placed<Vec<Value>>>,
 }
 
 /// A mode as it is written.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct ModeEntry {
     /// Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it replaces that mode.
     /// Required.
-    pub slug: NewModeSlug,
+    #[schemars(with = "NewModeSlug")]
+    pub slug: Option<Placed<String>>,
     /// The mode's name for people. An emoji at its start marks the mode in trees. Required.
-    #[schemars(regex(pattern = r"\S"))]
-    pub name: String,
+    #[schemars(required, regex(pattern = r"\S"))]
+    pub name: Option<Placed<String>>,
     /// Role of the model in this mode, in the second person. Required.
-    #[schemars(regex(pattern = r"\S"))]
-    pub role_definition: String,
+    #[schemars(required, regex(pattern = r"\S"))]
+    pub role_definition: Option<Placed<String>>,
     /// Groups of tools that the mode has besides those that every mode has: read, edit, command, browser, mcp, modes.
     /// `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.
-    pub groups: Vec<GroupEntry>,
+    #[schemars(with = "Vec<GroupEntry>")]
+    pub groups: Option<Placed<Vec<Value>>>,
     /// Description of the mode for people, in one line.
-    pub description: Option<String>,
+    pub description: Option<Placed<String>>,
     /// Tells other modes when to delegate to it.
-    pub when_to_use: Option<String>,
+    pub when_to_use: Option<Placed<String>>,
     /// Instructions for the mode besides its role.
-    pub custom_instructions: Option<String>,
+    pub custom_instructions: Option<Placed<String>>,
     /// The slugs of the modes to which it may delegate. Default: none, or those of the built-in mode with this slug.
-    #[schemars(length(max = MODES_LIMIT))]
-    pub can_delegate_to: Option<Vec<ModeSlug>>,
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<ModeSlug>>", length(max = MODES_LIMIT))]
+    pub can_delegate_to: Placed<Option<Vec<Placed<String>>>>,
     /// `project` or `global`, as Roo Code writes it. It has no effect: the location of the file decides.
-    #[schemars(default, extend("examples" = ["project", "global"]))]
+    #[serde(default)]
+    #[schemars(extend("examples" = ["project", "global"]))]
     pub source: Value,
     /// Roo Code's own. It has no effect: rules are found by their location.
-    #[schemars(default, extend("doNotSuggest" = true))]
+    #[serde(default)]
+    #[schemars(extend("doNotSuggest" = true))]
     pub rules_files: Value,
     /// Roo Code's own. It has no effect: a mode is marked by the emoji of its name.
-    #[schemars(default, extend("doNotSuggest" = true))]
+    #[serde(default)]
+    #[schemars(extend("doNotSuggest" = true))]
     pub icon_name: Value,
 }
 
@@ -87,18 +96,19 @@ pub enum GroupEntry {
 pub struct LimitedGroup(pub GroupName, pub GroupOptions);
 
 /// Options of a group.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct GroupOptions {
     /// A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in
     /// the path; anchor it with `^` and `$`.
-    pub file_regex: Option<FilePattern>,
+    pub file_regex: Option<Placed<FilePattern>>,
     /// Description of these files, for people and for the model.
-    pub description: Option<String>,
+    pub description: Option<Placed<String>>,
 }
 
 /// A regular expression for paths of files.
-#[derive(JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub struct FilePattern(pub String);
 
 /// Name of a group of tools.
@@ -140,3 +150,31 @@ impl GroupName {
 
 /// The most modes of a file.
 pub(super) const MODES_LIMIT: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::yaml::Step;
+    use crate::declaration::disagreements;
+
+    #[test]
+    fn what_is_declared_is_what_is_read() {
+        let mode = [Step::from("customModes"), Step::Index(0)];
+        let options = [&mode[..], &[Step::from("groups"), Step::Index(0), Step::Index(1)]].concat();
+        assert_eq!(disagreements::<ModeFile>(DECLARATION.at(&[])), [""; 0]);
+        assert_eq!(disagreements::<ModeEntry>(DECLARATION.at(&mode)), [""; 0]);
+        assert_eq!(disagreements::<GroupOptions>(DECLARATION.at(&options)), [""; 0]);
+    }
+
+    /// Completion and hover go by these types.
+    #[test]
+    fn slugs_and_patterns_are_known_by_their_types() {
+        let at = |path: &[Step]| {
+            DECLARATION.at(&[&[Step::from("customModes"), Step::Index(0)], path].concat()).unwrap()
+        };
+        assert!(at(&["slug".into()]).is::<NewModeSlug>());
+        assert!(at(&["canDelegateTo".into(), Step::Index(0)]).is::<ModeSlug>());
+        let options = ["groups".into(), Step::Index(0), Step::Index(1), "fileRegex".into()];
+        assert!(at(&options).is::<FilePattern>());
+    }
+}

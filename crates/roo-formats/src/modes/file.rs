@@ -8,13 +8,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::built_in::BUILT_IN;
-use super::declaration::{DECLARATION, GroupName, MODES_LIMIT};
+use super::declaration::{
+    DECLARATION, FilePattern, GroupName, GroupOptions, MODES_LIMIT, ModeEntry, ModeFile,
+};
 use super::mode::{FileRestriction, Mode, Source};
 use crate::config::yaml::{self, Step};
 use crate::declaration::{meant_or_known, words_of};
+use crate::placed::Placed;
 use crate::problem::{Problem, Severity};
 use crate::problem_list::ProblemList;
 use crate::text_range::TextRange;
@@ -33,8 +36,6 @@ const NAME_LIMIT: usize = 100;
 const EMOJI_LIMIT: usize = 32;
 /// Marks a mode whose name begins with no emoji.
 const DEFAULT_EMOJI: &str = "🤖";
-
-const LIST: &str = "customModes";
 
 /// The modes of a file, and what is wrong with the others.
 #[derive(Clone, Debug, Default)]
@@ -85,13 +86,10 @@ impl ParsedModes {
 
     fn parse_exactly(text: &str, source: Source) -> Result<Self, Problem> {
         let problems = ProblemList::new(text, yaml::locate, places_limit(text));
-        let mut reader = ModeReader { text, source, problems, slugs: BTreeSet::new() };
-        let value = yaml::parse(text)?;
-        let modes = reader.file(&value)?;
-        let entries = value.get(LIST).and_then(Value::as_array);
-        let names_delegation =
-            entries.is_some_and(|entries| entries.iter().any(|entry| entry.get("canDelegateTo").is_some()));
-        Ok(Self { modes, problems: reader.problems.finish(), names_delegation })
+        let mut reader = ModeReader { source, problems, slugs: BTreeSet::new(), names_delegation: false };
+        let modes = reader.file(&yaml::parse(text)?)?;
+        let ModeReader { problems, names_delegation, .. } = reader;
+        Ok(Self { modes, problems: problems.finish(), names_delegation })
     }
 }
 
@@ -113,24 +111,25 @@ pub fn is_slug(text: &str) -> bool {
 /// [`places_limit`].
 pub fn locate(text: &str, parts: &[ModePart<'_>]) -> Vec<Option<TextRange>> {
     let value = yaml::parse(text).unwrap_or_default();
-    let entries = value.get(LIST).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let is = |value: Option<&Value>, text: &str| value.and_then(Value::as_str) == Some(text);
+    let file: ModeFile = DECLARATION.root().read::<_, ModeEntry>(&[], &value).0;
+    let entries = file.custom_modes.unwrap_or_default();
+    let read = |(index, entry): (usize, &Value)| {
+        let here = entries.below(Step::Index(index));
+        Some(DECLARATION.at(&here)?.read::<ModeEntry, GroupName>(&here, entry).0)
+    };
+    let modes: Vec<ModeEntry> = entries.value.iter().enumerate().take(MODES_LIMIT).filter_map(read).collect();
     let place = |part: &ModePart<'_>| {
-        let (ModePart::Slug(slug) | ModePart::DelegatesTo { slug, .. }) = *part;
-        let index = entries.iter().position(|entry| is(entry.get("slug"), slug))?;
+        let (ModePart::Slug(wanted) | ModePart::DelegatesTo { slug: wanted, .. }) = *part;
+        let is_wanted = |mode: &&ModeEntry| mode.slug.as_ref().is_some_and(|slug| slug.value == wanted);
+        let mode = modes.iter().find(is_wanted)?;
         let target = match part {
             ModePart::Slug(_) => None,
             ModePart::DelegatesTo { target, .. } => {
-                let targets = entries.get(index)?.get("canDelegateTo").and_then(Value::as_array);
-                targets.and_then(|targets| targets.iter().position(|value| is(Some(value), target)))
+                mode.can_delegate_to.value.iter().flatten().find(|named| named.value == *target)
             }
         };
-        let mode = [key(LIST), Step::Index(index)];
-        let within = match target {
-            Some(target) => vec![key("canDelegateTo"), Step::Index(target)],
-            None => vec![key("slug")],
-        };
-        Some(TextRange::at(text, yaml::locate(text, &[&mode[..], &within].concat())?))
+        let found = target.or(mode.slug.as_ref())?;
+        Some(TextRange::at(text, yaml::locate(text, &found.path)?))
     };
     parts.iter().map(place).collect()
 }
@@ -154,10 +153,6 @@ pub fn places_limit(text: &str) -> usize {
     (WALK_LIMIT / text.len().max(1)).clamp(1, PROBLEMS_LIMIT)
 }
 
-fn key(name: &str) -> Step {
-    Step::Key(name.to_owned())
-}
-
 /// A text with plain quotes, hyphens and spaces for those of word processors. Lines stay where they are.
 fn plain_typing(text: &str) -> Cow<'_, str> {
     let plain = |c: char| match c {
@@ -177,76 +172,56 @@ fn plain_typing(text: &str) -> Cow<'_, str> {
 
 /// Reads values and collects what is wrong with them.
 struct ModeReader<'a> {
-    text: &'a str,
     source: Source,
     problems: ProblemList<'a>,
     /// Those that came already.
     slugs: BTreeSet<String>,
+    /// True if one of the modes, usable or not, says to whom it may delegate.
+    names_delegation: bool,
 }
-
-type JsonObject = Map<String, Value>;
 
 impl ModeReader<'_> {
     fn file(&mut self, value: &Value) -> Result<Vec<Mode>, Problem> {
-        let Value::Object(file) = value else {
-            if value.is_null() {
-                return Ok(vec![]);
-            }
-            return Err(Problem::error(None, format!("expected `{LIST}:` with a list of modes")));
+        let file = match value {
+            Value::Object(file) => file,
+            Value::Null => return Ok(vec![]),
+            _ => return Err(Problem::error(None, "expected `customModes:` with a list of modes")),
         };
-        let entries = match file.get(LIST) {
-            Some(Value::Array(entries)) => entries.as_slice(),
-            Some(Value::Null) => &[],
-            Some(_) => {
-                let position = yaml::locate(self.text, &[key(LIST)]);
-                let message = format!("`{LIST}` must be a list of modes");
-                return Err(Problem::error_at(self.text, position, message));
-            }
-            None => return Err(self.without_list(file)),
-        };
-        self.problems.check(Some(&DECLARATION.root()), &[], value, &[LIST]);
-        if entries.len() > MODES_LIMIT {
+        let file: ModeFile =
+            self.problems.read_file::<_, ModeEntry>(&DECLARATION, file, "a list of modes")?;
+        let Some(entries) = file.custom_modes else { return Ok(vec![]) };
+        if entries.value.len() > MODES_LIMIT {
             let message = format!("there are more than {MODES_LIMIT} modes; the rest are ignored");
-            self.problems.error(&[key(LIST), Step::Index(MODES_LIMIT)], message);
+            self.problems.error(&entries.below(Step::Index(MODES_LIMIT)), message);
         }
-        let entries = entries.iter().enumerate().take(MODES_LIMIT);
-        Ok(entries.filter_map(|(index, entry)| self.entry(index, entry)).collect())
-    }
-
-    /// The problem of a file without the list, at a key that may be meant for it.
-    fn without_list(&self, file: &JsonObject) -> Problem {
-        let misspelt = DECLARATION.root().unknown_keys(file).into_iter().find(|key| key.meant == Some(LIST));
-        let Some(key) = misspelt else {
-            return Problem::error(None, format!("`{LIST}` is missing; add it with a list of modes"));
-        };
-        let position = yaml::locate(self.text, &[Step::Name(key.name.to_owned())]);
-        Problem::error_at(self.text, position, key.to_string()).with_suggestion(key.meant)
+        let read = |(index, entry): (usize, &Value)| self.entry(&entries.below(Step::Index(index)), entry);
+        Ok(entries.value.iter().enumerate().take(MODES_LIMIT).filter_map(read).collect())
     }
 
     /// One mode; none when something in it is wrong.
-    fn entry(&mut self, index: usize, value: &Value) -> Option<Mode> {
-        let here = [key(LIST), Step::Index(index)];
-        let Value::Object(object) = value else {
-            self.problems.error(&here, "expected a mode: `slug`, `name`, `roleDefinition`, `groups`");
+    fn entry(&mut self, here: &[Step], value: &Value) -> Option<Mode> {
+        if !value.is_object() {
+            self.problems.error(here, "expected a mode: `slug`, `name`, `roleDefinition`, `groups`");
             return None;
-        };
+        }
         self.problems.take_first_error();
-        self.problems.check(DECLARATION.at(&here).as_ref(), &here, value, &["groups"]);
+        let part = DECLARATION.at(here);
+        let entry: ModeEntry = self.problems.read_outer::<_, GroupName>(part.as_ref(), here, value);
+        self.names_delegation |= entry.can_delegate_to.is_written();
         let source = self.source;
-        let mut entry = ModeEntry { reader: self, index, object };
-        let slug = entry.slug();
-        let name = entry.name();
-        let role = entry.text("roleDefinition");
-        let description = entry.text("description");
-        let when_to_use = entry.text("whenToUse");
-        let custom_instructions = entry.text("customInstructions");
-        let (groups, file_restriction) = entry.groups();
-        let can_delegate_to = entry.can_delegate_to();
+        let slug = self.slug(entry.slug);
+        let name = self.name(entry.name);
+        let role = self.text(entry.role_definition);
+        let description = self.text(entry.description);
+        let when_to_use = self.text(entry.when_to_use);
+        let custom_instructions = self.text(entry.custom_instructions);
+        let (groups, file_restriction) = self.groups(&entry.groups.unwrap_or_default());
+        let can_delegate_to = entry.can_delegate_to.value.map(|slugs| self.targets(slugs));
         if self.problems.take_first_error().is_some() {
             return None;
         }
         let (Some(slug), Some((emoji, name)), Some(role)) = (slug, name, role) else {
-            self.problems.error(&here, "`name` and `roleDefinition` must have visible characters");
+            self.problems.error(here, "`name` and `roleDefinition` must have visible characters");
             return None;
         };
         let below = BUILT_IN.iter().find(|mode| mode.slug == slug);
@@ -271,115 +246,94 @@ impl ModeReader<'_> {
             slug,
         })
     }
-}
 
-/// One entry of the list.
-struct ModeEntry<'a, 'b> {
-    reader: &'a mut ModeReader<'b>,
-    index: usize,
-    object: &'a JsonObject,
-}
-
-impl ModeEntry<'_, '_> {
-    fn path(&self, field: &str, rest: &[Step]) -> Vec<Step> {
-        let start = [key(LIST), Step::Index(self.index), key(field)];
-        start.into_iter().chain(rest.iter().cloned()).collect()
-    }
-
-    fn error(&mut self, field: &str, rest: &[Step], message: String) {
-        let path = self.path(field, rest);
-        self.reader.problems.error(&path, message);
-    }
-
-    fn slug(&mut self) -> Option<String> {
+    fn slug(&mut self, slug: Option<Placed<String>>) -> Option<String> {
+        let Placed { path, value } = slug?;
         // What can't be seen is no part of a slug, and it is told as such.
-        let slug = self.object.get("slug").and_then(Value::as_str)?.trim().to_owned();
-        if !is_slug(&slug) {
-            let slug = exact_line(&slug);
-            self.error(
-                "slug",
-                &[],
-                format!("the slug '{slug}' may contain only letters, digits and hyphens"),
-            );
+        let slug = value.trim();
+        if !is_slug(slug) {
+            let slug = exact_line(slug);
+            let message = format!("the slug '{slug}' may contain only letters, digits and hyphens");
+            self.problems.error(&path, message);
             return None;
         }
-        if !self.reader.slugs.insert(slug.clone()) {
-            self.error("slug", &[], format!("duplicate slug '{slug}'; only the first mode is used"));
+        if !self.slugs.insert(slug.to_owned()) {
+            self.problems.error(&path, format!("duplicate slug '{slug}'; only the first mode is used"));
             return None;
         }
-        Some(slug)
+        Some(slug.to_owned())
     }
 
     /// The emoji that the name begins with, and the name.
-    fn name(&mut self) -> Option<(Option<String>, String)> {
-        let (emoji, name) = split_emoji(&self.text("name")?);
+    fn name(&mut self, name: Option<Placed<String>>) -> Option<(Option<String>, String)> {
+        let Placed { path, value } = name?;
+        let name = value.trim();
+        // An emoji is joined and shaped by what can't be seen.
+        let (emoji, rest) = name.split_at_checked(emoji_length(name)).unwrap_or(("", name));
+        let name = format!("{emoji}{}", self.shown(&path, rest));
+        let (emoji, name) = split_emoji(Some(name.trim()).filter(|name| !name.is_empty())?);
         if emoji.as_ref().is_some_and(|emoji| emoji.len() > EMOJI_LIMIT) {
-            self.error("name", &[], "`name` begins with more than one emoji; keep one".to_owned());
+            self.problems.error(&path, "`name` begins with more than one emoji; keep one");
             return None;
         }
         if name.chars().count() > NAME_LIMIT {
-            let message = format!("`name` has more than {NAME_LIMIT} characters; shorten it");
-            self.error("name", &[], message);
+            self.problems.error(&path, format!("`name` has more than {NAME_LIMIT} characters; shorten it"));
             return None;
         }
         Some((emoji, name))
     }
 
     /// A text; none where it is missing or empty.
-    fn text(&mut self, field: &str) -> Option<String> {
-        let text = self.object.get(field).and_then(Value::as_str)?.trim();
-        // An emoji is joined and shaped by what can't be seen.
-        let kept = if field == "name" { emoji_length(text) } else { 0 };
-        let (emoji, rest) = text.split_at_checked(kept).unwrap_or(("", text));
-        let shown = self.shown(&self.path(field, &[]), rest);
-        Some(format!("{emoji}{shown}").trim().to_owned()).filter(|text| !text.is_empty())
+    fn text(&mut self, text: Option<Placed<String>>) -> Option<String> {
+        let Placed { path, value } = text?;
+        let shown = self.shown(&path, value.trim());
+        Some(shown.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
     /// A text at a place without what can't be seen, in which orders to a model could hide.
     fn shown<'t>(&mut self, path: &[Step], text: &'t str) -> Cow<'t, str> {
         let (shown, hidden) = without_hidden(text);
         if hidden.is_some() {
-            self.reader.problems.warning(path, "invisible characters were ignored; remove them");
+            self.problems.warning(path, "invisible characters were ignored; remove them");
         }
         shown
     }
 
-    fn groups(&mut self) -> (Vec<Group>, Option<FileRestriction>) {
+    fn groups(&mut self, entries: &Placed<Vec<Value>>) -> (Vec<Group>, Option<FileRestriction>) {
         let (mut groups, mut restriction, mut seen) = (Vec::new(), None, BTreeSet::new());
-        let entries = self.object.get("groups").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        for (index, entry) in entries.iter().enumerate() {
-            let at = [Step::Index(index)];
-            let (name, options) = match entry {
-                Value::String(name) => (name, None),
+        for (index, entry) in entries.value.iter().enumerate() {
+            let here = entries.below(Step::Index(index));
+            let within = |index: usize| [&here[..], &[Step::Index(index)]].concat();
+            let (name, at, options) = match entry {
+                Value::String(name) => (name, here.clone(), None),
                 Value::Array(pair) => match pair.as_slice() {
-                    [Value::String(name)] => (name, None),
-                    [Value::String(name), options @ Value::Object(_)] => (name, Some(options)),
+                    [Value::String(name)] => (name, within(0), None),
+                    [Value::String(name), options @ Value::Object(_)] => (name, within(0), Some(options)),
                     _ => {
                         let message = "expected a group and its options: `[edit, { fileRegex: … }]`";
-                        self.error("groups", &at, message.to_owned());
+                        self.problems.error(&here, message);
                         continue;
                     }
                 },
                 _ => {
-                    self.error("groups", &at, "expected the name of a group".to_owned());
+                    self.problems.error(&here, "expected the name of a group");
                     continue;
                 }
             };
             let Some(group) = GroupName::parse(name) else {
-                self.unknown_group(&at, entry.is_array(), name);
+                self.unknown_group(&at, name);
                 continue;
             };
             if !seen.insert(group) {
-                self.error("groups", &at, format!("duplicate group '{name}'; keep one"));
+                self.problems.error(&here, format!("duplicate group '{name}'; keep one"));
                 continue;
             }
-            let found = options.and_then(|options| self.restriction(&at, options));
+            let found = options.and_then(|options| self.restriction(&within(1), options));
             match group {
                 GroupName::Edit => restriction = found,
                 _ if found.is_some() => {
                     let message = "fileRegex applies only to the group edit; it has no effect here";
-                    let path = self.path("groups", &at);
-                    self.reader.problems.warning(&path, message);
+                    self.problems.warning(&here, message);
                 }
                 _ => {}
             }
@@ -388,56 +342,46 @@ impl ModeEntry<'_, '_> {
         (groups, restriction)
     }
 
-    fn unknown_group(&mut self, at: &[Step], has_options: bool, name: &str) {
+    fn unknown_group(&mut self, path: &[Step], name: &str) {
         let words: Vec<String> = words_of::<GroupName>().into_iter().map(|known| known.word).collect();
         let known: Vec<&str> = words.iter().map(String::as_str).collect();
         let (end, meant) = meant_or_known(name, &known, "the groups are");
-        let inner: &[Step] = if has_options { &[Step::Index(0)] } else { &[] };
-        let path = self.path("groups", &[at, inner].concat());
         let message = format!("there is no group '{}'{end}", exact_line(name));
-        self.reader.problems.suggest(Severity::Error, &path, message, meant);
+        self.problems.suggest(Severity::Error, path, message, meant);
     }
 
     /// The pattern of a group's options. One that can't be used is an error: it would let everything pass.
-    fn restriction(&mut self, at: &[Step], options: &Value) -> Option<FileRestriction> {
-        let field = |name: &str| [at, &[Step::Index(1), key(name)]].concat();
-        let path = self.path("groups", &[at, &[Step::Index(1)]].concat());
-        self.reader.problems.check(DECLARATION.at(&path).as_ref(), &path, options, &[]);
-        let text = |name: &str| options.get(name).and_then(Value::as_str);
-        let description = text("description").map(str::trim).filter(|text| !text.is_empty());
-        let pattern = text("fileRegex")?;
-        if let (Cow::Owned(_), _) = without_hidden(pattern) {
-            let message = "the pattern contains invisible characters; write them as `\\u{…}`".to_owned();
-            self.error("groups", &field("fileRegex"), message);
+    fn restriction(&mut self, here: &[Step], options: &Value) -> Option<FileRestriction> {
+        let part = DECLARATION.at(here);
+        let options: GroupOptions = self.problems.read(part.as_ref(), here, options);
+        let Placed { path, value: FilePattern(pattern) } = options.file_regex?;
+        if let (Cow::Owned(_), _) = without_hidden(&pattern) {
+            let message = "the pattern contains invisible characters; write them as `\\u{…}`";
+            self.problems.error(&path, message);
             return None;
         }
-        let path = self.path("groups", &field("description"));
-        let description = self.shown(&path, description.unwrap_or("files that match a pattern"));
-        match FileRestriction::new(pattern, &description) {
+        let description = self.text(options.description);
+        match FileRestriction::new(&pattern, description.as_deref().unwrap_or("files that match a pattern")) {
             Ok(restriction) => Some(restriction),
             Err(error) => {
-                let message = format!("the pattern '{}' can't be used: {error}", exact_line(pattern));
-                self.error("groups", &field("fileRegex"), message);
+                let message = format!("the pattern '{}' can't be used: {error}", exact_line(&pattern));
+                self.problems.error(&path, message);
                 None
             }
         }
     }
 
-    /// To whom it may delegate; none when nothing is said.
-    fn can_delegate_to(&mut self) -> Option<Vec<String>> {
-        let entries = self.object.get("canDelegateTo").and_then(Value::as_array)?;
+    /// To whom it may delegate.
+    fn targets(&mut self, entries: Vec<Placed<String>>) -> Vec<String> {
         let mut slugs: Vec<String> = Vec::new();
-        for (index, entry) in entries.iter().enumerate() {
-            match entry.as_str() {
-                Some(slug) if !is_slug(slug) => {
-                    self.error("canDelegateTo", &[Step::Index(index)], "expected a mode's slug".to_owned());
-                }
-                Some(slug) if slugs.iter().any(|known| known == slug) => {}
-                Some(slug) => slugs.push(slug.to_owned()),
-                None => {}
+        for Placed { path, value: slug } in entries {
+            if !is_slug(&slug) {
+                self.problems.error(&path, "expected a mode's slug");
+            } else if !slugs.contains(&slug) {
+                slugs.push(slug);
             }
         }
-        Some(slugs)
+        slugs
     }
 }
 

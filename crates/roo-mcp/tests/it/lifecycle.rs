@@ -1,10 +1,11 @@
 //! Servers that come, change and go.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use roo_formats::config::{SandboxLevel, SandboxSettings};
 use roo_formats::mcp::ToolNames;
-use roo_mcp::{AddressPolicy, CallOptions, DesiredServer, DesiredState};
+use roo_mcp::{AddressPolicy, CallOptions, DesiredServer, DesiredState, Hub, HubServices, ServerLauncher};
 use serde_json::json;
 
 use crate::support::*;
@@ -276,4 +277,44 @@ async fn a_server_that_does_not_survive_the_newest_handshake_gets_the_older_one(
     assert!(hub.restart("s").await);
     status(&hub, "s", |status| status.catalog().is_some()).await;
     assert_eq!(launcher.launched(), 3);
+}
+
+/// Asks for the client's roots, if it offers them, and describes its one tool by them.
+async fn asks_for_roots(_: usize, mut peer: Peer) {
+    let mut can_ask = false;
+    while let Some(message) = peer.read().await {
+        match message["method"].as_str() {
+            Some("initialize") => can_ask = message["params"]["capabilities"]["roots"].is_object(),
+            Some("tools/list") => {
+                let mut roots = json!("none");
+                if can_ask {
+                    peer.send(json!({ "jsonrpc": "2.0", "id": "roots", "method": "roots/list" })).await;
+                    let answer = peer.read().await.unwrap();
+                    assert_eq!(answer["id"], "roots");
+                    roots = answer["result"]["roots"].clone();
+                }
+                let mut tool = tool("where");
+                tool["description"] = roots.to_string().into();
+                peer.reply(&message["id"], json!({ "tools": [tool] })).await;
+                continue;
+            }
+            _ => {}
+        }
+        peer.answer(&message, &json!([])).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_is_told_the_workspace_folders_as_roots() {
+    for (folders, expected) in [
+        (vec!["/home/ada/my app".into()], json!([{ "uri": "file:///home/ada/my%20app/", "name": "my app" }])),
+        (vec![], json!("none")),
+    ] {
+        let launcher: Arc<dyn ServerLauncher> = FakeLauncher::new(asks_for_roots);
+        let hub = Hub::new(HubServices::new(launcher, identity()).with_folders(folders));
+        hub.configure(vec![running(stdio("s", "fake", &[]))]);
+        let catalog = connected(&hub, "s").await;
+        let told: serde_json::Value = serde_json::from_str(&catalog.tools[0].description).unwrap();
+        assert_eq!(told, expected);
+    }
 }

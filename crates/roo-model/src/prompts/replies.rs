@@ -152,6 +152,15 @@ pub fn conversation_restored() -> String {
         .to_owned()
 }
 
+/// Before the next request, when the user has taken the conversation and the files back and these files could not be.
+pub fn files_not_restored(paths: &[String]) -> String {
+    let list: String = paths.iter().map(|path| format!("\n- {}", exact_line(path))).collect();
+    format!(
+        "The user has taken this conversation and the files back to this point. These files could not be restored, so \
+         they may hold changes that you made after it. Read a file again before you change it:{list}"
+    )
+}
+
 /// To the call that ended the task.
 pub fn ended() -> String {
     "The task has ended with this.".to_owned()

@@ -92,13 +92,16 @@ pub enum ExecError {
 /// all its processes get SIGTERM and, half a second later, SIGKILL; what the shell leaves behind when it
 /// exits is killed too, and so is everything when the future is dropped. What leaves less than
 /// 256 MiB or 10,000 files free on a disk that it may write, or half of what was free if that is less, is
-/// ended in the same way.
+/// ended in the same way. One that is cancelled already is not started.
 pub async fn run(
     command: &Command,
     environment: &Environment,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<Status, ExecError> {
+    if cancel.is_cancelled() {
+        return Ok(Status::Cancelled);
+    }
     let places = vec![command.directory.clone(), std::env::temp_dir()];
     let started = ProcessGroup::start(command, environment, None)?;
     Ok(watch(command, started, places, on_output, cancel).await?.0)

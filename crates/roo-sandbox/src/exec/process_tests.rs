@@ -256,11 +256,14 @@ async fn cancelling_a_flood_works() {
 }
 
 #[tokio::test]
-async fn cancelled_before_it_starts_is_cancelled() {
+async fn cancelled_before_it_starts_is_cancelled_and_does_not_start() {
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let exit = run_in_time(&command("sleep 1000"), |_| {}, &cancel).await.expect("it starts");
-    assert_eq!(exit, Status::Cancelled);
+    let mut command = command("sleep 1000");
+    // To start it there would fail.
+    command.directory = "/nowhere".into();
+    let exit = run_in_time(&command, |_| {}, &cancel).await;
+    assert!(matches!(exit, Ok(Status::Cancelled)), "{exit:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 // Runs the real editor: VS Code's server with the packed extension, and a browser that shows it. Each run has a
 // home, a state and a workspace of its own, and ends every process that it began.
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync, chmodSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -402,8 +402,12 @@ export class Editor {
   }
 }
 
+/** Opens directories to their owner: a server that was killed leaves some of the kernel that only root could list. */
 function writable(directory: string): void {
   chmodSync(directory, 0o700);
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    if (entry.isDirectory()) writable(join(directory, entry.name));
+  }
 }
 
 /** Waits until something holds. */

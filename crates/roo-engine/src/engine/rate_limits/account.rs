@@ -68,6 +68,9 @@ struct WaitingRequest {
     number: u64,
     limit: RateLimit,
     tokens: u64,
+    /// When it is expected to begin, by the last schedule.
+    due: i64,
+    reason: DelayReason,
 }
 
 /// The requests of an account.
@@ -90,44 +93,62 @@ struct BegunRequests {
 }
 
 impl Account {
-    /// Puts a request of about so many tokens at the end of the queue. Returns its number.
+    /// Puts a request of about so many tokens at the end of the queue. Returns its number. It is in no schedule yet.
     pub(super) fn join(&mut self, limit: RateLimit, tokens: u64) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.waiting.push_back(WaitingRequest { number, limit, tokens });
+        let (due, reason) = (i64::MAX, DelayReason::Endpoint);
+        self.waiting.push_back(WaitingRequest { number, limit, tokens, due, reason });
         number
     }
 
-    /// Takes a request out of the queue.
-    pub(super) fn leave(&mut self, number: u64) {
+    /// Takes a request out of the queue. Returns whether it was there.
+    pub(super) fn leave(&mut self, number: u64) -> bool {
+        let before = self.waiting.len();
         self.waiting.retain(|waiting| waiting.number != number);
+        self.waiting.len() < before
     }
 
-    /// Begins a request if it is its turn. One that isn't in the queue begins.
-    pub(super) fn take_turn(&mut self, number: u64, now: i64) -> Turn {
+    /// Expects anew when each request begins. To be called after every change.
+    pub(super) fn schedule(&mut self, now: i64) {
         self.bring_up_to_date(now);
         let mut begun = self.begun.clone();
         let mut earliest = now;
         let mut reason = None;
-        for (place, waiting) in self.waiting.iter().enumerate() {
+        for waiting in &mut self.waiting {
             let (due, own_reason) = begun.due(waiting, earliest, self.held_until);
             // Whoever waits for nothing but those before waits for what they wait for.
             reason = own_reason.or(reason);
-            if waiting.number != number {
-                begun.add(*waiting, due);
-                earliest = due;
-                continue;
-            }
-            if place > 0 || due > now {
-                // The one before begins now too, and all are told then.
-                return Turn::Due { at: due, reason: reason.unwrap_or(DelayReason::Endpoint) };
-            }
-            let first = *waiting;
-            self.waiting.pop_front();
-            self.begun.add(first, now);
-            break;
+            (waiting.due, waiting.reason) = (due, reason.unwrap_or(DelayReason::Endpoint));
+            begun.add(*waiting, due);
+            earliest = due;
         }
-        Turn::Begun
+    }
+
+    /// The requests that wait, in their order, with the times at which they are expected to begin.
+    pub(super) fn expected(&self) -> impl Iterator<Item = (u64, i64)> {
+        self.waiting.iter().map(|waiting| (waiting.number, waiting.due))
+    }
+
+    /// Begins a request if it is its turn; then there has to be a new schedule. One that isn't in the queue begins.
+    pub(super) fn take_turn(&mut self, number: u64, now: i64) -> Turn {
+        match self.waiting.front().copied() {
+            Some(first) if first.number == number => {
+                self.bring_up_to_date(now);
+                let (due, reason) = self.begun.due(&first, now, self.held_until);
+                if due > now {
+                    return Turn::Due { at: due, reason: reason.unwrap_or(first.reason) };
+                }
+                self.waiting.pop_front();
+                self.begun.add(first, now);
+                Turn::Begun
+            }
+            // The one before begins now too, and the next one is told then.
+            _ => match self.waiting.iter().find(|waiting| waiting.number == number) {
+                Some(waiting) => Turn::Due { at: waiting.due, reason: waiting.reason },
+                None => Turn::Begun,
+            },
+        }
     }
 
     /// Forgets what no longer counts, and moves what a clock that was set back left in the future.
@@ -223,6 +244,7 @@ mod tests {
 
     /// The turn of a request at so many seconds from the start.
     fn turn(account: &mut Account, number: u64, seconds: i64) -> Turn {
+        account.schedule(START + seconds * 1000);
         account.take_turn(number, START + seconds * 1000)
     }
 

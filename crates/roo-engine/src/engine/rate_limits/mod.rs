@@ -4,7 +4,7 @@
 mod account;
 
 use std::collections::HashMap;
-use std::pin::pin;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use roo_model::providers::{AccountId, ModelError};
 
 /// A shorter wait is not worth telling, in milliseconds.
 const UNNOTICED: i64 = 1000;
+/// A change of the time at which a request begins is told again from so many milliseconds on, and from this part of the wait.
+const RETOLD: (i64, i64) = (5_000, 5);
 
 /// The accounts of a process.
 pub(super) struct RateLimits {
@@ -27,21 +29,62 @@ pub(super) struct RateLimits {
 /// An account, for all whose requests it has.
 #[derive(Default)]
 struct SharedAccount {
-    account: Mutex<Account>,
-    /// Those that wait have to look again.
-    changed: Notify,
+    state: Mutex<AccountState>,
+}
+
+#[derive(Default)]
+struct AccountState {
+    account: Account,
+    /// The requests in the queue, by number.
+    waiters: HashMap<u64, Waiter>,
+}
+
+/// What a request that waits knows.
+#[derive(Default)]
+struct Waiter {
+    /// It has to look again.
+    changed: Arc<Notify>,
+    /// The time until which it sleeps; none where it has not looked yet.
+    sleeps_until: Option<i64>,
+    /// The time at which it was said to begin.
+    told: Option<i64>,
+}
+
+impl Waiter {
+    /// Returns whether its user should be told that it begins at this time.
+    fn is_worth_telling(&self, due: i64, now: i64) -> bool {
+        let wait = due - now;
+        let (least, part) = RETOLD;
+        wait >= UNNOTICED && self.told.is_none_or(|told| (told - due).abs() >= least.max(wait / part))
+    }
 }
 
 impl SharedAccount {
-    fn lock(&self) -> MutexGuard<'_, Account> {
-        // Every change under the lock is one call.
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, AccountState> {
+        // A panic under the lock leaves an old schedule at worst.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the account, and tells those that wait.
-    fn change(&self, change: impl FnOnce(&mut Account)) {
-        change(&mut self.lock());
-        self.changed.notify_waiters();
+    /// Changes the account.
+    fn change(&self, now: i64, change: impl FnOnce(&mut Account)) {
+        let mut state = self.lock();
+        change(&mut state.account);
+        state.reschedule(now);
+    }
+}
+
+impl AccountState {
+    /// Expects anew when each request begins, and wakes those for which that makes a difference: the first, those that
+    /// begin sooner than they wake, and those whose users are to be told. The others find it when they wake.
+    fn reschedule(&mut self, now: i64) {
+        self.account.schedule(now);
+        for (place, (number, due)) in self.account.expected().enumerate() {
+            let Some(waiter) = self.waiters.get(&number) else { continue };
+            let sooner = waiter.sleeps_until.is_some_and(|until| due < until);
+            if place == 0 || sooner || waiter.is_worth_telling(due, now) {
+                waiter.changed.notify_one();
+            }
+        }
     }
 }
 
@@ -54,8 +97,14 @@ impl RateLimits {
     pub(super) fn join(&self, account: AccountId, limit: RateLimit, tokens: u64) -> QueuedRequest {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         let account = Arc::clone(accounts.entry(account).or_default());
-        let number = account.lock().join(limit, tokens);
-        QueuedRequest { account, clock: Arc::clone(&self.clock), number, told: None }
+        let waiter = Waiter::default();
+        let changed = Arc::clone(&waiter.changed);
+        let mut state = account.lock();
+        let number = state.account.join(limit, tokens);
+        state.waiters.insert(number, waiter);
+        state.reschedule(self.clock.now());
+        drop(state);
+        QueuedRequest { account, clock: Arc::clone(&self.clock), number, changed, was_delayed: false }
     }
 }
 
@@ -64,8 +113,9 @@ pub(super) struct QueuedRequest {
     account: Arc<SharedAccount>,
     clock: Arc<dyn Clock>,
     number: u64,
-    /// The time at which it was said to begin.
-    told: Option<i64>,
+    /// It has to look again.
+    changed: Arc<Notify>,
+    was_delayed: bool,
 }
 
 /// What a request waits for is over, or known better.
@@ -84,38 +134,47 @@ pub(super) enum Step {
 impl QueuedRequest {
     /// Waits until the request may begin, or until its user should be told when.
     pub(super) async fn next(&mut self) -> Step {
-        let account = Arc::clone(&self.account);
         loop {
-            let mut changed = pin!(account.changed.notified());
-            // What changes from now on is noticed.
-            changed.as_mut().enable();
             let now = self.clock.now();
-            let turn = account.lock().take_turn(self.number, now);
-            let (due, reason) = match turn {
-                Turn::Begun => {
-                    account.changed.notify_waiters();
-                    return Step::Begins(BegunRequest {
-                        account: Arc::clone(&account),
-                        clock: Arc::clone(&self.clock),
-                        number: self.number,
-                    });
-                }
-                Turn::Due { at, reason } => (at, reason),
+            let due = match self.look(now) {
+                ControlFlow::Continue(due) => due,
+                ControlFlow::Break(step) => return step,
             };
-            if due - now >= UNNOTICED && self.told.is_none_or(|told| (told - due).abs() >= UNNOTICED) {
-                self.told = Some(due);
-                return Step::Delayed { due, reason };
-            }
-            let left = u64::try_from(due - now).unwrap_or(0);
-            match left {
-                // Those before begin first, and say so.
-                0 => changed.await,
-                _ => tokio::select! {
-                    () = changed => {}
+            match u64::try_from(due - now).unwrap_or(0) {
+                // Those before begin first, and the first is woken.
+                0 => self.changed.notified().await,
+                left => tokio::select! {
+                    () = self.changed.notified() => {}
                     () = tokio::time::sleep(Duration::from_millis(left)) => {}
                 },
             }
         }
+    }
+
+    /// Returns the time until which there is nothing to do, or what there is.
+    fn look(&mut self, now: i64) -> ControlFlow<Step, i64> {
+        let mut state = self.account.lock();
+        let (due, reason) = match state.account.take_turn(self.number, now) {
+            Turn::Begun => {
+                state.waiters.remove(&self.number);
+                state.reschedule(now);
+                return ControlFlow::Break(Step::Begins(BegunRequest {
+                    account: Arc::clone(&self.account),
+                    clock: Arc::clone(&self.clock),
+                    number: self.number,
+                }));
+            }
+            Turn::Due { at, reason } => (at, reason),
+        };
+        if let Some(waiter) = state.waiters.get_mut(&self.number) {
+            waiter.sleeps_until = Some(due);
+            if waiter.is_worth_telling(due, now) {
+                waiter.told = Some(due);
+                self.was_delayed = true;
+                return ControlFlow::Break(Step::Delayed { due, reason });
+            }
+        }
+        ControlFlow::Continue(due)
     }
 
     /// Waits until the request may begin, where nobody is told when.
@@ -129,14 +188,18 @@ impl QueuedRequest {
 
     /// Returns whether a delay was told.
     pub(super) fn was_delayed(&self) -> bool {
-        self.told.is_some()
+        self.was_delayed
     }
 }
 
 impl Drop for QueuedRequest {
     fn drop(&mut self) {
+        let mut state = self.account.lock();
+        state.waiters.remove(&self.number);
         // One that has begun is no longer there.
-        self.account.change(|account| account.leave(self.number));
+        if state.account.leave(self.number) {
+            state.reschedule(self.clock.now());
+        }
     }
 }
 
@@ -151,7 +214,7 @@ impl BegunRequest {
     /// The request had so many tokens. None stands for an endpoint that told nothing: the estimate stays.
     pub(super) fn used(&self, tokens: u64) {
         if tokens > 0 {
-            self.account.change(|account| account.settle(self.number, tokens));
+            self.account.change(self.clock.now(), |account| account.settle(self.number, tokens));
         }
     }
 
@@ -159,8 +222,8 @@ impl BegunRequest {
     pub(super) fn failed(&self, error: &ModelError) {
         if let Some(wait) = error.kind.retry_after() {
             let wait = i64::try_from(wait.as_millis()).unwrap_or(LONGEST_HOLD).min(LONGEST_HOLD);
-            let until = self.clock.now().saturating_add(wait);
-            self.account.change(|account| account.hold_until(until));
+            let now = self.clock.now();
+            self.account.change(now, |account| account.hold_until(now.saturating_add(wait)));
         }
     }
 }
@@ -169,6 +232,7 @@ impl BegunRequest {
 mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
+    use futures_util::FutureExt as _;
     use jiff::Zoned;
     use roo_formats::config::Profile;
     use roo_model::providers::{self, ModelErrorKind};
@@ -306,6 +370,41 @@ mod tests {
         let second = endpoint.limits.join(endpoint.account, limit, 80);
         let ((), (at, told, _)) = tokio::join!(ends, endpoint.begin(second));
         assert_eq!((at, told), (5, vec![60]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_small_change_of_the_time_is_not_told_again() {
+        let endpoint = Endpoint::new(serde_json::json!({}));
+        let (_, _, first) = endpoint.begin(endpoint.join()).await;
+        first.failed(&wait_for(30));
+        let holds = async {
+            for seconds in [33, 40] {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                first.failed(&wait_for(seconds));
+            }
+        };
+        let ((), (at, told, _)) = tokio::join!(holds, endpoint.begin(endpoint.join()));
+        assert_eq!((at, told), (42, vec![30, 42]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_wakes_only_those_whom_it_concerns() {
+        let endpoint = Endpoint::new(serde_json::json!({ "rateLimitSeconds": 10 }));
+        let _first = endpoint.begin(endpoint.join()).await;
+        let mut queued = Vec::from([(); 4].map(|()| endpoint.join()));
+        for request in &mut queued {
+            assert!(matches!(request.next().await, Step::Delayed { .. }));
+        }
+        for request in &mut queued {
+            assert!(request.next().now_or_never().is_none());
+        }
+        let woken = |queued: &[QueuedRequest]| -> Vec<bool> {
+            queued.iter().map(|request| request.changed.notified().now_or_never().is_some()).collect()
+        };
+        drop(endpoint.join());
+        assert_eq!(woken(&queued), [true, false, false, false], "only the first one looks");
+        drop(queued.remove(0));
+        assert_eq!(woken(&queued), [true; 3], "all begin sooner");
     }
 
     #[tokio::test(start_paused = true)]

@@ -272,8 +272,12 @@ pub(in crate::engine) fn left_out_by(event: &Event, before: &Conversation) -> Op
                 match item {
                     Item::Results { results } => {
                         let cut = |id: &ToolCallId| left_out.middles.iter().any(|cut| cut.call_id == *id);
-                        let named =
-                            |id| left_out.results.contains(id) || left_out.duplicates.contains(id) || cut(id);
+                        let named = |id| {
+                            left_out.results.contains(id)
+                                || left_out.duplicates.contains(id)
+                                || left_out.images.contains(id)
+                                || cut(id)
+                        };
                         found.results.extend(results.iter().filter(|result| named(&result.call_id)).cloned());
                     }
                     Item::Assistant { blocks } => {

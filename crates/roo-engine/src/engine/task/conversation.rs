@@ -78,9 +78,18 @@ impl Conversation {
         let arguments: HashSet<&ToolCallId> = left_out.arguments.iter().collect();
         let middles: HashMap<&ToolCallId, u64> =
             left_out.middles.iter().map(|cut| (&cut.call_id, cut.bytes)).collect();
+        let images: HashSet<&ToolCallId> = left_out.images.iter().collect();
         let shortened = |result: &ToolResult| {
-            if let Some(&bytes) = middles.get(&result.call_id) {
-                return Some(shortening::bounded(result.clone(), bytes));
+            let (middle, loses_images) = (middles.get(&result.call_id), images.contains(&result.call_id));
+            if middle.is_some() || loses_images {
+                let mut short = match middle {
+                    Some(&bytes) => shortening::bounded(result.clone(), bytes),
+                    None => result.clone(),
+                };
+                if loses_images {
+                    short.images.clear();
+                }
+                return Some(short);
             }
             let is_duplicate = duplicates.contains(&result.call_id);
             let is_named = is_duplicate || old.contains(&result.call_id);

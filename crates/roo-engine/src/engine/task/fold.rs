@@ -40,7 +40,9 @@ impl Task {
             | Event::CheckpointSaved { .. }
             | Event::BudgetReset => {}
             Event::RestoreStarted { restore } => self.restore = Some((seq, Arc::clone(restore))),
-            Event::RestoreFinished { started, done, .. } => self.finish_restore(*started, *done),
+            Event::RestoreFinished { started, done, unchanged, .. } => {
+                self.finish_restore(*started, *done, unchanged);
+            }
             Event::UserSaid { message, text, mentions, hooks } => {
                 self.add_user_message(message, text, *mentions, *hooks);
             }
@@ -409,17 +411,19 @@ impl Task {
     }
 
     /// Ends a restore, and tells the model of what it can't know.
-    fn finish_restore(&mut self, started: u64, done: bool) {
+    fn finish_restore(&mut self, started: u64, done: bool, unchanged: &[String]) {
         let Some((_, restore)) = self.restore.take_if(|(seq, _)| *seq == started) else { return };
         if !done {
             return;
         }
-        let paths: Vec<String> = restore.digests.iter().map(|file| file.path.clone()).collect();
+        let paths = restore.digests.iter().map(|file| file.path.clone());
+        let paths: Vec<String> = paths.filter(|path| !unchanged.contains(path)).collect();
         self.files.see(&paths.iter().map(|path| (path.clone(), None)).collect::<Vec<_>>());
         match restore.what {
             RestoreWhat::Files => self.notices.push(replies::files_restored(&paths)),
             RestoreWhat::Conversation => self.notices.push(replies::conversation_restored()),
-            RestoreWhat::Both => {}
+            RestoreWhat::Both if unchanged.is_empty() => {}
+            RestoreWhat::Both => self.notices.push(replies::files_not_restored(unchanged)),
         }
     }
 

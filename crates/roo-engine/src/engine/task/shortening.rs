@@ -43,6 +43,9 @@ pub struct Placeholders {
     /// Calls of the newest answer: the middle of their results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub middles: Vec<CutResult>,
+    /// Calls of the newest answer: the images of their results.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ToolCallId>,
 }
 
 /// A result of which the beginning and the end stay.
@@ -62,6 +65,7 @@ impl Placeholders {
             && self.results.is_empty()
             && self.arguments.is_empty()
             && self.middles.is_empty()
+            && self.images.is_empty()
     }
 }
 
@@ -70,7 +74,7 @@ impl Placeholders {
 pub(super) enum Reach {
     /// All before the newest answer of the model.
     Earlier,
-    /// All. Of results that the model has not seen, only the middle is left out.
+    /// All. Of results that the model has not seen, only the middle and the images are left out.
     Everything,
 }
 
@@ -129,22 +133,22 @@ pub(super) fn placeholders(items: &[&Item], wanted: u64, reach: Reach, image: u6
         let lengths: Vec<u64> = unseen.iter().map(|result| result.text.len() as u64).collect();
         let left = lengths.iter().sum::<u64>().saturating_sub(wanted - free);
         let longest = fair_share(&lengths, left).max(SHORT as u64);
-        for result in unseen.iter().filter(|result| !duplicates.contains(&result.call_id)) {
-            if result.text.len() as u64 > longest && !is_kept(result) {
+        let unseen =
+            || unseen.iter().filter(|result| !duplicates.contains(&result.call_id) && !is_kept(result));
+        for result in unseen() {
+            if result.text.len() as u64 > longest {
                 let cut = bounded((*result).clone(), longest);
                 free += (result.text.len().saturating_sub(cut.text.len())) as u64;
                 found.middles.push(CutResult { call_id: result.call_id.clone(), bytes: longest });
             }
         }
         // Images can't be cut.
-        for result in unseen {
+        for result in unseen().filter(|result| !result.images.is_empty()) {
             if free >= wanted {
                 break;
             }
-            if !result.images.is_empty() && !is_kept(result) {
-                free += image * result.images.len() as u64;
-                found.results.push(result.call_id.clone());
-            }
+            free += image * result.images.len() as u64;
+            found.images.push(result.call_id.clone());
         }
     }
     (found, free)
@@ -469,6 +473,7 @@ pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, long
 
 #[cfg(test)]
 mod tests {
+    use super::super::conversation::Conversation;
     use super::*;
 
     fn call(id: &str, name: &str) -> Item {
@@ -502,6 +507,37 @@ mod tests {
         items.push(call("5", "read_file"));
         assert_eq!(left_out(&items, 1_000), ["3"]);
         assert_eq!(left_out(&items, 10_000), ["3", "4", "1"]);
+    }
+
+    #[test]
+    fn of_results_that_the_model_has_not_seen_only_middles_and_images_are_left_out() {
+        let seen = |text: &str, images: usize| {
+            let mut item = result("1", "read_file", text);
+            let Item::Results { results } = &mut item else { panic!("it has results") };
+            results[0].images = vec!["data:image/png;base64,AA==".to_owned(); images];
+            let items = [call("1", "read_file"), item];
+            let found = placeholders(&items.each_ref().map(|item| item)[..], 3_000, Reach::Everything, 1_600);
+            let mut conversation = Conversation::default();
+            items.into_iter().for_each(|item| conversation.push(item));
+            conversation.put_placeholders(&found.0);
+            let result = results_of(&conversation);
+            assert!(found.0.results.is_empty(), "{found:?}");
+            (result.text, result.images.len())
+        };
+        let short = "It has two images.";
+        assert_eq!(seen(short, 2), (short.to_owned(), 0));
+        let long = format!("begins {} ends", "x".repeat(1_000));
+        let (text, images) = seen(&long, 2);
+        assert!(text.starts_with("begins x") && text.ends_with("x ends"), "{text}");
+        assert_eq!(images, 0);
+        let (text, images) = seen(&long.repeat(10), 1);
+        assert!(text.len() < 8_000 && text.ends_with("x ends"), "{text}");
+        assert_eq!(images, 1, "there is room for it");
+    }
+
+    fn results_of(conversation: &Conversation) -> ToolResult {
+        let all = conversation.all();
+        results(all[1])[0].clone()
     }
 
     #[test]

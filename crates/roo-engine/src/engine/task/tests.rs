@@ -6,6 +6,7 @@ mod user_hooks;
 
 use serde_json::{Value, json};
 
+use super::super::event::{Restore, RestoredDigests};
 use super::batch::{Approval, Authorization};
 use super::*;
 use crate::policy::{
@@ -16,6 +17,7 @@ use crate::tool_run::Outcome;
 use roo_catalog::ToolProtocol;
 use roo_model::parser::Block;
 use roo_model::providers::{AssistantBlock, Finish, Item};
+use roo_protocol::checkpoint::{RestoreScope, RestoreWhat};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use roo_protocol::ids::{ApprovalId, CommandId, ToolCallId};
 use roo_protocol::message::Say;
@@ -1859,5 +1861,41 @@ fn a_log_that_was_cut_after_any_event_leads_on_to_the_end() {
         schedules::check_state(&sim.task);
         schedules::finish(&mut sim);
         schedules::check_log(&sim.log);
+    }
+}
+
+#[test]
+fn the_model_is_told_which_files_a_restore_of_a_part_has_restored() {
+    for (what, restored, told) in [
+        (RestoreWhat::Files, "has restored files", "\n- a"),
+        (RestoreWhat::Both, "could not be restored", "\n- second/b"),
+    ] {
+        let mut sim = Sim::new();
+        sim.says([complete("Done.")]);
+        sim.allow();
+        let digests = ["a", "second/b"].map(|path| {
+            let (path, after) = (path.to_owned(), Some(Digest::of("old")));
+            RestoredDigests { path, before: None, after }
+        });
+        let restore = Restore {
+            seq: 2,
+            what,
+            scope: RestoreScope::Request,
+            by: "test".into(),
+            files: vec![],
+            digests: digests.into(),
+            cut: None,
+        };
+        sim.commit(vec![Event::RestoreStarted { restore: Arc::new(restore) }]);
+        let finished = Event::RestoreFinished {
+            started: sim.log.len() as u64,
+            done: true,
+            reason: Some("the disk is full".into()),
+            unchanged: vec!["second/b".into()],
+            conversation_before: None,
+        };
+        sim.commit(vec![finished]);
+        let [notice] = &sim.task.notices[..] else { panic!("{:?}", sim.task.notices) };
+        assert!(notice.contains(restored) && notice.ends_with(&format!(":{told}")), "{notice}");
     }
 }

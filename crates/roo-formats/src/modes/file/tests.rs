@@ -74,6 +74,22 @@ fn a_file_of_old_is_read() {
     assert!(docs.permits_file(ToolName::ApplyDiff, "a.rs", Some(".roo/tasks/x")).is_err());
 }
 
+/// Roo Code's modes have no such key, so every mode of such a file may delegate to every other.
+#[test]
+fn a_mode_that_can_not_be_used_names_delegation_too() {
+    for value in ["[a]", "", "3", "[[x], 'b c']"] {
+        let text = one(&format!("slug: a\nname: A\nroleDefinition: B\ngroups: []\ncanDelegateTo: {value}"));
+        assert!(parse(&text).names_delegation, "{value}");
+    }
+    assert!(!parse(&one("slug: a\nname: A\nroleDefinition: B\ngroups: []")).names_delegation);
+}
+
+#[test]
+fn a_wrong_entry_does_not_move_the_place_of_the_next_one() {
+    let text = one("slug: a\nname: A\nroleDefinition: B\ngroups: []\ncanDelegateTo:\n- [x]\n- b c\n- code");
+    assert_eq!(problems(&text), ["7: `canDelegateTo[0]` must be a string", "8: expected a mode's slug"]);
+}
+
 #[test]
 fn json_is_read() {
     let text = r#"{

@@ -109,7 +109,6 @@ fn outer(
 fn init(control: &UnixStream, sockets: Option<File>) -> Result<ExitCode, SetupFailure> {
     // If `outer` is gone already, then so is the server's end of the socket or will be.
     set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
-    reaper::take_requests_to_end().step("the signal mask")?;
     let order = Order::read(control).step("the order")?;
     privileges::be_the_first_to_go();
     let kernel = mounts::build(&order)?;
@@ -150,6 +149,10 @@ fn init(control: &UnixStream, sockets: Option<File>) -> Result<ExitCode, SetupFa
 
     // Before the shell, which may at once use up all the processes that there may be.
     reaper::end_with(control, kernel.own_proc).step("the watch over the server")?;
+    // Only now, for the shell: the other threads of this process keep the mask. The kernel spares the first process of a
+    // namespace only in the thread that it asks first; where that one blocks a signal, as it does for a moment while it
+    // starts a program, another thread that does not would take it, and end them all.
+    reaper::take_requests_to_end().step("the signal mask")?;
     let mut command = shell(&order);
     match command.spawn() {
         Err(error) => {

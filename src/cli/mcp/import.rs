@@ -1,0 +1,215 @@
+//! `roo-lsp mcp import`: servers of other programs, taken over.
+//!
+//! What a file of the workspace names came with the workspace, so it goes into `.roo/mcp.json`, where it waits for trust and
+//! approval; only what was the user's own becomes the user's own.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use super::edit::{ServerFile, next_steps, shown};
+use super::secrets;
+use crate::cli::arguments::McpProgram;
+use crate::cli::session::SessionContext;
+use crate::cli::{CliError, Ending, terminal};
+use crate::configuration_file::read;
+use roo_formats::mcp::edit::{EditError, SameName};
+use roo_formats::mcp::{FILE_LIMIT, ForeignFormat, Level, ServerEntry};
+use roo_formats::{FileProblem, Severity};
+use roo_text::render::exact_line;
+
+/// Names of the editors whose extensions keep files below `<name>/User/globalStorage`.
+const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
+/// Roo Code's servers below that.
+const ROO_CODE: &str = "User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json";
+/// Directories of the editors' files below the home directory.
+const EDITOR_FILES: [&str; 2] = [".config", "Library/Application Support"];
+/// Where an editor keeps them on a machine that it reaches remotely.
+const REMOTE_EDITORS: [&str; 2] = [".vscode-server/data", ".cursor-server/data"];
+
+/// A file that may have servers.
+struct SourceFile {
+    path: PathBuf,
+    format: ForeignFormat,
+    level: Level,
+}
+
+/// The files of a program, for people.
+fn places(program: McpProgram) -> &'static str {
+    match program {
+        McpProgram::ClaudeCode => ".mcp.json",
+        McpProgram::VsCode => ".vscode/mcp.json",
+        McpProgram::Cursor => ".cursor/mcp.json here or in the home directory",
+        McpProgram::Roo => "mcp_settings.json of Roo Code",
+    }
+}
+
+/// The files of a program.
+fn files(context: &SessionContext, program: McpProgram) -> Vec<SourceFile> {
+    let folder =
+        |name: &str, format| SourceFile { path: context.folder.join(name), format, level: Level::Workspace };
+    let home = context.directories.home.as_ref();
+    match program {
+        McpProgram::ClaudeCode => vec![folder(".mcp.json", ForeignFormat::ClaudeCode)],
+        McpProgram::VsCode => vec![folder(".vscode/mcp.json", ForeignFormat::VsCode)],
+        McpProgram::Cursor => {
+            let own = home.map(|home| home.join(".cursor/mcp.json"));
+            let own = own.map(|path| SourceFile { path, format: ForeignFormat::Cursor, level: Level::User });
+            [folder(".cursor/mcp.json", ForeignFormat::Cursor)].into_iter().chain(own).collect()
+        }
+        McpProgram::Roo => {
+            let Some(home) = home else { return vec![] };
+            let local =
+                EDITOR_FILES.into_iter().flat_map(|base| EDITORS.map(|editor| home.join(base).join(editor)));
+            let places = local.chain(REMOTE_EDITORS.map(|place| home.join(place)));
+            let file = |place: PathBuf| SourceFile {
+                path: place.join(ROO_CODE),
+                format: ForeignFormat::RooCode,
+                level: Level::User,
+            };
+            places.map(file).collect()
+        }
+    }
+}
+
+/// Takes servers over. Fails if one was left out.
+pub(super) fn import(
+    context: &SessionContext,
+    from: &[McpProgram],
+    dry_run: bool,
+    replace: bool,
+) -> Result<Ending, CliError> {
+    let all = [McpProgram::ClaudeCode, McpProgram::VsCode, McpProgram::Cursor, McpProgram::Roo];
+    let programs: Vec<McpProgram> =
+        all.into_iter().filter(|program| from.is_empty() || from.contains(program)).collect();
+    let sources: Vec<SourceFile> = programs.iter().flat_map(|program| files(context, *program)).collect();
+    let mut targets = [Target::open(context, Level::User)?, Target::open(context, Level::Workspace)?];
+    let (mut found, mut left_out) = (0, false);
+    for source in &sources {
+        let path = shown(context, &source.path);
+        let text = match read(&source.path, FILE_LIMIT as u64) {
+            Ok(Some(text)) => text,
+            Ok(None) => continue,
+            Err(error) => {
+                left_out = true;
+                writeln!(terminal::stderr(), "roo-lsp: can't read {path}: {error}")?;
+                continue;
+            }
+        };
+        found += 1;
+        let imported = match source.format.read(&text) {
+            Ok(imported) => imported,
+            Err(problem) => {
+                left_out = true;
+                let problem = FileProblem::new(&source.path, problem);
+                writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem.to_string()))?;
+                continue;
+            }
+        };
+        for problem in imported.problems {
+            left_out |= problem.severity == Severity::Error;
+            let problem = FileProblem::new(&source.path, problem);
+            writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem.to_string()))?;
+        }
+        let Some(target) = targets.iter_mut().find(|target| target.level == source.level) else { continue };
+        for (name, entry) in imported.list.mcp_servers {
+            left_out |= !target.take(&path, &name, entry, replace, dry_run)?;
+        }
+    }
+    if found == 0 {
+        let names: Vec<&str> = programs.iter().map(|program| places(*program)).collect();
+        return Err(CliError::Other(format!("there is nothing to import: no {}", names.join(", no "))));
+    }
+    if !dry_run {
+        targets.iter().try_for_each(|target| target.file.write(context))?;
+        let is_changed = |target: &&Target| !target.added.is_empty();
+        // The workspace's last: what follows for it is all that follows.
+        if let Some(target) = targets.iter().rfind(is_changed) {
+            next_steps(context, target.level, "roo-lsp mcp list")?;
+        }
+    }
+    if dry_run {
+        writeln!(terminal::stderr(), "roo-lsp: nothing was written; leave out --dry-run to write it")?;
+    }
+    Ok(if left_out { Ending::Failed } else { Ending::Done })
+}
+
+/// A file that servers are taken into.
+struct Target {
+    file: ServerFile,
+    level: Level,
+    /// Names of the servers that this command put into it.
+    added: BTreeSet<String>,
+}
+
+impl Target {
+    fn open(context: &SessionContext, level: Level) -> Result<Self, CliError> {
+        Ok(Self { file: ServerFile::open(context, level)?, level, added: BTreeSet::new() })
+    }
+
+    /// Takes a server, and says so. Returns whether the file has it now.
+    fn take(
+        &mut self,
+        source: &str,
+        name: &str,
+        mut entry: ServerEntry,
+        replace: bool,
+        dry_run: bool,
+    ) -> Result<bool, CliError> {
+        let mut out = terminal::stdout();
+        let (shown, target) = (exact_line(name), self.file.shown());
+        let unasked = entry.always_allow.join(", ");
+        let secrets = match self.level {
+            Level::User => secrets::replace_by_references(name, &mut entry.clone()),
+            Level::Workspace => secrets::replace_by_references(name, &mut entry),
+        };
+        // What this command has just written is no more to be lost than what was there.
+        let same_name = match replace && !self.added.contains(name) {
+            true => SameName::Replace,
+            false => SameName::Keep,
+        };
+        match self.file.add(name, &entry, same_name) {
+            Ok(true) => {
+                self.added.insert(name.to_owned());
+                let done = if dry_run { "would be written" } else { "written" };
+                writeln!(out, "{shown}: {done} to {target}, from {source}")?;
+            }
+            Ok(false) => {
+                writeln!(out, "{shown}: is in {target} already, as in {source}")?;
+                return Ok(true);
+            }
+            Err(EditError::Exists(_)) if self.added.contains(name) => {
+                writeln!(
+                    out,
+                    "{shown}: left out: {source} has another server of this name than the file before"
+                )?;
+                return Ok(false);
+            }
+            Err(error @ EditError::Exists(_)) => {
+                writeln!(out, "{shown}: left out: {target}: {error}; --replace takes the one of {source}")?;
+                return Ok(false);
+            }
+            Err(error) => {
+                writeln!(out, "{shown}: left out: {target}: {}", exact_line(&error.to_string()))?;
+                return Ok(false);
+            }
+        }
+        if self.level == Level::User && !unasked.is_empty() {
+            writeln!(out, "  `alwaysAllow` lets these calls run unasked: {}", exact_line(&unasked))?;
+        }
+        for secret in secrets {
+            let (place, variable) = (exact_line(&secret.place), secret.variable);
+            match self.level {
+                Level::User => writeln!(
+                    out,
+                    "  {place} is a secret in clear text in both files; '${{env:{variable}}}' would keep it out"
+                )?,
+                Level::Workspace => writeln!(
+                    out,
+                    "  {place} is a secret in clear text and not copied; set {variable} before roo-lsp starts"
+                )?,
+            }
+        }
+        Ok(true)
+    }
+}
