@@ -1,4 +1,4 @@
-//! The inputs that a log tells of: what came from outside, taken back out of the events that it led to.
+//! The inputs that a log tells of: what came from outside, taken out of the events that it led to.
 //!
 //! A log has events alone. Each input is recorded within them: an answer as blocks, a result with its text, a decision
 //! with its reason. What the machine added (numbers, questions, wording, sums) is left behind here, so that a replay
@@ -205,7 +205,7 @@ fn sent(item: &QueueItem) -> Input {
     Input::Send { text: item.text.clone(), images: item.images.clone(), when: item.when }
 }
 
-/// A message that is new in the queue, changed or taken back.
+/// A message that is new in the queue, changed or removed.
 fn changed_queue(task: &Task, items: &[QueueItem]) -> Vec<Input> {
     let is_new = |item: &&QueueItem| task.queue.iter().all(|known| known.id != item.id);
     let is_gone = |item: &&QueueItem| items.iter().all(|left| left.id != item.id);
