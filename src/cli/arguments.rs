@@ -49,6 +49,10 @@ pub(super) enum Subcommand {
     Demo(Demo),
     /// List, show, resume and export tasks
     Tasks(Tasks),
+    /// Derive a request anew from what its log recorded, and say the first difference
+    ///
+    /// Nothing is written or run, and no model is asked. It fails when there is a difference.
+    Replay(Replay),
     /// List, show and check modes
     Modes {
         #[command(subcommand)]
@@ -300,6 +304,25 @@ pub(super) struct HelixConfig {
     /// Print keys for Helix's config.toml instead.
     #[arg(long, conflicts_with = "languages")]
     pub(super) keys: bool,
+}
+
+/// `roo-lsp replay`
+#[derive(Args, Debug)]
+pub(super) struct Replay {
+    /// The request's URID or its id, or the beginning of either.
+    pub(super) request: String,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = ReplayFormat::Text)]
+    pub(super) format: ReplayFormat,
+}
+
+/// Output format of `replay`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ReplayFormat {
+    /// A sentence, and the difference as a diff.
+    Text,
+    /// An object with both events of the difference.
+    Json,
 }
 
 /// `roo-lsp tasks`

@@ -24,6 +24,7 @@ mod modes;
 mod notices;
 mod policy;
 mod prompt;
+mod replay;
 mod run;
 mod serve;
 mod session;
@@ -132,6 +133,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Run(run) => block_on(run::run(common, run, notices))?,
         Subcommand::Demo(demo) => block_on(demo::demo(demo, notices))?,
         Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks, notices))?,
+        Subcommand::Replay(replay) => block_on(replay::replay(common, replay))?,
         Subcommand::Modes { command } => modes::modes(&common, command),
         Subcommand::Hooks { command } => hooks::hooks(&common, command),
         Subcommand::Mcp { command } => mcp::mcp(&common, command),

@@ -27,7 +27,7 @@ fn copy(from: &Path, to: &Path) {
 /// A user's directories as a version left them. Its state is kept by the workspace's path.
 fn left_by(version: &str) -> Home {
     let from = package().join("tests/fixtures/earlier-versions").join(version);
-    let home = Home::new();
+    let home = Home::of_earlier_version();
     copy(&from.join("work"), &home.path("work"));
     fs::copy(from.join("script.yaml"), home.path("script.yaml")).unwrap();
     let settings = fs::read_to_string(from.join("config.yaml")).unwrap();

@@ -35,6 +35,7 @@ mod prompt;
 mod providers;
 mod rate_limits;
 mod recorded_events;
+mod replay;
 mod review;
 mod run_output;
 mod sandbox;

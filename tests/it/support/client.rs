@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::replays;
+
 /// How long anything may take.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -29,15 +31,24 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 /// A user's directories and a workspace, removed at the end.
 pub struct Home {
     directory: tempfile::TempDir,
+    /// True if its requests are replayed at the end.
+    replays: bool,
 }
 
 impl Home {
     /// Empty directories.
     pub fn new() -> Self {
-        let home = Self { directory: tempfile::tempdir().unwrap() };
+        let home = Self { directory: tempfile::tempdir().unwrap(), replays: true };
         for name in ["config/roo-lsp", "state", "work"] {
             std::fs::create_dir_all(home.path(name)).unwrap();
         }
+        home
+    }
+
+    /// For requests of earlier versions, which asked in other words: a replay tells the difference.
+    pub fn of_earlier_version() -> Self {
+        let mut home = Self::new();
+        home.replays = false;
         home
     }
 
@@ -75,6 +86,14 @@ impl Home {
         let workspaces = self.path("state/roo-lsp/workspaces");
         let mut found = std::fs::read_dir(workspaces).unwrap();
         found.next().unwrap().unwrap().path().join("requests").join(task).join("log.jsonl")
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.replays {
+            replays::check(&self.path("state/roo-lsp"), &self.path("work"));
+        }
     }
 }
 

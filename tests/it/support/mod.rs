@@ -5,6 +5,7 @@ pub mod engine;
 pub mod model_server;
 pub mod processes;
 pub mod project;
+pub mod replays;
 pub mod terminal;
 
 use std::fs;

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use super::replays;
+
 /// A folder with files, and places for the program's configuration and state.
 pub struct Project {
     directory: TempDir,
@@ -101,6 +103,15 @@ impl Project {
         collect(&self.beside("state"), &mut found);
         found.sort();
         found
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        // Of an engine in the test, and of the program.
+        for state in ["state", "state/roo-lsp"] {
+            replays::check(&self.beside(state), &self.folder());
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod hook_dispatch;
 mod instructions;
 mod journal;
 mod rate_limits;
+mod replay;
 mod restore_plan;
 mod services;
 pub mod task;
@@ -87,6 +88,7 @@ pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
+pub use self::replay::{ReplayDifference, Replayed, ReplayedEvent, replay};
 pub use self::task::{FrameShare, UNATTENDED_REFUSAL};
 
 /// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
@@ -966,6 +968,23 @@ impl Engine {
         let (directory, root) = (self.readable(root).await?, root.clone());
         let read = tokio::task::spawn_blocking(move || read_tree(&directory, &root, |(), _| {}));
         read.await.unwrap_or(Err(EngineError::Ending)).map(|(tree, ())| tree)
+    }
+
+    /// Replays a request from its log, which stays as it is.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
+    pub async fn replay(
+        &self,
+        task: &TaskId,
+    ) -> Result<Result<Replayed, Box<ReplayDifference>>, EngineError> {
+        let root = task.root();
+        let directory = self.readable(&root).await?;
+        let replayed = tokio::task::spawn_blocking(move || {
+            let (records, _) = roo_durable::read_from::<Event>(&directory, 0, usize::MAX)?;
+            Ok(replay(&root, &records))
+        });
+        replayed.await.unwrap_or(Err(EngineError::Ending))
     }
 
     /// As [`Engine::read`]; what no process drives any more is interrupted, whether its log says so or not.

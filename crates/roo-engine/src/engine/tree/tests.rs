@@ -9,6 +9,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 
 use super::*;
+use crate::engine::replay::{Replayed, replay};
 use crate::engine::task::{Choice, CompactionOutcome, Effect, Gathered, Remedy, wanted};
 use crate::policy::{
     AskRule, ModeChange, NamedAllowRule, Plan, PlannedBranch, PlannedWrite, PolicyDecision, RefusalRule,
@@ -735,6 +736,8 @@ impl Sim {
             }
         }
         assert_eq!(Tree::fold(&root(), &self.log).as_ref(), Some(&self.tree), "fold(log) = state");
+        let replayed = replay(&root(), &self.log).unwrap_or_else(|difference| panic!("{difference:#?}"));
+        assert_eq!(replayed, Replayed { events: self.log.len() as u64, given: 2 });
     }
 
     /// Leads every task to its end.

@@ -8,6 +8,8 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::RngSeed;
 
 use super::*;
+use crate::engine::replay::replay;
+use roo_durable::Record;
 
 /// Next step. Most of it happens whether it fits or not.
 #[derive(Clone, Debug)]
@@ -694,6 +696,19 @@ pub(super) fn check_log(log: &[Event]) {
     let task = fold(&reread(log));
     assert_eq!(task.request_number(), requests);
     assert_eq!(task, fold(log), "a log reads as it was written");
+    let record = |(seq, event): (u64, &Event)| Record {
+        seq,
+        at: NOW,
+        task_id: TaskId::new("t"),
+        event: event.clone(),
+    };
+    let records: Vec<_> = (1..).zip(log).map(record).collect();
+    let replayed = replay(&TaskId::new("t"), &records).unwrap_or_else(|difference| {
+        let before = records.iter().filter(|record| record.seq <= difference.seq).rev().take(8);
+        let before: Vec<_> = before.map(|record| (record.seq, &record.event)).collect();
+        panic!("{difference:#?}\nbehind, the newest first, {before:#?}")
+    });
+    assert_eq!(replayed.events, log.len() as u64);
 }
 
 /// Leads a task to its completion, whatever its state, in few steps.
