@@ -671,7 +671,7 @@ impl Turn {
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
-            Ok((mode, told, EditorContext::new(&reading.workspace, &seen)))
+            Ok((mode, told, EditorContext::new(&reading.workspace, &seen, || reading.gate.mask())))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = unless_ending(read).await;
@@ -709,10 +709,11 @@ impl Turn {
         let problems: Vec<Problems<'_>> = editor
             .problems
             .iter()
-            .map(|FileProblems { path, errors, warnings }| Problems {
+            .map(|(FileProblems { path, errors, warnings }, messages)| Problems {
                 path,
                 errors: *errors,
                 warnings: *warnings,
+                messages,
             })
             .collect();
         let active = editor.active.as_ref();

@@ -79,7 +79,7 @@ pub struct ActiveFile<'a> {
     pub visible: Option<LineRange>,
 }
 
-/// Diagnostics of a file, counted.
+/// Diagnostics of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problems<'a> {
     /// Its path.
@@ -88,6 +88,8 @@ pub struct Problems<'a> {
     pub errors: usize,
     /// Warnings.
     pub warnings: usize,
+    /// The first errors in words, of a file that the task has read or changed.
+    pub messages: &'a [String],
 }
 
 impl<'a> Environment<'a> {
@@ -221,7 +223,8 @@ fn problem(problems: &Problems<'_>) -> String {
     };
     let counts = [counted(problems.errors, "error"), counted(problems.warnings, "warning")];
     let counts: Vec<String> = counts.into_iter().flatten().collect();
-    format!("{}: {}", exact_line(problems.path), counts.join(", "))
+    let messages = problems.messages.iter().map(|message| format!("\n  {message}"));
+    format!("{}: {}{}", exact_line(problems.path), counts.join(", "), messages.collect::<String>())
 }
 
 fn time(time: &Zoned) -> String {
@@ -271,8 +274,13 @@ mod tests {
             }),
             changed_files: &["src/lib.rs".to_owned()],
             problems: &[
-                Problems { path: "src/main.rs", errors: 2, warnings: 1 },
-                Problems { path: "src/lib.rs", errors: 0, warnings: 3 },
+                Problems {
+                    path: "src/main.rs",
+                    errors: 2,
+                    warnings: 1,
+                    messages: &["3:5 expected `;`".to_owned()],
+                },
+                Problems { path: "src/lib.rs", errors: 0, warnings: 3, messages: &[] },
             ],
             cost_usd: Some(0.125),
             requests_left: Some(150),
