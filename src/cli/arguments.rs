@@ -246,6 +246,9 @@ pub(super) struct Setup {
     /// The name of the new profile.
     #[arg(long, value_name = "NAME")]
     pub(super) profile: Option<ProfileName>,
+    /// Keep the key in the system's keyring (by secret-tool) instead of a file that only you can read.
+    #[arg(long)]
+    pub(super) keyring: bool,
 }
 
 /// `roo-lsp models`
@@ -280,6 +283,9 @@ pub(super) struct Login {
     /// Store the key without testing it.
     #[arg(long)]
     pub(super) offline: bool,
+    /// Keep the key in the system's keyring (by secret-tool) instead of a file that only you can read.
+    #[arg(long)]
+    pub(super) keyring: bool,
 }
 
 /// `roo-lsp doctor`
@@ -915,7 +921,7 @@ fn tools() -> String {
         });
         let names = names.collect::<Vec<_>>().join(", ");
         // Writing to a string can't fail.
-        let _ = write!(text, "\n  {:<22} {names}", tool.name.as_str());
+        let _ = write!(text, "\n  {:<26} {names}", tool.name.as_str());
     }
     text
 }

@@ -6,7 +6,7 @@ use super::arguments::Login;
 use super::dialogue::Dialogue;
 use super::terminal;
 use super::{CliError, Ending};
-use crate::model_setup::{Candidate, environment};
+use crate::model_setup::{Candidate, environment, keyring};
 use roo_formats::config::{Directories, Profile, Provider};
 use roo_model::providers::{self, KeyState, KeyStore};
 
@@ -16,7 +16,10 @@ pub(super) fn login(arguments: &Login) -> Result<Ending, CliError> {
     let name = profile.provider.as_str();
     let store = store()?;
     if arguments.remove {
-        let removed = store.remove(&profile).map_err(|error| CliError::Other(error.to_string()))?;
+        let removed = match arguments.keyring {
+            true => super::block_on(keyring::remove(&profile))?.map_err(failed)?,
+            false => store.remove(&profile).map_err(failed)?,
+        };
         let text = if removed { "removed" } else { "there was none" };
         writeln!(terminal::stdout(), "key of {name}: {text}")?;
         return Ok(Ending::Done);
@@ -35,8 +38,17 @@ pub(super) fn login(arguments: &Login) -> Result<Ending, CliError> {
             ))
         })?;
     }
-    store.store(&profile, &key).map_err(|error| CliError::Other(error.to_string()))?;
     let tested = if arguments.offline { "not tested" } else { "the endpoint accepts it" };
+    if arguments.keyring {
+        super::block_on(keyring::store(&profile, &key))?.map_err(failed)?;
+        let command = serde_json::to_string(&keyring::lookup(&profile)).map_err(failed)?;
+        writeln!(
+            terminal::stdout(),
+            "key of {name}: {tested}; stored in the keyring\nA profile uses it by:\n  apiKeyCommand: {command}"
+        )?;
+        return Ok(Ending::Done);
+    }
+    store.store(&profile, &key).map_err(failed)?;
     let file = store.file(&profile);
     writeln!(terminal::stdout(), "key of {name}: {tested}; stored in {}", file.display())?;
     let set = |variable: &&str| environment(variable).is_some_and(|value| !value.trim().is_empty());
@@ -44,6 +56,10 @@ pub(super) fn login(arguments: &Login) -> Result<Ending, CliError> {
         writeln!(terminal::stderr(), "roo-lsp: {variable} is set and takes precedence over the stored key")?;
     }
     Ok(Ending::Done)
+}
+
+fn failed(error: impl std::fmt::Display) -> CliError {
+    CliError::Other(error.to_string())
 }
 
 /// A provider's own endpoint, or another one that speaks like it.

@@ -47,12 +47,17 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
     fields.extend(endpoint.base_url.as_deref().map(|url| ("baseUrl", Value::from(url))));
     fields.push(("model", Value::from(model.as_str())));
     fields.extend(window.map(|tokens| ("contextWindow", Value::from(tokens))));
+    let mut place = KeyPlace::File;
+    if arguments.keyring {
+        place = KeyPlace::Keyring;
+        fields.extend(candidate.keep_in_keyring().map(|command| ("apiKeyCommand", Value::from(command))));
+    }
     let named = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     let fields = ProfileFields { named, others: OtherFields::Keep };
     let profile = ProfileEdit { name: name.clone(), fields, is_default: true, before: None };
     let file = &context.directories.config_file();
     let store = login::store()?;
-    let saved = model_setup::save(file, profile.clone(), &candidate, KeyPlace::File, &store);
+    let saved = model_setup::save(file, profile.clone(), &candidate, place, &store);
     super::block_on(saved)?.map_err(|error| match error {
         WriteError::Edit { .. } => {
             let profile = profile.apply("").unwrap_or_default();

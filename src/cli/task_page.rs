@@ -31,10 +31,12 @@ pub(super) fn render(view: &RequestView, task: &TaskSnapshot) -> String {
     for (_, prompt) in view.prompts().filter(|(owner, _)| **owner == task.item.task_id) {
         let _ = match prompt {
             Prompt::Approval(approval) => {
-                let (title, subject) = (&approval.title, fenced(&approval.subject));
+                let (title, subject) = (one_line(&approval.title, TITLE), fenced(&approval.subject));
                 write!(text, "\n## Waits for permission: {title}\n\n{subject}\n")
             }
-            Prompt::Question(question) => write!(text, "\n## Waits for an answer\n\n{}\n", question.text),
+            Prompt::Question(question) => {
+                write!(text, "\n## Waits for an answer\n\n{}\n", visible(&question.text))
+            }
         };
     }
     text

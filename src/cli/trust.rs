@@ -25,7 +25,7 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
         let waiting = waiting.ok_or_else(|| failed(customization.why_nothing_waits(&path)))?;
         let grant = Grant::File { path, digest: Some(waiting.digest) };
         let report = customization.grant(&grant).map_err(failed)?;
-        for line in &waiting.widens {
+        for line in waiting.widens.iter().filter(|_| !trust.json) {
             writeln!(terminal::stdout(), "approved: {}", render::exact_line(line))?;
         }
         report

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use roo_formats::config::Profile;
+use roo_model::providers::is_usable_key;
 use roo_process::{ProcessEnd, run_for_output};
 use roo_text::render::one_line;
 use tokio::process::Command;
@@ -30,6 +31,8 @@ pub(crate) enum KeyringError {
     TookTooLong,
     #[error("the key is too long for the keyring")]
     TooLong,
+    #[error("that is not a key: a key is one line of visible ASCII characters")]
+    Unusable,
 }
 
 /// The attributes by which the key of a profile's endpoint is found.
@@ -57,36 +60,48 @@ fn without_user(url: &str) -> Cow<'_, str> {
 }
 
 /// Returns the command that prints the key of a profile's endpoint.
-pub(super) fn lookup(profile: &Profile) -> Vec<String> {
+pub(crate) fn lookup(profile: &Profile) -> Vec<String> {
     [PROGRAM, "lookup"].map(str::to_owned).into_iter().chain(attributes(profile)).collect()
 }
 
 /// Stores the key of a profile's endpoint.
-pub(super) async fn store(profile: &Profile, key: &str) -> Result<(), KeyringError> {
+pub(crate) async fn store(profile: &Profile, key: &str) -> Result<(), KeyringError> {
     if key.len() > LONGEST {
         return Err(KeyringError::TooLong);
     }
-    let (input, mut keys) = io::pipe().map_err(KeyringError::NotRun)?;
-    keys.write_all(key.as_bytes()).map_err(KeyringError::NotRun)?;
-    drop(keys);
+    if !is_usable_key(key) {
+        return Err(KeyringError::Unusable);
+    }
+    let label = format!("roo-lsp: {}", profile.provider.as_str());
+    let said = run(&["store", "--label", &label], profile, key).await?;
+    said.map_err(KeyringError::Refused)
+}
+
+/// Removes the key of a profile's endpoint; whether there was one.
+pub(crate) async fn remove(profile: &Profile) -> Result<bool, KeyringError> {
+    Ok(run(&["clear"], profile, "").await?.is_ok())
+}
+
+/// Runs a command of the program on the key of a profile's endpoint; what it says where it fails.
+async fn run(arguments: &[&str], profile: &Profile, input: &str) -> Result<Result<(), String>, KeyringError> {
+    let (read, mut written) = io::pipe().map_err(KeyringError::NotRun)?;
+    written.write_all(input.as_bytes()).map_err(KeyringError::NotRun)?;
+    drop(written);
     let mut command = Command::new(PROGRAM);
-    command.args(["store", "--label", &format!("roo-lsp: {}", profile.provider.as_str())]);
-    command.args(attributes(profile)).stdin(input).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.args(arguments).args(attributes(profile));
+    command.stdin(read).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = timeout(DEADLINE, run_for_output(command, 0))
         .await
         .map_err(|_| KeyringError::TookTooLong)?
         .map_err(KeyringError::NotRun)?;
-    match output.end {
-        ProcessEnd::Code(0) => Ok(()),
-        _ => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.trim();
-            Err(KeyringError::Refused(match said {
-                "" => String::new(),
-                said => format!(": {}", one_line(said, 200)),
-            }))
-        }
+    if matches!(output.end, ProcessEnd::Code(0)) {
+        return Ok(Ok(()));
     }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Ok(Err(match said.trim() {
+        "" => String::new(),
+        said => format!(": {}", one_line(said, 200)),
+    }))
 }
 
 #[cfg(test)]

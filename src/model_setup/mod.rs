@@ -2,7 +2,7 @@
 //! shows whether it answers, its key, and its place in the user's settings file. Nothing here asks a person.
 
 mod draft;
-mod keyring;
+pub(crate) mod keyring;
 mod settings_edit;
 
 use std::fmt;
@@ -51,6 +51,12 @@ impl fmt::Debug for Candidate {
 impl Candidate {
     pub(crate) fn new(profile: Profile, key: Option<String>) -> Self {
         Self { profile, key }
+    }
+
+    /// Has the profile take its key from the keyring, if there is one to be stored; the command that it takes it by.
+    pub(crate) fn keep_in_keyring(&mut self) -> Option<&[String]> {
+        self.key.as_ref()?;
+        Some(self.profile.api_key_command.insert(keyring::lookup(&self.profile)))
     }
 
     /// The profile, and the environment that has its key.

@@ -25,6 +25,7 @@ const PURE: &[&str] = &[
     "crates/roo-model/src/prompts/mod.rs",
     "crates/roo-protocol/src/lib.rs",
     "crates/roo-shell/src/lib.rs",
+    "crates/roo-syntax/src/lib.rs",
     "crates/roo-text/src/lib.rs",
     "src/markdown.rs",
     "src/view/mod.rs",

@@ -674,10 +674,30 @@ fn a_key_that_means_nothing_is_a_note() {
 fn tool_knows_its_tools() {
     let project = project("");
     let help = project.succeed(&["tool", "--help"]);
-    assert!(help.contains("execute_command        command, [cwd], [timeout]"), "{help}");
+    assert!(help.contains("execute_command            command, [cwd], [timeout]"), "{help}");
     assert_ends(&project.run(&["tool", "fly"]), 2, "the tools are read_file, ");
     let output = project.run(&["tool", "list_files", "--params", r#"{"path": ".", "deep": true}"#]);
     assert_ends(&output, 0, "list_files has no parameter 'deep'");
+}
+
+#[test]
+fn definitions_are_listed_of_a_file_or_a_directory_that_a_mode_may_read() {
+    let project = project("");
+    project.write("src/a.rs", "pub struct A;\n\nimpl A {\n    fn b() {}\n}\n");
+    project.write("src/b.py", "def b():\n    pass\n");
+    let list = |path: &str| {
+        let params = format!(r#"{{"path": "{path}"}}"#);
+        project.run(&["tool", "list_code_definition_names", "--mode=ask", "--params", &params])
+    };
+    let of_file = "# src/a.rs\n1--1 | pub struct A;\n3--5 | impl A {\n4--4 |     fn b() {}\n";
+    for (path, expected) in
+        [("src/a.rs", of_file.to_owned()), ("src", format!("{of_file}\n# src/b.py\n1--2 | def b():\n"))]
+    {
+        let output = list(path);
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && printed.contains(&expected), "{printed}");
+    }
+    assert_ends(&list("src/c.rs"), 1, "");
 }
 
 #[test]

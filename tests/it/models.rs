@@ -221,6 +221,66 @@ fn what_is_no_key_is_not_stored() {
     assert!(text(&stored.stdout).contains("not tested"), "{stored:?}");
 }
 
+/// The `secret-tool` of a keyring that is a directory: what it stores is named by the attributes that it gets.
+const KEYRING: &str = r#"#!/bin/sh
+command=$1; shift
+case $1 in --label) shift 2 ;; esac
+file=$(dirname "$0")/../keyring-$(printf '%s' "$*" | tr -c 'a-z0-9\n' '_')
+case $command in
+store) cat >"$file" ;;
+lookup) cat "$file" ;;
+clear) rm "$file" 2>/dev/null ;;
+esac
+"#;
+
+#[test]
+fn a_key_in_the_keyring_is_used_by_the_profile_of_setup_and_by_the_line_that_login_prints() {
+    let runtime = Runtime::new().unwrap();
+    let (mut server, url) = serve(&runtime, [refused(), listed(&["m"]), listed(&["m"]), hello()]);
+    let project = Project::new(&[]);
+    fs::create_dir(project.beside("bin")).unwrap();
+    let program = project.beside("bin/secret-tool");
+    fs::write(&program, KEYRING).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", project.beside("bin").display(), std::env::var("PATH").unwrap());
+    let answering = |arguments: &[&str], lines: &str| {
+        let mut command = project.program();
+        command.env("PATH", &path).args(arguments).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+
+    let setup = ["setup", "--provider", "openai", "--base-url", &url, "--keyring"];
+    let output = answering(&setup, &format!("{KEY}\n1\n"));
+    assert!(output.status.success(), "{output:?}");
+    let command =
+        format!("[\"secret-tool\",\"lookup\",\"service\",\"roo-lsp\",\"endpoint\",\"openai {url}\"]");
+    let written = fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap();
+    assert!(written.contains("secret-tool") && !written.contains(KEY), "{written}");
+    assert!(!project.beside("state/roo-lsp/keys").exists());
+    for _ in 0..4 {
+        runtime.block_on(server.request());
+    }
+    server.push(hello());
+    let doctor = answering(&["doctor"], "");
+    assert!(text(&doctor.stdout).contains("ok   model of default"), "{doctor:?}");
+    let sent = runtime.block_on(server.request());
+    assert_eq!(sent.headers["authorization"], format!("Bearer {KEY}"));
+
+    let login = ["login", "openai", "--base-url", &url, "--keyring", "--offline"];
+    assert_fails(&answering(&login, "two words\n"), "not a key");
+    let stored = answering(&login, &format!("{KEY}\n"));
+    let expected = format!(
+        "key of openai: not tested; stored in the keyring\nA profile uses it by:\n  apiKeyCommand: {command}\n"
+    );
+    assert_eq!(text(&stored.stdout), expected, "{stored:?}");
+    for outcome in ["removed", "there was none"] {
+        let removed = answering(&["login", "openai", "--base-url", &url, "--keyring", "--remove"], "");
+        assert_eq!(text(&removed.stdout), format!("key of openai: {outcome}\n"), "{removed:?}");
+    }
+}
+
 #[test]
 fn setup_leads_from_nothing_to_a_model_that_answers() {
     let runtime = Runtime::new().unwrap();

@@ -15,6 +15,7 @@ macro_rules! with_tools {
             ApplyPatch: apply_patch,
             ListFiles: list_files,
             SearchFiles: search_files,
+            ListCodeDefinitionNames: list_code_definition_names,
             ExecuteCommand: execute_command,
             ReadCommandOutput: read_command_output,
             StopCommand: stop_command,

@@ -1,13 +1,9 @@
-//! Source text as a syntax tree, within bounds: which grammar a path has, and what a definition is in it.
+//! What a definition is in the languages whose changes are compared by syntax.
 
-use std::ops::ControlFlow;
+use tree_sitter::{Node, Tree};
 
-use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
-
-/// The longest text that is parsed, in bytes.
-const LONGEST: usize = 1 << 20;
-
-/// A language with a grammar.
+/// A language whose changes are compared. A closed list, apart from that of all grammars: what records say of a change of a
+/// file must not depend on the version that looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Rust,
@@ -35,15 +31,15 @@ impl Language {
         }
     }
 
-    fn grammar(self) -> tree_sitter::Language {
+    fn grammar(self) -> roo_syntax::Language {
         match self {
-            Self::Rust => tree_sitter_rust::LANGUAGE.into(),
-            Self::JavaScript => tree_sitter_javascript::LANGUAGE.into(),
-            Self::TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into(),
-            Self::Tsx => tree_sitter_typescript::LANGUAGE_TSX.into(),
-            Self::Python => tree_sitter_python::LANGUAGE.into(),
-            Self::Go => tree_sitter_go::LANGUAGE.into(),
-            Self::Bash => tree_sitter_bash::LANGUAGE.into(),
+            Self::Rust => roo_syntax::Language::Rust,
+            Self::JavaScript => roo_syntax::Language::JavaScript,
+            Self::TypeScript => roo_syntax::Language::TypeScript,
+            Self::Tsx => roo_syntax::Language::Tsx,
+            Self::Python => roo_syntax::Language::Python,
+            Self::Go => roo_syntax::Language::Go,
+            Self::Bash => roo_syntax::Language::Bash,
         }
     }
 
@@ -54,27 +50,7 @@ impl Language {
 
     /// The text's tree. None when it is too long, too much work, or has an error.
     pub(super) fn parse(self, text: &str) -> Option<Tree> {
-        if text.len() > LONGEST {
-            return None;
-        }
-        // Its scanner crashes on several here-documents.
-        if matches!(self, Self::Bash) && text.matches("<<").count() > 1 {
-            return None;
-        }
-        let mut parser = Parser::new();
-        parser.set_language(&self.grammar()).ok()?;
-        // The parser asks after each hundred steps; plain code takes a few steps for each byte at most. The
-        // bound is in steps, so that the same text has the same answer on every machine.
-        let mut left = 1000 + text.len() / 8;
-        let mut asked = |_: &ParseState| {
-            left = left.saturating_sub(1);
-            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let options = ParseOptions::new().progress_callback(&mut asked);
-        let bytes = text.as_bytes();
-        let mut rest = |offset: usize, _| bytes.get(offset..).unwrap_or_default();
-        let tree = parser.parse_with_options(&mut rest, None, Some(options))?;
-        (!tree.root_node().has_error()).then_some(tree)
+        roo_syntax::parse(self.grammar(), text).filter(|tree| !tree.root_node().has_error())
     }
 
     /// Returns whether a node is a definition whose position among its siblings doesn't matter.

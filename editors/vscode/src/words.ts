@@ -38,6 +38,7 @@ const DOING: Record<string, string> = {
   listFilesTopLevel: "List",
   listFilesRecursive: "List all of",
   searchFiles: "Search",
+  listCodeDefinitionNames: "List the definitions of",
   readCommandOutput: "Read the output of",
   stopCommand: "Stop",
   updateTodoList: "Update the to-do list",

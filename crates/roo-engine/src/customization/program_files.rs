@@ -145,10 +145,11 @@ impl<P: Programs> ProgramFiles<P> {
             problems.extend(project.unreadable());
             if self.pending(trust).is_some() {
                 let (one, path) = (P::ONE, P::PROJECT);
-                problems.push(project.problem(format!(
+                let message = format!(
                     "no {one} of this file runs until you approve its current version: `roo-lsp trust --approve {path}`, \
                      or the command roo.trustWorkspace with this path"
-                )));
+                );
+                problems.push(FileProblem::warning(project.file.path(), message));
             }
         }
         problems

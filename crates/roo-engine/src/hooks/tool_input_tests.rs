@@ -137,6 +137,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "path": "src", "regex": "y", "file_pattern": "*.rs" }),
         ),
         (
+            "list_code_definition_names",
+            json!({ "path": "src" }),
+            json!({ "file_path": "/w/src" }),
+            json!({ "file_path": "/w/a.rs" }),
+            json!({ "path": "a.rs" }),
+        ),
+        (
             "ask_followup_question",
             json!({ "question": "Which?", "follow_up": [{ "text": "A" }] }),
             json!({ "questions": [{

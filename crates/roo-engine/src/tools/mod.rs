@@ -16,6 +16,7 @@ mod fetch_instructions;
 #[cfg(test)]
 mod fixture;
 mod insert_content;
+mod list_code_definition_names;
 mod list_files;
 mod native;
 mod new_task;

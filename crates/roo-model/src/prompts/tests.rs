@@ -132,7 +132,6 @@ fn a_prompt_names_only_tools_that_are_there() {
         "apply_patch",
         "browser_action",
         "codebase_search",
-        "list_code_definition_names",
         "run_slash_command",
         "select_active_intent",
         "use_mcp_tool",
@@ -224,7 +223,8 @@ fn a_prompt_holds_nothing_that_changes_between_tasks() {
 fn a_prompt_is_short() {
     each(|mode, protocol, text| {
         let limit = match protocol {
-            ToolProtocol::Xml => 18 * 1024,
+            // A tool is half a kilobyte.
+            ToolProtocol::Xml => 18 * 1024 + 512,
             ToolProtocol::Native => 9 * 1024,
         };
         assert!(text.len() < limit, "{} {protocol:?}: {} bytes", mode.slug, text.len());

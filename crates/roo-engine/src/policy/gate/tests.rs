@@ -899,6 +899,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("read_file", json!({ "path": ".roo/tasks/20260102-03-04-abcdef01/notes.md" })),
         ("list_files", json!({ "path": "." })),
         ("search_files", json!({ "path": ".", "regex": "x" })),
+        ("list_code_definition_names", json!({ "path": "." })),
         ("write_to_file", write(".roo/tasks/20260102-03-04-abcdef01/notes.md")),
         ("update_todo_list", json!({ "todos": "[ ] a" })),
         ("switch_mode", json!({ "mode_slug": "ask", "reason": "x" })),

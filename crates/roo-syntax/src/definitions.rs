@@ -1,0 +1,256 @@
+//! What a file defines: functions, types and their members, headings, keys.
+
+use roo_text::lines::LineRange;
+use tree_sitter::Node;
+
+use super::grammar::{Language, Role};
+use super::{markdown, parse};
+
+/// The most definitions of a file.
+const MOST: usize = 1000;
+
+/// Reasons why the definitions of a file can't be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SyntaxError {
+    /// No grammar fits the name.
+    #[error("definitions of this kind of file are not known")]
+    UnknownLanguage,
+    /// Over 1 MiB, or code that no parser gets through in reasonable time.
+    #[error("the file is too large or too involved to be parsed")]
+    TooMuch,
+}
+
+/// Whether the definitions of a file can be told, by its name.
+pub fn is_supported(path: &str) -> bool {
+    is_markdown(path) || Language::from_path(path).is_some()
+}
+
+/// The lines of every definition of a file in the order of the text, at most 1,000. Code that is being written, with errors
+/// in it, has those that can be made out.
+///
+/// # Errors
+/// [`SyntaxError`] for a file that can't be parsed.
+pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError> {
+    if is_markdown(path) {
+        return Ok(markdown::sections(text).into_iter().take(MOST).collect());
+    }
+    let language = Language::from_path(path).ok_or(SyntaxError::UnknownLanguage)?;
+    let tree = parse(language, text).ok_or(SyntaxError::TooMuch)?;
+    let mut found = Vec::new();
+    let mut todo = vec![(tree.root_node(), 0)];
+    while let Some((node, level)) = todo.pop() {
+        let role = language.role(node);
+        if role.is_some() {
+            let lines = lines_of(node);
+            // A type that is defined and named at once is one definition.
+            if found.last() != Some(&lines) {
+                found.push(lines);
+            }
+            if found.len() == MOST {
+                break;
+            }
+        }
+        let level = level + usize::from(role.is_some());
+        if role == Some(Role::Inner) || level >= language.levels() {
+            continue;
+        }
+        let mut cursor = node.walk();
+        let first = todo.len();
+        todo.extend(node.named_children(&mut cursor).map(|child| (child, level)));
+        todo[first..].reverse();
+    }
+    Ok(found)
+}
+
+fn is_markdown(path: &str) -> bool {
+    path.ends_with(".md") || path.ends_with(".markdown")
+}
+
+fn lines_of(node: Node<'_>) -> LineRange {
+    let (start, end) = (node.start_position(), node.end_position());
+    // Some nodes end with the line end, which is before the next line.
+    let last = if end.column == 0 && end.row > start.row { end.row } else { end.row + 1 };
+    LineRange { start: start.row + 1, end: last }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The definitions of a file as `start-end first line`.
+    fn shown(path: &str, text: &str) -> Vec<String> {
+        let lines: Vec<&str> = text.lines().collect();
+        let line = |range: LineRange| format!("{}-{} {}", range.start, range.end, lines[range.start - 1]);
+        definitions(path, text).unwrap().into_iter().map(line).collect()
+    }
+
+    #[track_caller]
+    fn check(path: &str, text: &str, expected: &[&str]) {
+        assert_eq!(shown(path, text), expected, "{path}");
+    }
+
+    #[test]
+    fn code_is_known_by_its_types_functions_and_methods() {
+        check(
+            "a.rs",
+            "use a::b;\n\npub struct A {\n    b: u8,\n}\n\nimpl A {\n    fn new() -> Self {\n        fn inner() {}\n        todo!()\n    }\n}\n\nmod m;\nconst C: u8 = 1;\nmacro_rules! x { () => {} }\n",
+            &[
+                "3-5 pub struct A {",
+                "7-12 impl A {",
+                "8-11     fn new() -> Self {",
+                "14-14 mod m;",
+                "15-15 const C: u8 = 1;",
+                "16-16 macro_rules! x { () => {} }",
+            ],
+        );
+        check(
+            "a.py",
+            "import a\n\nclass A:\n    @property\n    def b(self):\n        return 1\n\nasync def c():\n    pass\n",
+            &["3-6 class A:", "5-6     def b(self):", "8-9 async def c():"],
+        );
+        check(
+            "a.ts",
+            "export class A {\n  b() {}\n  c = () => 1;\n}\nexport const d = async () => {\n  const e = () => 1;\n};\nconst f = 1;\ninterface G { h: string }\ntype I = 1;\nenum J { K }\nnamespace L {\n  export function m() {}\n}\n",
+            &[
+                "1-4 export class A {",
+                "2-2   b() {}",
+                "3-3   c = () => 1;",
+                "5-7 export const d = async () => {",
+                "9-9 interface G { h: string }",
+                "10-10 type I = 1;",
+                "11-11 enum J { K }",
+                "12-14 namespace L {",
+                "13-13   export function m() {}",
+            ],
+        );
+        check(
+            "a.jsx",
+            "export default function A() {\n  return <b/>;\n}\n",
+            &["1-3 export default function A() {"],
+        );
+        check("a.tsx", "const A = () => <b>c</b>;\n", &["1-1 const A = () => <b>c</b>;"]);
+        check(
+            "a.go",
+            "package a\n\ntype B struct {\n\tc int\n}\n\nfunc (b *B) D() {\n}\n\nfunc E() {}\n",
+            &["3-5 type B struct {", "7-8 func (b *B) D() {", "10-10 func E() {}"],
+        );
+        check(
+            "A.java",
+            "package a;\n\npublic class A {\n  A() {}\n  int b() { return 1; }\n  enum C { D }\n}\nrecord E(int f) {}\n",
+            &[
+                "3-7 public class A {",
+                "4-4   A() {}",
+                "5-5   int b() { return 1; }",
+                "6-6   enum C { D }",
+                "8-8 record E(int f) {}",
+            ],
+        );
+        check(
+            "a.c",
+            "#include <a.h>\nstruct b { int c; };\ntypedef struct { int d; } e_t;\nstruct b *f(void);\nint g(struct b *h) {\n  return 0;\n}\nint i;\n",
+            &[
+                "2-2 struct b { int c; };",
+                "3-3 typedef struct { int d; } e_t;",
+                "4-4 struct b *f(void);",
+                "5-7 int g(struct b *h) {",
+            ],
+        );
+        check("a.sh", "a() {\n  b\n}\nfunction c { d; }\n", &["1-3 a() {", "4-4 function c { d; }"]);
+        check(
+            "a.lua",
+            "local function a() end\nfunction M.b() end\nM.c = function()\nend\nlocal d = 1\nreturn { e = function() end }\n",
+            &[
+                "1-1 local function a() end",
+                "2-2 function M.b() end",
+                "3-4 M.c = function()",
+                "6-6 return { e = function() end }",
+            ],
+        );
+    }
+
+    #[cfg(feature = "more-languages")]
+    #[test]
+    fn more_languages_are_known_where_they_are_built_in() {
+        check(
+            "a.cpp",
+            "namespace a {\nclass B {\n  int c();\n  void d() {}\n};\ntemplate <class T> T e(T f) { return f; }\n}\n",
+            &[
+                "1-7 namespace a {",
+                "2-5 class B {",
+                "3-3   int c();",
+                "4-4   void d() {}",
+                "6-6 template <class T> T e(T f) { return f; }",
+            ],
+        );
+        check(
+            "a.cs",
+            "namespace A;\npublic class B {\n  public int C { get; }\n  void D() {}\n}\n",
+            &["1-1 namespace A;", "2-5 public class B {", "3-3   public int C { get; }", "4-4   void D() {}"],
+        );
+        check(
+            "a.rb",
+            "module A\n  class B\n    def c\n    end\n  end\nend\n",
+            &["1-6 module A", "2-5   class B", "3-4     def c"],
+        );
+        check(
+            "a.php",
+            "<?php\nclass A {\n  function b() {}\n}\nfunction c() {}\n",
+            &["2-4 class A {", "3-3   function b() {}", "5-5 function c() {}"],
+        );
+        check(
+            "a.kt",
+            "class A {\n  fun b() {}\n}\nfun c() = 1\n",
+            &["1-3 class A {", "2-2   fun b() {}", "4-4 fun c() = 1"],
+        );
+        check(
+            "a.zig",
+            "const A = struct {\n    fn b() void {}\n};\nfn c() void {}\n",
+            &["1-3 const A = struct {", "2-2     fn b() void {}", "4-4 fn c() void {}"],
+        );
+    }
+
+    #[test]
+    fn data_is_known_by_its_keys_of_two_levels_and_text_by_its_headings() {
+        check(
+            "a.json",
+            "{\n  \"a\": {\n    \"b\": { \"c\": 1 }\n  },\n  \"d\": []\n}\n",
+            &["2-4   \"a\": {", "3-3     \"b\": { \"c\": 1 }", "5-5   \"d\": []"],
+        );
+        check("a.yml", "a:\n  b:\n    c: 1\nd: [e]\n", &["1-3 a:", "2-3   b:", "4-4 d: [e]"]);
+        check(
+            "a.toml",
+            "a = 1\n[b]\nc = 2\n\n[[d]]\ne = 3\n",
+            &["1-1 a = 1", "2-4 [b]", "3-3 c = 2", "5-6 [[d]]", "6-6 e = 3"],
+        );
+        check(
+            "a.md",
+            "# A\n\ntext\n\n## B\n\n```sh\n# no heading\n```\n\nC\n=\nend",
+            &["1-10 # A", "5-10 ## B", "11-13 C"],
+        );
+    }
+
+    #[test]
+    fn code_with_errors_has_what_can_be_made_out() {
+        check("a.rs", "fn a( {\n\nfn b() {}\n", &["3-3 fn b() {}"]);
+        assert_eq!(definitions("a.rs", &"x".repeat(2 << 20)), Err(SyntaxError::TooMuch));
+        assert_eq!(definitions("a.exe", ""), Err(SyntaxError::UnknownLanguage));
+        assert_eq!(definitions("Makefile", ""), Err(SyntaxError::UnknownLanguage));
+        assert_eq!(definitions("a.rs", ""), Ok(vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn every_definition_is_within_its_text(
+            name in prop::sample::select(vec!["a.rs", "a.py", "a.tsx", "a.go", "a.c", "A.java", "a.md", "a.json", "a.yml", "a.toml", "a.lua", "a.sh"]),
+            text in "(fn |def |class |[a-z]{1,3}|[(){}\\[\\]:;=\"'#\n -]){0,60}",
+        ) {
+            let count = text.split_inclusive('\n').count();
+            for range in definitions(name, &text).unwrap_or_default() {
+                prop_assert!(1 <= range.start && range.start <= range.end && range.end <= count, "{range:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Source files as syntax: which grammar a path has, its tree within bounds, and what it defines.
+//!
+//! It neither reads files nor knows tools. What a change means is in `roo-trace`, which asks for trees of the languages
+//! that its records compare.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+mod definitions;
+mod grammar;
+mod markdown;
+mod parse;
+
+pub use definitions::{SyntaxError, definitions, is_supported};
+pub use grammar::Language;
+pub use parse::parse;

@@ -1,0 +1,34 @@
+//! A text as a tree, within bounds of length and work that are the same on every machine.
+
+use std::ops::ControlFlow;
+
+use tree_sitter::{ParseOptions, ParseState, Parser, Tree};
+
+use super::grammar::Language;
+
+/// The longest text that is parsed, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// Returns a text's tree, perhaps with errors in it; none when the text is too long or too much work.
+pub fn parse(language: Language, text: &str) -> Option<Tree> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    // Its scanner crashes on several here-documents.
+    if language == Language::Bash && text.matches("<<").count() > 1 {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(&language.grammar()).ok()?;
+    // The parser asks after each hundred steps; plain code takes a few steps for each byte at most. The bound is in
+    // steps, so that the same text has the same answer on every machine.
+    let mut left = 1000 + text.len() / 8;
+    let mut asked = |_: &ParseState| {
+        left = left.saturating_sub(1);
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut asked);
+    let bytes = text.as_bytes();
+    let mut rest = |offset: usize, _| bytes.get(offset..).unwrap_or_default();
+    parser.parse_with_options(&mut rest, None, Some(options))
+}
