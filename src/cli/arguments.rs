@@ -53,6 +53,11 @@ pub(super) enum Subcommand {
     ///
     /// Nothing is written or run, and no model is asked. It fails when there is a difference.
     Replay(Replay),
+    /// Keep a request as a file, and check that the modes still behave as it was recorded
+    Cassette {
+        #[command(subcommand)]
+        command: CassetteCommand,
+    },
     /// List, show and check modes
     Modes {
         #[command(subcommand)]
@@ -122,6 +127,9 @@ impl Subcommand {
     pub(super) fn works(&self) -> bool {
         match self {
             Self::Run(_) | Self::Demo(_) => true,
+            Self::Cassette { command } => {
+                matches!(command, CassetteCommand::Record(record) if record.request.is_none())
+            }
             Self::Tasks(tasks) => matches!(tasks.command, TasksCommand::Resume { .. }),
             _ => false,
         }
@@ -323,6 +331,55 @@ pub(super) enum ReplayFormat {
     Text,
     /// An object with both events of the difference.
     Json,
+}
+
+/// Subcommands of `cassette`.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum CassetteCommand {
+    /// Run a request, or take one that has ended, and keep it as a file
+    ///
+    /// The file has the prompt, the model's answers, the results of the calls, and what the model is told. Secrets are
+    /// masked.
+    Record(Box<RecordCassette>),
+    /// Play files with the modes and rules of the workspace as they are now, and show what differs
+    ///
+    /// No model is asked, no tool is run, and nothing of the user's own counts. It fails when there is a difference.
+    Check(CheckCassettes),
+}
+
+/// `roo-lsp cassette record`
+#[derive(Args, Debug)]
+pub(super) struct RecordCassette {
+    /// The file to write.
+    pub(super) file: PathBuf,
+    /// Take this request instead of running one: its URID or its id, or the beginning of either.
+    #[arg(long, value_name = "REQUEST", conflicts_with_all = ["prompt", "mode", "profile", "script", "answer", "on_ask", "format", "allow_write", "allow_command"])]
+    pub(super) request: Option<String>,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    pub(super) force: bool,
+    /// The mode's slug.
+    #[arg(long)]
+    pub(super) mode: Option<String>,
+    /// The name of the model profile.
+    #[arg(long, conflicts_with = "script")]
+    pub(super) profile: Option<String>,
+    #[command(flatten)]
+    pub(super) view: View,
+    /// Task description; `-` reads it from standard input.
+    #[arg(last = true, required_unless_present = "request")]
+    pub(super) prompt: Option<String>,
+}
+
+/// `roo-lsp cassette check`
+#[derive(Args, Debug)]
+pub(super) struct CheckCassettes {
+    /// The files.
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Write the differences into the files.
+    #[arg(long)]
+    pub(super) update: bool,
 }
 
 /// `roo-lsp tasks`

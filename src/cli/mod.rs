@@ -10,6 +10,7 @@
 mod activity;
 mod arguments;
 mod cancel;
+mod cassette;
 mod check_tool;
 mod checkpoints;
 mod demo;
@@ -134,6 +135,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Demo(demo) => block_on(demo::demo(demo, notices))?,
         Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks, notices))?,
         Subcommand::Replay(replay) => block_on(replay::replay(common, replay))?,
+        Subcommand::Cassette { command } => block_on(cassette::cassette(common, command, notices))?,
         Subcommand::Modes { command } => modes::modes(&common, command),
         Subcommand::Hooks { command } => hooks::hooks(&common, command),
         Subcommand::Mcp { command } => mcp::mcp(&common, command),

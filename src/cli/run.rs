@@ -46,7 +46,25 @@ const UNNOTICED: Duration = Duration::from_millis(300);
 /// Runs a request to its end.
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    check_folder(&context, common.workspace.is_some(), run.prompt != "-")?;
+    run_request(&context, common.workspace.is_some(), run, notices).await.map(|request| request.ending)
+}
+
+/// A request that this process has run.
+pub(super) struct FinishedRun {
+    pub(super) engine: Engine,
+    pub(super) request: TaskId,
+    pub(super) ending: Ending,
+}
+
+/// Runs a request to its end, and says how it can go on where it hasn't come there. `is_named`: whether the user has named
+/// the workspace.
+pub(super) async fn run_request(
+    context: &SessionContext,
+    is_named: bool,
+    run: Run,
+    notices: &Notices,
+) -> Result<FinishedRun, CliError> {
+    check_folder(context, is_named, run.prompt != "-")?;
     let settings = context.live_settings(Layer::from_command_line(flags(&run.view)))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
     let customization = context.customization_at_work()?;
@@ -64,10 +82,11 @@ pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<E
         engine.start(TaskStartParams { prompt, mode: run.mode, profile, ..TaskStartParams::default() })?;
     let follower = engine.follow(&task_id, 0).await?;
     let viewer = Viewer::new(&run.view, run.prompt != "-", notices);
-    let outcome = Watch::new(&engine, task_id, viewer, signals).follow(follower, vec![]).await;
+    let outcome = Watch::new(&engine, task_id.clone(), viewer, signals).follow(follower, vec![]).await;
     engine.shutdown().await;
     engine.end_servers().await;
-    conclude(&urid, outcome?)
+    let ending = conclude(&urid, outcome?)?;
+    Ok(FinishedRun { engine, request: task_id, ending })
 }
 
 /// Lets no agents loose on a home directory because somebody forgot to go into a project: on a terminal it asks, elsewhere

@@ -5,6 +5,7 @@ mod architecture;
 mod attacks;
 mod background;
 mod branches;
+mod cassettes;
 mod checkpoints;
 mod cli;
 mod config_files;

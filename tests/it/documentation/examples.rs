@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `yaml settings`, `json settings` | as `config.yaml` |
 //! | `yaml modes`, `yaml intents`, `json hooks` | as such a file |
+//! | `yaml cassette` | as a cassette |
 //! | `markdown command`, `markdown skill` | their front matter |
 //! | `toml languages` | as Helix's `languages.toml` that names only servers that are there |
 //! | `json roo/<method>` | as the parameters of that method; `json event` as those of `roo/event` |
@@ -56,6 +57,9 @@ fn check(block: &Block) -> Result<(), String> {
                     .chain(file.invalid.into_iter().map(|one| one.why)),
             )
         }
+        ("yaml", "cassette") => serde_yaml::from_str::<roo_engine::engine::cassette::Cassette>(text)
+            .map(|_| ())
+            .map_err(|error| error.to_string()),
         ("json", "hooks") => {
             use roo_engine::hooks::{Form, HookFile, Source};
             let file =

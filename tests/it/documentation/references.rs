@@ -34,9 +34,10 @@ fn the_command_line_has_its_reference() {
 fn describe_command(command: &clap::Command, name: &str, depth: usize, page: &mut String) {
     let mut own = command.clone().term_width(100);
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let about = about.split("\n\n").map(sentence).collect::<Vec<_>>().join("\n\n");
     let usage = own.render_usage().to_string().replace("Usage: ", "");
     let usage = usage.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    write!(page, "\n{} `{name}`\n\n{}\n", "#".repeat(depth), sentence(&about)).unwrap();
+    write!(page, "\n{} `{name}`\n\n{}\n", "#".repeat(depth), about).unwrap();
     write!(page, "\n```text unchecked: generated\n{usage}\n```\n").unwrap();
     let arguments: Vec<_> =
         command.get_arguments().filter(|one| !one.is_hide_set() && is_own(one, depth)).collect();

@@ -77,6 +77,8 @@ const ROO_CODE_MODES: [&str; 2] = [
     ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
     "Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
 ];
+/// Directory in which nothing can be.
+const NOWHERE: &str = "/dev/null";
 /// The longest prompt that a file may replace a composed one with, in bytes.
 const PROMPT_LIMIT: u64 = 256 << 10;
 
@@ -169,6 +171,21 @@ impl Customization {
         let trust = TrustStore::new(&state_directory, root.as_deref());
         let now = Box::new(|| Timestamp::now().as_millisecond());
         Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks, mcp, now })
+    }
+
+    /// The customization that a workspace alone brings, as if its user trusted it and had approved its modes: for what only
+    /// reads texts and runs nothing. Nothing of the user's own is in it.
+    ///
+    /// # Errors
+    /// When the workspace folder can't be opened.
+    pub fn of_workspace(folder: PathBuf) -> Result<Self, RootError> {
+        let nowhere = PathBuf::from(NOWHERE);
+        let directories =
+            Directories { config: nowhere.clone(), state: nowhere.clone(), home: None, settings_file: None };
+        let mut all = Self::open(Setup { folders: vec![folder], directories, state_directory: nowhere })?;
+        let loaded = all.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(loaded).global.clear();
+        Ok(Self { trust: all.trust.trusting_texts(), ..all })
     }
 
     /// The same by another clock, in milliseconds since the Unix epoch: by the time it is known whether a file may still be
@@ -570,7 +587,8 @@ impl Loaded {
             }
             let lines: Vec<String> = widening.iter().map(|(_, what)| what.clone()).collect();
             let digest = file.digest().filter(|_| !lines.is_empty()).map(|digest| shown(digest, &lines));
-            if digest.is_some_and(|digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest))) {
+            let is_approved = |digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest));
+            if trust.approves_modes || digest.is_some_and(is_approved) {
                 own.extend(widening.into_iter().map(|(mode, _)| mode.clone()));
             } else if let Some(digest) = digest {
                 of_project.extend(widening.into_iter().map(|(mode, what)| {
@@ -584,7 +602,7 @@ impl Loaded {
                 self.pending.push(PendingTrust { path, digest, kind: PendingKind::File, widens: lines });
             }
             modes = modes.with(own);
-            self.team = Team::new(file, slugs, trust.delegation);
+            self.team = Team::new(file, slugs, &trust);
         }
         if let Some(team) = &self.team {
             self.pending.extend(team.question());
@@ -614,12 +632,13 @@ impl Loaded {
 
 impl Team {
     /// The modes of a file by these slugs; none where there is nothing to ask.
-    fn new(file: &ModeFile, slugs: Vec<String>, answer: Option<DelegationAnswer>) -> Option<Self> {
+    fn new(file: &ModeFile, slugs: Vec<String>, trust: &TrustState) -> Option<Self> {
         if file.names_delegation() || slugs.len() < 2 {
             return None;
         }
         let digest = shown(file.digest()?, &[format!("delegation among {}", slugs.join(" "))]);
-        let allowed = answer.filter(|answer| answer.digest == digest).map(|answer| answer.allowed);
+        let answer = trust.delegation.filter(|answer| answer.digest == digest).map(|answer| answer.allowed);
+        let allowed = if trust.approves_modes { Some(true) } else { answer };
         Some(Self { slugs, digest, allowed })
     }
 

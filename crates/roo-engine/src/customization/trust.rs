@@ -29,6 +29,15 @@ pub(super) struct TrustState {
     pub(super) approved: BTreeSet<(String, Digest)>,
     /// Answer to the question whether the modes of a file may delegate to each other.
     pub(super) delegation: Option<DelegationAnswer>,
+    /// True if the modes count as if all of their files were approved, for what runs nothing.
+    pub(super) approves_modes: bool,
+}
+
+impl TrustState {
+    /// Trusts a workspace as far as its files only steer: texts and modes, but no programs.
+    fn of_texts() -> Self {
+        Self { trusted: true, approves_modes: true, ..Self::default() }
+    }
 }
 
 /// Answer of the user about the modes of a file without `canDelegateTo`.
@@ -165,6 +174,8 @@ pub(super) struct TrustStore {
     file: PrivateFile,
     /// None without a folder: then nothing is to be trusted.
     root: Option<PathBuf>,
+    /// True if texts and modes are trusted without a look at the file.
+    trusts_texts: bool,
 }
 
 impl TrustStore {
@@ -173,7 +184,12 @@ impl TrustStore {
     }
 
     fn from_file(file: PrivateFile, root: Option<&Path>) -> Self {
-        Self { file, root: root.map(Path::to_owned) }
+        Self { file, root: root.map(Path::to_owned), trusts_texts: false }
+    }
+
+    /// Trusts texts and modes, whatever the user has decided.
+    pub(super) fn trusting_texts(self) -> Self {
+        Self { trusts_texts: true, ..self }
     }
 
     pub(super) fn file(&self) -> &Path {
@@ -183,6 +199,9 @@ impl TrustStore {
     /// Reads the current trust.
     pub(super) fn read(&self) -> Result<TrustState, TrustError> {
         let Some(root) = &self.root else { return Ok(TrustState::default()) };
+        if self.trusts_texts {
+            return Ok(TrustState::of_texts());
+        }
         let damaged = |problem: String| TrustError::Damaged { problem };
         let bytes = match self.file.read(LIMIT) {
             Ok(Some(bytes)) => bytes,
@@ -197,7 +216,12 @@ impl TrustStore {
             return if stored.trusted { Err(TrustError::Replaced) } else { Ok(TrustState::default()) };
         }
         let approved = stored.approved.into_iter().map(|file| (file.path, file.digest)).collect();
-        Ok(TrustState { trusted: stored.trusted, approved, delegation: stored.delegation })
+        Ok(TrustState {
+            trusted: stored.trusted,
+            approved,
+            delegation: stored.delegation,
+            approves_modes: false,
+        })
     }
 
     /// Holds off all other changes of the trust, whichever process would make them.
@@ -273,7 +297,8 @@ mod tests {
             TrustStore::from_file(file, Some(root.path()))
         };
         let approved = BTreeSet::from([("hooks.json".to_owned(), Digest::of("hooks"))]);
-        let (old, new) = (TrustState { trusted: true, approved, delegation: None }, TrustState::default());
+        let (old, new) =
+            (TrustState { trusted: true, approved, ..TrustState::default() }, TrustState::default());
         assert_old_or_new(
             |disk| store_on(disk).write(&old).unwrap(),
             |disk| store_on(disk).write(&new),

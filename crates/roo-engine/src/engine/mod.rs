@@ -8,6 +8,7 @@
 mod actor;
 mod actor_message;
 mod audit;
+pub mod cassette;
 mod changes;
 mod checkpoint_store;
 mod checkpoints;
@@ -43,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 use self::actor::Actor;
 use self::actor_message::{ActorMessage, Command, Reply};
 use self::audit::LastEdits;
+use self::cassette::{Cassette, NotRecordable};
 use self::checkpoint_store::CheckpointStore;
 use self::clock::Clock;
 use self::descriptors::DescriptorBudget;
@@ -985,6 +987,21 @@ impl Engine {
             Ok(replay(&root, &records))
         });
         replayed.await.unwrap_or(Err(EngineError::Ending))
+    }
+
+    /// Takes a request out of its log as a cassette, without the prompts of its modes.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read. Inside, the reason why it can't
+    /// be kept.
+    pub async fn cassette(&self, task: &TaskId) -> Result<Result<Cassette, NotRecordable>, EngineError> {
+        let root = task.root();
+        let directory = self.readable(&root).await?;
+        let taken = tokio::task::spawn_blocking(move || {
+            let (records, _) = roo_durable::read_from::<Event>(&directory, 0, usize::MAX)?;
+            Ok(Cassette::from_log(&root, &records))
+        });
+        taken.await.unwrap_or(Err(EngineError::Ending))
     }
 
     /// As [`Engine::read`]; what no process drives any more is interrupted, whether its log says so or not.

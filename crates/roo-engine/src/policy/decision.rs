@@ -78,6 +78,12 @@ impl Refusal {
         &self.reason
     }
 
+    /// Returns the verdict in which it ends, for a call that saves nothing.
+    pub(crate) fn into_decision(self) -> PolicyDecision {
+        let Self { rule, reason, mistake, detail } = self;
+        PolicyDecision::Deny { rule, reason, mistake, saves: false, detail }
+    }
+
     /// With other words.
     pub(crate) fn saying(self, reason: String) -> Self {
         Self { reason, ..self }

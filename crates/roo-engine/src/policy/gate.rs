@@ -18,6 +18,7 @@ use super::decision::{AskReason, CallAssessment, CheckedCall, PolicyDecision, Re
 use super::git;
 use super::hook_decision::{CallHooks, HookDecision, HookMessages};
 use super::intent;
+use super::mode_check;
 use super::place_check::{Access, CheckContext};
 use super::plan::Plan;
 use super::preview::Preview;
@@ -227,25 +228,8 @@ impl Gate {
         call: &ToolCall,
         call_context: ToolCallContext<'_>,
     ) -> Result<CheckedCall, Refusal> {
-        let mode = call_context.mode;
-        let names = || {
-            let tools = mode.tools_with(call_context.tools);
-            tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
-        };
-        let Some(tool) = self.tool_of(call) else {
-            let text = format!("There is no tool named '{}'. You have {}.", call.name, names());
-            return Err(Refusal::mistake(RefusalRule::Tool, text));
-        };
-        let permitted = match &tool {
-            ToolId::BuiltIn(tool) => mode.permits(*tool),
-            ToolId::Server(tool) => mode.permits_server_tool(tool),
-        };
-        permitted.map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        if !call_context.tools.has(tool.clone()) {
-            let names = names();
-            let text = format!("The tool {tool} is not one of yours. You have {names}.");
-            return Err(Refusal::mistake(RefusalRule::Mode, text));
-        }
+        let tool = self.tool_of(call);
+        let tool = mode_check::check_tool(call, tool, call_context.mode, call_context.tools)?;
         intent::check_every_tool(&self.policy_context, call_context, &tool)?;
         let invocation = match tool {
             ToolId::BuiltIn(_) => roo_catalog::parse(call),

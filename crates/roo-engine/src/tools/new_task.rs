@@ -6,14 +6,12 @@ use serde_json::json;
 
 use crate::policy::{
     CallAssessment, CheckedCall, Gate, Plan, PlannedBranch, Refusal, RefusalRule, Tool, ToolCallContext,
-    named_mode, rights_of_mode,
+    check_delegation, named_mode, rights_of_mode,
 };
 use roo_catalog::NewTask;
-use roo_formats::modes::delegation::{self, Expected};
-use roo_formats::modes::{self, Mode};
-use roo_model::prompts::replies;
+use roo_formats::modes;
 use roo_protocol::rule::RuleSubject;
-use roo_text::render::{self, exact_line};
+use roo_text::render;
 use roo_workspace::{Location, Purpose};
 
 /// The longest title of a question, in characters.
@@ -22,20 +20,9 @@ const TITLE: usize = 80;
 impl Tool for NewTask {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let (mode, call) = (call_context.mode, self);
-        if !mode.can_delegate_to.contains(&call.mode) {
-            return Err(Refusal::mistake(RefusalRule::Delegation, not_allowed(mode, &call.mode)));
-        }
-        let target = call_context
-            .modes
-            .find(&call.mode)
-            .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        if mode.delegates_once && call_context.delegations > 0 {
-            return Err(Refusal::mistake(RefusalRule::Delegation, replies::delegated_before()));
-        }
+        let (target, delegation) =
+            check_delegation(&call, mode, call_context.modes, call_context.delegations, call_context.urid)?;
         let task_directory = modes::task_directory(call_context.urid);
-        let expected = Expected { target, urid: call_context.urid, task_directory: &task_directory };
-        let delegation = delegation::parse(&call.message, &expected)
-            .map_err(|error| Refusal::mistake(RefusalRule::Message, error))?;
         check_context_files(gate, &delegation.context_files, &task_directory)?;
         let settings = gate.settings();
         let (name, profile) = match call_context.profile {
@@ -114,13 +101,4 @@ fn subject_of(call: &NewTask) -> String {
         }
     }
     subject
-}
-
-fn not_allowed(mode: &Mode, target: &str) -> String {
-    format!(
-        "The mode '{}' can't delegate to '{}'. It may delegate to {}.",
-        mode.slug,
-        exact_line(target),
-        mode.can_delegate_to.join(", ")
-    )
 }

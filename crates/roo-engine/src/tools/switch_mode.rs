@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::policy::{
-    AskReason, AskRule, CallAssessment, CheckedCall, Gate, ModeChange, Plan, Refusal, RefusalRule, Tool,
-    ToolCallContext, named_mode, rights_of_mode,
+    AskReason, AskRule, CallAssessment, CheckedCall, Gate, ModeChange, Plan, Refusal, Tool, ToolCallContext,
+    check_switch, named_mode, rights_of_mode,
 };
 use roo_catalog::SwitchMode;
 use roo_protocol::rule::RuleSubject;
@@ -15,14 +15,7 @@ const TITLE: usize = 80;
 
 impl Tool for SwitchMode {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
-        let mode = call_context
-            .modes
-            .find(&self.mode)
-            .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        if mode.slug == call_context.mode.slug {
-            let text = format!("This is the mode '{}' already; go on with the work.", mode.slug);
-            return Err(Refusal::mistake(RefusalRule::Mode, text));
-        }
+        let mode = check_switch(&self, call_context.mode, call_context.modes)?;
         let title = format!("Switch from {} to {}", call_context.mode.name, named_mode(mode));
         Ok(CheckedCall::from(CallAssessment {
             action: None,

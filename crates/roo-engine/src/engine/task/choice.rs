@@ -75,7 +75,7 @@ impl Choice {
     }
 
     /// Returns whether it allows the action.
-    pub(super) fn allows(self) -> bool {
+    pub(in crate::engine) fn allows(self) -> bool {
         self.kind().allows()
     }
 
