@@ -11,11 +11,13 @@ use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::Grant;
 use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
-use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
+use roo_engine::server_tools::{AskUser, ServerAnswer, ServerQuestion, ServerToolError, ServerTools};
 use roo_formats::config::{RequireIntent, ToolChoice};
 use roo_formats::modes::Modes;
-use roo_protocol::event::{Event, ToolStatus};
-use roo_protocol::task::{ApprovalRespondParams, PendingApproval, TaskState};
+use roo_protocol::event::{Event, QuestionKind, ToolStatus};
+use roo_protocol::task::{
+    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -66,6 +68,7 @@ impl ServerTools for Notes {
         tool: &'a ServerToolName,
         arguments: Object,
         _: &'a CancellationToken,
+        _: &'a dyn AskUser,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async move {
             if tool.tool() != "add" {
@@ -137,6 +140,88 @@ async fn a_call_is_asked_about_with_its_arguments_and_made_once() {
         _ => None,
     });
     assert_eq!(ended, Some((ToolStatus::Ok, "notes/add answered".to_owned())));
+}
+
+/// A server that asks for a password, and takes it as it comes.
+#[derive(Debug, Default)]
+struct Desk {
+    told: Mutex<Vec<Option<String>>>,
+}
+
+impl ServerTools for Desk {
+    fn list(&self) -> Vec<Arc<ServerTool>> {
+        Notes::default().list()
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: &'a ServerToolName,
+        _: Object,
+        cancel: &'a CancellationToken,
+        user: &'a dyn AskUser,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async move {
+            for secret in [true, false] {
+                let text = "The MCP server desk asks: Who?".to_owned();
+                let question = ServerQuestion { text, suggestions: vec!["Decline".to_owned()], secret };
+                let answer = tokio::select! {
+                    answer = user.ask(question, Box::pin(std::future::pending())) => answer,
+                    () = cancel.cancelled() => None,
+                };
+                self.told.lock().unwrap().push(answer.clone());
+                if answer.is_none() {
+                    return Err(ServerToolError::Cancelled("desk".to_owned()));
+                }
+            }
+            Ok(ServerAnswer { text: "Noted.".to_owned(), ..ServerAnswer::default() })
+        })
+    }
+}
+
+async fn question(task: &mut Watched<'_>) -> PendingQuestion {
+    task.until(|event| match event {
+        Event::QuestionAsked { question } => Some(question.clone()),
+        _ => None,
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_server_is_told_what_its_user_answers_and_secrets_are_not_kept() {
+    let desk = Arc::new(Desk::default());
+    let allowed = json!({ "autoApprove": { "mcp": true } });
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, allowed, Arc::clone(&desk) as _);
+    let mut task = fixture.start("Note it").await;
+    for (secret, text) in [(true, "open sesame"), (false, "Ada")] {
+        let asked = question(&mut task).await;
+        assert_eq!((asked.kind, asked.secret), (QuestionKind::McpElicitation, secret));
+        let answer =
+            QuestionAnswerParams { question_id: asked.question_id, text: text.into(), images: vec![] };
+        assert!(fixture.engine.answer(answer.clone(), "anna").await.unwrap().accepted);
+        let late = fixture.engine.answer(answer, "ben").await.unwrap();
+        assert!(!late.accepted, "the first answer counts");
+    }
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(*desk.told.lock().unwrap(), [Some("open sesame".to_owned()), Some("Ada".to_owned())]);
+    let log = std::fs::read_to_string(&fixture.project.logs()[0]).unwrap();
+    assert!(log.contains("(not kept: it may be a secret)") && log.contains("\"Ada\""), "{log}");
+    assert!(!log.contains("sesame"), "{log}");
+    // Not for the model either.
+    assert_eq!(log.matches("Ada").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn a_question_of_a_server_ends_with_its_task() {
+    let desk = Arc::new(Desk::default());
+    let allowed = json!({ "autoApprove": { "mcp": true } });
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, allowed, Arc::clone(&desk) as _);
+    let mut task = fixture.start("Note it").await;
+    let asked = question(&mut task).await;
+    fixture.engine.cancel(&task.task).await.unwrap();
+    assert_eq!(task.end().await.0, TaskState::Cancelled);
+    assert_eq!(*desk.told.lock().unwrap(), [None]);
+    let answer = QuestionAnswerParams { question_id: asked.question_id, text: "Ada".into(), images: vec![] };
+    assert!(!fixture.engine.answer(answer, "anna").await.unwrap().accepted);
 }
 
 #[tokio::test]

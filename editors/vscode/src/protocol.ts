@@ -436,13 +436,15 @@ export type PendingQuestion = {
   text: string;
   /** Suggested answers; any other text is allowed too. */
   suggestions: Suggestion[];
+  /** True if the answer looks like a secret by what is asked: clients hide it while it is typed, and it is not kept. */
+  secret?: boolean;
 };
 
 /** One durable question of a task to its user. */
 export type QuestionId = string;
 
 /** Reasons why a question stands. */
-export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "changes_unknown";
+export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "changes_unknown" | "mcp_elicitation";
 
 /** A suggested answer. */
 export type Suggestion = {
@@ -1793,6 +1795,8 @@ export type Event = {
   text: string;
   /** Suggested answers; any other text is allowed too. */
   suggestions: Suggestion[];
+  /** True if the answer looks like a secret by what is asked: clients hide it while it is typed, and it is not kept. */
+  secret?: boolean;
 } | {
   type: "question.answered";
   /** The question. */
