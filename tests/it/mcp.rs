@@ -41,6 +41,7 @@ for line in sys.stdin:
     elif method == "resources/read":
         send({"id": number, "error": {"code": -32002, "message": "no such note"}})
     elif method is None:
+        print("I am\x1bready", file=sys.stderr, flush=True)
         open("/tmp/listed", "w").write(str(os.getpid()))
     elif method == "tools/call":
         open("/tmp/calls", "a").write(message["params"]["name"] + "\n")
@@ -229,6 +230,9 @@ fn a_client_lists_restarts_and_switches_servers_and_is_told_of_each_change() {
     let tools = client.request("roo/mcp/tools", json!({ "server": "fake" }));
     let echo = json!({ "name": "echo", "description": "Gives back what it gets.", "alwaysAllowed": false });
     assert_eq!((&tools["tools"][0], &tools["leftOut"]), (&echo, &json!([])));
+
+    let log = client.request("roo/mcp/log", json!({ "server": "fake" }));
+    assert_eq!(log["lines"], json!(["I am<U+001B>ready"]));
 
     client.request("roo/mcp/restart", json!({ "server": "fake" }));
     changed(&mut client, "connected");

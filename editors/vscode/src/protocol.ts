@@ -1485,7 +1485,7 @@ export type McpOwner = "user" | "workspace";
 /** State of an MCP server. */
 export type McpServerState = "disabled" | "waitingForApproval" | "starting" | "connected" | "failed";
 
-/** `roo/mcp/tools` and `roo/mcp/restart` */
+/** `roo/mcp/tools`, `roo/mcp/log` and `roo/mcp/restart` */
 export type McpServerParams = {
   /** Name of the server. */
   server: string;
@@ -1517,6 +1517,15 @@ export type McpLeftOutTool = {
   name: string;
   /** Reason why not. */
   reason: string;
+};
+
+/** Result of `roo/mcp/log`. */
+export type McpLogResult = {
+  /**
+   * The newest lines, the oldest of them first: of its standard error, of its log messages, and of what went wrong with
+   * it. Untrusted.
+   */
+  lines: string[];
 };
 
 /** `roo/mcp/enable` */
@@ -2016,6 +2025,7 @@ export interface Requests {
   "roo/trace/query": { params: TraceQueryParams; result: TraceQueryResult };
   "roo/mcp/list": { params: McpListParams; result: McpListResult };
   "roo/mcp/tools": { params: McpServerParams; result: McpToolsResult };
+  "roo/mcp/log": { params: McpServerParams; result: McpLogResult };
   "roo/mcp/restart": { params: McpServerParams; result: Done };
   "roo/mcp/enable": { params: McpEnableParams; result: Done };
   "roo/autoApprove/get": { params: AutoApproveGetParams; result: AutoApproveGetResult };
