@@ -13,7 +13,7 @@ use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
 use roo_engine::server_tools::{AskUser, ServerAnswer, ServerQuestion, ServerToolError, ServerTools};
 use roo_formats::config::{RequireIntent, ToolChoice};
-use roo_formats::modes::Modes;
+use roo_formats::modes::{Mode, Modes};
 use roo_protocol::event::{Event, QuestionKind, ToolStatus};
 use roo_protocol::task::{
     ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
@@ -355,6 +355,56 @@ async fn a_hook_refuses_a_tool_by_its_name_however_it_is_called() {
     assert_eq!(notes.taken(), []);
 }
 
+#[tokio::test]
+async fn a_mode_that_names_its_servers_calls_no_other() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "The mode 'clerk' does not have the MCP server 'notes'. It has git.", status: failed }
+    calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: add, arguments: '{"text":"milk"}' } }]
+  - when: { contains: "The mode 'clerk' does not have the MCP server 'notes'. It has git.", status: failed }
+    calls: [{ tool: access_mcp_resource, params: { server_name: notes, uri: "notes://today" } }]
+  - when: { contains: "The mode 'clerk' does not have the MCP server 'notes'. It has git.", status: failed }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let modes = "customModes:\n  - slug: clerk\n    name: Clerk\n    roleDefinition: You file.\n    groups:\n      - - mcp\n        - servers: [git]\n";
+    let notes = Arc::new(Notes::default());
+    let settings = json!({ "autoApprove": { "mcp": true }, "mode": "clerk", "limits": { "mistakes": 9 } });
+    let fixture =
+        Fixture::with_server_tools(&[(".roomodes", modes)], script, settings, Arc::clone(&notes) as _);
+    let state = WorkspaceDirectory::new(&fixture.project.beside("state"), &fixture.project.folder());
+    let customization = customization(&fixture.project, &state);
+    customization.grant(&Grant::Workspace).unwrap();
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), []);
+}
+
+#[tokio::test]
+async fn an_intent_that_names_servers_and_tools_allows_no_other() {
+    let script = r#"turns:
+  - calls: [{ tool: select_active_intent, params: { intent_id: INT-1 } }]
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "The intent INT-1 does not allow the tool notes/add. Of MCP servers it allows: git, notes/list.", status: failed }
+    calls: [{ tool: select_active_intent, params: { intent_id: INT-2 } }]
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "Noted.", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let intent = |number: u32, mcp: &str| {
+        format!(
+            "  - {{ id: INT-{number}, name: N, status: IN_PROGRESS, owned_scope: [src], mcp: [{mcp}] }}\n"
+        )
+    };
+    let intents = format!("active_intents:\n{}{}", intent(1, "git, notes/list"), intent(2, "notes"));
+    let notes = Arc::new(Notes::default());
+    let settings = json!({ "autoApprove": { "mcp": true } });
+    let files = [(".orchestration/active_intents.yaml", &*intents)];
+    let fixture = Fixture::with_server_tools(&files, script, settings, Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), milk());
+}
+
 #[test]
 fn models_are_offered_what_their_mode_and_profile_allow() {
     let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, json!({}), Arc::new(Notes::default()));
@@ -410,6 +460,15 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
     }
 
     assert!(!offered("new-task", native, &all, &tools).1.contains(&function), "it has no group for it");
+    let of_servers = |servers: &[&str]| {
+        let servers = servers.iter().map(|&server| server.to_owned()).collect();
+        let mode = Mode { mcp_servers: Some(servers), ..Mode::clone(modes.find("code").unwrap()) };
+        let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
+        let tools = ToolSources { choice: &all, server_tools: &tools, server_resources: &resources };
+        let told = Instructions::new(&mode, &modes, native, tools, &customization, governed, &workspace);
+        (told.tools.iter().any(|tool| tool.name() == function), told.system.contains("notes://{day}"))
+    };
+    assert_eq!((of_servers(&["git", "notes"]), of_servers(&["git"])), ((true, true), (false, false)));
     let profile = json!({ "provider": "openai", "excludedTools": ["notes/add"] });
     let profile: roo_formats::config::Profile = serde_json::from_value(profile).unwrap();
     assert!(!offered("code", native, &profile.tools(), &tools).1.contains(&function));
