@@ -29,6 +29,10 @@ use crate::support::project::Project;
 struct Notes {
     description: Mutex<String>,
     destructive: bool,
+    /// True if `alwaysAllow` names the tool.
+    always_allowed: bool,
+    /// True if it is described differently than when a call was last permitted.
+    has_changed: bool,
     /// True until somebody has waited for it.
     starting: Mutex<bool>,
     waits: Mutex<usize>,
@@ -61,6 +65,14 @@ impl ServerTools for Notes {
         let annotations =
             Annotations { destructive: self.destructive.then_some(true), ..Annotations::default() };
         vec![Arc::new(ServerTool::new(add(), &description, schema, annotations))]
+    }
+
+    fn always_allows(&self, _: &ServerToolName) -> bool {
+        self.always_allowed
+    }
+
+    fn has_changed(&self, _: &ServerTool) -> bool {
+        self.has_changed
     }
 
     fn call<'a>(
@@ -268,6 +280,48 @@ async fn the_setting_allows_calls_but_for_what_a_server_calls_destructive() {
     let mut task = fixture.start("Note it").await;
     let approval = asked(&mut task).await;
     assert!(approval.reason.contains("may destroy something"), "{}", approval.reason);
+    assert_eq!(notes.taken(), []);
+}
+
+#[tokio::test]
+async fn what_is_always_allowed_is_asked_about_when_its_description_has_changed() {
+    let notes = Arc::new(Notes { always_allowed: true, ..Notes::default() });
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, json!({}), Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), milk());
+
+    for settings in [json!({}), json!({ "autoApprove": { "mcp": true } })] {
+        let notes = Arc::new(Notes { always_allowed: true, has_changed: true, ..Notes::default() });
+        let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, settings, Arc::clone(&notes) as _);
+        let mut task = fixture.start("Note it").await;
+        let approval = asked(&mut task).await;
+        assert!(approval.reason.contains("describes it differently"), "{}", approval.reason);
+        assert_eq!(notes.taken(), []);
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_in_long_arguments_is_shown_whole_before_it_can_be_allowed() {
+    let hidden = format!("{}hidden\u{202e}value{}", " ".repeat(30 << 10), "\n".repeat(30 << 10));
+    let arguments = json!({ "text": "milk", "more": { "deep": [{ "note": hidden }] } });
+    let script = format!("turns:\n  - calls: [{{ tool: mcp__notes__add, params: {arguments} }}]\n");
+    let notes = Arc::new(Notes::default());
+    let fixture = Fixture::with_server_tools(&[], &script, json!({}), Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    let approval = asked(&mut task).await;
+    let shown = &approval.subject;
+    assert!(shown.len() > 60 << 10 && shown.contains("hidden<U+202E>value"), "{} bytes", shown.len());
+    assert!(approval.must_open);
+    let unread = ApprovalRespondParams {
+        approval_id: approval.approval_id.clone(),
+        digest: approval.digest,
+        option_id: "allow_once".into(),
+        opened: false,
+        text: None,
+        hunks: vec![],
+    };
+    assert!(fixture.engine.respond(unread, "test").await.is_err());
     assert_eq!(notes.taken(), []);
 }
 
