@@ -13,6 +13,7 @@ use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_catalog::{ToolCall, ToolSpec};
 use roo_engine::policy::{PolicyDecision, decode_command};
+use roo_engine::server_tools::NoUser;
 use roo_engine::tool_run::{BackgroundCommands, CommandLimits, ToolContext};
 use roo_formats::modes;
 use roo_protocol::event::ToolStatus;
@@ -84,6 +85,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         background: Arc::new(BackgroundCommands::none()),
         to_background: CancellationToken::new(),
         shadow: None,
+        user: Arc::new(NoUser),
     };
     let outcome = permit.run(&context).await;
     writeln!(terminal::stdout(), "{}", call.with_note(outcome.text))?;

@@ -107,6 +107,7 @@ fn list(modes: &Modes) -> String {
         };
         detail("tools", own.join(", "));
         detail("changes only", files(mode));
+        detail("MCP servers", servers(mode).unwrap_or_default());
         detail("delegates to", mode.can_delegate_to.join(", "));
     }
     let common: Vec<&str> = common.iter().map(|tool| tool.as_str()).collect();
@@ -121,6 +122,12 @@ fn files(mode: &Mode) -> String {
     })
 }
 
+/// Returns the MCP servers that it may use, if they are limited.
+fn servers(mode: &Mode) -> Option<String> {
+    let servers: Vec<&str> = mode.mcp_servers.as_ref()?.iter().map(String::as_str).collect();
+    Some(render::exact_line(&servers.join(", ")))
+}
+
 /// A mode as a document.
 fn show(mode: &Mode) -> String {
     let line = |text: &str| render::one_line(text, NAME);
@@ -133,6 +140,9 @@ fn show(mode: &Mode) -> String {
     }
     if mode.file_restriction.is_some() {
         let _ = writeln!(text, "- Changes only: {}", files(mode));
+    }
+    if let Some(servers) = servers(mode) {
+        let _ = writeln!(text, "- MCP servers: {servers}");
     }
     let targets = mode.can_delegate_to.iter().map(String::as_str).collect();
     let _ = writeln!(text, "- Delegates to: {}", list(targets));

@@ -20,7 +20,7 @@ use super::{CliError, Ending, modes, read_input};
 use crate::view::{Prompt, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, Follower, UNATTENDED_REFUSAL};
-use roo_engine::server_tools::SERVERS_START;
+use roo_engine::server_tools::{DECLINE, SERVERS_START};
 use roo_formats::config::{Layer, Settings};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
 use roo_protocol::ids::{TaskId, Urid};
@@ -419,7 +419,13 @@ impl Viewer {
     async fn answer(&mut self, question: &PendingQuestion) -> Option<String> {
         let suggestions = question.suggestions.as_slice();
         // What was meant for a question of the model is no leave to go on.
+        // Nor is it for a server.
+        let for_server = question.kind == QuestionKind::McpElicitation;
+        let asks = self.terminal && !(for_server && self.answerer.on_ask != OnAsk::Ask);
         let fits = |answer: &String| {
+            if for_server {
+                return false;
+            }
             let answer = answer_of(answer.trim(), suggestions);
             question.kind != QuestionKind::ChangesUnknown
                 || suggestions.iter().any(|suggestion| suggestion.text == answer)
@@ -428,7 +434,9 @@ impl Viewer {
             let given = self.answers.front().is_some_and(fits).then(|| self.answers.pop_front()).flatten();
             let line = match given {
                 Some(answer) => answer,
-                None if self.terminal => ask("  > ".to_owned()).await?,
+                None if asks => ask("  > ".to_owned()).await?,
+                // The call goes on, and whoever made it is told.
+                None if for_server => return Some(DECLINE.to_owned()),
                 None => return None,
             };
             if !line.trim().is_empty() {

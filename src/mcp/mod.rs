@@ -5,6 +5,7 @@
 //! decided there too.
 
 mod descriptions;
+mod elicitation;
 mod files;
 mod launcher;
 mod prompts;
@@ -22,7 +23,7 @@ use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer};
 use roo_engine::policy::Bounds;
 use roo_engine::server_prompts::ServerPrompts;
-use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
+use roo_engine::server_tools::{AskUser, ServerAnswer, ServerToolError, ServerTools};
 use roo_formats::config::{Directories, SandboxSettings, Settings, SettingsSource};
 use roo_formats::mcp::{Access, Level, ToolNames, Transport, Variables};
 use roo_mcp::{
@@ -411,10 +412,13 @@ impl ServerTools for McpServers {
         tool: &'a ServerToolName,
         arguments: Object,
         cancel: &'a CancellationToken,
+        user: &'a dyn AskUser,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async move {
-            let options = CallOptions { cancel: cancel.clone(), progress: None };
-            match self.hub.call_tool(tool.server(), tool.tool(), arguments, &options).await {
+            let (questions, asked) = elicitation::channel();
+            let options = CallOptions { cancel: cancel.clone(), progress: None, questions: Some(questions) };
+            let call = self.hub.call_tool(tool.server(), tool.tool(), arguments, &options);
+            match elicitation::answered_by(user, tool.server(), asked, call).await {
                 Ok(result) => Ok(results::answer(tool, result)),
                 // An answer too.
                 Err(error @ CallError::Refused { .. }) => {
@@ -435,10 +439,13 @@ impl ServerTools for McpServers {
         server: &'a str,
         uri: &'a str,
         cancel: &'a CancellationToken,
+        user: &'a dyn AskUser,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async move {
-            let options = CallOptions { cancel: cancel.clone(), progress: None };
-            match self.hub.read_resource(server, uri, &options).await {
+            let (questions, asked) = elicitation::channel();
+            let options = CallOptions { cancel: cancel.clone(), progress: None, questions: Some(questions) };
+            let read = self.hub.read_resource(server, uri, &options);
+            match elicitation::answered_by(user, server, asked, read).await {
                 Ok((contents, omitted)) => Ok(results::resource(server, uri, contents, omitted)),
                 // An answer too.
                 Err(error @ CallError::Refused { .. }) => Ok(ServerAnswer {

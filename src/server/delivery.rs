@@ -530,6 +530,7 @@ mod tests {
             kind: QuestionKind::Followup,
             text: "Which?".into(),
             suggestions: vec![Suggestion { text: "this".into(), mode: None }],
+            secret: false,
         };
         let asked = UserPrompt::Question(Asker { root: TaskId::new("t"), branch: None }, question);
         assert_eq!(asked.choices(false), ["Later", "this"]);

@@ -41,6 +41,7 @@ for line in sys.stdin:
     elif method == "resources/read":
         send({"id": number, "error": {"code": -32002, "message": "no such note"}})
     elif method is None:
+        print("I am\x1bready", file=sys.stderr, flush=True)
         open("/tmp/listed", "w").write(str(os.getpid()))
     elif method == "tools/call":
         open("/tmp/calls", "a").write(message["params"]["name"] + "\n")
@@ -230,6 +231,9 @@ fn a_client_lists_restarts_and_switches_servers_and_is_told_of_each_change() {
     let echo = json!({ "name": "echo", "description": "Gives back what it gets.", "alwaysAllowed": false });
     assert_eq!((&tools["tools"][0], &tools["leftOut"]), (&echo, &json!([])));
 
+    let log = client.request("roo/mcp/log", json!({ "server": "fake" }));
+    assert_eq!(log["lines"], json!(["I am<U+001B>ready"]));
+
     client.request("roo/mcp/restart", json!({ "server": "fake" }));
     changed(&mut client, "connected");
     client.request("roo/mcp/enable", json!({ "server": "fake", "enabled": false }));
@@ -248,6 +252,97 @@ fn a_client_lists_restarts_and_switches_servers_and_is_told_of_each_change() {
     assert_eq!(refused["data"]["kind"], "mismatch");
     assert_eq!(fs::read_to_string(&file).unwrap(), "{");
     client.shut_down();
+}
+
+/// Asks its user for a name and a token when its tool is called, and tells what came of it.
+const ASKING: &str = r#"import json, sys
+def send(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+properties = {"age": {"type": "integer", "minimum": 1}, "token": {"type": "string"}}
+form = {"mode": "form", "message": "Who is it?", "requestedSchema": {"type": "object", "properties": properties, "required": ["age"]}}
+visit = {"mode": "url", "message": "Sign in.", "url": "https://desk.example/sign-in?id=1", "elicitationId": "1"}
+def ask(params):
+    send({"id": "ask", "method": "elicitation/create", "params": params})
+    while True:
+        message = json.loads(sys.stdin.readline())
+        if message.get("id") == "ask":
+            return json.dumps(message["result"])
+for line in sys.stdin:
+    message = json.loads(line)
+    method, number = message.get("method"), message.get("id")
+    if method == "initialize":
+        assert "form" in message["params"]["capabilities"]["elicitation"]
+        send({"id": number, "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+              "serverInfo": {"name": "desk", "version": "1"}}})
+    elif method == "tools/list":
+        tools = [{"name": name, "description": "Asks.", "inputSchema": {"type": "object"}} for name in ["form", "visit"]]
+        send({"id": number, "result": {"tools": tools}})
+    elif method == "tools/call":
+        told = ask(form if message["params"]["name"] == "form" else visit)
+        send({"id": number, "result": {"content": [{"type": "text", "text": told}]}})
+    elif number is not None:
+        send({"id": number, "error": {"code": -32601, "message": "unknown"}})
+"#;
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn what_a_server_asks_is_a_question_of_the_task_whose_answers_it_gets() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__form, params: {} }]
+  - when: { contains: '{"action": "accept", "content": {"age": 42, "token": "tok-1"}}', status: ok }
+    calls: [{ tool: mcp__fake__visit, params: {} }]
+  - when: { contains: '{"action": "decline"}', status: ok }
+    calls: [{ tool: mcp__fake__form, params: {} }]
+"#;
+    let home = home(script, "autoApprove: { mcp: true }\n");
+    fs::write(home.work("server.py"), ASKING).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Go");
+    let answer = |client: &mut Client, contains: &str, text: &str| {
+        let asked = client.event("question.asked");
+        let shown = asked["event"]["text"].as_str().unwrap();
+        assert!(shown.starts_with("The MCP server fake asks: ") && shown.contains(contains), "{shown}");
+        assert_eq!(asked["event"]["kind"], "mcp_elicitation");
+        let answer = json!({ "questionId": asked["event"]["questionId"], "text": text });
+        assert_eq!(client.request("roo/question/answer", answer)["accepted"], true);
+        asked
+    };
+    answer(&mut client, "age (1 of 2): a whole number of at least 1.", "none");
+    answer(&mut client, "That does not fit: write a whole number of at least 1.", "42");
+    let secret = answer(&mut client, "token (2 of 2): text.", "tok-1");
+    assert_eq!(secret["event"]["secret"], true);
+    answer(&mut client, "https://desk.example/sign-in?id=1", "Decline");
+    client.event("question.asked");
+    client.request("roo/task/cancel", json!({ "taskId": task }));
+    client.event("question.answered");
+    client.state("cancelled");
+    let log = fs::read_to_string(home.log(&task)).unwrap();
+    let answers: Vec<&str> = log.lines().filter(|line| line.contains("questionAnswered")).collect();
+    assert_eq!(answers.len(), 5, "{log}");
+    assert!(!answers.concat().contains("tok-1"), "{answers:?}");
+    client.shut_down();
+    assert_eq!(running(&home.work("server.py")), 0);
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn what_a_server_asks_is_declined_where_nobody_can_answer() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__form, params: {} }]
+  - when: { contains: '{"action": "decline"}', status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let project = Project::new(&[("server.py", ASKING)]);
+    let file = project.beside("config/roo-lsp/mcp.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, configuration("server.py")).unwrap();
+    let script = project.script(script);
+    // What was meant for a question of the model is not for a server.
+    let run =
+        ["run", "Go", "--mode=code", "--on-ask=allow", "--answer=42", "--script", script.to_str().unwrap()];
+    let output = project.run(&run);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Done.\n");
 }
 
 #[test]

@@ -11,11 +11,13 @@ use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::Grant;
 use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
-use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
+use roo_engine::server_tools::{AskUser, ServerAnswer, ServerQuestion, ServerToolError, ServerTools};
 use roo_formats::config::{RequireIntent, ToolChoice};
-use roo_formats::modes::Modes;
-use roo_protocol::event::{Event, ToolStatus};
-use roo_protocol::task::{ApprovalRespondParams, PendingApproval, TaskState};
+use roo_formats::modes::{Mode, Modes};
+use roo_protocol::event::{Event, QuestionKind, ToolStatus};
+use roo_protocol::task::{
+    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +29,10 @@ use crate::support::project::Project;
 struct Notes {
     description: Mutex<String>,
     destructive: bool,
+    /// True if `alwaysAllow` names the tool.
+    always_allowed: bool,
+    /// True if it is described differently than when a call was last permitted.
+    has_changed: bool,
     /// True until somebody has waited for it.
     starting: Mutex<bool>,
     waits: Mutex<usize>,
@@ -61,11 +67,20 @@ impl ServerTools for Notes {
         vec![Arc::new(ServerTool::new(add(), &description, schema, annotations))]
     }
 
+    fn always_allows(&self, _: &ServerToolName) -> bool {
+        self.always_allowed
+    }
+
+    fn has_changed(&self, _: &ServerTool) -> bool {
+        self.has_changed
+    }
+
     fn call<'a>(
         &'a self,
         tool: &'a ServerToolName,
         arguments: Object,
         _: &'a CancellationToken,
+        _: &'a dyn AskUser,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async move {
             if tool.tool() != "add" {
@@ -139,6 +154,88 @@ async fn a_call_is_asked_about_with_its_arguments_and_made_once() {
     assert_eq!(ended, Some((ToolStatus::Ok, "notes/add answered".to_owned())));
 }
 
+/// A server that asks for a password, and takes it as it comes.
+#[derive(Debug, Default)]
+struct Desk {
+    told: Mutex<Vec<Option<String>>>,
+}
+
+impl ServerTools for Desk {
+    fn list(&self) -> Vec<Arc<ServerTool>> {
+        Notes::default().list()
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: &'a ServerToolName,
+        _: Object,
+        cancel: &'a CancellationToken,
+        user: &'a dyn AskUser,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async move {
+            for secret in [true, false] {
+                let text = "The MCP server desk asks: Who?".to_owned();
+                let question = ServerQuestion { text, suggestions: vec!["Decline".to_owned()], secret };
+                let answer = tokio::select! {
+                    answer = user.ask(question, Box::pin(std::future::pending())) => answer,
+                    () = cancel.cancelled() => None,
+                };
+                self.told.lock().unwrap().push(answer.clone());
+                if answer.is_none() {
+                    return Err(ServerToolError::Cancelled("desk".to_owned()));
+                }
+            }
+            Ok(ServerAnswer { text: "Noted.".to_owned(), ..ServerAnswer::default() })
+        })
+    }
+}
+
+async fn question(task: &mut Watched<'_>) -> PendingQuestion {
+    task.until(|event| match event {
+        Event::QuestionAsked { question } => Some(question.clone()),
+        _ => None,
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_server_is_told_what_its_user_answers_and_secrets_are_not_kept() {
+    let desk = Arc::new(Desk::default());
+    let allowed = json!({ "autoApprove": { "mcp": true } });
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, allowed, Arc::clone(&desk) as _);
+    let mut task = fixture.start("Note it").await;
+    for (secret, text) in [(true, "open sesame"), (false, "Ada")] {
+        let asked = question(&mut task).await;
+        assert_eq!((asked.kind, asked.secret), (QuestionKind::McpElicitation, secret));
+        let answer =
+            QuestionAnswerParams { question_id: asked.question_id, text: text.into(), images: vec![] };
+        assert!(fixture.engine.answer(answer.clone(), "anna").await.unwrap().accepted);
+        let late = fixture.engine.answer(answer, "ben").await.unwrap();
+        assert!(!late.accepted, "the first answer counts");
+    }
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(*desk.told.lock().unwrap(), [Some("open sesame".to_owned()), Some("Ada".to_owned())]);
+    let log = std::fs::read_to_string(&fixture.project.logs()[0]).unwrap();
+    assert!(log.contains("(not kept: it may be a secret)") && log.contains("\"Ada\""), "{log}");
+    assert!(!log.contains("sesame"), "{log}");
+    // Not for the model either.
+    assert_eq!(log.matches("Ada").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn a_question_of_a_server_ends_with_its_task() {
+    let desk = Arc::new(Desk::default());
+    let allowed = json!({ "autoApprove": { "mcp": true } });
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, allowed, Arc::clone(&desk) as _);
+    let mut task = fixture.start("Note it").await;
+    let asked = question(&mut task).await;
+    fixture.engine.cancel(&task.task).await.unwrap();
+    assert_eq!(task.end().await.0, TaskState::Cancelled);
+    assert_eq!(*desk.told.lock().unwrap(), [None]);
+    let answer = QuestionAnswerParams { question_id: asked.question_id, text: "Ada".into(), images: vec![] };
+    assert!(!fixture.engine.answer(answer, "anna").await.unwrap().accepted);
+}
+
 #[tokio::test]
 async fn the_first_request_waits_for_a_server_that_is_starting() {
     let notes = Arc::new(Notes { starting: Mutex::new(true), ..Notes::default() });
@@ -183,6 +280,48 @@ async fn the_setting_allows_calls_but_for_what_a_server_calls_destructive() {
     let mut task = fixture.start("Note it").await;
     let approval = asked(&mut task).await;
     assert!(approval.reason.contains("may destroy something"), "{}", approval.reason);
+    assert_eq!(notes.taken(), []);
+}
+
+#[tokio::test]
+async fn what_is_always_allowed_is_asked_about_when_its_description_has_changed() {
+    let notes = Arc::new(Notes { always_allowed: true, ..Notes::default() });
+    let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, json!({}), Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), milk());
+
+    for settings in [json!({}), json!({ "autoApprove": { "mcp": true } })] {
+        let notes = Arc::new(Notes { always_allowed: true, has_changed: true, ..Notes::default() });
+        let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, settings, Arc::clone(&notes) as _);
+        let mut task = fixture.start("Note it").await;
+        let approval = asked(&mut task).await;
+        assert!(approval.reason.contains("describes it differently"), "{}", approval.reason);
+        assert_eq!(notes.taken(), []);
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_in_long_arguments_is_shown_whole_before_it_can_be_allowed() {
+    let hidden = format!("{}hidden\u{202e}value{}", " ".repeat(30 << 10), "\n".repeat(30 << 10));
+    let arguments = json!({ "text": "milk", "more": { "deep": [{ "note": hidden }] } });
+    let script = format!("turns:\n  - calls: [{{ tool: mcp__notes__add, params: {arguments} }}]\n");
+    let notes = Arc::new(Notes::default());
+    let fixture = Fixture::with_server_tools(&[], &script, json!({}), Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    let approval = asked(&mut task).await;
+    let shown = &approval.subject;
+    assert!(shown.len() > 60 << 10 && shown.contains("hidden<U+202E>value"), "{} bytes", shown.len());
+    assert!(approval.must_open);
+    let unread = ApprovalRespondParams {
+        approval_id: approval.approval_id.clone(),
+        digest: approval.digest,
+        option_id: "allow_once".into(),
+        opened: false,
+        text: None,
+        hunks: vec![],
+    };
+    assert!(fixture.engine.respond(unread, "test").await.is_err());
     assert_eq!(notes.taken(), []);
 }
 
@@ -270,6 +409,56 @@ async fn a_hook_refuses_a_tool_by_its_name_however_it_is_called() {
     assert_eq!(notes.taken(), []);
 }
 
+#[tokio::test]
+async fn a_mode_that_names_its_servers_calls_no_other() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "The mode 'clerk' does not have the MCP server 'notes'. It has git.", status: failed }
+    calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: add, arguments: '{"text":"milk"}' } }]
+  - when: { contains: "The mode 'clerk' does not have the MCP server 'notes'. It has git.", status: failed }
+    calls: [{ tool: access_mcp_resource, params: { server_name: notes, uri: "notes://today" } }]
+  - when: { contains: "The mode 'clerk' does not have the MCP server 'notes'. It has git.", status: failed }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let modes = "customModes:\n  - slug: clerk\n    name: Clerk\n    roleDefinition: You file.\n    groups:\n      - - mcp\n        - servers: [git]\n";
+    let notes = Arc::new(Notes::default());
+    let settings = json!({ "autoApprove": { "mcp": true }, "mode": "clerk", "limits": { "mistakes": 9 } });
+    let fixture =
+        Fixture::with_server_tools(&[(".roomodes", modes)], script, settings, Arc::clone(&notes) as _);
+    let state = WorkspaceDirectory::new(&fixture.project.beside("state"), &fixture.project.folder());
+    let customization = customization(&fixture.project, &state);
+    customization.grant(&Grant::Workspace).unwrap();
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), []);
+}
+
+#[tokio::test]
+async fn an_intent_that_names_servers_and_tools_allows_no_other() {
+    let script = r#"turns:
+  - calls: [{ tool: select_active_intent, params: { intent_id: INT-1 } }]
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "The intent INT-1 does not allow the tool notes/add. Of MCP servers it allows: git, notes/list.", status: failed }
+    calls: [{ tool: select_active_intent, params: { intent_id: INT-2 } }]
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "Noted.", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let intent = |number: u32, mcp: &str| {
+        format!(
+            "  - {{ id: INT-{number}, name: N, status: IN_PROGRESS, owned_scope: [src], mcp: [{mcp}] }}\n"
+        )
+    };
+    let intents = format!("active_intents:\n{}{}", intent(1, "git, notes/list"), intent(2, "notes"));
+    let notes = Arc::new(Notes::default());
+    let settings = json!({ "autoApprove": { "mcp": true } });
+    let files = [(".orchestration/active_intents.yaml", &*intents)];
+    let fixture = Fixture::with_server_tools(&files, script, settings, Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(notes.taken(), milk());
+}
+
 #[test]
 fn models_are_offered_what_their_mode_and_profile_allow() {
     let fixture = Fixture::with_server_tools(&[], TAKES_A_NOTE, json!({}), Arc::new(Notes::default()));
@@ -325,6 +514,15 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
     }
 
     assert!(!offered("new-task", native, &all, &tools).1.contains(&function), "it has no group for it");
+    let of_servers = |servers: &[&str]| {
+        let servers = servers.iter().map(|&server| server.to_owned()).collect();
+        let mode = Mode { mcp_servers: Some(servers), ..Mode::clone(modes.find("code").unwrap()) };
+        let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
+        let tools = ToolSources { choice: &all, server_tools: &tools, server_resources: &resources };
+        let told = Instructions::new(&mode, &modes, native, tools, &customization, governed, &workspace);
+        (told.tools.iter().any(|tool| tool.name() == function), told.system.contains("notes://{day}"))
+    };
+    assert_eq!((of_servers(&["git", "notes"]), of_servers(&["git"])), ((true, true), (false, false)));
     let profile = json!({ "provider": "openai", "excludedTools": ["notes/add"] });
     let profile: roo_formats::config::Profile = serde_json::from_value(profile).unwrap();
     assert!(!offered("code", native, &profile.tools(), &tools).1.contains(&function));

@@ -61,6 +61,23 @@ fn lines(text: &str) -> u64 {
 }
 
 #[test]
+fn a_server_that_does_not_run_is_named_while_the_request_works() {
+    let home = Home::playing(SCENARIO);
+    let servers = json!({ "mcpServers": {
+        "broken": { "command": "no-such-program" }, "off": { "command": "no-such-program", "disabled": true },
+    } });
+    std::fs::write(home.path("config/roo-lsp/mcp.json"), servers.to_string()).unwrap();
+    let mut client = Client::start(&home, plain());
+    let task = begin(&mut client, "Greet.", "orchestrator");
+    let (_, text) = client.until_document(TASK, "**MCP servers that do not run:**\n\n- broken: failed: ");
+    assert!(!text.contains("- off"), "{text}");
+    client.command("roo.cancel", json!({ "taskId": task }));
+    let (_, text) = client.until_document(TASK, "**Cancelled:**");
+    assert!(!text.contains("MCP servers"), "{text}");
+    client.shut_down();
+}
+
+#[test]
 fn a_request_is_steered_from_its_document_alone() {
     let home = Home::playing(SCENARIO);
     // Each command asks as it is.

@@ -61,12 +61,14 @@ pub trait ServerTools: Debug + Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// Calls a tool. It is called at most once for each permit, and ends soon when it is cancelled.
+    /// Calls a tool. It is called at most once for each permit, and ends soon when it is cancelled. Meanwhile the server may
+    /// ask the user.
     fn call<'a>(
         &'a self,
         tool: &'a ServerToolName,
         arguments: Object,
         cancel: &'a CancellationToken,
+        user: &'a dyn AskUser,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>>;
 
     /// Reads a resource. It is asked for at most once for each permit, and ends soon when it is cancelled.
@@ -75,6 +77,7 @@ pub trait ServerTools: Debug + Send + Sync {
         server: &'a str,
         _uri: &'a str,
         _cancel: &'a CancellationToken,
+        _user: &'a dyn AskUser,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         let reason = "it is not connected".to_owned();
         Box::pin(async move { Err(ServerToolError::Unreachable { server: server.to_owned(), reason }) })
@@ -96,6 +99,40 @@ impl dyn ServerTools {
     /// The tool that a call names, by the name for models or as `server/tool`.
     pub fn find(&self, name: &str) -> Option<Arc<ServerTool>> {
         self.list().into_iter().find(|tool| tool.call_name() == name || tool.name().to_string() == name)
+    }
+}
+
+/// Question of a server to the user, while it answers a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerQuestion {
+    /// The question. It names the server.
+    pub text: String,
+    /// Suggested answers.
+    pub suggestions: Vec<String>,
+    /// True if the answer may be a secret: it is not kept.
+    pub secret: bool,
+}
+
+/// User of the task that a server is called for.
+pub trait AskUser: Send + Sync {
+    /// Returns the user's answer; none if it is withdrawn before, or the task ends. One question waits at a time.
+    fn ask<'a>(
+        &'a self,
+        question: ServerQuestion,
+        withdrawn: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Option<String>>;
+}
+
+/// The suggested answer by which the user refuses to tell a server anything.
+pub const DECLINE: &str = "Decline";
+
+/// Nobody who could answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoUser;
+
+impl AskUser for NoUser {
+    fn ask<'a>(&'a self, _: ServerQuestion, _: BoxFuture<'a, ()>) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
     }
 }
 
@@ -151,6 +188,7 @@ impl ServerTools for NoServerTools {
         tool: &'a ServerToolName,
         _: Object,
         _: &'a CancellationToken,
+        _: &'a dyn AskUser,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async { Err(ServerToolError::Gone(tool.clone())) })
     }

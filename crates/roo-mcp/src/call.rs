@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::elicitation::Elicitation;
 use crate::fault::ServerFault;
 
 /// Something that is asked of a server.
@@ -39,6 +40,8 @@ pub struct CallOptions {
     pub cancel: CancellationToken,
     /// Hears of progress. What it does not take at once is dropped.
     pub progress: Option<mpsc::Sender<Progress>>,
+    /// Receives what the server asks the user meanwhile. Where there is none, or it is full, the user is said to decline.
+    pub questions: Option<mpsc::Sender<Elicitation>>,
 }
 
 /// Progress of a call.

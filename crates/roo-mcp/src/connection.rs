@@ -691,6 +691,8 @@ impl Connection {
         // Progress is followed in any case: it tells that the server is at work.
         let (progress, mut told) = tokio::sync::mpsc::channel(32);
         let following = self.events.0.follow(handle.progress_token.clone(), progress);
+        let asking = options.questions.clone().map(|receiver| self.events.0.ask_during(receiver));
+        let mut open = asking.as_ref().map(|asking| asking.open.clone());
         let end = Instant::now() + LONGEST_CALL.max(limit);
         let mut deadline = Instant::now() + limit;
         let server = || self.server.to_string();
@@ -709,10 +711,16 @@ impl Connection {
                     };
                 }
                 Some(progress) = told.recv() => {
-                    deadline = (Instant::now() + limit).min(end);
+                    if open.as_ref().is_none_or(|open| *open.borrow() == 0) {
+                        deadline = (Instant::now() + limit).min(end);
+                    }
                     if let Some(receiver) = &options.progress {
                         let _ = receiver.try_send(progress);
                     }
+                }
+                is_asked = question_asked_or_answered(&mut open) => {
+                    // The user takes as long as they need.
+                    deadline = if is_asked { end } else { (Instant::now() + limit).min(end) };
                 }
                 () = sleep_until(deadline) => {
                     let unexpected_answers = self.signals.now().unexpected_answers > before.unexpected_answers;
@@ -750,6 +758,15 @@ impl Connection {
             _ => "a result of another kind",
         };
         CallError::Unsupported { server: self.server.to_string(), operation, what: what.to_owned() }
+    }
+}
+
+/// Waits until the number of open questions changes. Tells whether any is open.
+async fn question_asked_or_answered(open: &mut Option<watch::Receiver<u32>>) -> bool {
+    let Some(open) = open else { return std::future::pending().await };
+    match open.changed().await {
+        Ok(()) => *open.borrow() > 0,
+        Err(_) => std::future::pending().await,
     }
 }
 

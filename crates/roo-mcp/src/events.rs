@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[expect(deprecated, reason = "servers of today ask for roots")]
 use rmcp::model::{
-    ClientConfig, ClientJsonRpcMessage, ListRootsResult, ProgressNotificationParam, ProgressToken, Root,
-    ServerJsonRpcMessage,
+    ClientConfig, ClientJsonRpcMessage, ElicitRequestParams, ElicitResult, ListRootsResult,
+    ProgressNotificationParam, ProgressToken, Root, ServerJsonRpcMessage,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::transport::Transport;
 use rmcp::{ClientHandler, ErrorData};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use crate::call::Progress;
+use crate::elicitation::{self, Answer, Elicitation, Wanted};
 use crate::fault::ServerFault;
 use crate::log::{LogSource, ServerLog};
 
@@ -126,6 +127,7 @@ pub(crate) struct Events {
     folders: Arc<[PathBuf]>,
     changed: watch::Sender<Changed>,
     progress: ProgressReceivers,
+    calls: Calls,
     log: ServerLog,
 }
 
@@ -139,6 +141,7 @@ impl Events {
             folders: folders.into(),
             changed: watch::Sender::new(Changed::default()),
             progress: Arc::default(),
+            calls: Calls::default(),
             log,
         }
     }
@@ -161,6 +164,96 @@ impl Events {
     pub(crate) fn follow(&self, token: ProgressToken, receiver: mpsc::Sender<Progress>) -> Following {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), receiver);
         Following { progress: Arc::clone(&self.progress), token }
+    }
+
+    /// Lets the user be asked while a call waits for its answer.
+    pub(crate) fn ask_during(&self, receiver: mpsc::Sender<Elicitation>) -> QuestionRegistration {
+        let open = watch::Sender::new(0);
+        let subscriber = open.subscribe();
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = calls.last().map_or(0, |call| call.number + 1);
+        calls.push(WaitingCall { number, receiver, open });
+        QuestionRegistration { calls: Arc::clone(&self.calls), number, open: subscriber }
+    }
+
+    /// The call that a question is for. Messages don't name it: of several it is the newest that asks nothing yet.
+    fn call_that_asks(&self) -> Option<(mpsc::Sender<Elicitation>, watch::Sender<u32>)> {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = calls.iter().rev().find(|call| *call.open.borrow() == 0);
+        idle.or(calls.last()).map(|call| (call.receiver.clone(), call.open.clone()))
+    }
+
+    /// Has the user asked; none if the question was given up.
+    async fn elicit(&self, params: ElicitRequestParams, withdrawn: CancellationToken) -> Option<Answer> {
+        let (message, wanted) = match Wanted::read(params) {
+            Ok(asked) => asked,
+            Err(problem) => {
+                self.log.add(LogSource::Hub, &format!("the user was not asked: {problem}"));
+                return Some(Answer::Declined);
+            }
+        };
+        let Some((receiver, open)) = self.call_that_asks() else {
+            self.log.add(LogSource::Hub, &format!("nobody could be asked: {message}"));
+            return Some(Answer::Declined);
+        };
+        let (sender, answer) = oneshot::channel();
+        self.log.add(LogSource::Hub, &format!("the user is asked: {message}"));
+        let _open = OpenQuestion::new(open);
+        if receiver.try_send(Elicitation { message, wanted, answer: sender }).is_err() {
+            return Some(Answer::Declined);
+        }
+        let answer = tokio::select! {
+            answer = answer => answer.ok(),
+            () = withdrawn.cancelled() => None,
+        };
+        let what = match answer {
+            Some(Answer::Accepted(_) | Answer::Visited) => "answered",
+            Some(Answer::Declined) => "declined",
+            None => "did not answer",
+        };
+        self.log.add(LogSource::Hub, &format!("the user {what}"));
+        answer
+    }
+}
+
+/// A call that waits for its answer.
+struct WaitingCall {
+    number: u64,
+    receiver: mpsc::Sender<Elicitation>,
+    /// The number of questions that the user has not answered.
+    open: watch::Sender<u32>,
+}
+
+type Calls = Arc<Mutex<Vec<WaitingCall>>>;
+
+/// The registration of a call during which the user may be asked.
+pub(crate) struct QuestionRegistration {
+    calls: Calls,
+    number: u64,
+    /// The number of questions that the user has not answered.
+    pub open: watch::Receiver<u32>,
+}
+
+impl Drop for QuestionRegistration {
+    fn drop(&mut self) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.retain(|call| call.number != self.number);
+    }
+}
+
+/// A question that the user has not answered.
+struct OpenQuestion(watch::Sender<u32>);
+
+impl OpenQuestion {
+    fn new(open: watch::Sender<u32>) -> Self {
+        open.send_modify(|open| *open += 1);
+        Self(open)
+    }
+}
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
     }
 }
 
@@ -191,6 +284,14 @@ impl ClientHandler for Events {
             })
         });
         Ok(ListRootsResult::new(roots.collect()))
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        Ok(elicitation::result(self.elicit(params, context.ct).await))
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

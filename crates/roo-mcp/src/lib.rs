@@ -18,6 +18,7 @@ mod call;
 mod catalog;
 mod connection;
 mod content;
+mod elicitation;
 mod events;
 mod fault;
 mod http_fault;
@@ -37,6 +38,7 @@ pub use catalog::{Prompt, PromptArgument, Resource, ResourceTemplate, ServerCata
 pub use content::{
     Content, Media, Omitted, PromptMessage, ResourceContent, ResourceLink, Speaker, ToolResult,
 };
+pub use elicitation::{Answer, Choice, Elicitation, FieldKind, FormField, TextFormat, Wanted};
 pub use fault::ServerFault;
 pub use hub::{DesiredServer, DesiredState, Hub};
 pub use launcher::{

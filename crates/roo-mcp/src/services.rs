@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, RootsCapabilities};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability, Implementation,
+    ProtocolVersion, RootsCapabilities, UrlElicitationCapability,
+};
 use roo_sandbox::egress::{Resolve, SystemResolver};
 
 use crate::launcher::ServerLauncher;
@@ -48,6 +51,11 @@ impl ClientIdentity {
         let implementation = Implementation::new(self.name.clone(), self.version.clone());
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = has_roots.then(RootsCapabilities::default);
+        capabilities.elicitation = Some(
+            ElicitationCapability::default()
+                .with_form(FormElicitationCapability::default().with_schema_validation(true))
+                .with_url(UrlElicitationCapability::default()),
+        );
         ClientConfig::new(capabilities, implementation)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }

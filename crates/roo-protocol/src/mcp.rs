@@ -67,7 +67,7 @@ pub enum McpServerState {
     Failed,
 }
 
-/// `roo/mcp/tools` and `roo/mcp/restart`
+/// `roo/mcp/tools`, `roo/mcp/log` and `roo/mcp/restart`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerParams {
@@ -108,6 +108,15 @@ pub struct McpLeftOutTool {
     pub name: String,
     /// Reason why not.
     pub reason: String,
+}
+
+/// Result of `roo/mcp/log`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpLogResult {
+    /// The newest lines, the oldest of them first: of its standard error, of its log messages, and of what went wrong with
+    /// it. Untrusted.
+    pub lines: Vec<String>,
 }
 
 /// `roo/mcp/enable`

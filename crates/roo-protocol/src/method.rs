@@ -20,7 +20,9 @@ use super::intent::{
     IntentChangeResult, IntentCreateParams, IntentExpandParams, IntentListParams, IntentListResult,
     IntentSelectParams, IntentUpdateParams,
 };
-use super::mcp::{McpEnableParams, McpListParams, McpListResult, McpServerParams, McpToolsResult};
+use super::mcp::{
+    McpEnableParams, McpListParams, McpListResult, McpLogResult, McpServerParams, McpToolsResult,
+};
 use super::model::{ModelListParams, ModelListResult};
 use super::profile::{
     ProfileDeleteParams, ProfileDeleteResult, ProfileListParams, ProfileListResult, ProfileSaveParams,
@@ -129,6 +131,7 @@ pub const METHODS: &[Method] = &[
     request::<TraceQueryParams, TraceQueryResult>("roo/trace/query"),
     request::<McpListParams, McpListResult>("roo/mcp/list"),
     request::<McpServerParams, McpToolsResult>("roo/mcp/tools"),
+    request::<McpServerParams, McpLogResult>("roo/mcp/log"),
     request::<McpServerParams, Done>("roo/mcp/restart"),
     request::<McpEnableParams, Done>("roo/mcp/enable"),
     request::<AutoApproveGetParams, AutoApproveGetResult>("roo/autoApprove/get"),

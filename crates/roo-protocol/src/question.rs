@@ -17,6 +17,8 @@ pub enum QuestionKind {
     ApiReqFailed,
     /// The changes of a command are not known.
     ChangesUnknown,
+    /// An MCP server asked while it answers a call. The answer goes to the server, and the model is not told.
+    McpElicitation,
 }
 
 /// A suggested answer.

@@ -465,6 +465,9 @@ pub struct PendingQuestion {
     pub text: String,
     /// Suggested answers; any other text is allowed too.
     pub suggestions: Vec<Suggestion>,
+    /// True if the answer looks like a secret by what is asked: clients hide it while it is typed, and it is not kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
 }
 
 /// `roo/approval/respond`.

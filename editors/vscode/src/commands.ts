@@ -6,6 +6,7 @@ import { selected, type Controller } from "./controller.ts";
 import { inWords } from "./failures.ts";
 import { accepts, type Intents } from "./intents.ts";
 import type { Keys } from "./keys.ts";
+import type { McpServers } from "./mcp.ts";
 import type { Previews } from "./preview.ts";
 import type { ContextItem, TreeNode } from "./protocol.ts";
 import type { DiffReview, Target } from "./review.ts";
@@ -17,6 +18,7 @@ export interface Hands {
   readonly controller: Controller;
   readonly intents: Intents;
   readonly keys: Keys;
+  readonly mcp: McpServers;
   readonly previews: Previews;
   readonly review: DiffReview;
   readonly log: vscode.LogOutputChannel;
@@ -29,7 +31,7 @@ type Run = (argument: unknown) => Promise<unknown>;
 
 /** Registers all commands of the manifest. */
 export function registerCommands(hands: Hands): vscode.Disposable {
-  const { controller, intents, keys, previews, review, log } = hands;
+  const { controller, intents, keys, mcp, previews, review, log } = hands;
 
   const connection = (): Connection => {
     const found = hands.connection();
@@ -154,6 +156,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       return vscode.commands.executeCommand("roo.chat.focus");
     },
     "roo.reviewRules": async () => (isTyped() ? reviewRules(connection()) : needsProtocol()),
+    "roo.mcpServers": async () => (isTyped() ? mcp.show(connection()) : needsProtocol()),
     "roo.openIntents": (row) => intents.open(intents.rowOf(row)),
     "roo.selectIntent": async (row) => {
       const selected = intents.rowOf(row);

@@ -10,7 +10,7 @@ import {
   type ServerCapabilities,
   type StaticFeature,
 } from "vscode-languageclient/node";
-import type { ClientNotifications, EventParams, Requests, ServerRequests } from "./protocol.ts";
+import type { ClientNotifications, EventParams, McpListResult, Requests, ServerRequests } from "./protocol.ts";
 
 /** How a server is started. */
 export interface Start {
@@ -23,6 +23,8 @@ export interface Start {
 export interface Handlers {
   readonly event: (params: EventParams) => void;
   readonly save: (params: ServerRequests["roo/document/save"]["params"]) => Promise<ServerRequests["roo/document/save"]["result"]>;
+  /** The MCP servers have changed. */
+  readonly mcpChanged: (params: McpListResult) => void;
   /** Other settings count from now on. */
   readonly settingsChanged: () => void;
   /** The server runs; also after it was started anew. */
@@ -89,6 +91,7 @@ export class Connection implements vscode.Disposable {
     this.#client = new LanguageClient("roo", "Roo", run, options);
     this.#client.registerFeature(new OwnCommands());
     this.#client.onNotification("roo/event", handlers.event);
+    this.#client.onNotification("roo/mcp/changed", handlers.mcpChanged);
     this.#client.onNotification("roo/settings/changed", handlers.settingsChanged);
     this.#client.onRequest("roo/document/save", handlers.save);
     this.#client.onDidChangeState(({ newState }) => {

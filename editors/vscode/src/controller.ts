@@ -741,7 +741,7 @@ export async function answerTo(question: PendingQuestion): Promise<string | unde
   const items = question.suggestions.map((one) => ({ label: one.text, description: one.mode ? `continues in ${one.mode}` : "", own: false }));
   const picked = items.length === 0 ? own : await vscode.window.showQuickPick([...items, own], { title: question.text, ignoreFocusOut: true });
   if (!picked?.own) return picked?.label;
-  return vscode.window.showInputBox({ title: question.text, ignoreFocusOut: true });
+  return vscode.window.showInputBox({ title: question.text, password: question.secret === true, ignoreFocusOut: true });
 }
 
 /** Why an answer came too late. */

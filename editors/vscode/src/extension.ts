@@ -12,6 +12,7 @@ import { save, tellEditor } from "./documents.ts";
 import { inWords } from "./failures.ts";
 import { Intents } from "./intents.ts";
 import { Keys } from "./keys.ts";
+import { McpServers } from "./mcp.ts";
 import { Previews } from "./preview.ts";
 import { DiffReview } from "./review.ts";
 import { findServer } from "./server.ts";
@@ -49,6 +50,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   const view = new ChatView(context.extensionUri, (message) => controller.respond(message));
   const tree = new InvocationTree(store);
   const intents = new Intents(async () => (connection?.isTyped ? connection.request("roo/intent/list", {}) : undefined));
+  const mcp = new McpServers();
   const status = new Status(store);
   controller.bind(view);
 
@@ -106,6 +108,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
       log,
       {
         event: (params) => store.take(params),
+        mcpChanged: (params) => mcp.take(params),
         settingsChanged: () => {
           if (connection === next) void controller.settingsChanged().catch((error: unknown) => log.warn(inWords(error)));
         },
@@ -165,7 +168,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     }),
     vscode.workspace.registerTextDocumentContentProvider(Previews.scheme, previews),
     vscode.workspace.registerTextDocumentContentProvider(TaskCopies.scheme, copies),
-    registerCommands({ controller, intents, keys, previews, review, log, startup, connection: () => connection, restart }),
+    registerCommands({ controller, intents, keys, mcp, previews, review, log, startup, connection: () => connection, restart }),
     vscode.workspace.onDidChangeConfiguration((change) => {
       const effect = effectOf((section) => change.affectsConfiguration(section));
       if (effect === "restart") void controller.restartNeeded();

@@ -436,13 +436,15 @@ export type PendingQuestion = {
   text: string;
   /** Suggested answers; any other text is allowed too. */
   suggestions: Suggestion[];
+  /** True if the answer looks like a secret by what is asked: clients hide it while it is typed, and it is not kept. */
+  secret?: boolean;
 };
 
 /** One durable question of a task to its user. */
 export type QuestionId = string;
 
 /** Reasons why a question stands. */
-export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "changes_unknown";
+export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "changes_unknown" | "mcp_elicitation";
 
 /** A suggested answer. */
 export type Suggestion = {
@@ -1483,7 +1485,7 @@ export type McpOwner = "user" | "workspace";
 /** State of an MCP server. */
 export type McpServerState = "disabled" | "waitingForApproval" | "starting" | "connected" | "failed";
 
-/** `roo/mcp/tools` and `roo/mcp/restart` */
+/** `roo/mcp/tools`, `roo/mcp/log` and `roo/mcp/restart` */
 export type McpServerParams = {
   /** Name of the server. */
   server: string;
@@ -1515,6 +1517,15 @@ export type McpLeftOutTool = {
   name: string;
   /** Reason why not. */
   reason: string;
+};
+
+/** Result of `roo/mcp/log`. */
+export type McpLogResult = {
+  /**
+   * The newest lines, the oldest of them first: of its standard error, of its log messages, and of what went wrong with
+   * it. Untrusted.
+   */
+  lines: string[];
 };
 
 /** `roo/mcp/enable` */
@@ -1793,6 +1804,8 @@ export type Event = {
   text: string;
   /** Suggested answers; any other text is allowed too. */
   suggestions: Suggestion[];
+  /** True if the answer looks like a secret by what is asked: clients hide it while it is typed, and it is not kept. */
+  secret?: boolean;
 } | {
   type: "question.answered";
   /** The question. */
@@ -2012,6 +2025,7 @@ export interface Requests {
   "roo/trace/query": { params: TraceQueryParams; result: TraceQueryResult };
   "roo/mcp/list": { params: McpListParams; result: McpListResult };
   "roo/mcp/tools": { params: McpServerParams; result: McpToolsResult };
+  "roo/mcp/log": { params: McpServerParams; result: McpLogResult };
   "roo/mcp/restart": { params: McpServerParams; result: Done };
   "roo/mcp/enable": { params: McpEnableParams; result: Done };
   "roo/autoApprove/get": { params: AutoApproveGetParams; result: AutoApproveGetResult };

@@ -28,8 +28,21 @@ pub(super) struct CompletionEntry {
     pub(super) snippet: Option<String>,
 }
 
+/// Names that a file can refer to.
+#[derive(Clone, Copy)]
+pub(super) struct KnownNames<'a> {
+    pub(super) modes: &'a Modes,
+    /// The MCP servers that are configured.
+    pub(super) servers: &'a [String],
+}
+
 /// Returns the completions at a byte offset; none where anything may stand.
-pub(super) fn complete(kind: ConfigFileKind, text: &str, offset: usize, modes: &Modes) -> Option<Completion> {
+pub(super) fn complete(
+    kind: ConfigFileKind,
+    text: &str,
+    offset: usize,
+    known: KnownNames<'_>,
+) -> Option<Completion> {
     let (cursor, is_json) = kind.cursor_at(text, offset)?;
     let token = text.get(cursor.token.clone())?;
     if token.contains('\n') {
@@ -44,7 +57,7 @@ pub(super) fn complete(kind: ConfigFileKind, text: &str, offset: usize, modes: &
         }
         false => cursor.token.clone(),
     };
-    let mut items = form.items(kind, &cursor, modes);
+    let mut items = form.items(kind, &cursor, known);
     items.retain(|item| !cursor.siblings.contains(&item.label));
     (!items.is_empty()).then_some(Completion { range, items })
 }
@@ -77,7 +90,8 @@ impl EntrySyntax {
         }
     }
 
-    fn items(&self, kind: ConfigFileKind, cursor: &Cursor, modes: &Modes) -> Vec<CompletionEntry> {
+    fn items(&self, kind: ConfigFileKind, cursor: &Cursor, known: KnownNames<'_>) -> Vec<CompletionEntry> {
+        let KnownNames { modes, servers } = known;
         match (cursor.slot, grammar::expected(kind, &cursor.path)) {
             (Slot::Key { colon }, Expected::Keys(keys)) => {
                 suggested(&keys).map(|key| self.key(key, colon)).collect()
@@ -93,6 +107,10 @@ impl EntrySyntax {
             (Slot::Value { alone }, Expected::Slugs { list }) => {
                 let about = |text: &Option<String>| one_line(text.as_deref().unwrap_or_default(), 200);
                 let words = modes.iter().map(|mode| text_word(&mode.slug, about(&mode.description)));
+                words.map(|word| self.value(&word, list, alone)).collect()
+            }
+            (Slot::Value { alone }, Expected::Servers { list }) => {
+                let words = servers.iter().map(|name| text_word(name, String::new()));
                 words.map(|word| self.value(&word, list, alone)).collect()
             }
             (Slot::Value { alone }, Expected::Matcher(event)) => {
@@ -190,7 +208,9 @@ mod tests {
     fn complete_marked(kind: ConfigFileKind, marked: &str) -> Option<(String, Completion)> {
         let offset = marked.find('|').unwrap();
         let text = marked.replacen('|', "", 1);
-        complete(kind, &text, offset, &Modes::built_in()).map(|completion| (text, completion))
+        let (modes, servers) = (Modes::built_in(), ["files".to_owned(), "git".to_owned()]);
+        let known = KnownNames { modes: &modes, servers: &servers };
+        complete(kind, &text, offset, known).map(|completion| (text, completion))
     }
 
     fn labels(kind: ConfigFileKind, marked: &str) -> Vec<String> {
@@ -229,8 +249,10 @@ mod tests {
         assert_eq!(chosen(MODES, open, "[edit, { fileRegex: … }]"), expected);
         assert_eq!(
             labels(MODES, "customModes:\n  - groups:\n      - [edit, { | }]\n"),
-            ["fileRegex", "description"]
+            ["fileRegex", "description", "servers"]
         );
+        let servers = "customModes:\n  - groups:\n      - - mcp\n        - servers: [git, |]\n";
+        assert_eq!(labels(MODES, servers), ["files"]);
         assert_eq!(
             chosen(MODES, "customModes:\n  - groups:|\n", "read"),
             "customModes:\n  - groups: [read]\n"
@@ -331,8 +353,10 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_is_too_strange(text in r#"(---\n)?[a-b:\-\[\]{}"'|>/* \nä]{0,40}"#, cursor in 0usize..48) {
+            let modes = Modes::built_in();
+            let known = KnownNames { modes: &modes, servers: &[] };
             for kind in [MODES, ConfigFileKind::Command, ConfigFileKind::Settings, ConfigFileKind::McpServers] {
-                if let Some(completion) = complete(kind, &text, cursor, &Modes::built_in()) {
+                if let Some(completion) = complete(kind, &text, cursor, known) {
                     proptest::prop_assert!(text.get(completion.range).is_some_and(|old| !old.contains('\n')));
                 }
             }

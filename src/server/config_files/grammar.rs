@@ -8,7 +8,7 @@ use roo_formats::front_matter;
 use roo_formats::hooks::{self, Compared, EventName, MatcherText};
 use roo_formats::intents::{self, ScopePattern};
 use roo_formats::mcp;
-use roo_formats::modes::{self, FilePattern, GroupName, ModeSlug, NewModeSlug};
+use roo_formats::modes::{self, FilePattern, GroupName, McpServerName, ModeSlug, NewModeSlug};
 
 /// Values allowed at a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) enum Expected {
     Groups { list: bool, names: Vec<Word> },
     /// Slugs of modes that there are.
     Slugs { list: bool },
+    /// Names of MCP servers that are configured.
+    Servers { list: bool },
     /// The slug of the mode that is defined here.
     OwnSlug,
     /// A pattern of file paths.
@@ -81,12 +83,18 @@ fn expected_by_declaration(part: Option<Part<'static>>) -> Expected {
         if items.is::<ModeSlug>() {
             return Expected::Slugs { list: true };
         }
+        if items.is::<McpServerName>() {
+            return Expected::Servers { list: true };
+        }
         if items.is::<GroupName>() {
             return Expected::Groups { list: true, names: items.words() };
         }
     }
     if part.is::<ModeSlug>() {
         return Expected::Slugs { list: false };
+    }
+    if part.is::<McpServerName>() {
+        return Expected::Servers { list: false };
     }
     if part.is::<NewModeSlug>() {
         return Expected::OwnSlug;

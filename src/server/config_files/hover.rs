@@ -146,6 +146,10 @@ fn mode(mode: &Mode) -> String {
         (None, true) => "Changes: all files".to_owned(),
         (_, false) => "Changes: only notes in the task's own directory".to_owned(),
     });
+    if let Some(servers) = &mode.mcp_servers {
+        let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+        lines.push(format!("MCP servers: {}", one_line(&servers.join(", "), ABOUT)));
+    }
     lines.push(match mode.can_delegate_to.as_slice() {
         [] => "Delegates to: nobody".to_owned(),
         slugs => format!("Delegates to: {}", slugs.join(", ")),

@@ -24,7 +24,7 @@ use tower_lsp::jsonrpc::{Error, Request};
 use tower_lsp::ls_types::notification::Notification;
 use tower_lsp::ls_types::{self, DiagnosticSeverity};
 
-use self::completion::{Completion, complete};
+use self::completion::{Completion, KnownNames, complete};
 use self::diagnostics::{check, ranges, replacement};
 use self::hover::{FileNames, hover};
 use self::kind::{ConfigFile, ConfigFileKind};
@@ -426,7 +426,10 @@ async fn completed(session: &Arc<Session>, place: ConfigPosition) -> Result<Valu
         let positions = Positions::new(&place.text, encoding);
         let offset = positions.offset(place.position);
         let modes = place.modes(customization, offset);
-        complete(place.kind, &place.text, offset, &modes).map_or(Value::Null, |completion| {
+        let servers = customization.mcp_servers().into_iter();
+        let servers: Vec<String> = servers.map(|server| server.configured.server.name).collect();
+        let known = KnownNames { modes: &modes, servers: &servers };
+        complete(place.kind, &place.text, offset, known).map_or(Value::Null, |completion| {
             let Completion { range, items } = completion;
             let range = Range { start: positions.position(range.start), end: positions.position(range.end) };
             items

@@ -12,14 +12,18 @@ use roo_catalog::ServerToolName;
 use roo_engine::server_tools::ServerTools as _;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::mcp::{
-    McpEnableParams, McpLeftOutTool, McpListParams, McpListResult, McpServerParams, McpToolItem,
-    McpToolsResult,
+    McpEnableParams, McpLeftOutTool, McpListParams, McpListResult, McpLogResult, McpServerParams,
+    McpToolItem, McpToolsResult,
 };
 use roo_protocol::task::Done;
 use roo_text::render::one_line;
 
 /// The longest description of a tool, in characters.
 const DESCRIPTION: usize = 500;
+/// The most lines of a server's log.
+const LOG_LINES: usize = 100;
+/// The longest line of a log, in characters.
+const LOG_LINE: usize = 1000;
 
 /// Does something that reads the disk, within the runtime that servers live in.
 async fn ask<T: Send + 'static>(
@@ -62,6 +66,18 @@ pub(super) async fn tools(
             .map(|(name, reason)| McpLeftOutTool { name: name.clone(), reason: reason.clone() })
             .collect(),
     })
+}
+
+pub(super) async fn log(
+    server: &Server,
+    Params(McpServerParams { server: name }): Params<McpServerParams>,
+) -> Result<McpLogResult> {
+    let services = server.session.typed().await?;
+    find(services, &name).await?;
+    let lines = services.mcp.log(&name);
+    let first = lines.len().saturating_sub(LOG_LINES);
+    let lines = lines[first..].iter().map(|line| one_line(line, LOG_LINE));
+    Ok(McpLogResult { lines: lines.collect() })
 }
 
 pub(super) async fn restart(

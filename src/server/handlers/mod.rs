@@ -113,6 +113,7 @@ methods! {
     "roo/trace/query" => trace::query,
     "roo/mcp/list" => mcp::list,
     "roo/mcp/tools" => mcp::tools,
+    "roo/mcp/log" => mcp::log,
     "roo/mcp/restart" => mcp::restart,
     "roo/mcp/enable" => mcp::enable,
     "roo/autoApprove/get" => settings::auto_approve,

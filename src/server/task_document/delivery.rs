@@ -17,6 +17,7 @@ use crate::server::session::{Session, WorkspaceServices};
 use crate::view::Prompt;
 use roo_durable::PrivateFile;
 use roo_engine::engine::Follower;
+use roo_mcp::{ServerStatus, Statuses};
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::message::{MessageKind, Say};
@@ -79,10 +80,22 @@ struct Delivery {
     diagnostics: Value,
 }
 
+/// The MCP servers that are meant to run and don't, each with the reason.
+fn stopped(statuses: &Statuses) -> Vec<(String, String)> {
+    let reason = |status: &ServerStatus| match status {
+        ServerStatus::Failed { fault, .. } => Some(format!("failed: {fault}")),
+        ServerStatus::WaitingForApproval => Some("waits for your approval".to_owned()),
+        ServerStatus::Disabled | ServerStatus::Starting | ServerStatus::Connected(_) => None,
+    };
+    statuses.iter().filter_map(|(name, status)| Some((name.clone(), reason(status)?))).collect()
+}
+
 impl Delivery {
     async fn run(mut self) {
         let session = Arc::clone(&self.session);
         let mut revision = session.documents.subscribe();
+        let mut servers = self.services.mcp.changes();
+        servers.mark_changed();
         let (mut due, mut is_due) = (Instant::now(), true);
         loop {
             let is_behind = self.follower.position() < self.follower.published();
@@ -103,6 +116,10 @@ impl Delivery {
                 _ = revision.changed() => {
                     let version = session.documents.get(&self.uri).map(|document| document.version);
                     is_due |= version != self.seen;
+                }
+                Ok(()) = servers.changed() => {
+                    let stopped = stopped(&servers.borrow_and_update());
+                    is_due |= self.document.transcript().set_stopped_servers(stopped);
                 }
                 () = self.document.wake.notified() => {
                     is_due = true;

@@ -140,12 +140,21 @@ pub(super) struct MarkdownTranscript {
     checkpoints: HashMap<ToolCallId, u64>,
     /// The number of the event that is taken in.
     seq: Option<u64>,
+    /// The MCP servers that do not run, each with the reason.
+    servers: Vec<(String, String)>,
 }
 
 impl MarkdownTranscript {
     /// A request of which nothing is known yet, in a workspace with these folders.
     pub(super) fn new(roots: Vec<PathBuf>) -> Self {
         Self { roots, ..Self::default() }
+    }
+
+    /// Takes the MCP servers that do not run, each with the reason. Returns whether they are others than before.
+    pub(super) fn set_stopped_servers(&mut self, servers: Vec<(String, String)>) -> bool {
+        let has_changed = self.servers != servers;
+        self.servers = servers;
+        has_changed
     }
 
     /// The request as it is now.
@@ -324,6 +333,13 @@ impl MarkdownTranscript {
             };
             if let Some(advice) = advice {
                 tail.block(advice);
+            }
+        }
+        let is_over = self.view.root().is_none_or(|root| root.state.is_final());
+        if !is_over && !self.servers.is_empty() {
+            tail.block("**MCP servers that do not run:**");
+            for (server, reason) in &self.servers {
+                tail.item(&format!("- {}: {}", line(server), line(reason)));
             }
         }
         if let Some(warning) = self.view.warning() {

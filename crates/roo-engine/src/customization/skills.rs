@@ -404,7 +404,8 @@ customModes:
 - `roleDefinition` (required): who the model is in this mode, in the second person.
 - `groups` (required, may be empty): which tools it has besides those for the conversation: `read`, `edit`, \
 `browser`, `command`, `mcp`, `modes`. `edit` with a `fileRegex` changes only files whose path matches; the \
-pattern is a regular expression over the path relative to the workspace's root.
+pattern is a regular expression over the path relative to the workspace's root. `mcp` with `servers`, a list of \
+names, has these MCP servers and no others.
 - `description`: one line for people.
 - `whenToUse`: by which other modes decide whether to delegate to it.
 - `customInstructions`: what it must heed besides its role.

@@ -36,9 +36,10 @@ use roo_durable::{Record, RequestLog, StoreError, Synced, reserve};
 use roo_model::prompts::replies;
 use roo_model::providers::Rendered;
 use roo_protocol::event::Event as WireEvent;
-use roo_protocol::event::OptionKind;
+use roo_protocol::event::{OptionKind, QuestionKind};
 use roo_protocol::ids::{CommandId, Digest, TaskId};
 use roo_protocol::task::{AnswerResult, PendingApproval, SendWhen, TaskState};
+use roo_sandbox::exec::redaction::holds_secret;
 use roo_text::render::one_line;
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
@@ -48,6 +49,9 @@ const CANCEL_GRACE: Duration = Duration::from_secs(2);
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The first and the longest wait between two tries to write to a log that refuses, or to sync it.
 const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// What stands in the log for an answer that may be a secret.
+const NOT_KEPT: &str = "(not kept: it may be a secret)";
 
 /// A restore that has started.
 struct RunningRestore {
@@ -81,6 +85,8 @@ struct TaskWork {
     permit: Option<Permit>,
     /// Deadline of a tool after its task was cancelled.
     grace: Option<Instant>,
+    /// Receives the user's answer to what a server asks.
+    answer: Option<oneshot::Sender<String>>,
     /// The conversation as it was sent. Dropped while the task wants nothing, as it may wait for its user for long.
     rendered: Rendered,
 }
@@ -322,6 +328,10 @@ impl Actor {
         let driven = self.driven.entry(task.clone()).or_default();
         let (hook_messages, input) = match report {
             Report::Progress(input) => (None, input),
+            Report::ServerAsked(question, answer) => {
+                driven.answer = Some(answer);
+                (None, Input::ServerAsked(question))
+            }
             Report::Gated(decision) => {
                 driven.running = None;
                 driven.permit = decision.permit;
@@ -350,7 +360,14 @@ impl Actor {
             let facts = self.tree.decide(&task, Input::HookMessages(messages), self.services.clock.now());
             self.commit(facts).await?;
         }
-        self.input(&task, input).await
+        self.input(&task, input).await?;
+        // What is not asked, or not any more, is not answered.
+        if self.tree.task(&task).is_some_and(|task| task.question().is_none())
+            && let Some(driven) = self.driven.get_mut(&task)
+        {
+            driven.answer = None;
+        }
+        Ok(())
     }
 
     async fn command(&mut self, task: TaskId, command: Command) -> Result<Result<Reply, EngineError>, Halt> {
@@ -559,7 +576,7 @@ impl Actor {
                 if task.question().is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
                 }
-                if condense {
+                if condense && !task.is_asked_by_server() {
                     let answer = AnswerResult { accepted: true, by, interrupted, waits: true, settled: None };
                     return Ok(CommandOutcome::Input(Box::new(Input::Condense), Reply::Answer(answer)));
                 }
@@ -632,11 +649,36 @@ impl Actor {
         }
     }
 
-    async fn input(&mut self, task: &TaskId, input: Input) -> Result<(), Halt> {
+    async fn input(&mut self, task: &TaskId, mut input: Input) -> Result<(), Halt> {
         let now = self.services.clock.now();
+        let answer = self.answer_for_server(task, &mut input);
         let facts = self.tree.decide(task, input, now);
         self.commit(facts).await?;
+        if let Some((sender, text)) = answer {
+            // A server that has ended needs no answer.
+            let _ = sender.send(text);
+        }
         self.proceed().await
+    }
+
+    /// Takes the answer that a server waits for. What may be a secret is left out of the input, and so of the log.
+    fn answer_for_server(
+        &mut self,
+        task: &TaskId,
+        input: &mut Input,
+    ) -> Option<(oneshot::Sender<String>, String)> {
+        let Input::Answer { text, .. } = input else { return None };
+        let question = self.tree.task(task)?.question()?;
+        if question.kind != QuestionKind::McpElicitation {
+            return None;
+        }
+        let is_offered = question.suggestions.iter().any(|suggestion| suggestion.text == *text);
+        let answer = text.clone();
+        if !is_offered && (question.secret || holds_secret(text)) {
+            text.clear();
+            text.push_str(NOT_KEPT);
+        }
+        self.driven.get_mut(task)?.answer.take().map(|sender| (sender, answer))
     }
 
     /// Lets everything follow that follows from the state, then runs what it wants.

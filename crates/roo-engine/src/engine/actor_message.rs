@@ -8,6 +8,7 @@ use super::EngineError;
 use super::event::Restore;
 use super::task::{Input, NewRule, Task};
 use crate::policy::{GateOutcome, HookMessages, Review};
+use crate::server_tools::ServerQuestion;
 use crate::tool_run::Outcome;
 use roo_durable::{StoreError, Synced};
 use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
@@ -111,6 +112,8 @@ pub(super) enum Reply {
 pub(super) enum Report {
     /// Something came; the effect goes on.
     Progress(Input),
+    /// The server that is called asks the user; the answer goes this way. It is withdrawn by [`Input::ServerQuestionOver`].
+    ServerAsked(ServerQuestion, oneshot::Sender<String>),
     /// The gate has judged.
     Gated(GateOutcome),
     /// A tool has run, and hooks have said this about it.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use tokio::sync::mpsc;
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::actor_message::{ActorMessage, Report};
@@ -32,7 +33,7 @@ use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
-use crate::server_tools::SERVERS_START;
+use crate::server_tools::{AskUser, SERVERS_START, ServerQuestion};
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
@@ -108,6 +109,27 @@ impl Reporter {
 
     async fn send_end_of_command(&self, id: CommandId, outcome: Outcome) {
         let _ = self.sender.send(ActorMessage::CommandEnded(id, Box::new(outcome))).await;
+    }
+}
+
+impl AskUser for Reporter {
+    fn ask<'a>(
+        &'a self,
+        question: ServerQuestion,
+        withdrawn: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let (sender, answer) = oneshot::channel();
+            self.send(Report::ServerAsked(question, sender)).await;
+            tokio::select! {
+                biased;
+                answer = answer => answer.ok(),
+                () = withdrawn => {
+                    self.send(Report::Progress(Input::ServerQuestionOver)).await;
+                    None
+                }
+            }
+        })
     }
 }
 
@@ -187,7 +209,7 @@ pub(super) fn start(
             })
         }
         Effect::RunTool { call_id, .. } => {
-            let run = ToolRun::new(call_id, task, tree, permit, &around);
+            let run = ToolRun::new(call_id, task, tree, permit, &around, &reporter);
             tokio::spawn(run.run(around, reporter))
         }
         Effect::SettleWrite { write, .. } => {
@@ -223,10 +245,11 @@ impl ToolRun {
         tree: &Tree,
         permit: Option<Permit>,
         around: &EffectContext,
+        reporter: &Reporter,
     ) -> Self {
         Self {
             permit,
-            context: tool_context(&call_id, task, around),
+            context: tool_context(&call_id, task, around, reporter),
             executes: task.current_effect() == ToolEffect::Execute,
             edit: task.edit_in_progress().cloned(),
             audit_record: audit::begin(task, tree, &around.services),
@@ -506,7 +529,12 @@ async fn save_settled(
     tokio::task::spawn_blocking(save).await.unwrap_or_default()
 }
 
-fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> ToolContext {
+fn tool_context(
+    call_id: &ToolCallId,
+    task: &Task,
+    around: &EffectContext,
+    reporter: &Reporter,
+) -> ToolContext {
     let (journal, task_id) = (Arc::clone(&around.journal), task.id.clone());
     let live = LiveId::Tool(call_id.clone());
     let recorder = Arc::clone(&around.services.recorder);
@@ -533,6 +561,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> To
         background: Arc::clone(&around.background),
         to_background: around.to_background.clone(),
         shadow: Some(Arc::clone(&around.services.shadow)),
+        user: Arc::new(reporter.clone()),
     }
 }
 

@@ -869,7 +869,7 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
 /// Returns the ask that Roo Code has for a kind of question.
 pub(super) fn ask_of(kind: QuestionKind) -> Ask {
     match kind {
-        QuestionKind::Followup => Ask::Followup,
+        QuestionKind::Followup | QuestionKind::McpElicitation => Ask::Followup,
         QuestionKind::MistakeLimitReached => Ask::MistakeLimitReached,
         QuestionKind::AutoApprovalMaxReqReached => Ask::AutoApprovalMaxReqReached,
         QuestionKind::ApiReqFailed => Ask::ApiReqFailed,

@@ -69,6 +69,9 @@ impl Instructions {
         let intents = active_intents(governed.orchestration);
         let ToolSources { choice, server_tools, server_resources } = tools;
         let server_tools = offered_server_tools(mode, choice, server_tools);
+        let of_mode = |server: &&ServerResources| mode.permits_server(&server.server).is_ok();
+        let server_resources: Vec<ServerResources> =
+            server_resources.iter().filter(of_mode).cloned().collect();
         let here = SessionConditions {
             has_skills: !skills.for_mode(&mode.slug).is_empty(),
             delegates: mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok()),
@@ -112,7 +115,7 @@ impl Instructions {
             entry: modes::ENTRY,
             tools: &tools,
             server_tools: &server_tools,
-            server_resources,
+            server_resources: &server_resources,
             skills: &skills,
             intents: intents.as_deref().map(|active| DeclaredIntents {
                 active,

@@ -359,10 +359,14 @@ impl Tree {
         std::iter::successors(self.task(id), |task| self.parent(task)).any(|task| task.id == *top)
     }
 
-    /// Every task that isn't at its end is interrupted.
+    /// Every task that isn't at its end is interrupted. A server that asked something has ended with its call.
     pub fn interrupt(&self) -> Vec<Fact> {
         let open = self.tasks.iter().filter(|task| !task.state().is_final() && !task.is_interrupted());
-        open.map(|task| (task.id.clone(), Event::Interrupted)).collect()
+        open.flat_map(|task| {
+            let void = task.void_server_question().into_iter();
+            void.chain([Event::Interrupted]).map(|event| (task.id.clone(), event))
+        })
+        .collect()
     }
 
     /// Returns the events that follow from the state alone, for the first task that has any. Called until nothing

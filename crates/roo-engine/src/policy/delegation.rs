@@ -23,7 +23,7 @@ pub(crate) fn named(mode: &Mode) -> String {
 
 /// All that an approval allows with a mode: should its file change meanwhile, it is another one.
 pub(crate) fn rights(mode: &Mode) -> serde_json::Value {
-    json!({
+    let mut rights = json!({
         "slug": mode.slug,
         "source": mode.source.as_str(),
         "role": mode.role,
@@ -31,5 +31,9 @@ pub(crate) fn rights(mode: &Mode) -> serde_json::Value {
         "tools": mode.tools().iter().map(|tool| tool.as_str()).collect::<Vec<_>>(),
         "files": mode.file_restriction.as_ref().map(FileRestriction::pattern),
         "delegates": mode.can_delegate_to,
-    })
+    });
+    if let Some(servers) = &mode.mcp_servers {
+        rights["servers"] = json!(servers);
+    }
+    rights
 }

@@ -44,11 +44,32 @@ pub(super) fn check_every_tool(
 }
 
 /// Refuses a call of which nobody knows what it changes, where there are intents and the task has bound none.
-pub(crate) fn require(
+fn require(policy_context: &PolicyContext, call_context: ToolCallContext<'_>) -> Result<(), Refusal> {
+    grant(policy_context, call_context).map(drop).map_err(|refusal| refuse(&refusal, call_context.intent))
+}
+
+/// The same for a call of a server's tool, or for its resources where no tool is named: the intent and those above it may
+/// name servers and tools.
+pub(crate) fn require_for_server(
     policy_context: &PolicyContext,
     call_context: ToolCallContext<'_>,
+    server: &str,
+    tool: Option<&str>,
 ) -> Result<(), Refusal> {
-    grant(policy_context, call_context).map(drop).map_err(|refusal| refuse(&refusal, call_context.intent))
+    let granted = grant(policy_context, call_context);
+    let granted = granted.map_err(|refusal| refuse(&refusal, call_context.intent))?;
+    let intents = granted.iter().flat_map(|grant| &grant.intents);
+    let Some(intent) = intents.into_iter().find(|intent| !intent.permits_server(server, tool)) else {
+        return Ok(());
+    };
+    let what = match tool {
+        Some(tool) => format!("the tool {server}/{tool}"),
+        None => format!("resources of the MCP server '{server}'"),
+    };
+    let mcp = intent.mcp.as_deref().unwrap_or_default();
+    let has = if mcp.is_empty() { "none".to_owned() } else { mcp.join(", ") };
+    let text = format!("The intent {} does not allow {what}. Of MCP servers it allows: {has}.", intent.id);
+    Err(Refusal::mistake(RefusalRule::Intent, text))
 }
 
 /// Returns the paths that a task may change; none where there are no intents.

@@ -72,7 +72,7 @@ pub(crate) use gate::{Tool, own_command};
 pub use git::{GitGuard, GitOutcome, Signing, SigningMethod, WithheldGitChange};
 pub use hook_decision::{HookMessages, real_path, stopped};
 pub use in_flight::{CommandTurn, InFlightCommands};
-pub(crate) use intent::{refuse as refuse_intent, require as require_intent};
+pub(crate) use intent::{refuse as refuse_intent, require_for_server as require_intent_for_server};
 pub(crate) use mode_check::{check_delegation, check_files, check_switch, check_tool};
 pub(crate) use patch::shown as shown_patch;
 pub(crate) use place_check::Access;

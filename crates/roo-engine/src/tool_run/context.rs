@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::background::BackgroundCommands;
 use super::shadow::{ShadowRepositories, Sources};
 use crate::intent_store::Orchestration;
+use crate::server_tools::AskUser;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -54,6 +55,8 @@ pub struct ToolContext {
     pub to_background: CancellationToken,
     /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
     pub shadow: Option<Arc<ShadowRepositories>>,
+    /// Answers what a server asks that is called.
+    pub user: Arc<dyn AskUser>,
 }
 
 impl ToolContext {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::server_call;
 use crate::policy::{
     Action, CallAssessment, CheckedCall, Gate, NamedAllowRule, Permitted, Plan, Refusal, RefusalRule, TITLE,
-    Tool, ToolCallContext, require_intent,
+    Tool, ToolCallContext, require_intent_for_server,
 };
 use crate::server_tools::ServerTools;
 use crate::tool_run::{Outcome, ToolContext};
@@ -27,9 +27,12 @@ struct Read {
 
 impl Tool for AccessMcpResource {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
-        require_intent(gate.policy_context(), call_context)?;
+        let mode = call_context.mode;
+        mode.permits_server(&self.server).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+        require_intent_for_server(gate.policy_context(), call_context, &self.server, None)?;
         let servers = gate.server_tools();
-        let offering: Vec<String> = servers.resources().into_iter().map(|server| server.server).collect();
+        let offering = servers.resources().into_iter().map(|server| server.server);
+        let offering: Vec<String> = offering.filter(|server| mode.permits_server(server).is_ok()).collect();
         if !offering.contains(&self.server) {
             let known = match offering.is_empty() {
                 true => "no server offers any now".to_owned(),
@@ -63,7 +66,7 @@ impl Action for Read {
             let AccessMcpResource { server, uri } = &self.resource;
             let arguments = Object::from_iter([("uri".to_owned(), uri.clone().into())]);
             let made = server_call::recorded(format!("{server}/{METHOD}"), &arguments);
-            let read = self.servers.read_resource(server, uri, &context.cancel).await;
+            let read = self.servers.read_resource(server, uri, &context.cancel, &*context.user).await;
             server_call::outcome(read, made, &format!("{uri} of {server}"), context)
         })
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 use crate::intent_store::Orchestration;
+use crate::server_tools::NoUser;
 use crate::tool_run::{CommandLimits, ToolContext};
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -60,6 +61,7 @@ impl Fixture {
             background: Arc::default(),
             to_background: CancellationToken::new(),
             shadow: None,
+            user: Arc::new(NoUser),
         };
         let fixture = Self { directory, context, shown };
         for (name, text) in files {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::server_call;
 use crate::policy::{
     Action, AskReason, AskRule, CallAssessment, CheckedCall, Gate, NamedAllowRule, Permitted, Plan, Refusal,
-    RefusalRule, TITLE, Tool, ToolCallContext, require_intent,
+    RefusalRule, TITLE, Tool, ToolCallContext, require_intent_for_server,
 };
 use crate::server_tools::{ServerToolError, ServerTools};
 use crate::tool_run::{Outcome, ToolContext};
@@ -52,7 +52,7 @@ fn judge(
             format!("The tool {name} is not one of yours. Call one of the tools that you were given."),
         ));
     }
-    require_intent(gate.policy_context(), call_context)?;
+    require_intent_for_server(gate.policy_context(), call_context, name.server(), Some(name.tool()))?;
     let title = format!("Call {} of the server {}", name.tool(), name.server());
     let servers = gate.server_tools();
     let why = if servers.has_changed(tool) {
@@ -119,7 +119,7 @@ impl Action for CallServer {
             }
             self.servers.keep_description(&self.tool).await;
             let made = server_call::recorded(name.to_string(), &self.arguments);
-            let answered = self.servers.call(&name, self.arguments, &context.cancel).await;
+            let answered = self.servers.call(&name, self.arguments, &context.cancel, &*context.user).await;
             server_call::outcome(answered, made, &name.to_string(), context)
         })
     }

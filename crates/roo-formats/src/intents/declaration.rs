@@ -59,6 +59,8 @@ pub struct IntentEntry {
     pub requirements: Option<Vec<String>>,
     /// Hosts that its commands may ask to reach. Default: none.
     pub network: Option<Vec<String>>,
+    /// MCP servers that its tasks may use, or single tools as `server/tool`. Default: what the task's mode has.
+    pub mcp: Option<Vec<String>>,
     /// Id of the parent intent; this one never covers more than its parent.
     pub parent: Option<String>,
     /// Files that the model should look at.

@@ -333,6 +333,7 @@ impl IntentReader<'_> {
                 acceptance_criteria: written.acceptance_criteria.unwrap_or_default(),
                 requirements: written.requirements.unwrap_or_default(),
                 network: written.network.unwrap_or_default(),
+                mcp: written.mcp,
                 parent,
                 related_files: written.related_files.unwrap_or_default(),
             }),
@@ -463,6 +464,24 @@ active_intents:
         assert_ne!(wider.intents[1].digest(), one.intents[1].digest());
         assert_eq!(wider.intents[1].loosens(&one.intents[1]), ["scope: src"]);
         assert_eq!(one.intents[1].loosens(&wider.intents[1]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_intent_may_name_servers_and_tools_and_less_is_no_loosening() {
+        let with = |mcp: &str| parse(&EXAMPLE.replace("network: []", mcp)).intents[0].clone();
+        let (all, some, one) =
+            (with("network: []"), with("mcp: [git, issues/search]"), with("mcp: [issues/search]"));
+        let permits = |server, tool| [&all, &some, &one].map(|intent| intent.permits_server(server, tool));
+        assert_eq!(permits("git", Some("log")), [true, true, false]);
+        assert_eq!(permits("git", None), [true, true, false]);
+        assert_eq!(permits("issues", Some("search")), [true, true, true]);
+        assert_eq!(permits("issues", Some("close")), [true, false, false]);
+        assert_eq!(permits("issues", None), [true, false, false]);
+        assert!(!with("mcp: []").permits_server("git", Some("log")));
+        assert_eq!(all.loosens(&some), ["mcp: every server"]);
+        assert_eq!(some.loosens(&one), ["mcp: git"]);
+        assert_eq!((some.loosens(&all), one.loosens(&some)), (vec![], vec![]));
+        assert_ne!(all.digest(), some.digest());
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Intent {
     pub requirements: Vec<String>,
     /// The hosts that its commands may reach.
     pub network: Vec<String>,
+    /// The MCP servers that its tasks may use, or tools as `server/tool`; all when none.
+    pub mcp: Option<Vec<String>>,
     /// The intent that it is a part of; it never covers more than that one.
     pub parent: Option<String>,
     /// Files to look at, for the model.
@@ -125,7 +127,7 @@ impl Intent {
     /// Returns the part that governs: all that says what may be done, without where it stands. A binding holds as long
     /// as this stays. Keys are sorted, so that equal intents are equal texts.
     pub fn governing(&self) -> Value {
-        json!({
+        let mut governing = json!({
             "acceptance_criteria": self.acceptance_criteria,
             "constraints": self.constraints,
             "enforce": self.enforce.iter().map(|enforced| enforced.as_str()).collect::<Vec<_>>(),
@@ -135,7 +137,22 @@ impl Intent {
             "owned_scope": self.owned_scope,
             "parent": self.parent,
             "requirements": self.requirements,
-        })
+        });
+        // So that the digests of all others stay.
+        if let Some(mcp) = &self.mcp {
+            governing["mcp"] = json!(mcp);
+        }
+        governing
+    }
+
+    /// Returns whether its tasks may use a tool of a server, or its resources where no tool is named.
+    pub fn permits_server(&self, server: &str, tool: Option<&str>) -> bool {
+        let names = |entry: &String| match (entry.split_once('/'), tool) {
+            (Some(named), Some(tool)) => named == (server, tool),
+            (Some(_), None) => false,
+            (None, _) => entry == server,
+        };
+        self.mcp.as_ref().is_none_or(|entries| entries.iter().any(names))
     }
 
     /// The digest of what governs.
@@ -158,6 +175,14 @@ impl Intent {
         loosened.extend(lost("check", &words(known), &words(self)));
         let hosts = self.network.iter().filter(|host| !known.network.contains(host));
         loosened.extend(hosts.map(|host| format!("network: {host}")));
+        match (&known.mcp, &self.mcp) {
+            (None, _) => {}
+            (Some(_), None) => loosened.push("mcp: every server".to_owned()),
+            (Some(known), Some(now)) => {
+                let more = now.iter().filter(|entry| !known.contains(entry));
+                loosened.extend(more.map(|entry| format!("mcp: {entry}")));
+            }
+        }
         if known.parent.is_some() && self.parent != known.parent {
             loosened.push("no longer within its parent".to_owned());
         }

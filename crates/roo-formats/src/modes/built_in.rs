@@ -42,6 +42,7 @@ impl BuiltInMode {
             file_restriction: self
                 .files
                 .map(|(pattern, description)| FileRestriction::new(pattern, description).unwrap_or_default()),
+            mcp_servers: None,
             can_delegate_to: self.can_delegate_to.iter().map(|&slug| slug.to_owned()).collect(),
             delegates_once: self.delegates_once,
             gathers_context: self.gathers_context,

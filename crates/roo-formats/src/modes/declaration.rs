@@ -45,7 +45,8 @@ pub struct ModeEntry {
     #[schemars(required, regex(pattern = r"\S"))]
     pub role_definition: Option<Placed<String>>,
     /// Groups of tools that the mode has besides those that every mode has: read, edit, command, browser, mcp, modes.
-    /// `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.
+    /// `[edit, { fileRegex: … }]` limits which files it changes, `[mcp, { servers: … }]` which servers it uses. Required;
+    /// may be empty.
     #[schemars(with = "Vec<GroupEntry>")]
     pub groups: Option<Placed<Vec<Value>>>,
     /// Description of the mode for people, in one line.
@@ -105,7 +106,15 @@ pub struct GroupOptions {
     pub file_regex: Option<Placed<FilePattern>>,
     /// Description of these files, for people and for the model.
     pub description: Option<Placed<String>>,
+    /// The names of the MCP servers whose tools and resources the mode has, for the group mcp. Default: all servers.
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<McpServerName>>", length(min = 1, max = SERVERS_LIMIT))]
+    pub servers: Placed<Option<Vec<Placed<String>>>>,
 }
+
+/// Name of an MCP server.
+#[derive(JsonSchema)]
+pub struct McpServerName(pub String);
 
 /// A regular expression for paths of files.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -123,7 +132,7 @@ pub enum GroupName {
     Command,
     /// Steers a browser. There is no tool for it yet.
     Browser,
-    /// Calls the tools of MCP servers.
+    /// Calls the tools of MCP servers: of all, or of those that `servers` names.
     Mcp,
     /// Nothing beyond what every mode has; `canDelegateTo` lists the modes to which it may delegate.
     Modes,
@@ -150,6 +159,8 @@ impl GroupName {
 
 /// The most modes of a file.
 pub(super) const MODES_LIMIT: usize = 200;
+/// The most servers of a mode.
+pub(super) const SERVERS_LIMIT: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -170,6 +170,14 @@ fn plain_typing(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().filter_map(plain).collect())
 }
 
+/// Groups of a mode, and what their options limit.
+#[derive(Default)]
+struct Groups {
+    groups: Vec<Group>,
+    file_restriction: Option<FileRestriction>,
+    mcp_servers: Option<BTreeSet<String>>,
+}
+
 /// Reads values and collects what is wrong with them.
 struct ModeReader<'a> {
     source: Source,
@@ -215,7 +223,7 @@ impl ModeReader<'_> {
         let description = self.text(entry.description);
         let when_to_use = self.text(entry.when_to_use);
         let custom_instructions = self.text(entry.custom_instructions);
-        let (groups, file_restriction) = self.groups(&entry.groups.unwrap_or_default());
+        let Groups { groups, file_restriction, mcp_servers } = self.groups(&entry.groups.unwrap_or_default());
         let can_delegate_to = entry.can_delegate_to.value.map(|slugs| self.targets(slugs));
         if self.problems.take_first_error().is_some() {
             return None;
@@ -235,6 +243,7 @@ impl ModeReader<'_> {
             role,
             groups,
             file_restriction,
+            mcp_servers,
             can_delegate_to: can_delegate_to
                 .or_else(|| below.map(|mode| mode.can_delegate_to.clone()))
                 .unwrap_or_default(),
@@ -299,8 +308,8 @@ impl ModeReader<'_> {
         shown
     }
 
-    fn groups(&mut self, entries: &Placed<Vec<Value>>) -> (Vec<Group>, Option<FileRestriction>) {
-        let (mut groups, mut restriction, mut seen) = (Vec::new(), None, BTreeSet::new());
+    fn groups(&mut self, entries: &Placed<Vec<Value>>) -> Groups {
+        let (mut found, mut seen) = (Groups::default(), BTreeSet::new());
         for (index, entry) in entries.value.iter().enumerate() {
             let here = entries.below(Step::Index(index));
             let within = |index: usize| [&here[..], &[Step::Index(index)]].concat();
@@ -328,18 +337,27 @@ impl ModeReader<'_> {
                 self.problems.error(&here, format!("duplicate group '{name}'; keep one"));
                 continue;
             }
-            let found = options.and_then(|options| self.restriction(&within(1), options));
+            let (files, servers) =
+                options.map(|options| self.options(&within(1), options)).unwrap_or_default();
             match group {
-                GroupName::Edit => restriction = found,
-                _ if found.is_some() => {
+                GroupName::Edit => found.file_restriction = files,
+                _ if files.is_some() => {
                     let message = "fileRegex applies only to the group edit; it has no effect here";
                     self.problems.warning(&here, message);
                 }
                 _ => {}
             }
-            groups.extend(group.tools());
+            match group {
+                GroupName::Mcp => found.mcp_servers = servers,
+                _ if servers.is_some() => {
+                    let message = "servers applies only to the group mcp; it has no effect here";
+                    self.problems.warning(&here, message);
+                }
+                _ => {}
+            }
+            found.groups.extend(group.tools());
         }
-        (groups, restriction)
+        found
     }
 
     fn unknown_group(&mut self, path: &[Step], name: &str) {
@@ -350,10 +368,27 @@ impl ModeReader<'_> {
         self.problems.suggest(Severity::Error, path, message, meant);
     }
 
-    /// The pattern of a group's options. One that can't be used is an error: it would let everything pass.
-    fn restriction(&mut self, here: &[Step], options: &Value) -> Option<FileRestriction> {
+    /// What a group's options limit: files, or servers.
+    fn options(
+        &mut self,
+        here: &[Step],
+        options: &Value,
+    ) -> (Option<FileRestriction>, Option<BTreeSet<String>>) {
         let part = DECLARATION.at(here);
-        let options: GroupOptions = self.problems.read(part.as_ref(), here, options);
+        let mut options: GroupOptions = self.problems.read(part.as_ref(), here, options);
+        let Placed { path, value } = std::mem::take(&mut options.servers);
+        let servers = value.map(|servers| {
+            if servers.is_empty() {
+                let message = "`servers` names no server; name one, or leave out the group mcp";
+                self.problems.error(&path, message);
+            }
+            servers.into_iter().map(|server| server.value).collect()
+        });
+        (self.restriction(options), servers)
+    }
+
+    /// The pattern of a group's options. One that can't be used is an error: it would let everything pass.
+    fn restriction(&mut self, options: GroupOptions) -> Option<FileRestriction> {
         let Placed { path, value: FilePattern(pattern) } = options.file_regex?;
         if let (Cow::Owned(_), _) = without_hidden(&pattern) {
             let message = "the pattern contains invisible characters; write them as `\\u{…}`";

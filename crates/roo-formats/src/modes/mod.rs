@@ -16,8 +16,8 @@ mod urid;
 
 pub use built_in::ENTRY;
 pub use declaration::{
-    DECLARATION, FilePattern, GroupEntry, GroupName, GroupOptions, LimitedGroup, ModeEntry, ModeFile,
-    ModeSlug, NewModeSlug, schema,
+    DECLARATION, FilePattern, GroupEntry, GroupName, GroupOptions, LimitedGroup, McpServerName, ModeEntry,
+    ModeFile, ModeSlug, NewModeSlug, schema,
 };
 pub use file::{FILE_LIMIT, ModePart, ParsedModes, is_slug, locate, places_limit};
 pub use mode::{FileRestriction, Mode, ModeRefusal, PatternError, Source};

@@ -1,5 +1,6 @@
 //! Modes and their permissions.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
 use fancy_regex::{Regex, RegexBuilder};
@@ -26,6 +27,8 @@ pub struct Mode {
     pub groups: Vec<Group>,
     /// Files that its edits may touch; all when none.
     pub file_restriction: Option<FileRestriction>,
+    /// The MCP servers that it may use, if it may use any; all when none.
+    pub mcp_servers: Option<BTreeSet<String>>,
     /// The slugs of the modes to which it may delegate.
     pub can_delegate_to: Vec<String>,
     /// True if it may delegate but once for each message of the user.
@@ -141,6 +144,16 @@ pub enum ModeRefusal {
         /// Called tool.
         tool: ServerToolName,
     },
+    /// The mode may use other servers only.
+    #[error("The mode '{mode}' does not have the MCP server '{server}'. It has {}.", servers.join(", "))]
+    Server {
+        /// The mode's slug.
+        mode: String,
+        /// The server.
+        server: String,
+        /// Servers of the mode.
+        servers: Vec<String>,
+    },
     /// The mode's edits may not touch the file.
     #[error(
         "The mode '{mode}' may change {} only (pattern `{pattern}`), and '{path}' is not one of \
@@ -205,11 +218,10 @@ impl Mode {
         let mut more: Vec<String> =
             self.tools().into_iter().filter(|&tool| !other.has(tool)).map(|tool| tool.to_string()).collect();
         // Their tools are still to come, and would come without a question.
-        for (group, name) in [(Group::Browser, "a browser"), (Group::Mcp, "MCP servers")] {
-            if self.groups.contains(&group) && !other.groups.contains(&group) {
-                more.push(name.to_owned());
-            }
+        if self.groups.contains(&Group::Browser) && !other.groups.contains(&Group::Browser) {
+            more.push("a browser".to_owned());
         }
+        more.extend(self.servers_beyond(other));
         match (self.edits(), other.edits()) {
             (Edits::None, _) | (_, Edits::Any) => {}
             (ours, theirs) if ours == theirs => {}
@@ -219,6 +231,25 @@ impl Mode {
         let further = self.can_delegate_to.iter().filter(|slug| !other.can_delegate_to.contains(slug));
         more.extend(further.map(|slug| format!("delegating to {slug}")));
         more
+    }
+
+    /// Describes the MCP servers that it may use and another mode may not.
+    fn servers_beyond(&self, other: &Mode) -> Option<String> {
+        if !self.groups.contains(&Group::Mcp) {
+            return None;
+        }
+        let none = BTreeSet::new();
+        let theirs = match other.groups.contains(&Group::Mcp) {
+            true => other.mcp_servers.as_ref()?,
+            false => &none,
+        };
+        match &self.mcp_servers {
+            None => Some("MCP servers".to_owned()),
+            Some(ours) => {
+                let more: Vec<&str> = ours.difference(theirs).map(String::as_str).collect();
+                (!more.is_empty()).then(|| format!("the MCP servers {}", more.join(", ")))
+            }
+        }
     }
 
     /// Returns the files that its edits may touch, its request's own directory aside.
@@ -248,12 +279,26 @@ impl Mode {
     /// Returns whether it may call this tool of a server.
     ///
     /// # Errors
-    /// [`ModeRefusal::ServerTool`].
+    /// [`ModeRefusal::ServerTool`], [`ModeRefusal::Server`].
     pub fn permits_server_tool(&self, tool: &ServerToolName) -> Result<(), ModeRefusal> {
-        if self.groups.contains(&Group::Mcp) {
-            Ok(())
-        } else {
-            Err(ModeRefusal::ServerTool { mode: self.slug.clone(), tool: tool.clone() })
+        if !self.groups.contains(&Group::Mcp) {
+            return Err(ModeRefusal::ServerTool { mode: self.slug.clone(), tool: tool.clone() });
+        }
+        self.permits_server(tool.server())
+    }
+
+    /// Returns whether this server is one of those that it may use, if it may use any.
+    ///
+    /// # Errors
+    /// [`ModeRefusal::Server`].
+    pub fn permits_server(&self, server: &str) -> Result<(), ModeRefusal> {
+        match &self.mcp_servers {
+            Some(servers) if !servers.contains(server) => Err(ModeRefusal::Server {
+                mode: self.slug.clone(),
+                server: server.to_owned(),
+                servers: servers.iter().cloned().collect(),
+            }),
+            _ => Ok(()),
         }
     }
 

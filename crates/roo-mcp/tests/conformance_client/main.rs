@@ -1,5 +1,5 @@
 //! The client that the conformance suite drives: it connects to the address in its last argument, and calls every tool
-//! once with arguments that fit.
+//! once with arguments that fit. What the server asks meanwhile is answered by its defaults.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use roo_formats::mcp::{ResolvedRemote, ResolvedServer, ToolNames, Transport};
 use roo_mcp::{
-    AddressPolicy, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices, PlainLauncher,
-    ToolDescription,
+    AddressPolicy, Answer, CallOptions, ClientIdentity, DesiredServer, DesiredState, Elicitation, FormField,
+    Hub, HubServices, PlainLauncher, ToolDescription, Wanted,
 };
 use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -46,11 +47,33 @@ async fn run(url: String) -> Result<(), String> {
     let status = hub.statuses().borrow().get("suite").cloned();
     let catalog = status.as_ref().and_then(|status| status.catalog()).ok_or_else(|| format!("{status:?}"))?;
     for tool in &catalog.tools {
-        let called = hub.call_tool("suite", &tool.name, fitting(tool), &CallOptions::default()).await;
+        let (questions, asked) = mpsc::channel(4);
+        let options = CallOptions { questions: Some(questions), ..CallOptions::default() };
+        let called = tokio::select! {
+            called = hub.call_tool("suite", &tool.name, fitting(tool), &options) => called,
+            never = answer_by_defaults(asked) => never,
+        };
         called.map_err(|error| error.to_string())?;
     }
     hub.shutdown().await;
     Ok(())
+}
+
+/// Answers forms by their defaults, without end.
+async fn answer_by_defaults<T>(mut asked: mpsc::Receiver<Elicitation>) -> T {
+    while let Some(Elicitation { wanted, answer, .. }) = asked.recv().await {
+        let answered = match wanted {
+            Wanted::Form(fields) => {
+                let value =
+                    |field: &FormField| Some((field.name.clone(), field.read(field.default.as_ref()?).ok()?));
+                Answer::Accepted(fields.iter().filter_map(value).collect())
+            }
+            Wanted::Visit { .. } => Answer::Declined,
+        };
+        // The server took its question back.
+        let _ = answer.send(answered);
+    }
+    std::future::pending().await
 }
 
 /// Arguments that fit a tool's schema.

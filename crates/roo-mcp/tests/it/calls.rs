@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use roo_mcp::{CallError, CallOptions, Operation, Progress};
+use roo_mcp::{Answer, CallError, CallOptions, Elicitation, Operation, Progress, Wanted};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -151,4 +151,106 @@ async fn many_calls_run_at_once_and_get_their_own_answers() {
     for (n, result) in futures_util::future::join_all(calls).await.into_iter().enumerate() {
         assert_eq!(result.unwrap().parts, [roo_mcp::Content::Text(n.to_string())]);
     }
+}
+
+/// A server that asks a form before it answers, and gives back what it was told.
+fn asking(params: serde_json::Value) -> Arc<FakeLauncher> {
+    FakeLauncher::new(move |_, mut peer: Peer| {
+        let params = params.clone();
+        async move {
+            while let Some((id, _)) = peer.serve_until_call(&json!([tool("book")])).await {
+                let method = "elicitation/create";
+                peer.send(json!({ "jsonrpc": "2.0", "id": 900, "method": method, "params": params })).await;
+                let told = loop {
+                    let Some(message) = peer.read().await else { return };
+                    if message["id"] == 900 {
+                        break message;
+                    }
+                };
+                peer.reply(&id, text(&told["result"].to_string())).await;
+            }
+        }
+    })
+}
+
+fn form() -> serde_json::Value {
+    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    json!({ "message": "Who?", "requestedSchema": schema })
+}
+
+/// What the server was told, where its questions are answered in this way.
+async fn told<F: Future<Output = ()>>(
+    launcher: Arc<FakeLauncher>,
+    answer: impl FnOnce(mpsc::Receiver<Elicitation>) -> F,
+) -> Result<String, CallError> {
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let (questions, asked) = mpsc::channel(1);
+    let options = CallOptions { questions: Some(questions), ..CallOptions::default() };
+    let call = hub.call_tool("s", "book", arguments(json!({})), &options);
+    let (result, ()) = tokio::join!(call, answer(asked));
+    result.map(|result| format!("{:?}", result.parts))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_asks_while_it_answers_a_call_and_the_user_takes_their_time() {
+    let answered = told(asking(form()), |mut asked| async move {
+        let elicitation = asked.recv().await.unwrap();
+        assert_eq!(elicitation.message, "Who?");
+        assert!(matches!(&elicitation.wanted, Wanted::Form(fields) if fields[0].name == "name"));
+        // Longer than a call may take.
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let values = arguments(json!({ "name": "Ada" }));
+        elicitation.answer.send(Answer::Accepted(values)).unwrap();
+    });
+    assert!(answered.await.unwrap().contains(r#"\"action\":\"accept\",\"content\":{\"name\":\"Ada\"}"#));
+
+    let dropped = told(asking(form()), |mut asked| async move { drop(asked.recv().await) });
+    assert!(dropped.await.unwrap().contains(r#"{\"action\":\"cancel\"}"#));
+    let nobody = told(asking(form()), |asked| async move { drop(asked) });
+    assert!(nobody.await.unwrap().contains(r#"{\"action\":\"decline\"}"#));
+    let visit =
+        json!({ "mode": "url", "message": "Go", "url": "http://desk.example/", "elicitationId": "1" });
+    let refused = told(asking(visit), |mut asked| async move {
+        assert!(asked.try_recv().is_err(), "an address without encryption is not shown");
+    });
+    assert!(refused.await.unwrap().contains(r#"{\"action\":\"decline\"}"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_outside_of_a_call_or_takes_its_question_back_keeps_nobody() {
+    let heard: Arc<Mutex<Vec<serde_json::Value>>> = Arc::default();
+    let hearing = Arc::clone(&heard);
+    let launcher = FakeLauncher::new(move |_, mut peer: Peer| {
+        let hearing = Arc::clone(&hearing);
+        async move {
+            let method = "elicitation/create";
+            let ask = json!({ "jsonrpc": "2.0", "id": 900, "method": method, "params": form() });
+            let mut called = None;
+            while let Some(message) = peer.read().await {
+                match message["method"].as_str() {
+                    Some("notifications/initialized") => peer.send(ask.clone()).await,
+                    Some("tools/call") => {
+                        called = Some(message["id"].clone());
+                        peer.send(ask.clone()).await;
+                        peer.notify("notifications/cancelled", json!({ "requestId": 900 })).await;
+                        peer.notify("notifications/progress", json!({ "progressToken": "x", "progress": 1 }))
+                            .await;
+                        peer.reply(called.as_ref().unwrap(), text("never mind")).await;
+                    }
+                    Some(_) => peer.answer(&message, &json!([tool("book")])).await,
+                    None => hearing.lock().unwrap().push(message),
+                }
+            }
+            drop(called);
+        }
+    });
+    let result = told(launcher, |mut asked| async move {
+        if let Some(mut elicitation) = asked.recv().await {
+            elicitation.answer.closed().await;
+        }
+    });
+    assert!(result.await.unwrap().contains("never mind"));
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard[0]["result"], json!({ "action": "decline" }), "nobody could be asked: {heard:?}");
 }

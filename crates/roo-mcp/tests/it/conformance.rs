@@ -9,7 +9,7 @@ const SCENARIOS: &[(&str, Option<&str>)] = &[
     ("initialize", None),
     ("tools_call", None),
     ("sse-retry", None),
-    ("elicitation-sep1034-client-defaults", Some("servers can't ask the user questions yet")),
+    ("elicitation-sep1034-client-defaults", None),
     // All of `auth/…`: signing in by OAuth is not there yet; a header is set instead.
     ("auth/metadata-default", Some("there is no OAuth yet")),
     ("auth/metadata-var1", Some("there is no OAuth yet")),

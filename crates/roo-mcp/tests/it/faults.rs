@@ -159,6 +159,39 @@ async fn an_answer_of_100_mb_fails_its_call_and_the_server_lives_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn answers_that_can_not_be_read_are_no_answers_and_the_server_lives_on() {
+    let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let hostile = [nested, "1e999".to_owned(), r#""\ud800""#.to_owned(), "\"\u{1}\"".to_owned()];
+    let launcher = FakeLauncher::new(move |_, mut peer: Peer| {
+        let hostile = hostile.clone();
+        async move {
+            while let Some((id, params)) = peer.serve_until_call(&json!([tool("read")])).await {
+                match params["arguments"]["which"].as_u64() {
+                    None => peer.reply(&id, text("fine")).await,
+                    Some(which) => {
+                        let content = &hostile[usize::try_from(which).unwrap()];
+                        let result = format!(r#"{{"content":[],"structuredContent":{{"x":{content}}}}}"#);
+                        let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n");
+                        peer.write(answer.as_bytes()).await;
+                    }
+                }
+            }
+        }
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let call = async |with: serde_json::Value| {
+        hub.call_tool("s", "read", arguments(with), &CallOptions::default()).await
+    };
+    for which in 0..4 {
+        let error = call(json!({ "which": which })).await.unwrap_err().to_string();
+        assert!(error.contains("effects are unknown"), "{which}: {error}");
+        assert!(call(json!({})).await.is_ok(), "{which}");
+    }
+    assert_eq!(launcher.launched(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_without_end_ends_the_connection() {
     let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
         let _ = peer.serve_until_call(&json!([tool("read")])).await;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use roo_formats::mcp::{ResolvedServer, Transport};
 use roo_mcp::{
-    CallOptions, Content, Hub, HubServices, PlainLauncher, ResourceContent, ServerCatalog, ToolResult,
+    Answer, CallOptions, Content, Elicitation, FormField, Hub, HubServices, PlainLauncher, ResourceContent,
+    ServerCatalog, ToolResult, Wanted,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -98,6 +99,38 @@ async fn everything(hub: &Hub) {
         cancel.cancel();
     });
     assert!(cancelled.unwrap_err().to_string().contains("was cancelled"));
+
+    let told = async |wanted: fn(&Wanted) -> Option<Answer>, tool: &str, with: Value| {
+        let (questions, mut asked) = mpsc::channel(4);
+        let options = CallOptions { questions: Some(questions), ..CallOptions::default() };
+        let call = hub.call_tool("s", tool, arguments(with), &options);
+        let answer = async {
+            let elicitation: Elicitation = asked.recv().await.unwrap();
+            let answer = wanted(&elicitation.wanted).unwrap();
+            elicitation.answer.send(answer).unwrap();
+        };
+        let (result, ()) = tokio::join!(call, answer);
+        text_of(&result.unwrap())
+    };
+    let defaults = |wanted: &Wanted| match wanted {
+        Wanted::Form(fields) => {
+            let value =
+                |field: &FormField| Some((field.name.clone(), field.read(field.default.as_ref()?).unwrap()));
+            Some(Answer::Accepted(fields.iter().filter_map(value).collect()))
+        }
+        Wanted::Visit { .. } => None,
+    };
+    let form = told(defaults, "trigger-elicitation-request", json!({})).await;
+    assert!(form.contains("User provided the requested information") && form.contains("42"), "{form}");
+    let declined = told(|_| Some(Answer::Declined), "trigger-elicitation-request", json!({})).await;
+    assert!(declined.contains("declined"), "{declined}");
+    let visited = |wanted: &Wanted| match wanted {
+        Wanted::Visit { host, .. } if host == "example.com" => Some(Answer::Visited),
+        Wanted::Visit { .. } | Wanted::Form(_) => None,
+    };
+    let url = json!({ "url": "https://example.com/sign-in", "message": "Sign in." });
+    let visit = told(visited, "trigger-url-elicitation", url).await;
+    assert!(visit.contains("accept"), "{visit}");
 
     let uri = &catalog.resources[0].uri;
     let (contents, _) = hub.read_resource("s", uri, &CallOptions::default()).await.unwrap();

@@ -20,6 +20,7 @@ fn modes() -> Modes {
         role: format!("You are the {name} of this project."),
         groups: groups.to_vec(),
         file_restriction: None,
+        mcp_servers: None,
         can_delegate_to: can_delegate_to.iter().map(|&slug| slug.to_owned()).collect(),
         delegates_once: false,
         gathers_context: false,

@@ -61,6 +61,9 @@ function M.configure()
     config.handlers['roo/event'] = function(_, params)
       require('roo.requests').on_event(params)
     end
+    config.handlers['roo/mcp/changed'] = function(_, params)
+      require('roo.mcp').on_changed(params)
+    end
     config.handlers['roo/document/save'] = function(_, params)
       return require('roo.documents').save(params)
     end

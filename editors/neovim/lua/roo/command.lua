@@ -47,6 +47,7 @@ local plain = {
   'resume',
   'background',
   'trust',
+  'mcp',
   'status',
   'restart',
 }

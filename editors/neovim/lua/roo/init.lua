@@ -552,6 +552,15 @@ function M.trust()
   end)
 end
 
+--- Lists the MCP servers.
+function M.mcp()
+  either(function()
+    require('roo.mcp').show()
+  end, function()
+    client.notify('plain LSP has no list of MCP servers; run roo-lsp mcp list', vim.log.levels.WARN)
+  end)
+end
+
 --- Says what runs and what waits.
 function M.status()
   client.execute('roo.status', nil, function(result)

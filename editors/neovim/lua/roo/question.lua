@@ -21,6 +21,13 @@ end
 
 ---@param question roo.Question
 local function own_words(question)
+  if question.secret then
+    local text = vim.fn.inputsecret(question.text .. ' ')
+    if text:find('%S') then
+      M.answer(question, text)
+    end
+    return
+  end
   ask.input({ prompt = question.text .. ' ' }, function(text)
     if text and text:find('%S') then
       M.answer(question, text)

@@ -93,7 +93,12 @@ pub(super) enum Stage {
         images: Vec<String>,
     },
     /// It runs.
-    Run { approval: Option<GivenApproval>, write: Option<PlannedEdit> },
+    Run {
+        approval: Option<GivenApproval>,
+        write: Option<PlannedEdit>,
+        /// The question of the server that is called, while it waits for the user.
+        asked: Option<PendingQuestion>,
+    },
     /// It ran when the server ended; what came of its write is to be found out.
     SettleWrite { approval: Option<GivenApproval>, write: PlannedEdit },
 }
@@ -349,7 +354,7 @@ impl CurrentCall {
     /// Returns whether it waits for an answer of the user.
     pub(super) fn awaits_user(&self) -> bool {
         matches!(self.authorization(), Some(Authorization::User(_)))
-            || matches!(self.stage, Stage::Question(_))
+            || matches!(self.stage, Stage::Question(_) | Stage::Run { asked: Some(_), .. })
     }
 
     /// The approval that waits for an answer.
@@ -403,7 +408,7 @@ impl CurrentCall {
                 Approval::Given(given) => Some(given.clone()),
                 Approval::NotAsked | Approval::Asked(_) => None,
             };
-            self.stage = Stage::Run { approval, write };
+            self.stage = Stage::Run { approval, write, asked: None };
         }
     }
 
@@ -425,14 +430,25 @@ impl CurrentCall {
     /// Goes on after the server that drove it has ended.
     pub(super) fn resume(&mut self) {
         self.judge_again();
-        if let Stage::Run { approval, write: Some(write) } = &self.stage {
+        if let Stage::Run { approval, write: Some(write), .. } = &self.stage {
             self.stage = Stage::SettleWrite { approval: approval.clone(), write: write.clone() };
         }
     }
 
+    /// Waits for the user's answer to a question: its own, or one of the server that it calls, which goes on then.
+    pub(super) fn question(&mut self, question: PendingQuestion) {
+        match &mut self.stage {
+            Stage::Run { asked, .. } => *asked = Some(question),
+            stage => *stage = Stage::Question(question),
+        }
+    }
+
     /// Takes the user's answer to its question, which may go with another mode. A question without answer is void, as the
-    /// task ends.
+    /// task ends. What a server asked is answered by whoever runs the call.
     pub(super) fn answer(&mut self, text: Option<&str>, images: &[String], mode: Option<&str>) {
+        if let Stage::Run { asked, .. } = &mut self.stage {
+            *asked = None;
+        }
         if !matches!(self.stage, Stage::Question(_)) {
             return;
         }

@@ -9,7 +9,7 @@ use super::engine_question::ask_engine_question;
 use super::quotation::quoted;
 use super::results::{
     finished, not_saved, result_of, reviewed_summary, saved, summary, switch_judged, turn_failed,
-    void_approval, with_review,
+    void_approval, void_question, with_review,
 };
 use super::{
     Gathered, HeldAnswer, Input, MeasuredRequest, Phase, RULE, Remedy, RequestFrame, SERVER, TRY_AGAIN, Task,
@@ -19,6 +19,7 @@ use crate::engine::event::{BackgroundCommand, EndState, Ending, Event, call_mess
 use crate::policy::{
     AllowRule, HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, RecordedVerdict, decode_command,
 };
+use crate::server_tools::ServerQuestion;
 use crate::tool_run::{Outcome, SavedFile};
 use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolProtocol};
 use roo_model::parser::{Block, unknown_call};
@@ -128,6 +129,8 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::HookMessages(messages) => hook_messages_received(task, messages),
         Input::Gated(decision) => gated(task, decision),
         Input::ToolDone(outcome) => tool_done(task, outcome),
+        Input::ServerAsked(question) => server_asked(task, question),
+        Input::ServerQuestionOver => task.void_server_question().into_iter().collect(),
         Input::WriteSettled(found, saved) => write_settled(task, &found, saved),
         Input::CommandEnded { id, outcome } => command_ended(task, &id, outcome),
     }
@@ -135,8 +138,9 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
 
 pub(super) fn send(task: &Task, text: String, images: Vec<String>, when: SendWhen) -> Vec<Event> {
     let mut events = resume(task);
-    if task.question().is_some() && when == SendWhen::Now {
-        // In a conversation, what one says next is the answer. Never so with an approval.
+    let asks = task.question().is_some() && server_question(task).is_none();
+    if asks && when == SendWhen::Now {
+        // In a conversation, what one says next is the answer. Never so with an approval, nor with what goes to others.
         events.extend(answer(task, text, images, None, "user".to_owned()));
     } else {
         // A task that has ended does nothing that could be waited for.
@@ -244,6 +248,16 @@ impl Task {
     /// Returns whether the model request that runs is the last attempt before the user is asked.
     pub(in crate::engine) fn makes_last_attempt(&self) -> bool {
         matches!(self.phase(), Some(Phase::Requesting { attempt, .. }) if *attempt >= MAX_ATTEMPTS)
+    }
+
+    /// Returns whether the question that waits is one of the server that answers the current call.
+    pub(in crate::engine) fn is_asked_by_server(&self) -> bool {
+        server_question(self).is_some()
+    }
+
+    /// The end of a question of the server that answers the current call.
+    pub(in crate::engine) fn void_server_question(&self) -> Option<Event> {
+        server_question(self).and_then(|_| void_question(self))
     }
 }
 
@@ -564,6 +578,7 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
                 kind: QuestionKind::Followup,
                 text: ask.question,
                 suggestions: suggestions(task, ask.suggestions),
+                secret: false,
             };
             vec![Event::QuestionAsked { question, call_id: Some(call.id.clone()) }]
         }
@@ -585,6 +600,30 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
             vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
         }
     }
+}
+
+/// The question of the server that answers the current call.
+fn server_question(task: &Task) -> Option<&PendingQuestion> {
+    task.question().filter(|question| question.kind == QuestionKind::McpElicitation)
+}
+
+/// Asks the user what a server wants to know, unless its call is not waited for any more.
+fn server_asked(task: &Task, question: ServerQuestion) -> Vec<Event> {
+    let Some(CurrentCall { call, stage: Stage::Run { asked: None, .. }, .. }) = task.in_progress() else {
+        return vec![];
+    };
+    if task.is_ending() {
+        return vec![];
+    }
+    let suggestions = question.suggestions.into_iter();
+    let question = PendingQuestion {
+        question_id: next_question(task),
+        kind: QuestionKind::McpElicitation,
+        text: question.text,
+        suggestions: suggestions.map(|text| Suggestion { text, mode: None }).collect(),
+        secret: question.secret,
+    };
+    vec![Event::QuestionAsked { question, call_id: Some(call.id.clone()) }]
 }
 
 /// Filters the suggestions that a task may make. Whoever delegated one chose what it may do: an answer gives it no
@@ -644,6 +683,8 @@ pub(super) fn answer(
     let mut events = vec![];
     match question.kind {
         QuestionKind::Followup => events.push(Event::Shown { message: message() }),
+        // It is not for the model.
+        QuestionKind::McpElicitation => {}
         _ if is_stop(&text) => {}
         kind => {
             if kind == QuestionKind::AutoApprovalMaxReqReached {
@@ -678,9 +719,12 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     let call = &*current.as_it_runs();
     let review = current.review().map(|review| &*review.hunks);
     let edits = outcome.edits.into_iter();
-    let mut events: Vec<Event> = edits
-        .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })
-        .collect();
+    let mut events: Vec<Event> = void_question(task).into_iter().collect();
+    events.extend(edits.map(|edit| Event::EditApplied {
+        uri: edit.uri,
+        before: edit.before,
+        after: edit.after,
+    }));
     events.extend(outcome.intent.map(|(intent, name)| Event::IntentSelected { intent, name }));
     events.extend(outcome.background.map(|(id, line)| Event::CommandBackgrounded {
         command: BackgroundCommand { id, call_id: call.id.clone(), line },

@@ -10,6 +10,7 @@ use roo_protocol::task::PendingQuestion;
 pub(super) fn ask_engine_question(task: &Task, kind: QuestionKind, text: String, go_on: &str) -> Vec<Event> {
     let suggestions = [go_on, STOP].map(|text| Suggestion { text: text.to_owned(), mode: None }).into();
     let shown = task.message(MessageKind::Ask(ask_of(kind)), text.clone(), vec![]);
-    let question = PendingQuestion { question_id: next_question(task), kind, text, suggestions };
+    let question =
+        PendingQuestion { question_id: next_question(task), kind, text, suggestions, secret: false };
     vec![Event::Shown { message: shown }, Event::QuestionAsked { question, call_id: None }]
 }

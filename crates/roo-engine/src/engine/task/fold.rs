@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::batch::{
-    Approval, Authorization, CurrentCall, FinishedCall, GivenApproval, HeldAnswer, HookChanges, Stage,
-    ToolBatch,
+    Approval, Authorization, CurrentCall, FinishedCall, GivenApproval, HeldAnswer, HookChanges, ToolBatch,
 };
 use super::compaction;
 use super::results::summary;
@@ -340,7 +339,7 @@ impl Task {
     fn ask(&mut self, question: &PendingQuestion, by_call: bool) {
         let question = question.clone();
         if by_call {
-            self.change_call(|call| call.stage = Stage::Question(question));
+            self.change_call(|call| call.question(question));
         } else {
             self.enter(Phase::Question(question));
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Choice, Compaction, CompactionOutcome, LeftOut, RequestFrame};
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision, Review};
+use crate::server_tools::ServerQuestion;
 use crate::tool_run::{Outcome, SavedFile};
 use roo_model::parser::Block;
 use roo_model::providers::Finish;
@@ -197,6 +198,10 @@ pub enum Input {
     /// State of an interrupted write: the digests of its files, none of those that aren't there, and what a checkpoint
     /// has of those that it changed.
     WriteSettled(Vec<Option<Digest>>, Vec<SavedFile>),
+    /// The server that the current call is answered by asks the user.
+    ServerAsked(ServerQuestion),
+    /// The server's question needs no answer any more.
+    ServerQuestionOver,
     /// A command in the background has ended.
     CommandEnded {
         /// The command.
@@ -223,6 +228,8 @@ impl Input {
                 | Self::ToolDone(_)
                 | Self::WriteSettled(..)
                 | Self::Gathered(_)
+                | Self::ServerAsked(_)
+                | Self::ServerQuestionOver
                 | Self::CommandEnded { .. }
         )
     }

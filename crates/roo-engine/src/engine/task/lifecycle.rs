@@ -99,6 +99,7 @@ impl Phase {
             Self::Question(question) => Some(question),
             Self::Tools(batch) => match batch.current() {
                 Some(CurrentCall { stage: Stage::Question(question), .. }) => Some(question),
+                Some(CurrentCall { stage: Stage::Run { asked, .. }, .. }) => asked.as_ref(),
                 _ => None,
             },
             _ => None,

@@ -20,6 +20,16 @@ pub(super) fn void_approval(task: &Task) -> Option<Event> {
     })
 }
 
+pub(super) fn void_question(task: &Task) -> Option<Event> {
+    task.question().map(|question| Event::QuestionAnswered {
+        question_id: question.question_id.clone(),
+        by: SERVER.into(),
+        text: None,
+        images: vec![],
+        mode: None,
+    })
+}
+
 pub(super) fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) -> Event {
     let (error, total) = (error.into(), task.totals.including(used));
     let (request, cancelled) = (task.totals.requests, task.is_cancelling());

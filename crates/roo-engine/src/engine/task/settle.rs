@@ -3,8 +3,10 @@
 use super::batch::{Approval, Authorization, CurrentCall, Stage, ToolBatch};
 use super::compaction;
 use super::engine_question::ask_engine_question;
-use super::results::{answered, finished, refused, switch_judged, turn_failed, void_approval, with_review};
-use super::{Effect, OpenTask, Phase, RequestBudget, SAVE_ATTEMPTS, SERVER, Spending, Task, may_mention};
+use super::results::{
+    answered, finished, refused, switch_judged, turn_failed, void_approval, void_question, with_review,
+};
+use super::{Effect, OpenTask, Phase, RequestBudget, SAVE_ATTEMPTS, Spending, Task, may_mention};
 use crate::engine::event::{EndState, Ending, Event};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
 use roo_model::prompts::replies;
@@ -50,8 +52,10 @@ pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
 /// Gives every open call its result and voids what waits, then ends the task.
 pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     let ran = match task.in_progress().map(|call| &call.stage) {
-        // It comes to its own end first.
-        Some(Stage::Run { .. }) if !task.is_interrupted() => return vec![],
+        // It comes to its own end first, without what a server asks meanwhile.
+        Some(Stage::Run { .. }) if !task.is_interrupted() => {
+            return task.void_server_question().into_iter().collect();
+        }
         Some(Stage::Run { .. } | Stage::SettleWrite { .. }) => true,
         _ => false,
     };
@@ -59,13 +63,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
         return vec![result];
     }
     let mut events: Vec<Event> = void_approval(task).into_iter().collect();
-    events.extend(task.question().map(|question| Event::QuestionAnswered {
-        question_id: question.question_id.clone(),
-        by: SERVER.into(),
-        text: None,
-        images: vec![],
-        mode: None,
-    }));
+    events.extend(void_question(task));
     if let Some(Phase::Requesting { .. }) = task.phase() {
         events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
     }

@@ -13,6 +13,7 @@ use crate::policy::{
     AllowRule, AskRule, ModeChange, NamedAllowRule, Plan, PlannedFile, PlannedPatch, PlannedWrite,
     PolicyDecision, RefusalRule,
 };
+use crate::server_tools::ServerQuestion;
 use crate::tool_run::Outcome;
 use roo_catalog::ToolProtocol;
 use roo_model::parser::Block;
@@ -130,7 +131,8 @@ impl Sim {
         self.log.truncate(length);
         self.task = fold(&self.log);
         if !self.task.state().is_final() && !self.task.is_interrupted() {
-            self.commit(vec![Event::Interrupted]);
+            let void = self.task.void_server_question().into_iter();
+            self.commit(void.chain([Event::Interrupted]).collect());
         }
         self.settle();
     }
@@ -238,6 +240,11 @@ impl Sim {
         self.task.queue.iter().map(|item| item.text.as_str()).collect()
     }
 
+    /// The server that is called asks the user.
+    fn server_asks(&mut self, text: &str) -> Vec<Event> {
+        self.input(Input::ServerAsked(server_question(text)))
+    }
+
     fn asks(&self) -> QuestionKind {
         self.task.question().unwrap().kind
     }
@@ -283,6 +290,10 @@ fn command(command: &str) -> Block {
 fn question(question: &str) -> Block {
     let follow_up = json!([{ "text": "Yes" }, { "text": "No" }]);
     call("ask_followup_question", json!({ "question": question, "follow_up": follow_up }))
+}
+
+fn server_question(text: &str) -> ServerQuestion {
+    ServerQuestion { text: text.into(), suggestions: vec!["Decline".into()], secret: false }
 }
 
 fn todo(todos: &str) -> Block {
@@ -1898,4 +1909,60 @@ fn the_model_is_told_which_files_a_restore_of_a_part_has_restored() {
         let [notice] = &sim.task.notices[..] else { panic!("{:?}", sim.task.notices) };
         assert!(notice.contains(restored) && notice.ends_with(&format!(":{told}")), "{notice}");
     }
+}
+
+/// A task whose call of a server's tool runs.
+fn calling_a_server() -> Sim {
+    let params = json!({ "server_name": "desk", "tool_name": "book", "arguments": "{}" });
+    let mut sim = Sim::calling([call("use_mcp_tool", params)]);
+    sim.allow();
+    assert!(matches!(sim.wanted(), Some(Effect::RunTool { .. })));
+    sim
+}
+
+#[test]
+fn a_server_asks_the_user_while_its_call_runs_and_the_answer_is_not_for_the_model() {
+    let mut sim = calling_a_server();
+    let running = sim.wanted();
+    assert!(matches!(sim.server_asks("Who?")[..], [Event::QuestionAsked { .. }]));
+    assert_eq!((sim.asks(), sim.task.state()), (QuestionKind::McpElicitation, TaskState::Waiting));
+    assert_eq!(sim.wanted(), running, "the call goes on");
+    assert_eq!(sim.server_asks("And when?"), [], "one question waits at a time");
+    sim.send("Be quick.");
+    assert_eq!(sim.queue(), ["Be quick."], "what is said to the task is not said to a server");
+    // Not even the word that ends a task at a question of the engine's.
+    assert!(matches!(sim.answer(STOP)[..], [Event::QuestionAnswered { .. }]));
+    assert_eq!((sim.wanted(), sim.task.state()), (running, TaskState::Running));
+    sim.server_asks("And when?");
+    let withdrawn = sim.input(Input::ServerQuestionOver);
+    assert!(matches!(&withdrawn[..], [Event::QuestionAnswered { text: None, .. }]), "{withdrawn:?}");
+    assert_eq!(sim.input(Input::ServerQuestionOver), []);
+    sim.done("Booked.");
+    assert_eq!(sim.results(), [(ToolStatus::Ok, "Booked.")]);
+}
+
+#[test]
+fn a_servers_question_ends_with_its_call_its_task_and_its_server() {
+    let is_void = |events: &[Event]| {
+        events.iter().any(|event| matches!(event, Event::QuestionAnswered { text: None, .. }))
+    };
+    let mut sim = calling_a_server();
+    sim.server_asks("Who?");
+    assert!(is_void(&sim.done("Booked without a name.")));
+    assert_eq!(sim.statuses(), [ToolStatus::Ok]);
+
+    let mut sim = calling_a_server();
+    sim.server_asks("Who?");
+    assert!(is_void(&sim.input(Input::Cancel)));
+    assert!(matches!(sim.wanted(), Some(Effect::RunTool { .. })), "the call comes to its own end");
+    assert_eq!(sim.server_asks("Really not?"), []);
+    sim.input(Input::ToolDone(outcome(ToolStatus::Interrupted, "Cancelled.")));
+    assert_eq!(sim.task.state(), TaskState::Cancelled);
+
+    let mut sim = calling_a_server();
+    sim.server_asks("Who?");
+    sim.killed();
+    assert_eq!((sim.task.question(), sim.task.state()), (None, TaskState::Interrupted));
+    sim.input(Input::Resume);
+    assert_eq!(sim.statuses(), [ToolStatus::Interrupted], "the call is not repeated");
 }

@@ -139,6 +139,8 @@ fn every_mistake_is_told_at_its_line() {
             "7: the pattern '(' can't be used: Parsing error at position 1: Opening parenthesis without closing parenthesis",
         ),
         ("groups: [read]", "groups:\n- - edit\n  - fileRegex: '(\\w{900}){900}'", "it is too large"),
+        ("groups: [read]", "groups:\n- - mcp\n  - servers: []", "7: `servers` names no server"),
+        ("groups: [read]", "groups:\n- - mcp\n  - servers: git", "7: `servers` must be a list"),
         ("groups: [read]", "groups: []\ncanDelegateTo: code", "6: `canDelegateTo` must be a list"),
         (
             "groups: [read]",
@@ -175,7 +177,9 @@ fn a_wrong_mode_leaves_the_others() {
 
 #[test]
 fn what_means_nothing_is_a_warning() {
-    let text = one("slug: a\nname: A\nroleDefinition: B\ncolour: red\ngroups:\n- - read\n  - fileRegex: a");
+    let text = one(
+        "slug: a\nname: A\nroleDefinition: B\ncolour: red\ngroups:\n- - read\n  - fileRegex: a\n    servers: [git]",
+    );
     let parsed = parse(&text);
     assert_eq!(parsed.modes.len(), 1);
     assert!(parsed.problems.iter().all(|problem| problem.severity == Severity::Warning));
@@ -183,7 +187,8 @@ fn what_means_nothing_is_a_warning() {
         problems(&text),
         [
             "5: unknown key `colour`, ignored",
-            "7: fileRegex applies only to the group edit; it has no effect here"
+            "7: fileRegex applies only to the group edit; it has no effect here",
+            "7: servers applies only to the group mcp; it has no effect here"
         ]
     );
 }
@@ -338,5 +343,31 @@ proptest::proptest! {
     #[test]
     fn no_text_is_too_strange(text in r#"(customModes:|slug: |groups: |\[edit, |fileRegex: |[-\]\[{}"'&*!|>\n “–🚀a]){0,30}"#) {
         let _ = ParsedModes::parse(&text, Source::Global);
+    }
+}
+
+#[test]
+fn the_group_mcp_may_name_its_servers() {
+    let own = "slug: a\nname: A\nroleDefinition: B\ngroups:\n- read\n- - mcp\n  - servers: [git, issues]";
+    let ParsedModes { modes, problems, .. } = parse(&one(own));
+    assert_eq!(problems, []);
+    let mode = &modes[0];
+    let tool = |server| roo_catalog::ServerToolName::new(server, "log").unwrap();
+    assert_eq!(mode.permits_server_tool(&tool("git")), Ok(()));
+    assert_eq!(
+        mode.permits_server_tool(&tool("mail")).unwrap_err().to_string(),
+        "The mode 'a' does not have the MCP server 'mail'. It has git, issues."
+    );
+    let all = Mode { mcp_servers: None, ..mode.clone() };
+    let without = Mode { groups: vec![Group::Read], ..all.clone() };
+    let git = Mode { mcp_servers: Some(["git".to_owned()].into()), ..mode.clone() };
+    for (wide, narrow, more) in [
+        (&all, &without, "MCP servers"),
+        (&all, mode, "MCP servers"),
+        (mode, &without, "the MCP servers git, issues"),
+        (mode, &git, "the MCP servers issues"),
+    ] {
+        assert_eq!(wide.beyond(narrow).pop().as_deref(), Some(more));
+        assert!(!narrow.beyond(wide).iter().any(|more| more.contains("MCP")));
     }
 }

@@ -88,6 +88,8 @@ enum ReportKind {
     Background,
     Settled(u8),
     Gathered,
+    /// The server that is called asks the user, or takes its question back.
+    Asked(bool),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +139,7 @@ fn report() -> impl Strategy<Value = ReportKind> {
         Just(ReportKind::Background),
         (0..4_u8).prop_map(ReportKind::Settled),
         Just(ReportKind::Gathered),
+        any::<bool>().prop_map(ReportKind::Asked),
     ]
 }
 
@@ -318,6 +321,9 @@ impl World {
                 ReportKind::Gated(Verdict::Allow, 0, true)
             }
             Some(Effect::Gate { .. }) => ReportKind::Gated(fate.verdict, fate.digest, fate.flag),
+            Some(Effect::RunTool { .. }) if matches!(fate.report, ReportKind::Asked(_)) => {
+                ReportKind::Asked(true)
+            }
             Some(Effect::RunTool { mutating: true, .. }) if fate.flag => ReportKind::Background,
             Some(Effect::RunTool { .. }) => ReportKind::Tool(fate.status),
             Some(Effect::SettleWrite { .. }) => ReportKind::Settled(fate.digest),
@@ -344,10 +350,17 @@ impl World {
             ReportKind::Tool(_) | ReportKind::Background => matches!(wanted, Some(Effect::RunTool { .. })),
             ReportKind::Settled(_) => matches!(wanted, Some(Effect::SettleWrite { .. })),
             ReportKind::Gathered => matches!(wanted, Some(Effect::Gather(_))),
+            ReportKind::Asked(true) => {
+                let task = &self.sim.task;
+                let runs = matches!(wanted, Some(Effect::RunTool { .. }));
+                runs && !task.is_asked_by_server() && !task.is_ending()
+            }
+            ReportKind::Asked(false) => self.sim.task.is_asked_by_server(),
         };
         let events = self.sim.input(self.to_input(report));
         assert_eq!(!events.is_empty(), fits, "only what an effect that is wanted reports counts");
-        if fits && !matches!(report, ReportKind::Block(_) | ReportKind::Delayed(_)) {
+        let goes_on = matches!(report, ReportKind::Block(_) | ReportKind::Delayed(_) | ReportKind::Asked(_));
+        if fits && !goes_on {
             self.running = None;
         }
     }
@@ -384,6 +397,8 @@ impl World {
                 let (rule, reason) = (RefusalRule::Outside, "No.".into());
                 Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None })
             }
+            ReportKind::Asked(true) => Input::ServerAsked(server_question("Who?")),
+            ReportKind::Asked(false) => Input::ServerQuestionOver,
             // Long enough for placeholders in the small window.
             ReportKind::Tool(status) => Input::ToolDone(outcome(status, &"It ran. ".repeat(120))),
             ReportKind::Background => {
@@ -546,8 +561,10 @@ fn assert_approved(log: &[Event], call: &ToolCallId, digest: Digest) {
 pub(super) fn check_state(task: &Task) {
     let wanted = wanted(task);
     let awaits_commands = task.ends_commands() && !task.commands.running().is_empty();
+    // A call goes on while its server asks the user.
+    let works = wanted.is_some() && !task.is_asked_by_server();
     assert_eq!(
-        wanted.is_some() || awaits_commands,
+        works || awaits_commands,
         task.state() == TaskState::Running,
         "a task runs, waits or has ended: {task:#?}"
     );
