@@ -12,6 +12,7 @@ mod arguments;
 mod cancel;
 mod check_tool;
 mod checkpoints;
+mod compare;
 mod demo;
 mod dialogue;
 mod doctor;

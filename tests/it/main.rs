@@ -18,6 +18,7 @@ mod earlier_versions;
 mod egress;
 mod engine;
 mod faults;
+mod forks;
 mod governed;
 mod grants;
 mod hooked;
