@@ -130,7 +130,11 @@ impl Subcommand {
             Self::Cassette { command } => {
                 matches!(command, CassetteCommand::Record(record) if record.request.is_none())
             }
-            Self::Tasks(tasks) => matches!(tasks.command, TasksCommand::Resume { .. }),
+            Self::Tasks(tasks) => match &tasks.command {
+                TasksCommand::Resume { .. } => true,
+                TasksCommand::Fork(fork) => fork.prompt.is_some(),
+                _ => false,
+            },
             _ => false,
         }
     }
@@ -435,6 +439,19 @@ pub(super) enum TasksCommand {
     /// What would change is shown first. What you have changed yourself stays. An interrupted task is cancelled before its
     /// conversation is restored.
     Restore(Restore),
+    /// Begin a new task that has everything of this one up to an event
+    ///
+    /// The task that is forked stays as it is, and goes on if it runs. Both have the same files.
+    Fork(Fork),
+    /// Compare two tasks of which one is a fork of the other, or both of a third
+    ///
+    /// Shows what became of each, what it has cost, and how the files differ that either has changed since they parted.
+    Compare {
+        /// The URID or id of the first, or the beginning of either.
+        one: String,
+        /// The URID or id of the second, or the beginning of either.
+        other: String,
+    },
     /// End a task that is interrupted or waits, with its branches
     ///
     /// One that runs is cancelled where it runs: in its editor, or with Ctrl-C in its terminal.
@@ -457,6 +474,20 @@ pub(super) enum TasksCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+}
+
+/// `roo-lsp tasks fork`
+#[derive(Args, Debug)]
+pub(super) struct Fork {
+    /// The task's URID or its id, or the beginning of either.
+    pub(super) task: String,
+    /// What the fork goes on with; it waits when left out.
+    pub(super) prompt: Option<String>,
+    /// The number of the last event that the fork has; the newest when left out.
+    #[arg(long, value_name = "SEQ")]
+    pub(super) at: Option<u64>,
+    #[command(flatten)]
+    pub(super) view: View,
 }
 
 /// `roo-lsp tasks restore`

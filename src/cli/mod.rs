@@ -13,6 +13,7 @@ mod cancel;
 mod cassette;
 mod check_tool;
 mod checkpoints;
+mod compare;
 mod demo;
 mod dialogue;
 mod doctor;

@@ -11,7 +11,7 @@ use crate::view::{
 };
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::TaskId;
-use roo_protocol::task::{TaskSnapshot, TaskState};
+use roo_protocol::task::{ForkOrigin, TaskSnapshot, TaskState, Usage};
 use roo_protocol::tree::TreeNode;
 use roo_text::render::{one_line, visible};
 
@@ -62,16 +62,10 @@ fn head(view: &RequestView, task: &TaskSnapshot) -> String {
     let mut text = format!("# {}\n\n", one_line(&item.title, TITLE));
     let _ = writeln!(text, "- URID: {}\n- Task: {}", item.urid, item.task_id);
     let _ = writeln!(text, "- Mode: {}\n- State: {}", item.mode, state_label(view, item.state));
-    let usage = item.usage;
-    let _ = writeln!(
-        text,
-        "- Tokens: {} in, {} out, {} from cache{}",
-        usage.tokens_in,
-        usage.tokens_out,
-        usage.cache_reads,
-        // Without a known price there is no cost.
-        if usage.cost_usd > 0.0 { format!("; ${:.4}", usage.cost_usd) } else { String::new() }
-    );
+    let _ = writeln!(text, "- Tokens: {}", used(item.usage));
+    if let Some(ForkOrigin { urid, seq, usage, .. }) = &item.forked_from {
+        let _ = writeln!(text, "- Forked from: {urid} at event {seq}, which had used {}", used(*usage));
+    }
     if let Some(context) = task.context {
         let _ = writeln!(text, "- {}", context_line(&context));
     }
@@ -80,6 +74,13 @@ fn head(view: &RequestView, task: &TaskSnapshot) -> String {
         let _ = writeln!(text, "- {line}{}", if one.restored { " (undone)" } else { "" });
     }
     text
+}
+
+/// Formats what was used in a line. Without a known price there is no cost.
+fn used(usage: Usage) -> String {
+    let Usage { tokens_in, tokens_out, cache_reads, cost_usd, .. } = usage;
+    let cost = if cost_usd > 0.0 { format!("; ${cost_usd:.4}") } else { String::new() };
+    format!("{tokens_in} in, {tokens_out} out, {cache_reads} from cache{cost}")
 }
 
 fn section(passage: &Passage<'_>) -> String {

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use super::arguments::{Common, Tasks, TasksCommand, View};
+use super::arguments::{Common, Fork, Tasks, TasksCommand, View};
 use super::cancel;
 use super::checkpoints;
+use super::compare;
 use super::notices::Notices;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
@@ -17,7 +18,10 @@ use roo_engine::engine::{Engine, EngineError, Resumable, as_diff};
 use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind};
 use roo_protocol::ids::TaskId;
-use roo_protocol::task::{HistoryItem, PendingQuestion, TaskSnapshot, TaskState};
+use roo_protocol::task::{
+    ForkOrigin, HistoryItem, PendingQuestion, SendWhen, TaskForkParams, TaskForkResult, TaskSendParams,
+    TaskSnapshot, TaskState,
+};
 use roo_text::render;
 
 /// The longest title in a list, in characters.
@@ -28,8 +32,12 @@ const CANDIDATES: usize = 10;
 /// Runs one of the subcommands of `tasks`.
 pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    if let TasksCommand::Resume { task, view } = &tasks.command {
-        return resume(&context, task, view, notices).await;
+    match &tasks.command {
+        TasksCommand::Resume { task, view } => return resume(&context, task, view, notices).await,
+        TasksCommand::Fork(Fork { task, prompt: Some(prompt), at, view }) => {
+            return fork_and_go_on(&context, (task, *at), prompt, view, notices).await;
+        }
+        _ => {}
     }
     let engine = context.engine(Arc::new(Arc::new(context.settings_to_look())))?;
     let text = match tasks.command {
@@ -75,6 +83,18 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
                 Some(state) => format!("{name} has ended already: {}.\n", state.as_str()),
             }
         }
+        TasksCommand::Fork(Fork { task: name, at, .. }) => {
+            let task_id = find(&engine, &name).await?;
+            let forked = engine.fork(TaskForkParams { task_id, seq: at, prompt: None }).await;
+            engine.shutdown().await;
+            let TaskForkResult { urid, seq, .. } = forked?;
+            format!("{urid} is forked at event {seq}. To go on: roo-lsp tasks resume {urid}\n")
+        }
+        TasksCommand::Compare { one, other } => {
+            let (one, other) = (find_request(&engine, &one).await?, find_request(&engine, &other).await?);
+            let comparison = engine.compare(&one, &other).await?;
+            compare::render(&engine.get(&one).await?, &engine.get(&other).await?, &comparison)
+        }
         // Done above: it shows the task while it runs.
         TasksCommand::Resume { .. } => String::new(),
         TasksCommand::Export { task, output } => {
@@ -100,14 +120,7 @@ async fn resume(
     view: &View,
     notices: &Notices,
 ) -> Result<Ending, CliError> {
-    let settings = context.live_settings(Layer::from_command_line(flags(view)))?;
-    if let Some(profile) =
-        settings.newest().settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some())
-    {
-        check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
-    }
-    context.customization_at_work()?;
-    let engine = context.engine(settings)?;
+    let engine = engine_at_work(context, view)?;
     // A branch goes on with its request.
     let task = find(&engine, name).await?.root();
     let known = engine.resumable(&task).await?;
@@ -118,6 +131,46 @@ async fn resume(
     engine.shutdown().await;
     engine.end_servers().await;
     conclude(&urid, outcome?)
+}
+
+/// Forks a request, says the prompt to the fork, and follows it.
+async fn fork_and_go_on(
+    context: &SessionContext,
+    (name, at): (&str, Option<u64>),
+    prompt: &str,
+    view: &View,
+    notices: &Notices,
+) -> Result<Ending, CliError> {
+    let engine = engine_at_work(context, view)?;
+    let task_id = find(&engine, name).await?;
+    let signals = Signals::listen()?;
+    let viewer = Viewer::new(view, true, notices);
+    let params = TaskForkParams { task_id, seq: at, prompt: Some(prompt.to_owned()) };
+    let forked = engine.begin_fork(&params).await?;
+    let outcome = async {
+        let task = forked.task_id.clone();
+        // Behind the end of what was open.
+        let follower = engine.follow(&task, engine.get(&task).await?.item.seq).await?;
+        let (text, when) = (prompt.to_owned(), SendWhen::Now);
+        engine.send(TaskSendParams { task_id: task.clone(), text, images: vec![], when }).await?;
+        Watch::new(&engine, task, viewer, signals).follow(follower, vec![]).await
+    };
+    let outcome = outcome.await;
+    engine.shutdown().await;
+    engine.end_servers().await;
+    conclude(&forked.urid, outcome?)
+}
+
+/// An engine that lets agents work, with the flags of the command line.
+fn engine_at_work(context: &SessionContext, view: &View) -> Result<Engine, CliError> {
+    let settings = context.live_settings(Layer::from_command_line(flags(view)))?;
+    if let Some(profile) =
+        settings.newest().settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some())
+    {
+        check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
+    }
+    context.customization_at_work()?;
+    Ok(context.engine(settings)?)
 }
 
 /// Lets a request go on, and follows it.
@@ -241,7 +294,11 @@ async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliErro
     let width = states.iter().map(String::len).max().unwrap_or_default();
     Ok(items.iter().zip(&states).fold(String::new(), |mut text, (item, state)| {
         let title = render::one_line(&item.title, TITLE);
-        let _ = writeln!(text, "{}  {state:<width$}  {:<12}  {title}", item.urid, item.mode);
+        let _ = write!(text, "{}  {state:<width$}  {:<12}  {title}", item.urid, item.mode);
+        if let Some(ForkOrigin { urid, .. }) = &item.forked_from {
+            let _ = write!(text, " (fork of {urid})");
+        }
+        text.push('\n');
         text
     }))
 }

@@ -208,6 +208,10 @@ impl TerminalTranscript {
                 self.reasoned(text, "1", &format!("● {title}"), &format!("{mode}, {urid}"));
             }
             Update::Created { mode, .. } => self.reasoned(text, "1", "● begins", mode),
+            Update::Forked { urid, from } => {
+                let reason = format!("forked from {} at event {}", from.urid, from.seq);
+                self.reasoned(text, "1", &format!("● {urid}"), &reason);
+            }
             Update::MessageGrows { id, say: Say::Text | Say::Reasoning, offset, text: delta } => {
                 let id = key(id.as_str());
                 let begin = usize::try_from(*offset).unwrap_or(usize::MAX);

@@ -29,8 +29,8 @@ use roo_protocol::ids::{ApprovalId, CommandId, Digest, HunkId, QuestionId, TaskI
 use roo_protocol::review::{Hunk, HunkDecision};
 use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams,
-    REVIEW_ONCE, SendWhen, Settled, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
-    TaskState,
+    REVIEW_ONCE, SendWhen, Settled, TaskForkParams, TaskForkResult, TaskSendParams, TaskSnapshot,
+    TaskStartParams, TaskStartResult, TaskState,
 };
 use roo_protocol::tree::TreeNode;
 use roo_text::render::one_line;
@@ -50,6 +50,7 @@ pub(super) const NAMES: &[&str] = &[
     "roo.backgroundCommand",
     "roo.stopCommand",
     "roo.resume",
+    "roo.fork",
     "roo.status",
     "roo.showDiff",
     "roo.showTree",
@@ -151,6 +152,7 @@ async fn run(
         "roo.backgroundCommand" => background_command(services, read(argument, "taskId")?).await,
         "roo.stopCommand" => stop_command(services, read(argument, "commandId")?).await,
         "roo.resume" => resume(services, read(argument, "taskId")?).await,
+        "roo.fork" => fork_task(session, services, read(argument, "taskId")?).await,
         "roo.status" => status(session, services).await,
         "roo.showDiff" => show_diff(session, services, read(argument, "approvalId")?).await,
         "roo.showTree" => show_tree(session, services, read(argument, "taskId")?).await,
@@ -181,6 +183,7 @@ fn fields_of(command: &str) -> Option<&'static [&'static str]> {
         "roo.switchMode" => &["mode", "taskId"],
         "roo.selectProfile" => &["profile", "taskId"],
         "roo.restoreFiles" => &["taskId", "seq"],
+        "roo.fork" => &["taskId", "seq", "text"],
         "roo.setUpModel" => &["provider", "model", "baseUrl", "profile"],
         "roo.trustWorkspace" => &["path", "digest", "refuse"],
         _ => return None,
@@ -335,6 +338,21 @@ pub(super) async fn start(
         session.subscriptions.begin(session.recipient(), follower, intake::answered());
     }
     Ok(started)
+}
+
+pub(super) async fn fork(
+    session: &Arc<Session>,
+    services: &WorkspaceServices,
+    params: TaskForkParams,
+) -> Result<TaskForkResult> {
+    let task = params.task_id.clone();
+    let forked = services.engine.fork(params).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+    if session.is_typed() {
+        let follower = services.engine.follow(&forked.task_id, 0).await;
+        let follower = follower.map_err(|error| engine_failure(&error, Some(&forked.task_id)))?;
+        session.subscriptions.begin(session.recipient(), follower, intake::answered());
+    }
+    Ok(forked)
 }
 
 async fn send(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
@@ -603,6 +621,21 @@ async fn resume(services: &WorkspaceServices, fields: Fields) -> Result<CommandO
     let task = named_or_newest(services, fields.task_id, "to resume", stopped).await?;
     services.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::told(json!({ "taskId": task }), "the task continues".to_owned()))
+}
+
+async fn fork_task(
+    session: &Arc<Session>,
+    services: &WorkspaceServices,
+    fields: Fields,
+) -> Result<CommandOutcome> {
+    let task_id = match fields.task_id {
+        Some(task) => task,
+        None => newest(services, "to fork", |_| true).await?.task_id,
+    };
+    let params = TaskForkParams { task_id, seq: fields.seq, prompt: fields.text };
+    let TaskForkResult { task_id, urid, seq } = fork(session, services, params).await?;
+    let told = format!("{urid} is forked at event {seq}");
+    Ok(CommandOutcome::told(json!({ "taskId": task_id, "urid": urid, "seq": seq }), told))
 }
 
 async fn status(session: &Session, services: &WorkspaceServices) -> Result<CommandOutcome> {

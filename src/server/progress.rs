@@ -116,6 +116,10 @@ impl ProgressLine {
                 }
                 "starts".to_owned()
             }
+            Update::Forked { .. } => {
+                self.title = self.view.root().map(|root| root.title.clone()).unwrap_or_default();
+                "starts".to_owned()
+            }
             Update::State { state, reason, .. } => {
                 // Only the request's own end is its end.
                 if own {

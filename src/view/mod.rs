@@ -147,6 +147,14 @@ impl RequestView {
                 self.tasks.push(TaskView::new(task, parent_id.as_ref(), mode, title, emoji));
                 Update::Created { urid, mode, title }
             }
+            Event::TaskForked { urid, title, from } => {
+                self.tasks.iter_mut().for_each(TaskView::begin_fork);
+                self.commands.clear();
+                if let Some(view) = self.task_mut(task) {
+                    view.title.clone_from(title);
+                }
+                Update::Forked { urid, from }
+            }
             Event::TaskState { state, result, reason, usage, tool_usage } => {
                 self.set_state(task, *state, reason.as_deref());
                 if let Some(view) = self.task_mut(task) {

@@ -71,6 +71,13 @@ impl TaskView {
         }
     }
 
+    /// What was used and waits is another request's.
+    pub(super) fn begin_fork(&mut self) {
+        self.usage = Usage::default();
+        self.tool_usage = ToolUsage::default();
+        self.queue.clear();
+    }
+
     /// Takes in what a change of state brings besides.
     pub(super) fn end(&mut self, result: Option<&str>, usage: Option<Usage>, tool_usage: &ToolUsage) {
         if let Some(result) = result {

@@ -19,6 +19,7 @@ mod earlier_versions;
 mod egress;
 mod engine;
 mod faults;
+mod forks;
 mod governed;
 mod grants;
 mod hooked;

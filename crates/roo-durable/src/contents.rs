@@ -20,6 +20,8 @@ pub const LARGEST_CONTENT: u64 = 8 << 20;
 #[derive(Clone, Debug)]
 pub struct Contents {
     directory: PathBuf,
+    /// Directories of other requests that are read, too.
+    earlier: Vec<PathBuf>,
     disk: Arc<dyn Disk>,
 }
 
@@ -42,8 +44,8 @@ struct Removable {
 }
 
 impl Contents {
-    pub(super) fn new(disk: Arc<dyn Disk>, directory: PathBuf) -> Self {
-        Self { directory, disk }
+    pub(super) fn new(disk: Arc<dyn Disk>, directory: PathBuf, earlier: Vec<PathBuf>) -> Self {
+        Self { directory, earlier, disk }
     }
 
     fn path(&self, digest: Digest) -> PathBuf {
@@ -72,8 +74,13 @@ impl Contents {
     /// # Errors
     /// Those of the disk.
     pub fn read(&self, digest: Digest) -> io::Result<Option<Vec<u8>>> {
-        let bytes = self.disk.read_at_most(&self.path(digest), LARGEST_CONTENT)?;
-        Ok(bytes.filter(|bytes| Digest::of(bytes) == digest))
+        for directory in std::iter::once(&self.directory).chain(&self.earlier) {
+            let bytes = self.disk.read_at_most(&directory.join(digest.hex()), LARGEST_CONTENT)?;
+            if let Some(bytes) = bytes.filter(|bytes| Digest::of(bytes) == digest) {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
     }
 
     /// Makes contents durable, and returns the number of those that are gone: they were removed to keep within the budget,
@@ -137,7 +144,7 @@ mod tests {
     const DAY: u64 = 24 * 3600 * 1_000_000_000;
 
     fn contents(directory: &tempfile::TempDir, request: &str) -> Contents {
-        Contents::new(Arc::new(RealDisk), directory.path().join(request).join("contents"))
+        Contents::new(Arc::new(RealDisk), directory.path().join(request).join("contents"), vec![])
     }
 
     fn now() -> u64 {

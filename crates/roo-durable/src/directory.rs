@@ -18,6 +18,8 @@ use roo_protocol::ids::{Digest, TaskId};
 
 /// Name of the file of a request's events.
 const LOG: &str = "log.jsonl";
+/// Name of the directory of the contents of files.
+const CONTENTS: &str = "contents";
 
 /// The part of the state directory that belongs to one workspace.
 #[derive(Clone, Debug)]
@@ -126,6 +128,16 @@ impl RequestDirectory {
         self.path.join("environment")
     }
 
+    /// The directory of another request of the same state directory.
+    pub(super) fn at(&self, path: PathBuf, name: &str) -> Self {
+        Self { path, name: name.to_owned(), ..self.clone() }
+    }
+
+    /// The request's id.
+    pub(super) fn request_id(&self) -> TaskId {
+        TaskId::new(self.name.clone())
+    }
+
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
@@ -142,9 +154,11 @@ impl RequestDirectory {
         self.disk.is_locked(&self.path.join("log.driven"))
     }
 
-    /// The contents of files that the request has changed.
+    /// The contents of files that the request has changed. A fork reads those of the requests whose records it shares, too.
     pub fn contents(&self) -> Contents {
-        Contents::new(Arc::clone(&self.disk), self.path.join("contents"))
+        let shared = self.shared().unwrap_or_default();
+        let earlier = shared.iter().map(|other| other.path.join(CONTENTS)).collect();
+        Contents::new(Arc::clone(&self.disk), self.path.join(CONTENTS), earlier)
     }
 
     pub(super) fn blobs(&self) -> PathBuf {
@@ -219,13 +233,5 @@ impl RequestDirectory {
         let temporary = self.path.join(".summary.json.new");
         replace_unsynced(self.disk.as_ref(), &temporary, &path, &serde_json::to_vec(summary)?)
             .map_err(StoreError::io("write", &path))
-    }
-
-    /// Removes the request with all its files.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn remove(&self) -> Result<(), StoreError> {
-        self.disk.remove_directory(&self.path).map_err(StoreError::io("remove", &self.path))
     }
 }

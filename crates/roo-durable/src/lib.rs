@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! reserve                      disk space that is released when the disk is full
+//! workspaces/forks.lock        held while a request is forked or removed; see `fork`
 //! workspaces/<16 hex of the root's digest>/
 //!   trust.json                 what the user trusts of it; see `customization`
 //!   <file>.json.lock           held while such a file is read and replaced; see `private_file`
@@ -20,6 +21,8 @@
 //!     log.jsonl.torn-<offset>    a torn tail, moved away when the log was opened
 //!     blobs/<64 hex>             payloads over 32 KiB, by SHA-256
 //!     contents/<64 hex>          files that the request changed, by SHA-256; see `contents`
+//!     base.json                  of a fork: the parts of other logs that its own goes on from
+//!     forks/<workspace>.<task id>  a fork that goes on from this log
 //!     summary.json               rebuildable
 //! ```
 
@@ -30,6 +33,7 @@ mod contents;
 mod directory;
 pub mod disk;
 mod fingerprint;
+mod fork;
 mod history;
 mod line;
 mod lines;
@@ -59,6 +63,12 @@ pub use watched_file::{SAVING, WatchedFile};
 
 use std::io;
 use std::path::{Path, PathBuf};
+
+use roo_protocol::ids::TaskId;
+
+fn names_of(requests: &[TaskId]) -> String {
+    requests.iter().map(TaskId::as_str).collect::<Vec<_>>().join(", ")
+}
 
 impl StoreError {
     /// Returns the error of the system, if it was one.
@@ -98,6 +108,20 @@ pub enum StoreError {
     Held {
         /// The request's directory.
         path: PathBuf,
+    },
+    /// A request's log is the beginning of others.
+    #[error("it can't be removed before {}, whose log begins with its events", names_of(forks))]
+    Forked {
+        /// The requests.
+        forks: Vec<TaskId>,
+    },
+    /// A log has no event of that number.
+    #[error("{} has no event {seq}", path.display())]
+    NoSuchEvent {
+        /// The log.
+        path: PathBuf,
+        /// The number.
+        seq: u64,
     },
     /// Another program wrote to a log, truncated it or removed it, despite its lock.
     #[error("{} was changed by another program: {}", path.display(),

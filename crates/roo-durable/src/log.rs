@@ -395,7 +395,7 @@ impl RequestLog {
         self.unsynced.blob_directory |= self.directory.create_blobs()?;
         let blob = Blob { digest, text: Some(text) };
         // After a loss of power an earlier one may have its name but not its bytes.
-        let found = read_blob(&self.directory, digest);
+        let found = read_own_blob(&self.directory, digest);
         if !matches!(found, Ok(Some(_))) {
             blob.put(&self.directory, |_| Ok(()))?;
         }
@@ -418,7 +418,7 @@ impl Blob {
         let path = directory.blob(self.digest);
         let text = match &self.text {
             Some(text) => Arc::clone(text),
-            None => read_blob(directory, self.digest)
+            None => read_own_blob(directory, self.digest)
                 .and_then(|text| text.map(Arc::from).ok_or_else(|| io::ErrorKind::InvalidData.into()))
                 .map_err(StoreError::io("read", &path))?,
         };
@@ -468,17 +468,49 @@ pub fn read_while<E: DeserializeOwned>(
     offset: u64,
     mut take: impl FnMut(Record<E>) -> bool,
 ) -> Result<u64, StoreError> {
+    read_lines(directory, offset, |record, _| take(record))
+}
+
+/// Reads the records of a log up to the one for which `take` returns false, with the payloads of those that are in its own
+/// part. Returns where the next record begins.
+pub(super) fn read_shared<E: DeserializeOwned>(
+    directory: &RequestDirectory,
+    mut take: impl FnMut(&Record<E>, Vec<Digest>) -> bool,
+) -> Result<u64, StoreError> {
+    read_lines(directory, 0, |record, digests| take(&record, digests))
+}
+
+fn read_lines<E: DeserializeOwned>(
+    directory: &RequestDirectory,
+    offset: u64,
+    mut take: impl FnMut(Record<E>, Vec<Digest>) -> bool,
+) -> Result<u64, StoreError> {
     let path = directory.log();
     let error = || StoreError::io("read", &path);
-    let mut lines = Lines::new(directory.disk().read(&path, offset).map_err(error())?, offset);
+    let base = directory.base().map_err(error())?;
+    let mut lines = Lines::new(directory.read_log(&base, offset).map_err(error())?, offset);
     loop {
-        match lines.next().map_err(error())? {
+        let begin = lines.offset();
+        let next = lines.next().map_err(error())?;
+        let is_first = begin == base.length() && begin > 0;
+        match next {
             Some(LogLine::Complete(line)) => {
-                let record = decode(directory, line, |_| ()).map_err(error())?;
-                if record.is_ok_and(|record| !take(record)) {
-                    break;
+                let mut digests = Vec::new();
+                let record = decode(directory, line, |digest| digests.push(digest)).map_err(error())?;
+                if begin < base.length() {
+                    digests.clear();
+                }
+                match record {
+                    Ok(record) => {
+                        if !take(record, digests) {
+                            break;
+                        }
+                    }
+                    Err(_) if is_first => return Err(error()(no_fork())),
+                    Err(_) => {}
                 }
             }
+            _ if is_first => return Err(error()(no_fork())),
             Some(LogLine::NotARecord) => {}
             // A line without a line end is still being written.
             Some(LogLine::Unfinished) | None => break,
@@ -487,11 +519,18 @@ pub fn read_while<E: DeserializeOwned>(
     Ok(lines.offset())
 }
 
+/// The first record of a fork's own part says that it is a fork. Without it the request would pass for the one that it was
+/// forked from.
+fn no_fork() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the record of the fork is damaged")
+}
+
 struct Scan {
     damage: Vec<Damage>,
     /// The payloads of the records.
     blobs: HashSet<Digest>,
     last_seq: u64,
+    /// Offset after the last complete line in the request's own part.
     end: u64,
     /// True if the log ends in an incomplete line.
     is_torn: bool,
@@ -502,12 +541,19 @@ impl Scan {
         directory: &RequestDirectory,
         mut take: impl FnMut(Record<E>),
     ) -> io::Result<Self> {
-        let mut lines = Lines::new(directory.disk().read(&directory.log(), 0)?, 0);
+        let base = directory.base()?;
+        let mut lines = Lines::new(directory.read_log(&base, 0)?, 0);
         let mut damage = Vec::new();
         let (mut last_seq, mut is_torn) = (0, false);
         let mut blobs = HashSet::new();
         for line in 1.. {
-            let decoded = match lines.next()? {
+            let begin = lines.offset();
+            let is_shared = begin < base.length();
+            let next = lines.next()?;
+            if begin == base.length() && begin > 0 && !matches!(next, Some(LogLine::Complete(_))) {
+                return Err(no_fork());
+            }
+            let decoded = match next {
                 None => break,
                 Some(LogLine::Unfinished) => {
                     is_torn = true;
@@ -515,9 +561,12 @@ impl Scan {
                 }
                 Some(LogLine::NotARecord) => Err(BadLine::Json("it doesn't start with `{`".to_owned())),
                 Some(LogLine::Complete(bytes)) => {
-                    decode(directory, bytes, |digest| _ = blobs.insert(digest))?
+                    decode(directory, bytes, |digest| _ = is_shared || blobs.insert(digest))?
                 }
             };
+            if begin == base.length() && begin > 0 && decoded.is_err() {
+                return Err(no_fork());
+            }
             let seq = match &decoded {
                 Ok(Record { seq, .. }) | Err(BadLine::Blob { seq, .. }) => *seq,
                 // Its number can't be trusted.
@@ -541,13 +590,25 @@ impl Scan {
                 take(record);
             }
         }
-        let end = lines.offset();
+        let end = lines.offset() - base.length();
         Ok(Self { damage, blobs, last_seq, end, is_torn })
     }
 }
 
 /// Reads the payload of this digest; none when it is missing or damaged.
 fn read_blob(directory: &RequestDirectory, digest: Digest) -> io::Result<Option<String>> {
+    if let Some(text) = read_own_blob(directory, digest)? {
+        return Ok(Some(text));
+    }
+    for shared in directory.shared()? {
+        if let Some(text) = read_own_blob(&shared, digest)? {
+            return Ok(Some(text));
+        }
+    }
+    Ok(None)
+}
+
+fn read_own_blob(directory: &RequestDirectory, digest: Digest) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     match directory.disk().read(&directory.blob(digest), 0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -11,7 +11,7 @@ use super::context::{ContextMeter, ShorteningMethod};
 use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
 use super::review::ReviewedHunk;
-use super::task::{PendingApproval, PendingQuestion, TaskState, TodoItem, ToolUsage, Usage};
+use super::task::{ForkOrigin, PendingApproval, PendingQuestion, TaskState, TodoItem, ToolUsage, Usage};
 
 pub use super::approval::{ApprovalOption, OptionKind};
 pub use super::question::{QuestionKind, Suggestion};
@@ -56,6 +56,17 @@ pub enum Event {
         /// Emoji of its mode.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         emoji: String,
+    },
+    /// The request is a fork: all events up to here are those of another request, with its own ids. What they left open
+    /// ends with the next ones, and totals begin anew.
+    #[serde(rename = "task.forked")]
+    TaskForked {
+        /// The fork's id for people.
+        urid: Urid,
+        /// Its title from now on.
+        title: String,
+        /// Where it begins.
+        from: ForkOrigin,
     },
     /// A task changed its state.
     #[serde(rename = "task.state")]

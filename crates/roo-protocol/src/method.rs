@@ -83,6 +83,7 @@ const fn told_by_client<P: JsonSchema>(name: &'static str) -> Method {
 pub const METHODS: &[Method] = &[
     request::<TaskStartParams, TaskStartResult>("roo/task/start"),
     request::<TaskSendParams, Done>("roo/task/send"),
+    request::<TaskForkParams, TaskForkResult>("roo/task/fork"),
     request::<TaskParams, Done>("roo/task/cancel"),
     request::<TaskParams, Done>("roo/task/resume"),
     request::<TaskEditParams, CheckpointRestoreResult>("roo/task/edit"),

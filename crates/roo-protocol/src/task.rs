@@ -214,6 +214,32 @@ pub enum SendWhen {
     AfterTurn,
 }
 
+/// `roo/task/fork`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskForkParams {
+    /// The request.
+    pub task_id: TaskId,
+    /// The number of the last event that the fork has; the newest when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// What the fork goes on with; it waits for a message when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+/// Result of `roo/task/fork`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskForkResult {
+    /// The fork's root task; the client is attached to it.
+    pub task_id: TaskId,
+    /// The fork's id for people.
+    pub urid: Urid,
+    /// The number of the last event that it has of the other request.
+    pub seq: u64,
+}
+
 /// `roo/task/send`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -311,6 +337,23 @@ pub struct HistoryItem {
     pub usage: Usage,
     /// The newest `seq`.
     pub seq: u64,
+    /// Where a fork begins; absent for any other request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkOrigin>,
+}
+
+/// The place in another request at which a fork begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkOrigin {
+    /// The request that was forked.
+    pub task_id: TaskId,
+    /// Its id for people.
+    pub urid: Urid,
+    /// The number of the last event that both have.
+    pub seq: u64,
+    /// What was used up to there. It is no part of the fork's own totals.
+    pub usage: Usage,
 }
 
 /// Result of `roo/task/get`: the task as it is at `seq`.

@@ -37,6 +37,24 @@ local function same(request)
   return buffer
 end
 
+case('a fork has a title and an id of its own, and says where it begins', function()
+  local request = feed(Request.new('t'), {
+    { created('t', nil, 'Go') },
+    {
+      {
+        type = 'task.forked',
+        urid = 'v',
+        title = 'Go another way',
+        from = { taskId = 'other', urid = 'u', seq = 1, usage = {} },
+      },
+    },
+  })
+  equal({ request.urid, request.title }, { 'v', 'Go another way' })
+  local text = table.concat(request:text(), '\n')
+  equal(text:find('⑂ forked from u at event 1', 1, true) ~= nil, true, text)
+  same(request)
+end)
+
 case('running text grows, and its end replaces it', function()
   local request = Request.new('t')
   same(feed(request, { { (created('t')) } }))

@@ -73,6 +73,26 @@ export type SendWhen = "now" | "afterTurn";
 /** An answer without content. */
 export type Done = Record<string, never>;
 
+/** `roo/task/fork`. */
+export type TaskForkParams = {
+  /** The request. */
+  taskId: TaskId;
+  /** The number of the last event that the fork has; the newest when absent. */
+  seq?: number | null;
+  /** What the fork goes on with; it waits for a message when absent. */
+  prompt?: string | null;
+};
+
+/** Result of `roo/task/fork`. */
+export type TaskForkResult = {
+  /** The fork's root task; the client is attached to it. */
+  taskId: TaskId;
+  /** The fork's id for people. */
+  urid: Urid;
+  /** The number of the last event that it has of the other request. */
+  seq: number;
+};
+
 /** A request that names a task. */
 export type TaskParams = {
   /** The task. */
@@ -212,6 +232,8 @@ export type HistoryItem = {
   usage: Usage;
   /** The newest `seq`. */
   seq: number;
+  /** Where a fork begins; absent for any other request. */
+  forkedFrom?: ForkOrigin | null;
 };
 
 /** State of a task. */
@@ -229,6 +251,18 @@ export type Usage = {
   cacheWrites?: number;
   /** Cost in US dollars, from the profile's prices or the provider's own word. */
   costUsd?: number;
+};
+
+/** The place in another request at which a fork begins. */
+export type ForkOrigin = {
+  /** The request that was forked. */
+  taskId: TaskId;
+  /** Its id for people. */
+  urid: Urid;
+  /** The number of the last event that both have. */
+  seq: number;
+  /** What was used up to there. It is no part of the fork's own totals. */
+  usage: Usage;
 };
 
 /** Result of `roo/task/get`: the task as it is at `seq`. */
@@ -251,6 +285,8 @@ export type TaskSnapshot = {
   usage: Usage;
   /** The newest `seq`. */
   seq: number;
+  /** Where a fork begins; absent for any other request. */
+  forkedFrom?: ForkOrigin | null;
   /** The request that it belongs to. */
   rootId: TaskId;
   /** The result of a completed task. */
@@ -1656,6 +1692,14 @@ export type Event = {
   /** Emoji of its mode. */
   emoji?: string;
 } | {
+  type: "task.forked";
+  /** The fork's id for people. */
+  urid: Urid;
+  /** Its title from now on. */
+  title: string;
+  /** Where it begins. */
+  from: ForkOrigin;
+} | {
   type: "task.state";
   /** The new state. */
   state: TaskState;
@@ -1977,6 +2021,7 @@ export type ErrorKind = "overloaded" | "notFound" | "heldElsewhere" | "wrongStat
 export interface Requests {
   "roo/task/start": { params: TaskStartParams; result: TaskStartResult };
   "roo/task/send": { params: TaskSendParams; result: Done };
+  "roo/task/fork": { params: TaskForkParams; result: TaskForkResult };
   "roo/task/cancel": { params: TaskParams; result: Done };
   "roo/task/resume": { params: TaskParams; result: Done };
   "roo/task/edit": { params: TaskEditParams; result: CheckpointRestoreResult };

@@ -191,6 +191,12 @@ function applyNumbered(request: Request, params: EventParams): Request {
       const title = taskId === request.rootId ? event.title : request.title;
       return { ...request, title, tasks: { ...request.tasks, [taskId]: task } };
     }
+    case "task.forked": {
+      // What was used, and what waits, is the other request's.
+      const tasks = Object.fromEntries(Object.entries(request.tasks).map(([id, task]) => [id, { ...task, usage: {}, queue: [] }]));
+      const own = tasks[taskId] ? { ...tasks, [taskId]: { ...tasks[taskId], title: event.title } } : tasks;
+      return note({ ...request, title: event.title, tasks: own }, "info", `Forked from ${event.from.urid} at event ${event.from.seq}`);
+    }
     case "task.state":
       return stateChanged(request, taskId, event.state, event.reason ?? undefined, event.usage ?? undefined, note);
     case "message":

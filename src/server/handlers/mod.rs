@@ -65,6 +65,7 @@ macro_rules! methods {
 methods! {
     "roo/task/start" => task::start,
     "roo/task/send" => task::send,
+    "roo/task/fork" => task::fork,
     "roo/task/cancel" => task::cancel,
     "roo/task/resume" => task::resume,
     "roo/task/edit" => task::edit,

@@ -8,8 +8,8 @@ use crate::server::{commands, engine_failure, intake};
 use roo_protocol::checkpoint::{CheckpointRestoreResult, TaskEditParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
-    Done, TaskAttachParams, TaskAttachResult, TaskListParams, TaskListResult, TaskParams, TaskSendParams,
-    TaskSnapshot, TaskStartParams, TaskStartResult,
+    Done, TaskAttachParams, TaskAttachResult, TaskForkParams, TaskForkResult, TaskListParams, TaskListResult,
+    TaskParams, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
 };
 
 pub(super) async fn start(
@@ -18,6 +18,11 @@ pub(super) async fn start(
 ) -> Result<TaskStartResult> {
     let services = server.session.typed().await?;
     commands::start(&server.session, services, params).await
+}
+
+pub(super) async fn fork(server: &Server, Params(params): Params<TaskForkParams>) -> Result<TaskForkResult> {
+    let services = server.session.typed().await?;
+    commands::fork(&server.session, services, params).await
 }
 
 pub(super) async fn send(server: &Server, Params(params): Params<TaskSendParams>) -> Result<Done> {

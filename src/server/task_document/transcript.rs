@@ -193,6 +193,10 @@ impl MarkdownTranscript {
                 }
                 self.enter(task);
             }
+            Update::Forked { urid, from } => {
+                let (urid, other) = (line(urid.as_str()), line(from.urid.as_str()));
+                self.note(task, &format!("*request {urid}, forked from {other} at event {}*", from.seq));
+            }
             Update::State { state, result, reason } => self.state_changed(task, state, result, reason),
             Update::Message { message, role } => self.message(task, message, role),
             Update::AnswerVoid { reason: Some(reason), .. } => {

@@ -191,6 +191,10 @@ pub(super) struct LastEdits(HashMap<TaskId, AuditRecord>);
 impl LastEdits {
     /// Looks at the next record of a log, and the state that it is about to change.
     pub(super) fn see(&mut self, tree: Option<&Tree>, record: &Record<Event>, services: &EngineServices) {
+        if let Event::Forked { .. } = &record.event {
+            // They are the other request's, which records them itself.
+            self.0.clear();
+        }
         let Event::ToolFinished { result, .. } = &record.event else { return };
         let Some(tree) = tree.filter(|_| result.status == ToolStatus::Ok) else { return };
         let edit = tree.task(&record.task_id).and_then(|task| Some((task, task.edit_in_progress()?)));

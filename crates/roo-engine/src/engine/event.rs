@@ -22,7 +22,7 @@ use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, Ta
 use roo_protocol::message::{Ask, Message, MessageKind, Say};
 use roo_protocol::rule::SandboxAccess;
 use roo_protocol::task::{
-    PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
+    ForkOrigin, PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
 };
 
 /// A fact of one task.
@@ -63,6 +63,19 @@ pub enum Event {
         /// Bindings that limit its scope: all that the tasks above it had bound.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         within: Vec<Binding>,
+    },
+    /// The request is a fork: the events before are those of another request, under this one's ids. What they left open is
+    /// void, and what they used is the other request's.
+    Forked {
+        /// The fork's id for people.
+        urid: Urid,
+        /// Its title.
+        title: String,
+        /// Where it begins.
+        from: ForkOrigin,
+        /// Its directory for working files; none where there is no workspace folder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        directory: Option<String>,
     },
     /// The user said something, and it is part of the conversation now.
     UserSaid {
@@ -631,6 +644,22 @@ impl Event {
         )
     }
 
+    /// Names tasks, and what they asked, by the ids of another request: for events that a fork shares.
+    pub(super) fn rename_tasks(&mut self, rename: impl Fn(&str) -> String) {
+        match self {
+            Self::Created { parent: Some(id), .. } | Self::Delegated { child: id, .. } => {
+                *id = TaskId::new(rename(id.as_str()));
+            }
+            Self::ApprovalRequested { approval: PendingApproval { approval_id: id, .. } }
+            | Self::ApprovalResolved { approval_id: id, .. }
+            | Self::ApprovalReconsidered { approval_id: id }
+            | Self::AnswerHeld { approval_id: id, .. } => *id = ApprovalId::new(rename(id.as_str())),
+            Self::QuestionAsked { question: PendingQuestion { question_id: id, .. }, .. }
+            | Self::QuestionAnswered { question_id: id, .. } => *id = QuestionId::new(rename(id.as_str())),
+            _ => {}
+        }
+    }
+
     /// Returns whether a node of the invocation tree may be another one after it.
     pub(crate) fn changes_tree(&self) -> bool {
         !matches!(
@@ -670,6 +699,7 @@ impl Event {
             Self::Created { parent, urid, mode, title, emoji, .. } => {
                 WireEvent::TaskCreated { parent_id: parent, urid, mode, title, emoji }
             }
+            Self::Forked { urid, title, from, .. } => WireEvent::TaskForked { urid, title, from },
             Self::UserSaid { message, .. }
             | Self::Shown { message }
             | Self::PromptRefused { message, .. }

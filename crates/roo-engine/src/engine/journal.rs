@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::event::Event;
+use super::forks::as_own;
 use roo_durable::{Record, RequestDirectory, StoreError};
 use roo_protocol::event::{Event as WireEvent, EventParams};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
@@ -441,8 +442,11 @@ impl Follower {
         loop {
             let directory = self.journal.directory.clone();
             let offset = self.disk_offset;
+            let root = self.journal.root.clone();
             let read = tokio::task::spawn_blocking(move || {
-                roo_durable::read_from::<Event>(&directory, offset, PAGE)
+                let (mut records, next) = roo_durable::read_from::<Event>(&directory, offset, PAGE)?;
+                records.iter_mut().for_each(|record| as_own(&root, record));
+                Ok::<_, StoreError>((records, next))
             });
             // The task can't panic, and nobody aborts it.
             let Ok(read) = read.await else { return Ok(vec![]) };

@@ -19,6 +19,7 @@ mod descriptors;
 mod effect_context;
 mod effects;
 pub mod event;
+mod forks;
 mod gather;
 mod history;
 mod hook_dispatch;
@@ -86,6 +87,7 @@ use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
 pub use self::changes::as_diff;
+pub use self::checkpoints::{ChangedBy, ComparedFile, Comparison};
 pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
 pub use self::instructions::{Governed, Instructions, ToolSources};
@@ -158,6 +160,7 @@ impl EngineError {
             Self::Configuration(_) => ErrorKind::Configuration,
             Self::Overloaded | Self::Ending => ErrorKind::Overloaded,
             Self::Store(StoreError::Held { .. }) => ErrorKind::HeldElsewhere,
+            Self::Store(StoreError::Forked { .. }) => ErrorKind::WrongState,
             Self::Refused | Self::Store(_) => ErrorKind::Storage,
         }
     }
@@ -171,6 +174,7 @@ impl EngineError {
             Self::Configuration(_) => "Correct the settings or the request.",
             Self::Overloaded => "Try again in a moment.",
             Self::Ending => "Start the server again.",
+            Self::Store(StoreError::Forked { .. }) => "Delete the forks first.",
             Self::Store(StoreError::Held { .. }) => "Use the window that runs it, or close that window.",
             Self::Store(StoreError::TooManyOpenFiles { .. }) => {
                 "Raise the limit on open files (`ulimit -n`) and start the server again."
@@ -525,7 +529,8 @@ impl Engine {
         let opened = tokio::task::spawn_blocking(move || {
             let mut fold = Fold::new(root.clone());
             let mut last_edits = LastEdits::default();
-            let (log, damage) = RequestLog::replay(directory, |record| {
+            let (log, damage) = RequestLog::replay(directory, |mut record| {
+                forks::as_own(&root, &mut record);
                 last_edits.see(fold.tree(), &record, &services);
                 fold.add(&record);
             })?;
@@ -665,7 +670,8 @@ impl Engine {
         let read = tokio::task::spawn_blocking(move || {
             let mut fold = Fold::new(root.clone());
             let mut left_out = None;
-            roo_durable::read_while(&directory, 0, |record: Record<Event>| {
+            roo_durable::read_while(&directory, 0, |mut record: Record<Event>| {
+                forks::as_own(&root, &mut record);
                 if record.seq < seq {
                     fold.add(&record);
                 } else if record.seq == seq && record.task_id == own {
@@ -1116,13 +1122,17 @@ impl Engine {
     /// Removes a request and all that is kept of it.
     ///
     /// # Errors
-    /// [`EngineError::WrongState`] while it isn't at its end.
+    /// [`EngineError::WrongState`] while it isn't at its end, [`StoreError::Forked`] while it has forks, which share its events.
     pub async fn delete(&self, task: &TaskId) -> Result<(), EngineError> {
         if !task.is_root() {
             let problem = "it is a branch; delete its request instead".to_owned();
             return Err(EngineError::WrongState { task: task.clone(), problem });
         }
         let directory = self.request(task)?;
+        let forks = directory.forks()?;
+        if !forks.is_empty() {
+            return Err(StoreError::Forked { forks }.into());
+        }
         self.command(task, Command::Delete).await?;
         let _passing = self.registry.passing().await;
         self.registry.live().remove(task);
@@ -1266,7 +1276,8 @@ fn fold_once<T: Default>(
     mut look: impl FnMut(&mut T, Option<&Tree>, &Record<Event>),
 ) -> Result<(Fold, T), EngineError> {
     let (mut fold, mut made) = (Fold::with_marks(root.clone(), marks), T::default());
-    roo_durable::read_while(directory, 0, |record: Record<Event>| {
+    roo_durable::read_while(directory, 0, |mut record: Record<Event>| {
+        forks::as_own(root, &mut record);
         let is_wanted = before.is_none_or(|before| record.seq < before);
         if is_wanted {
             look(&mut made, fold.tree(), &record);
@@ -1394,6 +1405,7 @@ mod tests {
             updated_at: 2,
             usage: Usage::default(),
             seq: 3,
+            forked_from: None,
         };
         registry.summarise(item);
         assert!(registry.leave(&task, || false).await.is_none());

@@ -25,8 +25,8 @@ const LONGEST_APPEND: usize = 1024;
 pub struct Replayed {
     /// All events.
     pub events: u64,
-    /// Those of them that were taken as they are, as they came from outside: the beginning of the request, restores of
-    /// earlier states, and what only earlier versions wrote.
+    /// Those of them that were taken as they are, as they came from outside: the beginning of the request and of forks,
+    /// restores of earlier states, and what only earlier versions wrote.
     pub given: u64,
 }
 
@@ -153,6 +153,11 @@ impl Run<'_> {
                 self.settles = true;
                 return Ok(());
             }
+            Event::Forked { .. } => {
+                self.take(1);
+                self.settles = true;
+                return Ok(());
+            }
             Event::RestoreStarted { .. } | Event::RestoreFinished { .. } | Event::ContextReduced { .. } => {
                 self.take(1);
                 return Ok(());
@@ -219,8 +224,7 @@ impl Run<'_> {
         let Some(first) = rest.first() else { return vec![] };
         let mut found = vec![];
         if let Some(task) = tree.task(&first.task_id) {
-            let is_own =
-                |record: &&Record<Event>| record.task_id == task.id && record.event != Event::Interrupted;
+            let is_own = |record: &&Record<Event>| record.task_id == task.id && !cuts_off(&record.event);
             let own = rest.iter().take(LONGEST_APPEND).take_while(is_own);
             let events: Vec<&Event> = own.map(|record| &record.event).collect();
             found.extend(task::inputs_of(task, &events).into_iter().map(|input| (task.id.clone(), input)));
@@ -256,7 +260,7 @@ impl Run<'_> {
     fn compare(&self, facts: &[Fact]) -> Agreement {
         let rest = &self.records[self.next..];
         let same = rest.iter().zip(facts).take_while(|(record, fact)| is_recorded_as(fact, record)).count();
-        let is_end = || rest.get(same).is_none_or(|record| record.event == Event::Interrupted);
+        let is_end = || rest.get(same).is_none_or(|record| cuts_off(&record.event));
         let explanation = match same {
             0 => Explanation::No,
             _ if same == facts.len() || is_end() => Explanation::Yes,
@@ -299,6 +303,12 @@ impl Run<'_> {
         }
         self.next += count;
     }
+}
+
+/// Returns whether an event may come before all that follows from the one before it: the server was killed there, or the
+/// request was forked there.
+fn cuts_off(event: &Event) -> bool {
+    matches!(event, Event::Interrupted | Event::Forked { .. })
 }
 
 /// Returns whether a fact is what was recorded. Whether hooks are to be asked about a message is not the machine's to

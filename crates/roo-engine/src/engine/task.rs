@@ -49,8 +49,8 @@ use roo_formats::config::Limits;
 use roo_protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
 use roo_protocol::message::{Message, MessageKind};
 use roo_protocol::task::{
-    HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, Settled, TaskState, TodoItem,
-    TodoStatus, ToolUsage, Usage,
+    ForkOrigin, HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, Settled, TaskState,
+    TodoItem, TodoStatus, ToolUsage, Usage,
 };
 
 use self::batch::{AskedApproval, Branch, CurrentCall, Stage, ToolBatch};
@@ -150,6 +150,8 @@ pub struct Task {
     notices: Vec<String>,
     /// A restore that has started and not finished, with the number of its event.
     pub(in crate::engine) restore: Option<(u64, Arc<Restore>)>,
+    /// Where the request begins, if it is a fork.
+    pub forked_from: Option<ForkOrigin>,
 }
 
 /// Name of a task for people.
@@ -298,6 +300,7 @@ impl Task {
             unsaved: None,
             notices: vec![],
             restore: None,
+            forked_from: None,
         })
     }
 
@@ -423,6 +426,7 @@ impl Task {
             updated_at: self.updated_at,
             usage: self.totals.usage,
             seq: self.seq,
+            forked_from: self.forked_from.clone(),
         }
     }
 

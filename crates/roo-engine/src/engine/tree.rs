@@ -141,8 +141,13 @@ impl Tree {
 
     /// Folds one event.
     pub fn apply(&mut self, id: &TaskId, event: &Event, seq: u64, at: i64) {
-        if let Event::RestoreFinished { started, done: true, .. } = event {
-            self.go_back(*started);
+        match event {
+            Event::RestoreFinished { started, done: true, .. } => self.go_back(*started),
+            Event::Forked { urid, from, .. } => {
+                self.tasks.iter_mut().for_each(|task| task.begin_fork(urid, from));
+                self.spent_before = self.spent();
+            }
+            _ => {}
         }
         match self.places.get(id) {
             Some(&place) => self.tasks[place].apply(event, seq, at),
@@ -357,6 +362,20 @@ impl Tree {
     /// Returns whether a task is this one or a branch below it.
     pub fn is_within(&self, id: &TaskId, top: &TaskId) -> bool {
         std::iter::successors(self.task(id), |task| self.parent(task)).any(|task| task.id == *top)
+    }
+
+    /// The events that a fork of this request begins with: what is open here ends there.
+    pub(crate) fn fork(mut self, event: Event, at: i64) -> Vec<Fact> {
+        let mut all: Vec<Fact> = vec![];
+        let mut facts = vec![(self.root().id.clone(), event)];
+        while !facts.is_empty() {
+            for (id, event) in &facts {
+                self.apply(id, event, self.last_seq() + 1, at);
+            }
+            all.append(&mut facts);
+            facts = self.settle();
+        }
+        all
     }
 
     /// Every task that isn't at its end is interrupted. A server that asked something has ended with its call.

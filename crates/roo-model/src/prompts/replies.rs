@@ -7,6 +7,7 @@ pub use delegation::*;
 pub use review::{review_in, reviewed};
 
 use roo_catalog::{Effect, ToolName, ToolProtocol};
+use roo_protocol::ids::Urid;
 use roo_text::render::exact_line;
 
 /// Beginning of the result of a call that the user refused.
@@ -134,6 +135,18 @@ pub fn completion_after_failure() -> String {
 pub fn completion_with_queue() -> String {
     "Not final: the user has said something in the meantime. Take it into account before you complete."
         .to_owned()
+}
+
+/// Before the next request, when the user has forked the conversation.
+pub fn forked(from: &Urid, urid: &Urid, directory: Option<&str>) -> String {
+    let directory = directory
+        .map(|directory| format!(" Its directory for working files is {}.", exact_line(directory)))
+        .unwrap_or_default();
+    format!(
+        "The user has forked this conversation from the request {from} at this point, and it goes on as the request \
+         {urid}.{directory} What was running then doesn't run here, and files may have changed since. Read a file again \
+         before you change it."
+    )
 }
 
 /// Before the next request, when the user has restored files.

@@ -306,6 +306,12 @@ events['task.created'] = function(self, id, event)
   end
 end
 
+events['task.forked'] = function(self, _, event, task)
+  self.urid, self.title, task.title = event.urid, event.title, event.title
+  local line = ('⑂ forked from %s at event %d'):format(event.from.urid, event.from.seq)
+  self:put(task, 'note', 'forked' .. self.seq, { line }, { groups = { 'RooUser' }, gap = true })
+end
+
 events['tree.changed'] = function(self, _, event)
   self.nodes = event.nodes
   for _, node in ipairs(event.nodes) do

@@ -63,6 +63,16 @@ const asked: Event = {
   ],
 };
 
+test("a fork has its own title and totals from its event on", () => {
+  const usage = { tokensIn: 1000, tokensOut: 10, cacheReads: 0, cacheWrites: 0, costUsd: 0.5 };
+  const before: Event[] = [CREATED, { type: "usage", ...usage }, { type: "queue.changed", items: [{ id: "q1", text: "Later", when: "now" }] }];
+  const forked = after(...before, { type: "task.forked", urid: "v", title: "Again", from: { taskId: "other", urid: "u", seq: 3, usage } });
+  assert.equal(after(...before).tasks[ROOT]?.usage.tokensIn, 1000);
+  assert.equal(forked.title, "Again");
+  assert.deepEqual([forked.tasks[ROOT]?.title, forked.tasks[ROOT]?.usage, forked.tasks[ROOT]?.queue], ["Again", {}, []]);
+  assert.deepEqual(forked.feed.map((item) => item.kind === "note" && item.text), ["Forked from u at event 3"]);
+});
+
 test("pieces of a text are put together, and replaced by the whole", () => {
   const streamed = after(CREATED, delta("r1.b0", 0, "Hel"), delta("r1.b0", 3, "lo"));
   assert.equal(message(streamed.feed[0]).text, "Hello");

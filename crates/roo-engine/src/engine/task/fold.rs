@@ -20,10 +20,10 @@ use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
 use roo_protocol::checkpoint::RestoreWhat;
 use roo_protocol::context::{Shortening, ShorteningMethod};
 use roo_protocol::event::{QuestionKind, ToolStatus};
-use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId};
+use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId, Urid};
 use roo_protocol::message::Message;
 use roo_protocol::rule::{RuleSubject, SandboxAccess};
-use roo_protocol::task::{PendingQuestion, Usage};
+use roo_protocol::task::{ForkOrigin, PendingQuestion, ToolUsage, Usage};
 use roo_text::render::one_line;
 
 impl Task {
@@ -33,6 +33,12 @@ impl Task {
         self.updated_at = at;
         match event {
             Event::Created { .. } => self.created_at = at,
+            Event::Forked { title, from, directory, .. } => {
+                self.created_at = at;
+                self.title = Title::Named(title.clone());
+                self.forked_from = Some(from.clone());
+                self.notices.push(replies::forked(&from.urid, &self.urid, directory.as_deref()));
+            }
             // The budget is the request's.
             Event::Shown { .. }
             | Event::EditApplied { .. }
@@ -409,6 +415,20 @@ impl Task {
         }
     }
 
+    /// Makes this the task of a fork. What is open ends, as nothing runs, waits or is asked there, and what was used is the
+    /// other request's.
+    pub(in crate::engine) fn begin_fork(&mut self, urid: &Urid, from: &ForkOrigin) {
+        self.urid = urid.clone();
+        self.totals.usage = Usage::default();
+        self.totals.tools = ToolUsage::default();
+        self.queue.clear();
+        self.commands.interrupt();
+        self.restore = None;
+        self.set_interrupted();
+        let reason = format!("forked from {} at event {}", from.urid, from.seq);
+        self.begin_ending(Ending { state: EndState::Cancelled, result: None, reason: Some(reason) });
+    }
+
     /// Ends a restore, and tells the model of what it can't know.
     fn finish_restore(&mut self, started: u64, done: bool, unchanged: &[String]) {
         let Some((_, restore)) = self.restore.take_if(|(seq, _)| *seq == started) else { return };
@@ -435,6 +455,9 @@ impl Task {
         };
         let now = std::mem::replace(self, then);
         self.title = title;
+        self.urid = now.urid;
+        self.forked_from = now.forked_from;
+        self.created_at = now.created_at;
         self.limits = now.limits;
         self.updated_at = now.updated_at;
         self.seq = now.seq;

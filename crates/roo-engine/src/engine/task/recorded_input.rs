@@ -13,6 +13,7 @@ use crate::engine::event::Event;
 use crate::policy::{
     AskRule, HookMessages, Plan, PlannedEdit, PolicyDecision, RecordedRule, RecordedVerdict, Review,
 };
+use crate::server_tools::ServerQuestion;
 use crate::tool_run::{AppliedEdit, Outcome};
 use roo_catalog::ToolCall;
 use roo_model::parser::Block;
@@ -20,7 +21,7 @@ use roo_model::prompts::replies;
 use roo_model::providers::{Finish, Item};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
-use roo_protocol::task::{PendingApproval, QueueItem, SendWhen, Usage};
+use roo_protocol::task::{PendingApproval, QuestionKind, QueueItem, SendWhen, Usage};
 
 /// Stands for an outcome's text while it is found out what the machine puts around it.
 const MARK: &str = "\u{e000}text\u{e000}";
@@ -57,6 +58,15 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
             found.push(Input::Gathered(gathered(events)));
             timeless(found)
         }
+        Event::QuestionAsked { question, .. } if question.kind == QuestionKind::McpElicitation => {
+            let suggestions = question.suggestions.iter().map(|suggestion| suggestion.text.clone());
+            now(Input::ServerAsked(ServerQuestion {
+                text: question.text.clone(),
+                suggestions: suggestions.collect(),
+                secret: question.secret,
+            }))
+        }
+        Event::QuestionAnswered { text: None, .. } => now(Input::ServerQuestionOver),
         Event::BudgetReset | Event::UserSaid { .. } | Event::QuestionAnswered { .. } => {
             timeless(answers_to_question(task, events))
         }
@@ -103,6 +113,7 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
         }
         // Facts that no input leads to, and what follows from the state alone.
         Event::Created { .. }
+        | Event::Forked { .. }
         | Event::Delegated { .. }
         | Event::Halted { .. }
         | Event::TurnStarted { .. }

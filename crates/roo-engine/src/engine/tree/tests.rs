@@ -9,6 +9,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 
 use super::*;
+use crate::engine::forks::as_own;
 use crate::engine::replay::{Replayed, replay};
 use crate::engine::task::{Choice, CompactionOutcome, Effect, Gathered, Remedy, wanted};
 use crate::policy::{
@@ -23,7 +24,7 @@ use roo_model::providers::{Finish, Item};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{Digest, MessageId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind, Say};
-use roo_protocol::task::SendWhen;
+use roo_protocol::task::{ForkOrigin, SendWhen};
 
 const NOW: i64 = 1_000_000;
 const LIMITS: Limits = Limits {
@@ -765,6 +766,12 @@ impl Sim {
     }
 }
 
+fn forked(seq: u64, usage: Usage) -> Event {
+    let from =
+        ForkOrigin { task_id: TaskId::new("root"), urid: Urid::new("20250101-10-00-00000000"), seq, usage };
+    Event::Forked { urid: Urid::new("20250101-11-00-00000001"), title: "Again".into(), from, directory: None }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 400,
@@ -781,6 +788,48 @@ proptest! {
         for step in steps {
             sim.step(step);
         }
+        sim.finish();
+        sim.check_log();
+    }
+
+    #[test]
+    fn a_fork_at_any_event_has_what_was_known_then_and_nothing_that_runs(
+        steps in prop::collection::vec(step(), 1..60),
+        cut in any::<Index>()
+    ) {
+        let mut sim = Sim::new(LIMITS);
+        for step in steps {
+            sim.step(step);
+        }
+        let length = 2 + cut.index(sim.log.len() - 1);
+        sim.log.truncate(length);
+        let (root, own) = (TaskId::new("root"), TaskId::new("fork"));
+        let then = Tree::fold(&root, &sim.log).unwrap();
+
+        let mut shared = sim.log.clone();
+        shared.iter_mut().for_each(|record| as_own(&own, record));
+        let fork = Tree::fold(&own, &shared).unwrap();
+        let but_for_ids = format!("{:?}", fork.tasks()).replace("\"fork", "\"root");
+        prop_assert_eq!(but_for_ids, format!("{:?}", then.tasks()));
+
+        sim.tree = then.clone();
+        let facts = then.clone().fork(forked(sim.log.len() as u64, then.usage()), NOW);
+        sim.commit(facts);
+        sim.durable = sim.log.len();
+        prop_assert_eq!(&Tree::fold(&root, &sim.log).unwrap(), &sim.tree);
+        prop_assert_eq!(sim.tree.settle(), vec![]);
+        prop_assert_eq!(sim.tree.usage(), Usage::default());
+        for task in sim.tree.tasks() {
+            prop_assert!(task.state().is_final(), "{} is {:?}", task.id, task.state());
+            prop_assert_eq!(wanted(task), None);
+            prop_assert!(task.commands.running().is_empty());
+        }
+        let known = then.root().conversation.items().shared();
+        prop_assert_eq!(&sim.tree.root().conversation.items().shared()[..known.len()], known);
+
+        let said = Input::Send { text: "Another way.".into(), images: vec![], when: SendWhen::Now };
+        prop_assert!(sim.input(&root, said) > 0);
+        prop_assert!(!sim.tree.root().state().is_final());
         sim.finish();
         sim.check_log();
     }

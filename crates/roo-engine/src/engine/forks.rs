@@ -1,0 +1,158 @@
+//! Forks of requests: a new request that begins with the events of another one, up to any of them.
+//!
+//! The events are shared, not copied (`roo-durable/src/fork.rs`), and read under the fork's own ids. Its first event of its
+//! own is [`Event::Forked`], which makes what was open void; with the ends that follow from that, it is the beginning of the
+//! fork's log, so there is no fork without them.
+
+use super::event::Event;
+use super::{Engine, EngineError, fold_log, state};
+use roo_durable::{Record, RequestDirectory};
+use roo_protocol::ids::{TaskId, Urid};
+use roo_protocol::task::{ForkOrigin, SendWhen, TaskForkParams, TaskForkResult, TaskSendParams};
+use roo_text::render;
+
+impl Engine {
+    /// Forks a request, running or not: what it does goes on. Nothing of it runs in the fork, which waits for a message unless a
+    /// prompt is given.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`] for an event that isn't there, [`EngineError::WrongState`] for a branch,
+    /// [`EngineError::Configuration`] for an empty prompt, [`EngineError::Store`] when the log can't be made.
+    pub async fn fork(&self, params: TaskForkParams) -> Result<TaskForkResult, EngineError> {
+        let forked = self.begin_fork(&params).await?;
+        if let Some(text) = params.prompt {
+            let (task_id, when) = (forked.task_id.clone(), SendWhen::Now);
+            self.send(TaskSendParams { task_id, text, images: vec![], when }).await?;
+        }
+        Ok(forked)
+    }
+
+    /// Forks a request as [`Engine::fork`] does, but leaves it to the caller to say the prompt.
+    ///
+    /// # Errors
+    /// Those of [`Engine::fork`].
+    pub async fn begin_fork(&self, params: &TaskForkParams) -> Result<TaskForkResult, EngineError> {
+        let TaskForkParams { task_id, seq, prompt } = params.clone();
+        if prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
+            return Err(EngineError::Configuration("the prompt is empty".into()));
+        }
+        if !task_id.is_root() {
+            let problem = "it is a branch; fork its request instead".to_owned();
+            return Err(EngineError::WrongState { task: task_id, problem });
+        }
+        let parent = self.readable(&task_id).await?;
+        let newest = self.read(&task_id).await?.last_seq();
+        let seq = seq.unwrap_or(newest);
+        // Before its second event a request has no prompt.
+        if !(2..=newest).contains(&seq) {
+            return Err(EngineError::NotFound { what: "event", id: seq.to_string() });
+        }
+        let id = TaskId::new(self.services.clock.ordered().to_string());
+        let (urid, directory) = self.draw_urid();
+        let directory = directory.unwrap_or_else(|error| {
+            tracing::warn!(%urid, %error, "a fork has no directory for working files");
+            None
+        });
+        let fork = NewFork {
+            urid: urid.clone(),
+            title: prompt.as_deref().map(|prompt| render::one_line(prompt.trim(), super::task::TITLE)),
+            directory,
+            at: self.now(),
+        };
+        let (place, own) = (self.directory.request(&id), id.clone());
+        let made = tokio::task::spawn_blocking(move || fork.make((&parent, &task_id), seq, (&place, &own)));
+        made.await.unwrap_or(Err(EngineError::Ending))?;
+        drop(self.open(&id).await?);
+        Ok(TaskForkResult { task_id: id, urid, seq })
+    }
+}
+
+/// What a fork is to be.
+struct NewFork {
+    urid: Urid,
+    /// None for that of the request.
+    title: Option<String>,
+    directory: Option<String>,
+    /// Time of its first events.
+    at: i64,
+}
+
+impl NewFork {
+    /// Makes the log of a fork of a request up to an event. Reads and writes the disk.
+    fn make(
+        self,
+        (parent, root): (&RequestDirectory, &TaskId),
+        seq: u64,
+        (place, id): (&RequestDirectory, &TaskId),
+    ) -> Result<(), EngineError> {
+        let (fold, ()) = fold_log(parent, root, Some(seq + 1), |(), _, _| {})?;
+        let tree = state(root, fold)?;
+        let task = tree.root();
+        let mut usage = tree.usage();
+        if let Some(earlier) = &task.forked_from {
+            usage += earlier.usage;
+        }
+        let from = ForkOrigin { task_id: root.clone(), urid: task.urid.clone(), seq, usage };
+        let title = self.title.unwrap_or_else(|| task.title().to_owned());
+        let forked = Event::Forked { urid: self.urid, title, from, directory: self.directory };
+        let records = (seq + 1..).zip(tree.fork(forked, self.at)).map(|(seq, (task_id, event))| {
+            let mut record = Record { seq, at: self.at, task_id, event };
+            as_own(id, &mut record);
+            record
+        });
+        let records: Vec<Record<Event>> = records.collect();
+        Ok(place.fork(parent, seq, &records)?)
+    }
+}
+
+/// Puts a record of a request's log under the request's own ids: a fork shares records of others.
+pub(super) fn as_own(root: &TaskId, record: &mut Record<Event>) {
+    let is_own = record.task_id.as_str().strip_prefix(root.as_str()).is_some_and(is_branch);
+    if is_own {
+        return;
+    }
+    let other = record.task_id.root();
+    let rename = |id: &str| match id.strip_prefix(other.as_str()).filter(|rest| is_branch(rest)) {
+        Some(rest) => format!("{root}{rest}"),
+        None => id.to_owned(),
+    };
+    record.task_id = TaskId::new(rename(record.task_id.as_str()));
+    record.event.rename_tasks(rename);
+}
+
+/// Returns whether this can follow the id of a request in the id of one of its tasks.
+fn is_branch(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_protocol::ids::QuestionId;
+
+    #[test]
+    fn shared_records_name_the_tasks_of_the_fork() {
+        let answered = |task: &str, question: &str| Record {
+            seq: 7,
+            at: 0,
+            task_id: TaskId::new(task),
+            event: Event::QuestionAnswered {
+                question_id: QuestionId::new(question),
+                by: "a".to_owned(),
+                text: None,
+                images: vec![],
+                mode: None,
+            },
+        };
+        for (task, question, own_task, own_question) in [
+            ("a", "a.q3", "f", "f.q3"),
+            ("a.4", "a.4.q5", "f.4", "f.4.q5"),
+            ("f.4", "f.4.q5", "f.4", "f.4.q5"),
+            ("fa", "fa.q3", "f", "f.q3"),
+        ] {
+            let mut record = answered(task, question);
+            as_own(&TaskId::new("f"), &mut record);
+            assert_eq!(record, answered(own_task, own_question), "{task}");
+        }
+    }
+}
