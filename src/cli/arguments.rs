@@ -441,7 +441,7 @@ pub(super) enum TasksCommand {
     Restore(Restore),
     /// Begin a new task that has everything of this one up to an event
     ///
-    /// The task that is forked stays as it is, and goes on if it runs. Both have the same files.
+    /// The task that is forked stays as it is, and goes on if it runs. Both have the same files, unless the fork gets a worktree.
     Fork(Fork),
     /// Compare two tasks of which one is a fork of the other, or both of a third
     ///
@@ -486,6 +486,9 @@ pub(super) struct Fork {
     /// The number of the last event that the fork has; the newest when left out.
     #[arg(long, value_name = "SEQ")]
     pub(super) at: Option<u64>,
+    /// Give the fork a git worktree beside the repository, with the files as they were at that event.
+    #[arg(long)]
+    pub(super) worktree: bool,
     #[command(flatten)]
     pub(super) view: View,
 }

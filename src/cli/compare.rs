@@ -2,25 +2,27 @@
 
 use std::fmt::Write as _;
 
-use roo_engine::engine::{ChangedBy, Comparison};
-use roo_protocol::task::{TaskSnapshot, Usage};
+use roo_engine::engine::{ChangedBy, ComparedRequest, Comparison};
+use roo_protocol::task::Usage;
 use roo_text::render;
 
 /// The longest cell of the table, in characters.
 const CELL: usize = 60;
 
 /// Formats a comparison of two requests.
-pub(super) fn render(one: &TaskSnapshot, other: &TaskSnapshot, comparison: &Comparison) -> String {
+pub(super) fn render(comparison: &Comparison) -> String {
+    let [one, other] = &comparison.requests;
     let files = |wanted: ChangedBy| {
         let changed = comparison.files.iter().map(|file| file.changed_by);
         changed.filter(|by| *by == wanted || *by == ChangedBy::Both).count().to_string()
     };
-    let row = |head: &str, cell: &dyn Fn(&TaskSnapshot) -> String| [head.to_owned(), cell(one), cell(other)];
+    let row =
+        |head: &str, cell: &dyn Fn(&ComparedRequest) -> String| [head.to_owned(), cell(one), cell(other)];
     let rows = [
         row("", &|task| task.item.urid.to_string()),
         row("Title", &|task| task.item.title.clone()),
         row("State", &|task| task.item.state.as_str().to_owned()),
-        row("Result", &|task| task.result.clone().or(task.reason.clone()).unwrap_or_default()),
+        row("Result", &|task| task.outcome.clone().unwrap_or_default()),
         ["Files changed".to_owned(), files(ChangedBy::First), files(ChangedBy::Second)],
         row("Tokens", &|task| {
             let Usage { tokens_in, tokens_out, cache_reads, .. } = task.item.usage;
@@ -32,7 +34,7 @@ pub(super) fn render(one: &TaskSnapshot, other: &TaskSnapshot, comparison: &Comp
     // Writing to a string can't fail.
     let _ = writeln!(
         text,
-        "\nThey share the events up to {}. Tokens and costs are without those of another request.",
+        "\nThey share the events up to {}. What was used until then counts for the request that used it.",
         comparison.since
     );
     for file in &comparison.files {

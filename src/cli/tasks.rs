@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::arguments::{Common, Fork, Tasks, TasksCommand, View};
@@ -34,8 +35,8 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     let context = SessionContext::find(&common)?;
     match &tasks.command {
         TasksCommand::Resume { task, view } => return resume(&context, task, view, notices).await,
-        TasksCommand::Fork(Fork { task, prompt: Some(prompt), at, view }) => {
-            return fork_and_go_on(&context, (task, *at), prompt, view, notices).await;
+        TasksCommand::Fork(fork @ Fork { prompt: Some(prompt), .. }) => {
+            return fork_and_go_on(context, fork, prompt, notices).await;
         }
         _ => {}
     }
@@ -83,17 +84,15 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
                 Some(state) => format!("{name} has ended already: {}.\n", state.as_str()),
             }
         }
-        TasksCommand::Fork(Fork { task: name, at, .. }) => {
+        TasksCommand::Fork(Fork { task: name, at, worktree, .. }) => {
             let task_id = find(&engine, &name).await?;
-            let forked = engine.fork(TaskForkParams { task_id, seq: at, prompt: None }).await;
+            let forked = engine.fork(TaskForkParams { task_id, seq: at, prompt: None, worktree }).await;
             engine.shutdown().await;
-            let TaskForkResult { urid, seq, .. } = forked?;
-            format!("{urid} is forked at event {seq}. To go on: roo-lsp tasks resume {urid}\n")
+            told_of(&forked?)
         }
         TasksCommand::Compare { one, other } => {
-            let (one, other) = (find_request(&engine, &one).await?, find_request(&engine, &other).await?);
-            let comparison = engine.compare(&one, &other).await?;
-            compare::render(&engine.get(&one).await?, &engine.get(&other).await?, &comparison)
+            let all = engine.names_everywhere().await?;
+            compare::render(&engine.compare(&named(&all, &one)?, &named(&all, &other)?).await?)
         }
         // Done above: it shows the task while it runs.
         TasksCommand::Resume { .. } => String::new(),
@@ -135,18 +134,24 @@ async fn resume(
 
 /// Forks a request, says the prompt to the fork, and follows it.
 async fn fork_and_go_on(
-    context: &SessionContext,
-    (name, at): (&str, Option<u64>),
+    mut context: SessionContext,
+    Fork { task: name, at, view, worktree, .. }: &Fork,
     prompt: &str,
-    view: &View,
     notices: &Notices,
 ) -> Result<Ending, CliError> {
-    let engine = engine_at_work(context, view)?;
+    let mut engine = engine_at_work(&context, view)?;
     let task_id = find(&engine, name).await?;
+    let params = TaskForkParams { task_id, seq: *at, prompt: Some(prompt.to_owned()), worktree: *worktree };
+    let forked = engine.begin_fork(&params).await?;
+    if let Some(folder) = &forked.folder {
+        writeln!(terminal::stderr(), "{}", told_of(&forked).trim_end())?;
+        engine.shutdown().await;
+        engine.end_servers().await;
+        context.folder = PathBuf::from(folder);
+        engine = engine_at_work(&context, view)?;
+    }
     let signals = Signals::listen()?;
     let viewer = Viewer::new(view, true, notices);
-    let params = TaskForkParams { task_id, seq: at, prompt: Some(prompt.to_owned()) };
-    let forked = engine.begin_fork(&params).await?;
     let outcome = async {
         let task = forked.task_id.clone();
         // Behind the end of what was open.
@@ -159,6 +164,22 @@ async fn fork_and_go_on(
     engine.shutdown().await;
     engine.end_servers().await;
     conclude(&forked.urid, outcome?)
+}
+
+/// Says what was forked, and how it goes on.
+fn told_of(TaskForkResult { urid, seq, folder, left_out, .. }: &TaskForkResult) -> String {
+    let Some(folder) = folder else {
+        return format!("{urid} is forked at event {seq}. To go on: roo-lsp tasks resume {urid}\n");
+    };
+    let place = shlex::try_quote(folder).map_or_else(|_| folder.clone(), |quoted| quoted.into_owned());
+    let place = render::exact_line(&place);
+    let mut text = format!("{urid} is forked at event {seq}, with files of its own in {place}.\n");
+    for file in left_out {
+        let (path, reason) = (render::exact_line(&file.path), &file.reason);
+        let _ = writeln!(text, "Not as it was then: {path} ({reason})");
+    }
+    let _ = writeln!(text, "To go on: roo-lsp --workspace {place} tasks resume {urid}");
+    text
 }
 
 /// An engine that lets agents work, with the flags of the command line.
@@ -223,7 +244,11 @@ pub(super) async fn find(engine: &Engine, name: &str) -> Result<TaskId, CliError
 }
 
 async fn find_request(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
-    let items = engine.names().await?;
+    named(&engine.names().await?, name)
+}
+
+/// The request of this name among these.
+fn named(items: &[HistoryItem], name: &str) -> Result<TaskId, CliError> {
     if let Some(item) = items.iter().find(|item| item.urid.as_str() == name || item.task_id.as_str() == name)
     {
         return Ok(item.task_id.clone());

@@ -347,7 +347,7 @@ pub(super) async fn fork(
 ) -> Result<TaskForkResult> {
     let task = params.task_id.clone();
     let forked = services.engine.fork(params).await.map_err(|error| engine_failure(&error, Some(&task)))?;
-    if session.is_typed() {
+    if session.is_typed() && forked.folder.is_none() {
         let follower = services.engine.follow(&forked.task_id, 0).await;
         let follower = follower.map_err(|error| engine_failure(&error, Some(&forked.task_id)))?;
         session.subscriptions.begin(session.recipient(), follower, intake::answered());
@@ -632,8 +632,8 @@ async fn fork_task(
         Some(task) => task,
         None => newest(services, "to fork", |_| true).await?.task_id,
     };
-    let params = TaskForkParams { task_id, seq: fields.seq, prompt: fields.text };
-    let TaskForkResult { task_id, urid, seq } = fork(session, services, params).await?;
+    let params = TaskForkParams { task_id, seq: fields.seq, prompt: fields.text, worktree: false };
+    let TaskForkResult { task_id, urid, seq, .. } = fork(session, services, params).await?;
     let told = format!("{urid} is forked at event {seq}");
     Ok(CommandOutcome::told(json!({ "taskId": task_id, "urid": urid, "seq": seq }), told))
 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -295,4 +296,125 @@ fn a_server_that_is_killed_leaves_a_whole_fork_or_none() {
         assert_eq!(ids.len(), count, "after {appends} appends");
         assert_eq!(show(&project, fork)["state"], "completed", "after {appends} appends");
     }
+}
+
+fn git(project: &Project, arguments: &[&str]) {
+    let mut command = std::process::Command::new("git");
+    command.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]).args(arguments);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    let output = command.current_dir(project.folder()).output().unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {output:?}");
+}
+
+/// All files of a directory with their bytes, but for one directory.
+fn bytes_below(directory: &Path, but: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut found, mut open) = (BTreeMap::new(), vec![directory.to_owned()]);
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && path != directory.join(but) {
+                open.push(path);
+            } else if path.is_file() {
+                found.insert(path.clone(), fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// A repository with a stash, a hook, configuration of its own, something staged, something changed and a new file, in which
+/// the script was played.
+fn repository() -> (Project, String) {
+    let project =
+        Project::outside_temp(&[("kept.txt", "one\n"), ("gone.txt", "gone\n"), ("staged.txt", "old\n")]);
+    git(&project, &["init", "--quiet", "--initial-branch=main"]);
+    git(&project, &["config", "alias.x", "status"]);
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "-m", "first"]);
+    project.write("kept.txt", "stashed\n");
+    git(&project, &["stash", "--quiet"]);
+    project.write("staged.txt", "staged\n");
+    git(&project, &["add", "staged.txt"]);
+    project.write("kept.txt", "mine\n");
+    project.write("deep/untracked.txt", "untracked\n");
+    fs::remove_file(project.folder().join("gone.txt")).unwrap();
+    let hook = project.folder().join(".git/hooks/post-checkout");
+    fs::write(&hook, "#!/bin/sh\necho ran >> \"$(git rev-parse --git-common-dir)/../hooked\"\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let task = played(&project);
+    (project, task)
+}
+
+/// The folder of a fork that has one of its own.
+fn folder_of(project: &Project, urid: &str) -> PathBuf {
+    project.folder().with_file_name("work-forks").join(urid)
+}
+
+#[test]
+fn a_fork_in_a_worktree_has_the_files_of_its_event_and_leaves_the_repository_alone() {
+    let (project, task) = repository();
+    let (git_before, files_before) =
+        (bytes_below(&project.folder().join(".git"), "worktrees"), bytes_below(&project.folder(), ".git"));
+    let at = number(&project, &task, "toolFinished").to_string();
+    let said = project.succeed(&["tasks", "fork", &task, "--at", &at, "--worktree"]);
+    let urid = said.split_whitespace().next().unwrap();
+    let folder = folder_of(&project, urid);
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    assert_eq!(read("new.txt").as_deref(), Some("new\n"), "what was written before the event: {said}");
+    assert_eq!(read("ran.txt"), None, "and not what came later");
+    assert_eq!(read("kept.txt").as_deref(), Some("mine\n"));
+    assert_eq!(read("staged.txt").as_deref(), Some("staged\n"));
+    assert_eq!(read("deep/untracked.txt").as_deref(), Some("untracked\n"));
+    assert_eq!(read("gone.txt"), None);
+
+    assert_eq!(
+        bytes_below(&project.folder(), ".git"),
+        files_before,
+        "no file of the user's changed, and no hook ran"
+    );
+    assert_eq!(bytes_below(&project.folder().join(".git"), "worktrees"), git_before, "nor anything of git's");
+
+    // It is a request of its own folder.
+    assert_eq!(items(&project).len(), 1);
+    let workspace = folder.to_str().unwrap();
+    let list = project.succeed(&["--workspace", workspace, "tasks", "list"]);
+    assert!(list.starts_with(urid) && list.contains("(fork of "), "{list}");
+    let next = format!("To go on: roo-lsp --workspace {workspace} tasks resume {urid}\n");
+    assert!(said.ends_with(&next), "{said}");
+}
+
+#[test]
+fn a_fork_in_a_worktree_works_there_and_is_compared_with_the_other() {
+    let (project, task) = repository();
+    let at = number(&project, &task, "toolFinished").to_string();
+    let output =
+        works(&project, &["tasks", "fork", &task, "Go another way.", "--at", &at, "--worktree"], None);
+    assert!(output.status.success(), "{output:?}");
+    let forks = fs::read_dir(project.folder().with_file_name("work-forks")).unwrap();
+    let [urid] =
+        &forks.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()[..]
+    else {
+        panic!("one fork")
+    };
+    let folder = folder_of(&project, urid);
+    assert_eq!(fs::read_to_string(folder.join("other.txt")).unwrap(), "other\n");
+    assert_eq!(project.read("other.txt"), "", "the user's folder is as it was");
+    assert_eq!(
+        (project.read("ran.txt"), fs::read_to_string(folder.join("ran.txt")).unwrap()),
+        ("ran\n".into(), "ran\n".into())
+    );
+    let text = project.succeed(&["tasks", "compare", &task, urid]);
+    assert!(text.contains("# other.txt: changed by the second\n"), "{text}");
+    assert!(text.contains("# ran.txt: changed by both, and is the same in both\n"), "{text}");
+}
+
+#[test]
+fn without_git_a_fork_has_no_worktree_and_says_so() {
+    // The repository of this program is around the other directory for tests.
+    let project = Project::new(&[]);
+    let task = played(&project);
+    let output = project.run(&["tasks", "fork", &task, "--worktree"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("the workspace is in no git repository"), "{error}");
+    assert_eq!(items(&project).len(), 1);
 }

@@ -48,8 +48,13 @@ impl WorkspaceDirectory {
     /// As [`WorkspaceDirectory::new`], on this disk.
     pub fn on(disk: Arc<dyn Disk>, state: &Path, root: &Path) -> Self {
         let digest = Digest::of(root.as_os_str().as_encoded_bytes()).hex();
+        Self::named(disk, state, &digest[..16])
+    }
+
+    /// The directory of this name.
+    fn named(disk: Arc<dyn Disk>, state: &Path, name: &str) -> Self {
         let workspaces = state.join("workspaces");
-        let path = workspaces.join(&digest[..16]);
+        let path = workspaces.join(name);
         let mut paths = vec![path.clone(), workspaces, state.to_owned()];
         // It holds the name of the state directory, which may be new too.
         paths.extend(state.parent().map(Path::to_owned));
@@ -60,6 +65,31 @@ impl WorkspaceDirectory {
             ancestors: Arc::new(Ancestors { paths, is_synced: AtomicBool::new(false) }),
             locks,
         }
+    }
+
+    /// The user's state directory.
+    fn state(&self) -> &Path {
+        self.path.ancestors().nth(2).unwrap_or(Path::new("/"))
+    }
+
+    /// The directory for another workspace of the same user.
+    pub fn of(&self, root: &Path) -> Self {
+        Self::on(Arc::clone(&self.disk), self.state(), root)
+    }
+
+    /// The directories of all workspaces of the user.
+    pub fn all(&self) -> Vec<Self> {
+        let names = self.disk.names(&self.state().join("workspaces")).unwrap_or_default();
+        let is_workspace =
+            |name: &&String| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let named = |name: &String| Self::named(Arc::clone(&self.disk), self.state(), name);
+        names.iter().filter(is_workspace).map(named).collect()
+    }
+
+    /// The request of this id in any workspace of the user; none where there is none.
+    pub fn request_anywhere(&self, root_task: &TaskId) -> Option<RequestDirectory> {
+        let own = std::iter::once(self.request(root_task)).find(RequestDirectory::exists);
+        own.or_else(|| self.all().iter().map(|other| other.request(root_task)).find(RequestDirectory::exists))
     }
 
     /// The directory itself.

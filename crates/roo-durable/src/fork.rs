@@ -291,7 +291,7 @@ mod tests {
 
     fn record(task: &str, seq: u64) -> Record<Value> {
         // Some are kept beside the log.
-        let text = if seq % 2 == 0 { "x".repeat(40_000) } else { String::new() };
+        let text = if seq.is_multiple_of(2) { "x".repeat(40_000) } else { String::new() };
         Record { seq, at: 0, task_id: TaskId::new(task), event: json!({ "n": seq, "text": text }) }
     }
 

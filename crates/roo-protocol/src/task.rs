@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::approval::ApprovalOption;
+use super::checkpoint::LeftOutFile;
 use super::context::{ContextMeter, Shortening};
 use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
@@ -226,18 +227,28 @@ pub struct TaskForkParams {
     /// What the fork goes on with; it waits for a message when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// True for a git worktree with files of its own, as they were at that event. The fork is a request of that folder, so it
+    /// takes no prompt here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub worktree: bool,
 }
 
 /// Result of `roo/task/fork`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskForkResult {
-    /// The fork's root task; the client is attached to it.
+    /// The fork's root task; the client is attached to it, unless it has a folder of its own.
     pub task_id: TaskId,
     /// The fork's id for people.
     pub urid: Urid,
     /// The number of the last event that it has of the other request.
     pub seq: u64,
+    /// The folder of its own; absent where both have the same files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// Files that are not there as they were at that event.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOutFile>,
 }
 
 /// `roo/task/send`.

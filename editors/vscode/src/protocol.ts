@@ -81,16 +81,33 @@ export type TaskForkParams = {
   seq?: number | null;
   /** What the fork goes on with; it waits for a message when absent. */
   prompt?: string | null;
+  /**
+   * True for a git worktree with files of its own, as they were at that event. The fork is a request of that folder, so it
+   * takes no prompt here.
+   */
+  worktree?: boolean;
 };
 
 /** Result of `roo/task/fork`. */
 export type TaskForkResult = {
-  /** The fork's root task; the client is attached to it. */
+  /** The fork's root task; the client is attached to it, unless it has a folder of its own. */
   taskId: TaskId;
   /** The fork's id for people. */
   urid: Urid;
   /** The number of the last event that it has of the other request. */
   seq: number;
+  /** The folder of its own; absent where both have the same files. */
+  folder?: string | null;
+  /** Files that are not there as they were at that event. */
+  leftOut?: LeftOutFile[];
+};
+
+/** A file that is left as it is. */
+export type LeftOutFile = {
+  /** Relative to the first workspace folder; a full path elsewhere. */
+  path: string;
+  /** Reason. */
+  reason: string;
 };
 
 /** A request that names a task. */
@@ -166,14 +183,6 @@ export type RestoreConflict = {
   reason: string;
   /** True if both versions are written into the file, between conflict markers. */
   marked: boolean;
-};
-
-/** A file that is left as it is. */
-export type LeftOutFile = {
-  /** Relative to the first workspace folder; a full path elsewhere. */
-  path: string;
-  /** Reason. */
-  reason: string;
 };
 
 /** Where a conversation continues after a restore. */

@@ -6,7 +6,8 @@
 //! files as any call does, so it is a checkpoint too and can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -29,6 +30,7 @@ use roo_protocol::checkpoint::{
     RestoreWhat, RestoredConversation, TaskEditParams,
 };
 use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId};
+use roo_protocol::task::HistoryItem;
 use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_text::{diff, render};
 use roo_trace::record::{Author, FileChange, Side};
@@ -57,14 +59,32 @@ struct Past {
 }
 
 /// What two requests have done to the files since the last event that they share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
+    /// What became of them.
+    pub requests: [ComparedRequest; 2],
     /// The number of that event.
     pub since: u64,
     /// The files that either has changed, by path.
     pub files: Vec<ComparedFile>,
     /// Files that can't be compared.
     pub left_out: Vec<LeftOutFile>,
+}
+
+/// One of two requests that are compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparedRequest {
+    /// The request in short.
+    pub item: HistoryItem,
+    /// Its result, or the reason why it is in its state, where that isn't plain.
+    pub outcome: Option<String>,
+}
+
+impl ComparedRequest {
+    fn of(tree: &Tree) -> Self {
+        let outcome = tree.root().result().or(tree.root().reason()).map(str::to_owned);
+        Self { item: tree.history_item(), outcome }
+    }
 }
 
 /// A file that one of two requests has changed, or both.
@@ -125,6 +145,26 @@ impl Engine {
         })
     }
 
+    /// Undoes in another folder what a request has changed since an event: there the files are as in the workspace now. Returns
+    /// those for which that fails.
+    pub(super) async fn undo_since(
+        &self,
+        request: &TaskId,
+        seq: u64,
+        folder: &Path,
+    ) -> Result<Vec<LeftOutFile>, EngineError> {
+        let past = self.past(request, None).await?;
+        let by_path = past.by_path(|known| known.seq > seq);
+        let contents = self.load(request, &by_path).await?;
+        let mut left_out = vec![];
+        for (path, saved) in by_path {
+            if let Err(reason) = undo_in(folder, &path, &saved, &contents) {
+                left_out.push(LeftOutFile { path, reason });
+            }
+        }
+        Ok(left_out)
+    }
+
     /// Compares what two requests of which one was forked from the other, or both from a third, have done to the files since.
     ///
     /// # Errors
@@ -133,12 +173,13 @@ impl Engine {
     pub async fn compare(&self, one: &TaskId, other: &TaskId) -> Result<Comparison, EngineError> {
         let (one, other) = (one.root(), other.root());
         let since = self.last_shared(&one, &other).await?;
-        let (ours, theirs) = (self.past(&one, None).await?, self.past(&other, None).await?);
+        let (ours, theirs) = (self.past_anywhere(&one).await?, self.past_anywhere(&other).await?);
+        let requests = [ComparedRequest::of(&ours.tree), ComparedRequest::of(&theirs.tree)];
         let (ours, theirs) =
             (ours.by_path(|known| known.seq > since), theirs.by_path(|known| known.seq > since));
         let our_contents = self.load(&one, &ours).await?;
         let their_contents = self.load(&other, &theirs).await?;
-        let mut result = Comparison { since, files: vec![], left_out: vec![] };
+        let mut result = Comparison { requests, since, files: vec![], left_out: vec![] };
         let paths: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
         for path in paths {
             let (our, their) = (ours.get(path), theirs.get(path));
@@ -177,6 +218,13 @@ impl Engine {
         Ok(result)
     }
 
+    /// What the log tells of a request of whatever workspace.
+    async fn past_anywhere(&self, root: &TaskId) -> Result<Past, EngineError> {
+        let (directory, root) = (self.request_anywhere(root)?, root.clone());
+        let read = tokio::task::spawn_blocking(move || read_past(&directory, &root, None));
+        read.await.unwrap_or(Err(EngineError::Ending))
+    }
+
     /// The number of the last event that two requests share.
     async fn last_shared(&self, one: &TaskId, other: &TaskId) -> Result<u64, EngineError> {
         let (ours, theirs) = (self.origins(one).await?, self.origins(other).await?);
@@ -196,7 +244,7 @@ impl Engine {
         let (mut next, mut until) = (request.clone(), u64::MAX);
         let mut all = vec![];
         loop {
-            let tree = self.read(&next).await?;
+            let tree = self.past_anywhere(&next).await?.tree;
             until = until.min(tree.last_seq());
             all.push((next, until));
             match &tree.root().forked_from {
@@ -580,7 +628,7 @@ impl Engine {
     ) -> Result<LoadedContents, EngineError> {
         let wanted: BTreeSet<Digest> =
             by_path.values().flatten().flat_map(|file| restore_plan::digests(file)).collect();
-        let contents = self.services.checkpoints.of(task);
+        let contents = self.request_anywhere(task)?.contents();
         let read = tokio::task::spawn_blocking(move || {
             let read = |digest: Digest| {
                 let bytes = contents.read(digest).ok().flatten()?;
@@ -776,6 +824,39 @@ fn read_past(directory: &RequestDirectory, root: &TaskId, until: Option<u64>) ->
     let Found { checkpoints, messages, opening, cut } = found;
     let opening = opening.filter(|opening| !opening.is_empty());
     Ok(Past { tree: state(root, fold)?, checkpoints, messages, opening, cut })
+}
+
+/// Undoes changes of a file in a folder that nobody else uses yet. Returns the reason why it can't.
+fn undo_in(folder: &Path, path: &str, saved: &[&SavedFile], contents: &LoadedContents) -> Result<(), String> {
+    let relative = Path::new(path);
+    let is_within = relative.components().all(|part| matches!(part, Component::Normal(_)));
+    let outside = || "it is outside of the folder".to_owned();
+    if !is_within {
+        return Err(outside());
+    }
+    let place = folder.join(relative);
+    let directory = place.parent().unwrap_or(folder);
+    std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
+    let leads_out = || match (directory.canonicalize(), folder.canonicalize()) {
+        (Ok(directory), Ok(folder)) => !directory.starts_with(folder),
+        _ => true,
+    };
+    if leads_out() || place.is_symlink() {
+        return Err(outside());
+    }
+    let now = match std::fs::read_to_string(&place) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error.to_string()),
+    };
+    let done = match restore_plan::undo(saved, now.as_deref(), contents) {
+        Restored::Text(Some(text)) => std::fs::write(&place, text),
+        Restored::Text(None) if now.is_some() => std::fs::remove_file(&place),
+        Restored::Text(None) => Ok(()),
+        Restored::LeftOut(reason) => return Err(reason),
+        Restored::Conflict { reason, .. } => return Err(reason.to_owned()),
+    };
+    done.map_err(|error| error.to_string())
 }
 
 /// Names a restore in one line.

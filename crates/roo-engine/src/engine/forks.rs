@@ -4,11 +4,17 @@
 //! own is [`Event::Forked`], which makes what was open void; with the ends that follow from that, it is the beginning of the
 //! fork's log, so there is no fork without them.
 
+use std::path::PathBuf;
+
 use super::event::Event;
 use super::{Engine, EngineError, fold_log, state};
+use crate::mentions::git::{Git, NewWorkTree};
 use roo_durable::{Record, RequestDirectory};
+use roo_formats::modes;
+use roo_protocol::checkpoint::LeftOutFile;
 use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{ForkOrigin, SendWhen, TaskForkParams, TaskForkResult, TaskSendParams};
+use roo_sandbox::exec::{Environment, EnvironmentRules};
 use roo_text::render;
 
 impl Engine {
@@ -19,6 +25,11 @@ impl Engine {
     /// [`EngineError::NotFound`] for an event that isn't there, [`EngineError::WrongState`] for a branch,
     /// [`EngineError::Configuration`] for an empty prompt, [`EngineError::Store`] when the log can't be made.
     pub async fn fork(&self, params: TaskForkParams) -> Result<TaskForkResult, EngineError> {
+        if params.worktree && params.prompt.is_some() {
+            let problem =
+                "a fork with a folder of its own goes on where that is opened, so it takes no prompt here";
+            return Err(EngineError::Mismatch { problem: problem.to_owned() });
+        }
         let forked = self.begin_fork(&params).await?;
         if let Some(text) = params.prompt {
             let (task_id, when) = (forked.task_id.clone(), SendWhen::Now);
@@ -32,7 +43,7 @@ impl Engine {
     /// # Errors
     /// Those of [`Engine::fork`].
     pub async fn begin_fork(&self, params: &TaskForkParams) -> Result<TaskForkResult, EngineError> {
-        let TaskForkParams { task_id, seq, prompt } = params.clone();
+        let TaskForkParams { task_id, seq, prompt, worktree } = params.clone();
         if prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
             return Err(EngineError::Configuration("the prompt is empty".into()));
         }
@@ -48,23 +59,78 @@ impl Engine {
             return Err(EngineError::NotFound { what: "event", id: seq.to_string() });
         }
         let id = TaskId::new(self.services.clock.ordered().to_string());
-        let (urid, directory) = self.draw_urid();
-        let directory = directory.unwrap_or_else(|error| {
-            tracing::warn!(%urid, %error, "a fork has no directory for working files");
-            None
-        });
+        let (urid, files) = match worktree {
+            true => {
+                let clock = &self.services.clock;
+                let urid = modes::urid(clock.zoned().datetime(), clock.random());
+                let files = self.own_files(&task_id, seq, &urid).await?;
+                (urid, files)
+            }
+            false => {
+                let (urid, directory) = self.draw_urid();
+                let directory = directory.unwrap_or_else(|error| {
+                    tracing::warn!(%urid, %error, "a fork has no directory for working files");
+                    None
+                });
+                (urid, ForkFiles { folder: None, directory, left_out: vec![] })
+            }
+        };
+        let ForkFiles { folder, directory, left_out } = files;
         let fork = NewFork {
             urid: urid.clone(),
             title: prompt.as_deref().map(|prompt| render::one_line(prompt.trim(), super::task::TITLE)),
             directory,
             at: self.now(),
         };
-        let (place, own) = (self.directory.request(&id), id.clone());
+        let requests =
+            folder.as_ref().map_or_else(|| self.directory.clone(), |folder| self.directory.of(folder));
+        let (place, own) = (requests.request(&id), id.clone());
         let made = tokio::task::spawn_blocking(move || fork.make((&parent, &task_id), seq, (&place, &own)));
         made.await.unwrap_or(Err(EngineError::Ending))?;
+        if let Some(folder) = folder {
+            let folder = Some(folder.display().to_string());
+            return Ok(TaskForkResult { task_id: id, urid, seq, folder, left_out });
+        }
         drop(self.open(&id).await?);
-        Ok(TaskForkResult { task_id: id, urid, seq })
+        Ok(TaskForkResult { task_id: id, urid, seq, folder: None, left_out })
     }
+
+    /// Makes a git worktree for a fork, with the files as they were at an event of the request.
+    async fn own_files(&self, request: &TaskId, seq: u64, urid: &Urid) -> Result<ForkFiles, EngineError> {
+        let workspace = self.workspace();
+        if workspace.roots().paths().count() != 1 {
+            let problem = "a fork has a folder of its own only where the workspace is one folder";
+            return Err(EngineError::Configuration(problem.to_owned()));
+        }
+        let rules = EnvironmentRules::new(self.settings().await.sandbox.env.clone());
+        let environment = Environment::inherited_by(&rules);
+        let git = Git { workspace, environment: &environment };
+        let made = git.add_work_tree(urid.as_str()).await.map_err(|error| {
+            EngineError::Configuration(format!("the fork can't have a git worktree of its own: {error}"))
+        })?;
+        let NewWorkTree { folder, left_out } = made;
+        let reason = "it is neither a file nor a link";
+        let left_out = left_out.into_iter().map(|path| LeftOutFile { path, reason: reason.to_owned() });
+        let mut left_out: Vec<LeftOutFile> = left_out.collect();
+        left_out.extend(self.undo_since(request, seq, &folder).await?);
+        let directory = modes::task_directory(urid);
+        if let Err(error) = std::fs::create_dir_all(folder.join(&directory)) {
+            tracing::warn!(%urid, %error, "a fork has no directory for working files");
+        }
+        // By its real path, as whoever opens it finds its state by that.
+        let folder = folder.canonicalize().unwrap_or(folder);
+        Ok(ForkFiles { folder: Some(folder), directory: Some(directory), left_out })
+    }
+}
+
+/// Where a fork works.
+struct ForkFiles {
+    /// None where that is the request's own folder.
+    folder: Option<PathBuf>,
+    /// Its directory for working files.
+    directory: Option<String>,
+    /// Files that are not in the folder as they were.
+    left_out: Vec<LeftOutFile>,
 }
 
 /// What a fork is to be.

@@ -87,7 +87,7 @@ use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
 pub use self::changes::as_diff;
-pub use self::checkpoints::{ChangedBy, ComparedFile, Comparison};
+pub use self::checkpoints::{ChangedBy, ComparedFile, ComparedRequest, Comparison};
 pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
 pub use self::instructions::{Governed, Instructions, ToolSources};
@@ -578,6 +578,14 @@ impl Engine {
         uuid::Uuid::try_parse(root.as_str()).map_err(|_| not_found())?;
         let directory = self.directory.request(&root);
         if directory.exists() { Ok(directory) } else { Err(not_found()) }
+    }
+
+    /// The directory of a request of whatever workspace.
+    fn request_anywhere(&self, task: &TaskId) -> Result<RequestDirectory, EngineError> {
+        let not_found = || EngineError::NotFound { what: "task", id: task.to_string() };
+        let root = task.root();
+        uuid::Uuid::try_parse(root.as_str()).map_err(|_| not_found())?;
+        self.directory.request_anywhere(&root).ok_or_else(not_found)
     }
 
     /// The directory of a request whose log can be read.
@@ -1108,15 +1116,15 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Store`] when the state directory can't be read.
     pub async fn names(&self) -> Result<Vec<HistoryItem>, EngineError> {
-        let directory = self.directory.clone();
-        let names = tokio::task::spawn_blocking(move || {
-            let name = |id: TaskId| {
-                let request = directory.request(&id);
-                request.summary().or_else(|| history::summary(&request, &id))
-            };
-            Ok(directory.requests()?.into_iter().filter_map(name).collect())
-        });
-        names.await.unwrap_or(Err(EngineError::Ending))
+        names_in(vec![self.directory.clone()]).await
+    }
+
+    /// As [`Engine::names`], of all workspaces of the user: forks may have folders of their own.
+    ///
+    /// # Errors
+    /// As [`Engine::names`].
+    pub async fn names_everywhere(&self) -> Result<Vec<HistoryItem>, EngineError> {
+        names_in(self.directory.all()).await
     }
 
     /// Removes a request and all that is kept of it.
@@ -1231,6 +1239,21 @@ impl Engine {
     pub async fn end_servers(&self) {
         self.current.newest().gate.server_tools().shut_down().await;
     }
+}
+
+async fn names_in(workspaces: Vec<WorkspaceDirectory>) -> Result<Vec<HistoryItem>, EngineError> {
+    let names = tokio::task::spawn_blocking(move || {
+        let mut names = Vec::new();
+        for workspace in workspaces {
+            let name = |id: TaskId| {
+                let request = workspace.request(&id);
+                request.summary().or_else(|| history::summary(&request, &id))
+            };
+            names.extend(workspace.requests()?.into_iter().filter_map(name));
+        }
+        Ok(names)
+    });
+    names.await.unwrap_or(Err(EngineError::Ending))
 }
 
 /// The root task in the id of one of its approvals or questions.

@@ -5,6 +5,9 @@
 //! repository itself names filter programs or is not the workspace's own. What `.rooignore` hides or what may hold secrets is left out.
 
 mod repository;
+mod work_tree;
+
+pub(crate) use self::work_tree::NewWorkTree;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -67,7 +70,7 @@ const DIFF: &[&str] = &[
 
 /// Reasons why there is nothing to show. The texts are for people and models.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum GitError {
+pub(crate) enum GitError {
     #[error("no workspace folder is open")]
     NoRoot,
     #[error("git can't be run: {0}")]
@@ -84,6 +87,12 @@ pub(super) enum GitError {
     Borrows,
     #[error("there is no such commit in this repository")]
     NoCommit,
+    #[error("the workspace is in no git repository")]
+    NoRepository,
+    #[error("the repository has no commit yet")]
+    Unborn,
+    #[error("its files can't be written: {0}")]
+    Files(io::Error),
     #[error("more than {MOST_WITHHELD} of its files must be withheld")]
     TooManyWithheld,
     #[error("it changes too many files")]
@@ -91,9 +100,9 @@ pub(super) enum GitError {
 }
 
 /// The git repository of a workspace's first folder.
-pub(super) struct Git<'a> {
-    pub(super) workspace: &'a Workspace,
-    pub(super) environment: &'a Environment,
+pub(crate) struct Git<'a> {
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) environment: &'a Environment,
 }
 
 impl Git<'_> {

@@ -5,7 +5,7 @@
 //! `.rooignore` hides, what may hold secrets and what is outside of the workspace is not read by it. The
 //! message itself stays as it is. Nothing is fetched: a URL remains text.
 
-mod git;
+pub(crate) mod git;
 mod parse;
 
 use std::borrow::Cow;
