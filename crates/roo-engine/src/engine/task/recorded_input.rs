@@ -21,7 +21,8 @@ use roo_model::prompts::replies;
 use roo_model::providers::{Finish, Item};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
-use roo_protocol::task::{PendingApproval, QuestionKind, QueueItem, SendWhen, Usage};
+use roo_protocol::question::QuestionKind;
+use roo_protocol::task::{PendingApproval, QueueItem, SendWhen, Usage};
 
 /// Stands for an outcome's text while it is found out what the machine puts around it.
 const MARK: &str = "\u{e000}text\u{e000}";
