@@ -11,8 +11,9 @@ mod launcher;
 mod prompts;
 mod resources;
 mod results;
+mod watched;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,7 +26,9 @@ use roo_engine::policy::Bounds;
 use roo_engine::server_prompts::ServerPrompts;
 use roo_engine::server_tools::{AskUser, ServerAnswer, ServerToolError, ServerTools};
 use roo_formats::config::{Directories, SandboxSettings, Settings, SettingsSource};
-use roo_formats::mcp::{Access, Level, ToolNames, Transport, Variables};
+use roo_formats::mcp::{
+    Access, Level, ResolveError, ResolvedServer, Server, Stdio, ToolNames, Transport, Variables,
+};
 use roo_mcp::{
     AddressPolicy, CallError, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices,
     ServerStatus, Statuses, ToolDescription,
@@ -42,6 +45,7 @@ use self::files::ServerFiles;
 pub(crate) use self::files::SwitchError;
 use self::launcher::SandboxLauncher;
 use self::results::Origin;
+use self::watched::FilesState;
 
 /// The most bytes of descriptions and schemas of all tools together: they are a part of every request.
 const BUDGET: usize = 96 << 10;
@@ -82,6 +86,8 @@ struct State {
     configured: Vec<McpServer>,
     /// The settings with which it was told.
     sandbox: SandboxSettings,
+    /// The states of the files of `watchPaths` with which it was told, by server.
+    watched: BTreeMap<String, FilesState>,
     offered: Offered,
 }
 
@@ -126,6 +132,7 @@ impl McpServers {
             statuses: hub.statuses(),
             configured: vec![],
             sandbox: SandboxSettings::default(),
+            watched: BTreeMap::new(),
             offered: Offered::default(),
         };
         let descriptions = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
@@ -139,30 +146,41 @@ impl McpServers {
         if Handle::try_current().is_err() {
             return;
         }
-        self.configure(self.customization.mcp_servers(), &self.settings.settings());
+        let servers = self.customization.mcp_servers();
+        let watched = watched(&servers, &self.root);
+        self.configure(servers, watched, &self.settings.settings());
     }
 
     /// The same for callers on the runtime's threads.
     pub(crate) async fn refresh_apart(&self) {
         let (customization, settings) = (Arc::clone(&self.customization), Arc::clone(&self.settings));
-        let read = move || (customization.mcp_servers(), settings.settings());
+        let root = self.root.clone();
+        let read = move || {
+            let servers = customization.mcp_servers();
+            let watched = watched(&servers, &root);
+            (servers, watched, settings.settings())
+        };
         // While the process ends nothing new begins.
-        if let Ok((servers, settings)) = tokio::task::spawn_blocking(read).await {
-            self.configure(servers, &settings);
+        if let Ok((servers, watched, settings)) = tokio::task::spawn_blocking(read).await {
+            self.configure(servers, watched, &settings);
         }
     }
 
-    fn configure(&self, servers: Vec<McpServer>, settings: &Settings) {
+    fn configure(&self, servers: Vec<McpServer>, watched: BTreeMap<String, FilesState>, settings: &Settings) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.configured != servers || state.sandbox != settings.sandbox {
-            let desired = servers.iter().map(|server| self.desired(server, &settings.sandbox));
+        if state.configured != servers || state.sandbox != settings.sandbox || state.watched != watched {
+            let files = |server: &McpServer| watched.get(&server.configured.server.name).copied();
+            let desired = servers
+                .iter()
+                .map(|server| self.desired(server, files(server).unwrap_or_default(), &settings.sandbox));
             self.hub.configure(desired.collect());
             state.configured = servers;
+            state.watched = watched;
             state.sandbox = settings.sandbox.clone();
         }
     }
 
-    fn desired(&self, server: &McpServer, sandbox: &SandboxSettings) -> DesiredServer {
+    fn desired(&self, server: &McpServer, files: FilesState, sandbox: &SandboxSettings) -> DesiredServer {
         let McpServer { configured, is_approved } = server;
         let (level, server) = (configured.level, &configured.server);
         let state = if server.disabled {
@@ -170,16 +188,7 @@ impl McpServers {
         } else if !is_approved {
             DesiredState::WaitingForApproval
         } else {
-            let access = match level {
-                Level::User => Access::All,
-                // What was approved names them.
-                Level::Workspace => Access::Granted(
-                    server.variables().into_iter().map(str::to_owned).collect::<BTreeSet<_>>(),
-                ),
-            };
-            let environment = |name: &str| std::env::var(name).ok();
-            let variables = Variables { environment: &environment, access: &access, workspace: &self.root };
-            match server.resolve(&variables) {
+            match resolved(&configured.server, level, &self.root) {
                 Ok(resolved) => DesiredState::Running {
                     server: resolved,
                     policy: policy_of(level),
@@ -188,6 +197,7 @@ impl McpServers {
                         Transport::Stdio(_) => Box::new(bounding(level, sandbox)),
                         Transport::StreamableHttp(_) | Transport::Sse(_) => Box::default(),
                     },
+                    files: files.number(),
                 },
                 Err(error) => DesiredState::Unusable(error.to_string()),
             }
@@ -289,6 +299,40 @@ impl McpServers {
             _ => format!("workspace {tool}"),
         }
     }
+}
+
+/// A server with its references filled in. `root` is the workspace folder.
+fn resolved(server: &Server, level: Level, root: &str) -> Result<ResolvedServer, ResolveError> {
+    let access = match level {
+        Level::User => Access::All,
+        // What was approved names them.
+        Level::Workspace => {
+            Access::Granted(server.variables().into_iter().map(str::to_owned).collect::<BTreeSet<_>>())
+        }
+    };
+    let environment = |name: &str| std::env::var(name).ok();
+    server.resolve(&Variables { environment: &environment, access: &access, workspace: root })
+}
+
+/// The states of the files that servers name in `watchPaths`. Reads the disk.
+fn watched(servers: &[McpServer], root: &str) -> BTreeMap<String, FilesState> {
+    let state = |McpServer { configured, is_approved }: &McpServer| {
+        let server = &configured.server;
+        if server.disabled || !is_approved {
+            return None;
+        }
+        let Transport::Stdio(Stdio { watched, .. }) = &server.transport else { return None };
+        if watched.is_empty() {
+            return None;
+        }
+        match resolved(server, configured.level, root).ok()?.transport {
+            Transport::Stdio(stdio) => {
+                Some((server.name.clone(), FilesState::of(&stdio.watched, Path::new(root))))
+            }
+            Transport::StreamableHttp(_) | Transport::Sse(_) => None,
+        }
+    };
+    servers.iter().filter_map(state).collect()
 }
 
 /// Returns the settings by which the sandbox of a server is made, without those that make no difference to it. It writes

@@ -347,6 +347,33 @@ fn what_a_server_asks_is_declined_where_nobody_can_answer() {
 
 #[test]
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_server_is_restarted_before_the_next_turn_when_what_it_watches_has_changed() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__echo, params: { text: milk } }]
+  - when: { contains: "milk, refused", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+  - calls: [{ tool: mcp__fake__echo, params: { text: milk } }]
+  - when: { contains: "new milk, refused", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = home(script, "autoApprove: { mcp: true }\n");
+    let server = json!({ "command": "python3", "args": ["server.py"], "watchPaths": ["server.py"] });
+    let servers = json!({ "mcpServers": { "fake": server } });
+    fs::write(home.path("config/roo-lsp/mcp.json"), servers.to_string()).unwrap();
+    let mut client = connected(&home);
+    client.start_task("Go");
+    client.state("completed");
+    let changed = SERVER.replace(r#"text = message"#, r#"text = "new " + message"#);
+    assert_ne!(changed, SERVER);
+    fs::write(home.work("server.py"), changed).unwrap();
+    client.start_task("Go again");
+    client.state("completed");
+    assert_eq!(running(&home.work("server.py")), 1);
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() {
     let script = r#"turns:
   - calls: [{ tool: mcp__fake__wait, params: {} }]

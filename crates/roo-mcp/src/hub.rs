@@ -56,6 +56,8 @@ pub enum DesiredState {
         disabled_tools: ToolNames,
         /// The settings that bound its program, if it is one: by others it is restarted.
         sandbox: Box<SandboxSettings>,
+        /// State of the files that it is made of, in whatever numbers: in another state it is restarted.
+        files: u64,
     },
 }
 
@@ -137,13 +139,19 @@ impl Hub {
     }
 
     fn apply(&self, name: &str, entry: &mut Entry, state: DesiredState) {
-        if let (Some(actor), DesiredState::Running { server, policy, disabled_tools, sandbox }) =
+        if let (Some(actor), DesiredState::Running { server, policy, disabled_tools, sandbox, files }) =
             (&entry.actor, &state)
-            && let DesiredState::Running { server: current, policy: current_policy, sandbox: held, .. } =
-                &entry.desired
+            && let DesiredState::Running {
+                server: current,
+                policy: current_policy,
+                sandbox: held,
+                files: known,
+                ..
+            } = &entry.desired
             && current.transport == server.transport
             && current_policy == policy
             && held == sandbox
+            && known == files
         {
             let rules = CallRules { timeout: server.timeout, disabled_tools: disabled_tools.clone() };
             actor.rules.send_if_modified(|current| {

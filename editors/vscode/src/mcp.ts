@@ -26,7 +26,7 @@ function stateOf({ state, tools, resources, prompts, retryAfter }: McpServerItem
     case "disabled":
       return "switched off";
     case "waitingForApproval":
-      return "waits for your approval (Roo: Trust This Workspace…)";
+      return "waits for your approval (Roo: Trust Workspace…)";
     case "starting":
       return "starting";
     case "connected": {

@@ -41,6 +41,7 @@ async fn run(url: String) -> Result<(), String> {
         policy: AddressPolicy::User,
         disabled_tools: ToolNames::default(),
         sandbox: Box::default(),
+        files: 0,
     };
     hub.configure(vec![DesiredServer { name: "suite".to_owned(), state }]);
     hub.settled(Duration::from_secs(20)).await;

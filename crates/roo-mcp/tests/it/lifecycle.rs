@@ -53,6 +53,7 @@ async fn only_what_changed_is_restarted() {
             policy: AddressPolicy::User,
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
             sandbox: Box::default(),
+            files: 0,
         },
     };
     hub.configure(vec![without_write, running(b.clone())]);
@@ -64,31 +65,32 @@ async fn only_what_changed_is_restarted() {
     assert!(refused.to_string().contains("is switched off"), "{refused}");
     assert_eq!(launcher.launched(), 2);
 
-    // Another sandbox: the program that runs has the old one.
-    let confined = DesiredServer {
+    // Another sandbox: the program that runs has the old one. Then other files that it is made of.
+    let confined = |files| DesiredServer {
         name: "b".to_owned(),
         state: DesiredState::Running {
-            server: b,
+            server: b.clone(),
             policy: AddressPolicy::User,
             disabled_tools: ToolNames::default(),
             sandbox: Box::new(SandboxSettings {
                 level: SandboxLevel::Namespaces,
                 ..SandboxSettings::default()
             }),
+            files,
         },
     };
-    for _ in 0..2 {
-        hub.configure(vec![running(a.clone()), confined.clone()]);
+    for (files, launched) in [(0, 3), (0, 3), (1, 4), (1, 4)] {
+        hub.configure(vec![running(a.clone()), confined(files)]);
         assert!(hub.settled(Duration::from_secs(30)).await);
         connected(&hub, "b").await;
-        assert_eq!((launcher.launched(), launcher.running()), (3, 2));
+        assert_eq!((launcher.launched(), launcher.running()), (launched, 2));
     }
 
     // Other arguments, and one server less.
     hub.configure(vec![running(stdio("a", "fake", &["2"]))]);
     assert!(hub.settled(Duration::from_secs(30)).await);
     connected(&hub, "a").await;
-    assert_eq!((launcher.launched(), hub.statuses().borrow().len()), (4, 1));
+    assert_eq!((launcher.launched(), hub.statuses().borrow().len()), (5, 1));
     let gone = hub.ping("b").await.unwrap_err();
     assert_eq!(gone.to_string(), "there is no MCP server `b`; there are `a`");
     hub.shutdown().await;

@@ -217,6 +217,7 @@ pub fn running(server: ResolvedServer) -> DesiredServer {
         policy: AddressPolicy::User,
         disabled_tools: ToolNames::default(),
         sandbox: Box::default(),
+        files: 0,
     };
     DesiredServer { name: server.name, state }
 }
