@@ -88,7 +88,10 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             let task_id = find(&engine, &name).await?;
             let forked = engine.fork(TaskForkParams { task_id, seq: at, prompt: None, worktree }).await;
             engine.shutdown().await;
-            told_of(&forked?)
+            let forked = forked?;
+            let names = engine.names_everywhere().await?;
+            let item = names.iter().find(|item| item.task_id == forked.task_id);
+            told_of(&forked, item.is_none_or(|item| item.state != TaskState::Completed))
         }
         TasksCommand::Compare { one, other } => {
             let all = engine.names_everywhere().await?;
@@ -144,7 +147,7 @@ async fn fork_and_go_on(
     let params = TaskForkParams { task_id, seq: *at, prompt: Some(prompt.to_owned()), worktree: *worktree };
     let forked = engine.begin_fork(&params).await?;
     if let Some(folder) = &forked.folder {
-        writeln!(terminal::stderr(), "{}", told_of(&forked).trim_end())?;
+        writeln!(terminal::stderr(), "{}", told_of(&forked, true).trim_end())?;
         engine.shutdown().await;
         engine.end_servers().await;
         context.folder = PathBuf::from(folder);
@@ -166,10 +169,14 @@ async fn fork_and_go_on(
     conclude(&forked.urid, outcome?)
 }
 
-/// Says what was forked, and how it goes on.
-fn told_of(TaskForkResult { urid, seq, folder, left_out, .. }: &TaskForkResult) -> String {
+/// Says what was forked, and how it goes on: what was completed has nothing left to do.
+fn told_of(TaskForkResult { urid, seq, folder, left_out, .. }: &TaskForkResult, can_resume: bool) -> String {
+    let next = |place: &str| match can_resume {
+        true => format!("To go on: roo-lsp {place}tasks resume {urid}\n"),
+        false => "It was completed there: tell it more in an editor, or fork with a prompt.\n".to_owned(),
+    };
     let Some(folder) = folder else {
-        return format!("{urid} is forked at event {seq}. To go on: roo-lsp tasks resume {urid}\n");
+        return format!("{urid} is forked at event {seq}. {}", next(""));
     };
     let place = shlex::try_quote(folder).map_or_else(|_| folder.clone(), |quoted| quoted.into_owned());
     let place = render::exact_line(&place);
@@ -178,8 +185,7 @@ fn told_of(TaskForkResult { urid, seq, folder, left_out, .. }: &TaskForkResult) 
         let (path, reason) = (render::exact_line(&file.path), &file.reason);
         let _ = writeln!(text, "Not as it was then: {path} ({reason})");
     }
-    let _ = writeln!(text, "To go on: roo-lsp --workspace {place} tasks resume {urid}");
-    text
+    text + &next(&format!("--workspace {place} "))
 }
 
 /// An engine that lets agents work, with the flags of the command line.

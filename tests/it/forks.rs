@@ -152,7 +152,11 @@ fn a_fork_with_a_prompt_goes_on_from_there() {
     assert_eq!(show(&project, fork)["urid"], item["urid"], "a restored conversation is still the fork's");
 
     // A fork of a fork, which has the totals of both before it.
-    project.succeed(&["tasks", "fork", fork]);
+    let said = project.succeed(&["tasks", "fork", fork]);
+    assert!(
+        said.ends_with("It was completed there: tell it more in an editor, or fork with a prompt.\n"),
+        "{said}"
+    );
     let again = newest_fork(&project);
     assert_eq!(again["forkedFrom"]["taskId"], fork);
     assert_eq!(again["forkedFrom"]["usage"]["tokensIn"], 7000);
