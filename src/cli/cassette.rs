@@ -177,13 +177,12 @@ impl<'a> PlayContext<'a> {
     }
 
     fn play(&self, cassette: &Cassette, placeholders: &Placeholders) -> Result<Played, CliError> {
-        let choice = ToolChoice::default();
-        let compose = |mode: &Mode, protocol: ToolProtocol| {
+        let compose = |mode: &Mode, protocol: ToolProtocol, choice: &ToolChoice| {
             Instructions::new(
                 mode,
                 &self.modes,
                 protocol,
-                ToolSources { choice: &choice, server_tools: &[], server_resources: &[] },
+                ToolSources { choice, server_tools: &[], server_resources: &[] },
                 &self.customization,
                 Governed { orchestration: &self.orchestration, require: self.settings.intents.require },
                 &self.workspace,

@@ -183,6 +183,25 @@ fn a_request_that_has_ended_is_kept_without_running_it_again() {
 }
 
 #[test]
+fn a_model_has_the_tools_of_its_profile_wherever_it_is_played() {
+    let script = r#"
+turns:
+  - calls: [{ tool: apply_patch, params: { patch: "*** Begin Patch\n*** Add File: milk.txt\n+milk\n*** End Patch" } }]
+  - calls: [{ tool: attempt_completion, params: { result: "Done." } }]
+"#;
+    let project = recorded(script, &["--allow-write"]);
+    let cassette = project.read(FILE);
+    assert!(
+        cassette.contains("  includedTools:\n") && cassette.contains("<operation>created</operation>"),
+        "{cassette}"
+    );
+    assert_eq!(check(&project, &[]), (format!("{FILE}: as recorded\n"), true));
+    project.write(FILE, &cassette.replacen("  - apply_patch\n", "", 1));
+    let (told, same) = check(&project, &[]);
+    assert!(!same && told.contains("\n-status: ok\n"), "{told}");
+}
+
+#[test]
 fn a_request_that_waits_for_its_user_is_not_kept() {
     let project = project();
     let script = project.script(SCRIPT);

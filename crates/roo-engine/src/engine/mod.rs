@@ -1011,9 +1011,10 @@ impl Engine {
     pub async fn cassette(&self, task: &TaskId) -> Result<Result<Cassette, NotRecordable>, EngineError> {
         let root = task.root();
         let directory = self.readable(&root).await?;
+        let services = self.current.newest();
         let taken = tokio::task::spawn_blocking(move || {
             let (records, _) = roo_durable::read_from::<Event>(&directory, 0, usize::MAX)?;
-            Ok(Cassette::from_log(&root, &records))
+            Ok(Cassette::from_log(&root, &records, |profile| services.tools_of(profile)))
         });
         taken.await.unwrap_or(Err(EngineError::Ending))
     }

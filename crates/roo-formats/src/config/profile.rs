@@ -219,6 +219,19 @@ impl ToolChoice {
         Self { included: opt_in.collect(), excluded: BTreeSet::new() }
     }
 
+    /// A choice of opt-in tools that are included, and of tools that are excluded. Names of tools that don't exist change
+    /// nothing.
+    pub fn of_names(included: &[String], excluded: &[String]) -> Self {
+        let named = |names: &[String]| names.iter().filter_map(|name| ToolId::of_call(name)).collect();
+        Self { included: named(included), excluded: named(excluded) }
+    }
+
+    /// The names of the opt-in tools that are included, and of the tools that are excluded.
+    pub fn names(&self) -> (Vec<String>, Vec<String>) {
+        let names = |tools: &BTreeSet<ToolId>| tools.iter().map(ToString::to_string).collect();
+        (names(&self.included), names(&self.excluded))
+    }
+
     /// Returns whether the model gets the tool, if its mode has it.
     pub fn has(&self, tool: impl Into<ToolId>) -> bool {
         let tool = tool.into();

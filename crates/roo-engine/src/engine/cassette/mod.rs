@@ -23,6 +23,7 @@ use serde_json::{Map, Value};
 use super::event::{EndState, Event};
 use roo_catalog::ToolProtocol;
 use roo_durable::Record;
+use roo_formats::config::ToolChoice;
 use roo_model::providers::Finish;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{TaskId, Urid};
@@ -61,6 +62,19 @@ pub struct CassetteRequest {
     pub protocol: ToolProtocol,
     /// The id for people. It is played with the same one.
     pub id: Urid,
+    /// Opt-in tools of the model's profile, which all tasks of a play get.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub included_tools: Vec<String>,
+    /// Tools that the profile keeps from its model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded_tools: Vec<String>,
+}
+
+impl CassetteRequest {
+    /// The choice of tools for the models of all tasks.
+    pub fn tools(&self) -> ToolChoice {
+        ToolChoice::of_names(&self.included_tools, &self.excluded_tools)
+    }
 }
 
 /// One task of the request.
@@ -294,17 +308,22 @@ pub enum NotRecordable {
 
 impl Cassette {
     /// Takes the recorded request out of its log. The prompts of the modes are not in there; they are composed as it is
-    /// played.
+    /// played. `tools_of` returns the choice of tools of a profile.
     ///
     /// # Errors
     /// [`NotRecordable`].
-    pub fn from_log(root: &TaskId, records: &[Record<Event>]) -> Result<Self, NotRecordable> {
+    pub fn from_log(
+        root: &TaskId,
+        records: &[Record<Event>],
+        tools_of: impl FnOnce(&str) -> ToolChoice,
+    ) -> Result<Self, NotRecordable> {
         let mut recorder = turns::TurnRecorder::new(root.clone());
         records.iter().for_each(|record| recorder.add(record));
         if let Some((seq, what)) = recorder.unsupported() {
             return Err(NotRecordable::Unsupported { seq, what });
         }
-        let request = recorder.request().ok_or(NotRecordable::Empty)?;
+        let (profile, mut request) = recorder.request().ok_or(NotRecordable::Empty)?;
+        (request.included_tools, request.excluded_tools) = tools_of(&profile).names();
         let tasks = recorder.finish();
         match tasks.first() {
             Some(CassetteTask { end: Some(_), .. }) => Ok(Self {

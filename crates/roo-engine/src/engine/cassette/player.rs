@@ -38,7 +38,7 @@ pub struct Conditions<'a> {
     /// The modes as they are now.
     pub modes: &'a Modes,
     /// Composes what a model is told in a mode before a task begins.
-    pub compose: &'a dyn Fn(&Mode, ToolProtocol) -> Instructions,
+    pub compose: &'a dyn Fn(&Mode, ToolProtocol, &ToolChoice) -> Instructions,
     /// True if requests have a directory in the workspace.
     pub has_task_directory: bool,
 }
@@ -62,6 +62,7 @@ pub fn play(cassette: &Cassette, conditions: &Conditions<'_>) -> Result<Played, 
     let mut player = Player {
         kept: cassette,
         conditions,
+        choice: cassette.request.tools(),
         recorder: TurnRecorder::new(TaskId::new(ROOT)),
         seq: 0,
         prompts: BTreeMap::new(),
@@ -83,6 +84,7 @@ pub fn play(cassette: &Cassette, conditions: &Conditions<'_>) -> Result<Played, 
 struct Player<'a> {
     kept: &'a Cassette,
     conditions: &'a Conditions<'a>,
+    choice: ToolChoice,
     recorder: TurnRecorder,
     /// The number of the newest event.
     seq: u64,
@@ -223,7 +225,7 @@ impl Player<'_> {
         }
         let mode = self.conditions.modes.find(slug).map_err(|unknown| unknown.to_string())?;
         let protocol = self.kept.request.protocol;
-        let Instructions { system, tools } = (self.conditions.compose)(mode, protocol);
+        let Instructions { system, tools } = (self.conditions.compose)(mode, protocol, &self.choice);
         let definitions = tools.iter().filter(|_| protocol == ToolProtocol::Native).map(|tool| {
             let (description, parameters) = (tool.description().to_owned(), tool.schema());
             (tool.name().to_owned(), ToolDefinition { description, parameters })
@@ -284,7 +286,7 @@ impl Player<'_> {
         let modes = self.conditions.modes;
         let mode =
             modes.find(&task.settings.mode).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        let tool = check_tool(call, call.tool(), mode, &ToolChoice::default())?;
+        let tool = check_tool(call, call.tool(), mode, &self.choice)?;
         let ToolId::BuiltIn(tool) = tool else { return Ok(Plan::Nothing) };
         let invocation =
             roo_catalog::parse(call).map_err(|error| Refusal::mistake(RefusalRule::Parameters, error))?;

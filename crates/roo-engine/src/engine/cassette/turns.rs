@@ -12,6 +12,7 @@ use crate::policy::RecordedVerdict;
 use roo_catalog::ToolProtocol;
 use roo_durable::Record;
 use roo_model::providers::{Finish, Item};
+use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{ApprovalId, TaskId, ToolCallId, Urid};
 
 /// Number of a branch among those of its parent, after the numbers of those above it; empty for the root.
@@ -26,7 +27,8 @@ pub(super) struct TurnRecorder {
     calls: HashMap<ToolCallId, CallPlace>,
     /// The calls whose approvals wait.
     approvals: HashMap<ApprovalId, ToolCallId>,
-    begun: Option<(Urid, String, ToolProtocol)>,
+    /// The id, the mode, the protocol and the profile of the root.
+    begun: Option<(Urid, String, ToolProtocol, String)>,
     prompt: Option<String>,
     unsupported: Option<(u64, &'static str)>,
 }
@@ -95,10 +97,13 @@ impl TurnRecorder {
         self.unsupported
     }
 
-    /// The beginning of the request; none before it has begun.
-    pub(super) fn request(&self) -> Option<CassetteRequest> {
-        let (id, mode, protocol) = self.begun.clone()?;
-        Some(CassetteRequest { prompt: self.prompt.clone()?, mode, protocol, id })
+    /// The profile and the beginning of the request, without its choice of tools; none before it has begun.
+    pub(super) fn request(&self) -> Option<(String, CassetteRequest)> {
+        let (id, mode, protocol, profile) = self.begun.clone()?;
+        let (prompt, none) = (self.prompt.clone()?, Vec::new);
+        let request =
+            CassetteRequest { prompt, mode, protocol, id, included_tools: none(), excluded_tools: none() };
+        Some((profile, request))
     }
 
     /// The tasks, the root first.
@@ -121,8 +126,8 @@ impl TurnRecorder {
         }
         let task = self.tasks.entry(branch.clone()).or_default();
         match &record.event {
-            Event::Created { urid, mode, protocol, parent: None, .. } => {
-                self.begun.get_or_insert((urid.clone(), mode.clone(), *protocol));
+            Event::Created { urid, mode, protocol, profile, parent: None, .. } => {
+                self.begun.get_or_insert((urid.clone(), mode.clone(), *protocol, profile.clone()));
             }
             Event::UserSaid { message, .. } => {
                 task.is_told = true;
@@ -199,6 +204,10 @@ impl TurnRecorder {
                 let known = seen.iter().filter(|(_, digest)| digest.is_some());
                 let seen = known.map(|(path, _)| path.clone()).collect();
                 self.of_call(&result.call_id, |call| {
+                    if result.status != ToolStatus::Denied {
+                        // What was refused is access that the call was offered. It ran without.
+                        call.refused = None;
+                    }
                     call.status = Some(result.status);
                     call.result = Some(result.text.clone());
                     call.seen = seen;
