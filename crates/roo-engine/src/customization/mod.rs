@@ -596,7 +596,7 @@ impl Loaded {
                         "{what}. It is ignored until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
                          or the command roo.trustWorkspace with this path"
                     );
-                    ModeProblem::of_mode(&mode.slug, Severity::Warning, message)
+                    ModeProblem::of_mode(&mode.slug, Severity::Error, message)
                 }));
                 let path = PROJECT_MODES.to_owned();
                 self.pending.push(PendingTrust { path, digest, kind: PendingKind::File, widens: lines });
