@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::event::Event;
+use super::forks::as_own;
 use super::task::{self, Input, Task, TimedInput};
 use super::tree::{Fact, Tree};
 use roo_durable::Record;
@@ -52,11 +53,21 @@ pub struct ReplayedEvent {
     pub event: Event,
 }
 
-/// Replays the records of a request.
+/// Replays the records of a request, also those that it shares with the one that it was forked from.
 ///
 /// # Errors
 /// The first difference.
 pub fn replay(root: &TaskId, records: &[Record<Event>]) -> Result<Replayed, Box<ReplayDifference>> {
+    if records.iter().any(|record| record.task_id.root() != *root) {
+        let mut own = records.to_vec();
+        own.iter_mut().for_each(|record| as_own(root, record));
+        return replay_own(root, &own);
+    }
+    replay_own(root, records)
+}
+
+/// Replays records under the request's own ids.
+fn replay_own(root: &TaskId, records: &[Record<Event>]) -> Result<Replayed, Box<ReplayDifference>> {
     let goals = records.iter().filter_map(|record| match &record.event {
         Event::RestoreStarted { restore } => restore.cut.as_ref().map(|cut| cut.before),
         _ => None,
