@@ -73,11 +73,6 @@ impl FileProblem {
         Self { file: file.to_owned(), problem }
     }
 
-    /// A warning about a whole file.
-    pub fn warning(file: &Path, message: impl Into<String>) -> Self {
-        Self::new(file, Problem::new(Severity::Warning, None, message))
-    }
-
     /// An error of a file.
     pub fn error(file: &Path, range: Option<TextRange>, message: impl Into<String>) -> Self {
         Self::new(file, Problem::error(range, message))

@@ -145,11 +145,10 @@ impl<P: Programs> ProgramFiles<P> {
             problems.extend(project.unreadable());
             if self.pending(trust).is_some() {
                 let (one, path) = (P::ONE, P::PROJECT);
-                let message = format!(
+                problems.push(project.problem(format!(
                     "no {one} of this file runs until you approve its current version: `roo-lsp trust --approve {path}`, \
                      or the command roo.trustWorkspace with this path"
-                );
-                problems.push(FileProblem::warning(project.file.path(), message));
+                )));
             }
         }
         problems
