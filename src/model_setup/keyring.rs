@@ -27,6 +27,8 @@ pub(crate) enum KeyringError {
     NotRun(io::Error),
     #[error("the keyring did not take the key{0}")]
     Refused(String),
+    #[error("the keyring could not be changed{0}")]
+    Failed(String),
     #[error("the keyring was not unlocked within a minute")]
     TookTooLong,
     #[error("the key is too long for the keyring")]
@@ -79,7 +81,14 @@ pub(crate) async fn store(profile: &Profile, key: &str) -> Result<(), KeyringErr
 
 /// Removes the key of a profile's endpoint; whether there was one.
 pub(crate) async fn remove(profile: &Profile) -> Result<bool, KeyringError> {
-    Ok(run(&["clear"], profile, "").await?.is_ok())
+    // Without words the program says that there is none; what it fails with, it names.
+    match run(&["lookup"], profile, "").await? {
+        Err(said) if said.is_empty() => return Ok(false),
+        Err(said) => return Err(KeyringError::Failed(said)),
+        Ok(()) => {}
+    }
+    run(&["clear"], profile, "").await?.map_err(KeyringError::Failed)?;
+    Ok(true)
 }
 
 /// Runs a command of the program on the key of a profile's endpoint; what it says where it fails.

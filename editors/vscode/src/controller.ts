@@ -224,8 +224,10 @@ export class Controller {
         return this.#showOrCopy(message.taskId, message.title);
       case "undoShortening":
         return void (await this.#ask("roo/context/restore", { taskId: message.taskId, seq: message.seq }));
-      case "restore":
-        return restore(this.#need(), this.#parts.previews, message.taskId, message.seq);
+      case "restore": {
+        const fork = await restore(this.#need(), this.#parts.previews, message.taskId, message.seq);
+        return fork && this.show(fork);
+      }
       case "delete":
         return this.#delete(message.taskId);
       case "history":

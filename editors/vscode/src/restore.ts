@@ -1,20 +1,32 @@
-// Going back to before a message: what that would do is shown, then done exactly so, and can be undone.
+// Going back to before a message: what that would do is shown, then done exactly so, and can be undone. Or a fork from there.
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 import type { Previews } from "./preview.ts";
 import type { CheckpointRestoreParams, CheckpointRestoreResult, RestoreWhat, TaskId } from "./protocol.ts";
 
-const CHOICES: readonly (vscode.QuickPickItem & { readonly what: RestoreWhat })[] = [
+interface Choice extends vscode.QuickPickItem {
+  readonly what: RestoreWhat | "fork";
+}
+
+const CHOICES: readonly Choice[] = [
   { label: "Files and conversation", detail: "The files are as they were, and the agent no longer sees what came after.", what: "both" },
   { label: "Files", detail: "The conversation stays.", what: "files" },
   { label: "Conversation", detail: "The files stay as they are.", what: "conversation" },
 ];
+const FORK: Choice = { label: "Neither: Fork", detail: "A new task has everything before this message. This one and the files stay as they are.", what: "fork" };
+/** The first message of a request: there is nothing before it. */
+const FIRST_MESSAGE = 2;
 
-/** Asks what is to be restored, shows what that would do, and does it. `seq` is the number of an event: all since then is undone. */
-export async function restore(connection: Connection, previews: Previews, taskId: TaskId, seq: number): Promise<void> {
-  const what = (await vscode.window.showQuickPick(CHOICES, { title: "Restore what there was before this message?" }))?.what;
-  if (!what) return;
-  await confirmed(connection, previews, { taskId, seq, what });
+/**
+ * Asks what is to be restored, shows what that would do, and does it. `seq` is the number of an event: all since then is undone. Gives
+ * the fork that was wanted instead.
+ */
+export async function restore(connection: Connection, previews: Previews, taskId: TaskId, seq: number): Promise<TaskId | undefined> {
+  const choices = seq > FIRST_MESSAGE ? [...CHOICES, FORK] : CHOICES;
+  const what = (await vscode.window.showQuickPick(choices, { title: "Restore what there was before this message?" }))?.what;
+  if (what === "fork") return (await connection.request("roo/task/fork", { taskId, seq: seq - 1 })).taskId;
+  if (what) await confirmed(connection, previews, { taskId, seq, what });
+  return undefined;
 }
 
 async function confirmed(connection: Connection, previews: Previews, wanted: CheckpointRestoreParams): Promise<void> {

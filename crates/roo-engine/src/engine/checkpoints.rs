@@ -20,6 +20,7 @@ use super::restore_plan::{self, LoadedContents, Restored};
 use super::task::Task;
 use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
+use crate::mentions::git::make_parents;
 use crate::tool_run::{SavedFile, ShadowError};
 use roo_durable::{Record, RequestDirectory};
 use roo_formats::config::SandboxLevel;
@@ -830,19 +831,10 @@ fn read_past(directory: &RequestDirectory, root: &TaskId, until: Option<u64>) ->
 fn undo_in(folder: &Path, path: &str, saved: &[&SavedFile], contents: &LoadedContents) -> Result<(), String> {
     let relative = Path::new(path);
     let is_within = relative.components().all(|part| matches!(part, Component::Normal(_)));
-    let outside = || "it is outside of the folder".to_owned();
-    if !is_within {
-        return Err(outside());
-    }
     let place = folder.join(relative);
-    let directory = place.parent().unwrap_or(folder);
-    std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
-    let leads_out = || match (directory.canonicalize(), folder.canonicalize()) {
-        (Ok(directory), Ok(folder)) => !directory.starts_with(folder),
-        _ => true,
-    };
-    if leads_out() || place.is_symlink() {
-        return Err(outside());
+    let leads_in = || make_parents(folder, relative).map_err(|error| error.to_string());
+    if !is_within || !leads_in()? || place.is_symlink() {
+        return Err("it is outside of the folder, or behind a link".to_owned());
     }
     let now = match std::fs::read_to_string(&place) {
         Ok(text) => Some(text),

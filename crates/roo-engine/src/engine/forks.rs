@@ -72,10 +72,10 @@ impl Engine {
                     tracing::warn!(%urid, %error, "a fork has no directory for working files");
                     None
                 });
-                (urid, ForkFiles { folder: None, directory, left_out: vec![] })
+                (urid, ForkFiles { work_tree: None, folder: None, directory, left_out: vec![] })
             }
         };
-        let ForkFiles { folder, directory, left_out } = files;
+        let ForkFiles { work_tree, folder, directory, left_out } = files;
         let fork = NewFork {
             urid: urid.clone(),
             title: prompt.as_deref().map(|prompt| render::one_line(prompt.trim(), super::task::TITLE)),
@@ -86,7 +86,14 @@ impl Engine {
             folder.as_ref().map_or_else(|| self.directory.clone(), |folder| self.directory.of(folder));
         let (place, own) = (requests.request(&id), id.clone());
         let made = tokio::task::spawn_blocking(move || fork.make((&parent, &task_id), seq, (&place, &own)));
-        made.await.unwrap_or(Err(EngineError::Ending))?;
+        if let Err(error) = made.await.unwrap_or(Err(EngineError::Ending)) {
+            if let Some(top) = work_tree {
+                let environment = self.git_environment().await;
+                let git = Git { workspace: self.workspace(), environment: &environment };
+                git.remove_work_tree(&top).await;
+            }
+            return Err(error);
+        }
         if let Some(folder) = folder {
             let folder = Some(folder.display().to_string());
             return Ok(TaskForkResult { task_id: id, urid, seq, folder, left_out });
@@ -102,29 +109,40 @@ impl Engine {
             let problem = "a fork has a folder of its own only where the workspace is one folder";
             return Err(EngineError::Configuration(problem.to_owned()));
         }
-        let rules = EnvironmentRules::new(self.settings().await.sandbox.env.clone());
-        let environment = Environment::inherited_by(&rules);
+        let environment = self.git_environment().await;
         let git = Git { workspace, environment: &environment };
         let made = git.add_work_tree(urid.as_str()).await.map_err(|error| {
             EngineError::Configuration(format!("the fork can't have a git worktree of its own: {error}"))
         })?;
-        let NewWorkTree { folder, left_out } = made;
+        let NewWorkTree { top, folder, left_out } = made;
         let reason = "it is neither a file nor a link";
         let left_out = left_out.into_iter().map(|path| LeftOutFile { path, reason: reason.to_owned() });
         let mut left_out: Vec<LeftOutFile> = left_out.collect();
-        left_out.extend(self.undo_since(request, seq, &folder).await?);
+        match self.undo_since(request, seq, &folder).await {
+            Ok(not_undone) => left_out.extend(not_undone),
+            Err(error) => {
+                git.remove_work_tree(&top).await;
+                return Err(error);
+            }
+        }
         let directory = modes::task_directory(urid);
         if let Err(error) = std::fs::create_dir_all(folder.join(&directory)) {
             tracing::warn!(%urid, %error, "a fork has no directory for working files");
         }
         // By its real path, as whoever opens it finds its state by that.
         let folder = folder.canonicalize().unwrap_or(folder);
-        Ok(ForkFiles { folder: Some(folder), directory: Some(directory), left_out })
+        Ok(ForkFiles { work_tree: Some(top), folder: Some(folder), directory: Some(directory), left_out })
+    }
+
+    async fn git_environment(&self) -> Environment {
+        Environment::inherited_by(&EnvironmentRules::new(self.settings().await.sandbox.env.clone()))
     }
 }
 
 /// Where a fork works.
 struct ForkFiles {
+    /// The top of the git worktree that was made for it.
+    work_tree: Option<PathBuf>,
     /// None where that is the request's own folder.
     folder: Option<PathBuf>,
     /// Its directory for working files.

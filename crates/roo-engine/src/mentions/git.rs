@@ -7,7 +7,7 @@
 mod repository;
 mod work_tree;
 
-pub(crate) use self::work_tree::NewWorkTree;
+pub(crate) use self::work_tree::{NewWorkTree, make_parents};
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -222,8 +222,14 @@ impl Git<'_> {
     /// Filters run programs when a changed file is looked at. Those of the user's own configuration
     /// may; a repository has none to choose.
     async fn check_filters(&self) -> Result<(), GitError> {
+        let root = self.workspace.roots().paths().next().ok_or(GitError::NoRoot)?.to_owned();
+        self.check_filters_in(&root).await
+    }
+
+    /// Checks the configuration that counts in a directory.
+    async fn check_filters_in(&self, directory: &Path) -> Result<(), GitError> {
         let arguments = ["config", "--show-scope", "--name-only", "--get-regexp", "^filter\\..*\\."];
-        let found = self.run(&arguments).await?;
+        let found = self.run_in(directory, &arguments).await?;
         // 1 says that there are none; anything else, that nobody knows.
         if !matches!(found.end, ProcessEnd::Code(0 | 1)) {
             return Err(refused(&found));
@@ -284,9 +290,17 @@ impl Git<'_> {
     }
 
     async fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Result<ProcessOutput, GitError> {
+        let root = self.workspace.roots().paths().next().ok_or(GitError::NoRoot)?.to_owned();
+        self.run_in(&root, arguments).await
+    }
+
+    async fn run_in(
+        &self,
+        directory: &Path,
+        arguments: &[impl AsRef<OsStr>],
+    ) -> Result<ProcessOutput, GitError> {
         let roots: Vec<PathBuf> = self.workspace.roots().paths().map(Path::to_path_buf).collect();
-        let root = roots.first().ok_or(GitError::NoRoot)?;
-        start(root, &roots, self.environment, arguments).await.map_err(GitError::Start)
+        start(directory, &roots, self.environment, arguments).await.map_err(GitError::Start)
     }
 }
 

@@ -19,6 +19,8 @@ const RESULT_BYTES: usize = 64 << 10;
 
 /// The longest line of source, in characters.
 const LINE: usize = 200;
+/// The most blanks before it, in bytes.
+const INDENT: usize = 40;
 
 /// Lists definitions.
 #[derive(Debug)]
@@ -117,12 +119,19 @@ async fn list_file(name: &str, file: &Resolved, context: &ToolContext) -> Result
         let found = definitions(&path, &text).map_err(|error| {
             format!("The definitions of {named} can't be listed: {error}. Use read_file or search_files.")
         })?;
-        Ok(found.iter().fold(String::new(), |list, range| {
+        let mut list = String::new();
+        for range in &found {
+            if list.len() > RESULT_BYTES {
+                list.push_str("(The list is cut. Use search_files to find what comes behind.)\n");
+                break;
+            }
             let line = lines.get(range.start - 1).copied().unwrap_or_default();
-            let indented = line.len() - line.trim_start().len();
-            let line = format!("{}{}", &line[..indented], one_line(line, LINE));
-            format!("{list}{}--{} | {line}\n", range.start, range.end)
-        }))
+            let indent = (line.len() - line.trim_start_matches([' ', '\t']).len()).min(INDENT);
+            let (indent, line) = line.split_at(indent);
+            let line = one_line(line, LINE);
+            list.push_str(&format!("{}--{} | {indent}{line}\n", range.start, range.end));
+        }
+        Ok(list)
     };
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
 }
@@ -219,6 +228,15 @@ mod tests {
         assert!(outcome.text.contains("definitions of this kind of file are not known"), "{}", outcome.text);
         assert_eq!(list(&fixture, "c.rs").await.text, "c.rs is not a text file.");
         assert_eq!(list(&fixture, ".").await.text, "# b.rs\n1--1 | fn b() {}\n(1 file could not be parsed.)");
+    }
+
+    #[tokio::test]
+    async fn a_file_of_many_definitions_on_a_long_line_has_a_short_list() {
+        let text = format!("{}{}\n{}", " ".repeat(400_000), "mod a{".repeat(900), "}\n".repeat(900));
+        let listed = list(&Fixture::new(&[("a.rs", &text)]), "a.rs").await.text;
+        assert!(listed.len() < RESULT_BYTES + 1024, "{}", listed.len());
+        assert!(listed.contains("1--901 | "), "{}", &listed[..200]);
+        assert!(listed.ends_with("(The list is cut. Use search_files to find what comes behind.)"));
     }
 
     #[tokio::test]

@@ -42,6 +42,15 @@ test("files are restored to before a message, as was shown, and the restore is u
     await chat.locator("#feed .note.info", { hasText: "Restored 1 file" }).waitFor({ timeout: DEADLINE });
     await editor.pressInMessage("Roo: restored", "Undo");
     await until(() => existsSync(file) && editor.read("one.txt") === "x\n", "one.txt is back");
+
+    await chat.locator("#prompt").fill("Go on");
+    await chat.locator("#prompt").press("Enter");
+    await chat.locator(".said.user_feedback, .said.text", { hasText: "Go on" }).first().waitFor({ timeout: DEADLINE });
+    await until(async () => (await chat.locator("#standing").textContent())?.includes("completed") === true, "the task is over again");
+    await chat.locator(".said .restore").last().press("Enter");
+    await page.locator(".quick-input-list .monaco-list-row", { hasText: "Neither: Fork" }).click({ timeout: DEADLINE });
+    await chat.locator("#feed .note.info", { hasText: "Forked from" }).waitFor({ timeout: DEADLINE });
+    assert.equal(editor.read("one.txt"), "x\n");
   } catch (error) {
     throw await editor.failed("restore", error);
   } finally {

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -21,6 +21,8 @@ const DEADLINE: Duration = Duration::from_secs(300);
 /// A work tree that was just made.
 #[derive(Debug)]
 pub(crate) struct NewWorkTree {
+    /// Its top.
+    pub(crate) top: PathBuf,
     /// The folder in it that stands for the workspace's.
     pub(crate) folder: PathBuf,
     /// Uncommitted paths that it doesn't have.
@@ -30,10 +32,26 @@ pub(crate) struct NewWorkTree {
 impl Git<'_> {
     /// Makes a work tree beside the repository, in a directory of this name.
     pub(crate) async fn add_work_tree(&self, name: &str) -> Result<NewWorkTree, GitError> {
-        timeout(DEADLINE, self.make_work_tree(name)).await.unwrap_or(Err(GitError::TimedOut))
+        let mut begun = None;
+        let made = timeout(DEADLINE, self.make_work_tree(name, &mut begun)).await;
+        let made = made.unwrap_or(Err(GitError::TimedOut));
+        if let (Err(_), Some(place)) = (&made, &begun) {
+            self.remove_work_tree(place).await;
+        }
+        made
     }
 
-    async fn make_work_tree(&self, name: &str) -> Result<NewWorkTree, GitError> {
+    /// Removes a work tree that was made for nothing. What git leaves of it is logged.
+    pub(crate) async fn remove_work_tree(&self, top: &Path) {
+        let remove = ["worktree", "remove", "--force"].map(OsStr::new);
+        let removed = timeout(DEADLINE, self.run(&[&remove[..], &[top.as_os_str()]].concat())).await;
+        if !matches!(&removed, Ok(Ok(output)) if output.is_success()) {
+            tracing::warn!(place = %top.display(), "a git worktree can't be removed");
+        }
+    }
+
+    /// `begun` gets the top once it may be there.
+    async fn make_work_tree(&self, name: &str, begun: &mut Option<PathBuf>) -> Result<NewWorkTree, GitError> {
         if !self.run(&["rev-parse", "--git-dir"]).await?.is_success() {
             return Err(GitError::NoRepository);
         }
@@ -50,18 +68,25 @@ impl Git<'_> {
 
         let place = beside(&top, name);
         fs::create_dir_all(place.parent().unwrap_or(&top)).map_err(GitError::Files)?;
-        let add = ["worktree", "add", "--quiet", "--detach"].map(OsStr::new);
+        let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new);
+        *begun = Some(place.clone());
         let made = self.run(&[&add[..], &[place.as_os_str(), OsStr::new("HEAD")]].concat()).await?;
         if !made.is_success() {
             return Err(refused(&made));
         }
-        let folder = place.join(&prefix);
+        // Configuration can be for one work tree alone, so filters are looked for in this one before it gets files.
+        self.check_filters_in(&place).await?;
+        let filled = self.run_in(&place, &["reset", "--hard", "--quiet", "--no-recurse-submodules"]).await?;
+        if !filled.is_success() {
+            return Err(refused(&filled));
+        }
+        let (folder, new) = (place.join(&prefix), place.clone());
         let copied = tokio::task::spawn_blocking(move || {
             fs::create_dir_all(place.join(prefix))?;
             copy(&top, &place, &entries)
         });
         let left_out = copied.await.map_err(io::Error::other).flatten().map_err(GitError::Files)?;
-        Ok(NewWorkTree { folder, left_out })
+        Ok(NewWorkTree { top: new, folder, left_out })
     }
 }
 
@@ -73,29 +98,64 @@ fn beside(top: &Path, name: &str) -> PathBuf {
 }
 
 /// Makes paths of a work tree in another one what they are in this. `entries` are those of `git status`. Returns those that
-/// are neither files nor links.
+/// can't be made so.
 fn copy(from: &Path, to: &Path, entries: &[Vec<u8>]) -> io::Result<Vec<String>> {
     let (mut left_out, mut there) = (vec![], vec![]);
-    for path in entries.iter().filter_map(|entry| entry.get(3..)) {
+    for entry in entries {
+        let (Some(state), Some(path)) = (entry.get(..2), entry.get(3..)) else { continue };
         let path = Path::new(OsStr::from_bytes(path));
         match from.join(path).symlink_metadata() {
             Ok(found) if found.is_file() || found.is_symlink() => there.push((path, found.is_symlink())),
+            // A file or a link that is a directory now: what is in it has entries of its own.
+            Ok(_) if state.contains(&b'D') => remove_below(to, path)?,
             Ok(_) => left_out.push(path.display().to_string()),
-            Err(error) if is_missing(&error) => remove(&to.join(path))?,
+            Err(error) if is_missing(&error) => remove_below(to, path)?,
             Err(error) => return Err(error),
         }
     }
     // Behind what is gone: where a directory was there may be a file now, or the other way round.
     for (path, is_link) in there {
+        if !make_parents(to, path)? {
+            left_out.push(path.display().to_string());
+            continue;
+        }
         let (source, target) = (from.join(path), to.join(path));
         remove(&target)?;
-        fs::create_dir_all(target.parent().unwrap_or(to))?;
         match is_link {
             true => symlink(fs::read_link(&source)?, &target)?,
             false => fs::copy(&source, &target).map(drop)?,
         }
     }
     Ok(left_out)
+}
+
+/// Makes the directories above a path below another one. Returns whether all of them are real directories: what a
+/// repository checks out may be a link that leads anywhere.
+pub(crate) fn make_parents(top: &Path, path: &Path) -> io::Result<bool> {
+    let mut directory = top.to_owned();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        let Component::Normal(name) = part else { return Ok(false) };
+        directory.push(name);
+        match directory.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(&directory)?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// Removes what is at a path below a directory; nothing where a link is above it.
+fn remove_below(top: &Path, path: &Path) -> io::Result<()> {
+    let mut directory = top.to_owned();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        directory.push(part);
+        if !directory.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            return Ok(());
+        }
+    }
+    remove(&top.join(path))
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -109,4 +169,56 @@ fn remove(path: &Path) -> io::Result<()> {
 
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(text: &str) -> Vec<u8> {
+        text.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn nothing_is_written_or_removed_through_a_link_that_was_checked_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let [from, to, elsewhere] = ["from", "to", "elsewhere"].map(|name| directory.path().join(name));
+        for place in [&from, &to, &elsewhere] {
+            fs::create_dir(place).unwrap();
+        }
+        for name in ["x", "y"] {
+            fs::write(elsewhere.join(name), "theirs").unwrap();
+        }
+        // The last commit has links; in the work tree one is a directory now, the other is as it was.
+        symlink(&elsewhere, to.join("d")).unwrap();
+        symlink(&elsewhere, to.join("kept")).unwrap();
+        fs::create_dir(from.join("d")).unwrap();
+        fs::write(from.join("d/x"), "mine").unwrap();
+        fs::create_dir(from.join("kept")).unwrap();
+        fs::write(from.join("kept/x"), "mine").unwrap();
+        let entries = [" D d", "?? d/x", "?? kept/x", " D kept/y"].map(entry);
+        assert_eq!(copy(&from, &to, &entries).unwrap(), ["kept/x"]);
+        assert_eq!(fs::read_to_string(to.join("d/x")).unwrap(), "mine");
+        assert!(!to.join("d").is_symlink());
+        for name in ["x", "y"] {
+            assert_eq!(fs::read_to_string(elsewhere.join(name)).unwrap(), "theirs");
+        }
+        assert!(!make_parents(&to, Path::new("../up/a")).unwrap());
+    }
+
+    #[test]
+    fn a_file_can_be_a_directory_now_and_the_other_way_round() {
+        let directory = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
+        fs::create_dir_all(from.join("a")).unwrap();
+        fs::write(from.join("a/b"), "in").unwrap();
+        fs::write(from.join("c"), "out").unwrap();
+        fs::create_dir_all(to.join("c")).unwrap();
+        fs::write(to.join("c/d"), "was").unwrap();
+        fs::write(to.join("a"), "was").unwrap();
+        let entries = [" D a", " D c/d", "?? a/b", "?? c"].map(entry);
+        assert_eq!(copy(&from, &to, &entries).unwrap(), Vec::<String>::new());
+        assert_eq!(fs::read_to_string(to.join("a/b")).unwrap(), "in");
+        assert_eq!(fs::read_to_string(to.join("c")).unwrap(), "out");
+    }
 }
