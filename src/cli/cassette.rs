@@ -1,7 +1,7 @@
 //! `roo-lsp cassette`: requests kept as files in a team's repository, and played with the modes as they are now.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::run::{FinishedRun, run_request};
 use super::session::SessionContext;
 use super::{CliError, Ending, tasks, terminal};
 use roo_catalog::ToolProtocol;
-use roo_durable::read_named;
+use roo_durable::disk::{Access, RealDisk};
+use roo_durable::{read_named, replace_checked};
 use roo_engine::customization::Customization;
 use roo_engine::engine::cassette::{
     self, Cassette, CassetteBlock, CassetteCall, CassetteTask, CassetteTurn, Conditions, Placeholders, Played,
@@ -45,9 +46,9 @@ pub(super) async fn cassette(
 
 async fn record(common: Common, record: RecordCassette, notices: &Notices) -> Result<Ending, CliError> {
     let RecordCassette { file, request, force, mode, profile, view, prompt } = record;
+    // Before anything is run, which takes long.
     if !force && file.exists() {
-        let text = format!("{} exists; --force replaces it", file.display());
-        return Err(CliError::Usage(text));
+        return Err(exists(&file));
     }
     let context = SessionContext::find(&common)?;
     let (engine, request) = match (request, prompt) {
@@ -83,7 +84,11 @@ async fn record(common: Common, record: RecordCassette, notices: &Notices) -> Re
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(|error| cannot_write(&file, &error))?;
     }
-    write(&file, &played.cassette)?;
+    if force {
+        replace(&file, &played.cassette)?;
+    } else {
+        create(&file, &played.cassette)?;
+    }
     let turns: usize = kept.tasks.iter().map(|task| task.turns.len()).sum();
     writeln!(terminal::stdout(), "{}: recorded, {}", file.display(), counted(turns, "request to the model"))?;
     Ok(Ending::Done)
@@ -123,7 +128,7 @@ fn check_file(player: &PlayContext<'_>, file: &Path, update: bool) -> Result<(St
         return Ok((format!("{name}: as recorded\n"), true));
     }
     if update && !is_fatal {
-        write(file, &played.cassette)?;
+        replace(file, &played.cassette)?;
         return Ok((format!("{text}{name}: updated\n"), true));
     }
     let hint = match (is_fatal, update) {
@@ -208,12 +213,42 @@ fn read(file: &Path) -> Result<Cassette, CliError> {
     Err(CliError::Other(format!("the cassette {name} is of another version; record it anew")))
 }
 
-fn write(file: &Path, cassette: &Cassette) -> Result<(), CliError> {
+fn as_text(cassette: &Cassette) -> Result<String, CliError> {
     let text = serde_yaml::to_string(cassette).map_err(|error| CliError::Other(error.to_string()))?;
-    fs::write(file, HEADER.to_owned() + &text).map_err(|error| cannot_write(file, &error))
+    Ok(HEADER.to_owned() + &text)
 }
 
-fn cannot_write(file: &Path, error: &std::io::Error) -> CliError {
+/// Writes a new file. One that has appeared in the meantime stays as it is.
+fn create(file: &Path, cassette: &Cassette) -> Result<(), CliError> {
+    let text = as_text(cassette)?;
+    let created = fs::File::create_new(file).and_then(|mut created| created.write_all(text.as_bytes()));
+    created.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(file),
+        _ => cannot_write(file, &error),
+    })
+}
+
+/// Writes a file, or replaces it at once.
+fn replace(file: &Path, cassette: &Cassette) -> Result<(), CliError> {
+    let text = as_text(cassette)?;
+    let replaced = || {
+        // A link stays one.
+        let target = file.canonicalize().or_else(|_| std::path::absolute(file))?;
+        // A device must not be replaced by a file.
+        let check = || match target.metadata() {
+            Ok(found) if !found.is_file() => Err(io::Error::other("it is not a regular file")),
+            _ => Ok(()),
+        };
+        replace_checked(&RealDisk, &target, text.as_bytes(), Access::Shared, check)
+    };
+    replaced().map_err(|error| cannot_write(file, &error))
+}
+
+fn exists(file: &Path) -> CliError {
+    CliError::Usage(format!("{} exists; --force replaces it", file.display()))
+}
+
+fn cannot_write(file: &Path, error: &io::Error) -> CliError {
     CliError::Other(format!("{} can't be written: {error}", file.display()))
 }
 

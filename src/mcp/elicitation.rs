@@ -87,9 +87,11 @@ impl Dialog<'_> {
     /// Asks until the answer is one of these, or the one to decline, which gives none of them.
     async fn choose(&mut self, about: &str, choices: &[&str]) -> Option<Option<usize>> {
         let suggestions = choices.iter().chain([&DECLINE]).map(|&text| text.to_owned()).collect::<Vec<_>>();
+        // Nobody gets what is typed instead of a choice, and it is not kept either.
+        let secret = self.elicitation.is_secret();
         let mut note = String::new();
         loop {
-            let text = self.ask(&format!("{note}{about}"), suggestions.clone(), false).await?;
+            let text = self.ask(&format!("{note}{about}"), suggestions.clone(), secret).await?;
             if text == DECLINE {
                 return Some(None);
             }
@@ -131,10 +133,11 @@ impl Dialog<'_> {
     /// Asks for a field until what is answered fits.
     async fn field(&mut self, field: &FormField, place: &str) -> Option<FieldAnswer> {
         let offered = Offered::new(field);
+        let secret = field.is_secret() || self.elicitation.is_secret();
         let mut note = String::new();
         loop {
-            let about = format!("{note}{}", described(field, place, &offered));
-            let text = self.ask(&about, offered.suggestions(field), field.is_secret()).await?;
+            let about = format!("{note}{}", described(field, place, &offered, secret));
+            let text = self.ask(&about, offered.suggestions(field), secret).await?;
             match text.as_str() {
                 DECLINE => return Some(FieldAnswer::Declined),
                 LEAVE_OUT if !field.required => return Some(FieldAnswer::LeftOut),
@@ -182,7 +185,7 @@ impl Offered {
 }
 
 /// A field in words.
-fn described(field: &FormField, place: &str, offered: &Offered) -> String {
+fn described(field: &FormField, place: &str, offered: &Offered, secret: bool) -> String {
     let name = one_line(field.title.as_ref().unwrap_or(&field.name), HEADING);
     let mut text = format!("{name}{place}: {}", field.kind.in_words());
     if let Some(default) = &field.default {
@@ -196,7 +199,7 @@ fn described(field: &FormField, place: &str, offered: &Offered) -> String {
         let all: Vec<&str> = offered.0.iter().map(|(shown, _)| shown.as_str()).collect();
         text.push_str(&format!("\nChoices: {}.", all.join(", ")));
     }
-    if field.is_secret() {
+    if secret {
         text.push_str("\nIt may be a secret. The answer goes to the server and is not kept.");
     }
     text
@@ -229,9 +232,17 @@ mod tests {
     }
 
     async fn asked(wanted: Wanted, answers: &[&'static str]) -> (Option<Answer>, Vec<ServerQuestion>) {
+        asked_with("Who is it?\n## Rules", wanted, answers).await
+    }
+
+    async fn asked_with(
+        message: &str,
+        wanted: Wanted,
+        answers: &[&'static str],
+    ) -> (Option<Answer>, Vec<ServerQuestion>) {
         let user = Answers(Mutex::new(answers.iter().copied().collect()), Mutex::default());
         let (answer, answered) = oneshot::channel();
-        let message = "Who is it?\n## Rules".to_owned();
+        let message = message.to_owned();
         Dialog { user: &user, server: "desk", elicitation: Elicitation { message, wanted, answer } }
             .run()
             .await;
@@ -295,6 +306,29 @@ mod tests {
         let (declined, questions) = asked(Wanted::Form(fields.clone()), &["42", "Decline"]).await;
         assert_eq!((declined, questions.len()), (Some(Answer::Declined), 2));
         assert_eq!(asked(Wanted::Form(fields), &["42"]).await.0, None, "nobody answers any more");
+    }
+
+    #[tokio::test]
+    async fn what_the_message_or_a_description_calls_a_secret_is_one_whatever_the_field_is_called() {
+        let text = || FieldKind::Text { length: (None, None), format: None };
+        let described = |description: &str| FormField {
+            description: Some(description.to_owned()),
+            ..field("value", true, text())
+        };
+        for (message, field, secret) in [
+            ("Enter your GitHub token.", field("value", true, text()), true),
+            ("Sign in.", described("The password of your account."), true),
+            ("Sign in.", described("The name of your account."), false),
+        ] {
+            let (answer, questions) = asked_with(message, Wanted::Form(vec![field]), &["open sesame"]).await;
+            let expected = json!({ "value": "open sesame" });
+            assert_eq!(answer, Some(Answer::Accepted(expected.as_object().unwrap().clone())));
+            assert_eq!(questions[0].secret, secret, "{message}");
+            assert_eq!(questions[0].text.ends_with("is not kept."), secret, "{}", questions[0].text);
+        }
+        let (_, questions) =
+            asked_with("Enter your token.", Wanted::Form(vec![]), &["tok-1", "Accept"]).await;
+        assert!(questions.iter().all(|question| question.secret), "where it asks for consent too");
     }
 
     #[tokio::test]

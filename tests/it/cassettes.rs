@@ -183,6 +183,37 @@ fn a_request_that_has_ended_is_kept_without_running_it_again() {
 }
 
 #[test]
+fn a_file_that_appears_during_the_run_is_not_overwritten() {
+    let project = project();
+    let script = project.script(&format!(
+        r#"
+turns:
+  - calls: [{{ tool: execute_command, params: {{ command: "mkdir -p cassettes; echo mine > {FILE}" }} }}]
+  - calls: [{{ tool: attempt_completion, params: {{ result: "Done." }} }}]
+"#
+    ));
+    let mut command = project.program();
+    command.args(["cassette", "record", FILE, "--on-ask=allow", "--script"]).arg(script);
+    let output = command.args(["--", "Go."]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--force"));
+    assert_eq!(project.read(FILE), "mine\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_cassette_is_replaced_at_once_where_its_link_points_to() {
+    let project = recorded(SCRIPT, &["--on-ask=allow"]);
+    std::os::unix::fs::symlink(project.folder().join(FILE), project.folder().join("link.yaml")).unwrap();
+    project.write(".roo/rules/team.md", "Answer in German.\n");
+    project.succeed(&["cassette", "check", "link.yaml", "--update"]);
+    assert!(project.read(FILE).contains("Answer in German."));
+    assert!(project.folder().join("link.yaml").is_symlink());
+    let files = std::fs::read_dir(project.folder().join("cassettes")).unwrap();
+    assert_eq!(files.count(), 1, "nothing is left beside it");
+}
+
+#[test]
 fn a_model_has_the_tools_of_its_profile_wherever_it_is_played() {
     let script = r#"
 turns:

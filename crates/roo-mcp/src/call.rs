@@ -40,7 +40,8 @@ pub struct CallOptions {
     pub cancel: CancellationToken,
     /// Hears of progress. What it does not take at once is dropped.
     pub progress: Option<mpsc::Sender<Progress>>,
-    /// Receives what the server asks the user meanwhile. Where there is none, or it is full, the user is said to decline.
+    /// Receives what the server asks the user meanwhile. Where there is none, or it is full, the user is said to decline; so
+    /// they are after 20 questions, and while other calls wait at the server, since a question does not name its call.
     pub questions: Option<mpsc::Sender<Elicitation>>,
 }
 

@@ -683,6 +683,9 @@ impl Connection {
     ) -> Result<ServerResult, CallError> {
         let mut signs = self.signals.subscribe();
         let before = self.signals.now();
+        // Before the server knows of it: what it asks from then on may be for this call. Signs of life ask nothing.
+        let asking =
+            (operation != Operation::Ping).then(|| self.events.0.ask_during(options.questions.clone()));
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let mut handle = match sent {
             Ok(handle) => handle,
@@ -691,7 +694,6 @@ impl Connection {
         // Progress is followed in any case: it tells that the server is at work.
         let (progress, mut told) = tokio::sync::mpsc::channel(32);
         let following = self.events.0.follow(handle.progress_token.clone(), progress);
-        let asking = options.questions.clone().map(|receiver| self.events.0.ask_during(receiver));
         let mut open = asking.as_ref().map(|asking| asking.open.clone());
         let end = Instant::now() + LONGEST_CALL.max(limit);
         let mut deadline = Instant::now() + limit;

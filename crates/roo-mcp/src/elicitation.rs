@@ -31,6 +31,13 @@ pub struct Elicitation {
     pub answer: oneshot::Sender<Answer>,
 }
 
+impl Elicitation {
+    /// Reports whether what is typed in answer is likely to be a secret, by the server's words for all of it.
+    pub fn is_secret(&self) -> bool {
+        is_secret_name(&self.message)
+    }
+}
+
 /// What a server asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
@@ -296,9 +303,10 @@ impl FormField {
         }
     }
 
-    /// Reports whether its value is likely to be a secret, by what it is called.
+    /// Reports whether its value is likely to be a secret, by what it is called and how it is described.
     pub fn is_secret(&self) -> bool {
-        [Some(&self.name), self.title.as_ref()].into_iter().flatten().any(|name| is_secret_name(name))
+        let words = [Some(&self.name), self.title.as_ref(), self.description.as_ref()];
+        words.into_iter().flatten().any(|words| is_secret_name(words))
     }
 }
 
@@ -471,6 +479,8 @@ mod tests {
         assert_eq!(field(json!({ "type": "boolean", "default": false })).default.as_deref(), Some("No"));
         assert!(field(json!({ "type": "string", "title": "API key" })).is_secret());
         assert!(!field(json!({ "type": "string", "title": "Author" })).is_secret());
+        assert!(field(json!({ "type": "string", "description": "The password of the desk." })).is_secret());
+        assert!(!field(json!({ "type": "string", "description": "The name of the desk." })).is_secret());
         let many: Map<String, Value> =
             (0..=FIELDS).map(|n| (n.to_string(), json!({ "type": "string" }))).collect();
         assert!(form(Value::Object(many)).unwrap_err().contains("more than 20 fields"));

@@ -23,6 +23,8 @@ use crate::log::{LogSource, ServerLog};
 
 /// The longest message of a progress, in characters.
 const PROGRESS_TEXT: usize = 1000;
+/// The most that a server asks the user during one call.
+const ELICITATIONS: u32 = 20;
 
 /// Signs that something is wrong with a connection, shared by its transport and those who wait for answers.
 #[derive(Clone, Debug)]
@@ -166,21 +168,34 @@ impl Events {
         Following { progress: Arc::clone(&self.progress), token }
     }
 
-    /// Lets the user be asked while a call waits for its answer.
-    pub(crate) fn ask_during(&self, receiver: mpsc::Sender<Elicitation>) -> QuestionRegistration {
+    /// Notes that a call waits for its answer. The user is asked through `receiver` meanwhile; nobody is if there is none.
+    pub(crate) fn ask_during(&self, receiver: Option<mpsc::Sender<Elicitation>>) -> QuestionRegistration {
         let open = watch::Sender::new(0);
         let subscriber = open.subscribe();
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let number = calls.last().map_or(0, |call| call.number + 1);
-        calls.push(WaitingCall { number, receiver, open });
+        calls.push(WaitingCall { number, receiver, asked: 0, open });
         QuestionRegistration { calls: Arc::clone(&self.calls), number, open: subscriber }
     }
 
-    /// The call that a question is for. Messages don't name it: of several it is the newest that asks nothing yet.
-    fn call_that_asks(&self) -> Option<(mpsc::Sender<Elicitation>, watch::Sender<u32>)> {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = calls.iter().rev().find(|call| *call.open.borrow() == 0);
-        idle.or(calls.last()).map(|call| (call.receiver.clone(), call.open.clone()))
+    /// Counts a question for the call that waits. Messages don't name theirs: where several wait, the question could
+    /// appear in the task of another one, so that it is for none of them.
+    ///
+    /// # Errors
+    /// Says why nobody is asked.
+    fn call_that_asks(&self) -> Result<(mpsc::Sender<Elicitation>, watch::Sender<u32>), String> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let call = match calls.as_mut_slice() {
+            [] => return Err("no call waits for its answer".to_owned()),
+            [call] => call,
+            _ => return Err("several calls wait, and it does not say which one asks".to_owned()),
+        };
+        let receiver = call.receiver.clone().ok_or("the request is none that may ask")?;
+        if call.asked == ELICITATIONS {
+            return Err(format!("the call has asked {ELICITATIONS} times"));
+        }
+        call.asked += 1;
+        Ok((receiver, call.open.clone()))
     }
 
     /// Has the user asked; none if the question was given up.
@@ -192,9 +207,12 @@ impl Events {
                 return Some(Answer::Declined);
             }
         };
-        let Some((receiver, open)) = self.call_that_asks() else {
-            self.log.add(LogSource::Hub, &format!("nobody could be asked: {message}"));
-            return Some(Answer::Declined);
+        let (receiver, open) = match self.call_that_asks() {
+            Ok(call) => call,
+            Err(problem) => {
+                self.log.add(LogSource::Hub, &format!("the user was not asked, as {problem}: {message}"));
+                return Some(Answer::Declined);
+            }
         };
         let (sender, answer) = oneshot::channel();
         self.log.add(LogSource::Hub, &format!("the user is asked: {message}"));
@@ -219,14 +237,16 @@ impl Events {
 /// A call that waits for its answer.
 struct WaitingCall {
     number: u64,
-    receiver: mpsc::Sender<Elicitation>,
+    receiver: Option<mpsc::Sender<Elicitation>>,
+    /// The number of questions so far, also of those that were taken back.
+    asked: u32,
     /// The number of questions that the user has not answered.
     open: watch::Sender<u32>,
 }
 
 type Calls = Arc<Mutex<Vec<WaitingCall>>>;
 
-/// The registration of a call during which the user may be asked.
+/// The registration of a call that waits for its answer.
 pub(crate) struct QuestionRegistration {
     calls: Calls,
     number: u64,

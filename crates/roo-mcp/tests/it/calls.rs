@@ -1,5 +1,6 @@
 //! Calls: progress, cancellation, time, refusals.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -215,6 +216,68 @@ async fn a_server_asks_while_it_answers_a_call_and_the_user_takes_their_time() {
         assert!(asked.try_recv().is_err(), "an address without encryption is not shown");
     });
     assert!(refused.await.unwrap().contains(r#"{\"action\":\"decline\"}"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_asks_twenty_times_and_has_no_more_time_for_asking_on() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        peer.serve_until_call(&json!([tool("book")])).await;
+        for id in 0.. {
+            let method = "elicitation/create";
+            peer.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": form() })).await;
+            loop {
+                let Some(message) = peer.read().await else { return };
+                if message["id"] == id && message["method"].is_null() {
+                    break;
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+    });
+    let count = Cell::new(0);
+    let counted = &count;
+    let ended = told(launcher, |mut asked| async move {
+        // The pause is longer than the call lasts after the last question.
+        let pause = Duration::from_secs(90);
+        while let Ok(Some(elicitation)) = tokio::time::timeout(pause, asked.recv()).await {
+            counted.set(counted.get() + 1);
+            elicitation.answer.send(Answer::Accepted(arguments(json!({})))).unwrap();
+        }
+    });
+    let ended = ended.await;
+    assert!(matches!(ended, Err(CallError::Timeout { .. })), "{ended:?}");
+    assert_eq!(count.get(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_while_several_calls_wait_as_a_question_does_not_name_its_call() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        let tools = json!([tool("book")]);
+        let Some((first, _)) = peer.serve_until_call(&tools).await else { return };
+        let Some((second, _)) = peer.serve_until_call(&tools).await else { return };
+        let method = "elicitation/create";
+        peer.send(json!({ "jsonrpc": "2.0", "id": 900, "method": method, "params": form() })).await;
+        let told = loop {
+            let Some(message) = peer.read().await else { return };
+            if message["id"] == 900 {
+                break message["result"].to_string();
+            }
+        };
+        peer.reply(&first, text(&told)).await;
+        peer.reply(&second, text(&told)).await;
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let call = async || {
+        let (questions, mut asked) = mpsc::channel(1);
+        let options = CallOptions { questions: Some(questions), ..CallOptions::default() };
+        let result = hub.call_tool("s", "book", arguments(json!({})), &options).await.unwrap();
+        assert!(asked.try_recv().is_err(), "no task may hear what another call is about");
+        result.parts
+    };
+    let declined = [roo_mcp::Content::Text(json!({ "action": "decline" }).to_string())];
+    let (first, second) = tokio::join!(call(), call());
+    assert_eq!((first.as_slice(), second.as_slice()), (&declined[..], &declined[..]));
 }
 
 #[tokio::test(start_paused = true)]
