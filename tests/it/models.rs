@@ -228,7 +228,7 @@ case $1 in --label) shift 2 ;; esac
 file=$(dirname "$0")/../keyring-$(printf '%s' "$*" | tr -c 'a-z0-9\n' '_')
 case $command in
 store) cat >"$file" ;;
-lookup) cat "$file" ;;
+lookup) cat "$file" 2>/dev/null ;;
 clear) rm "$file" 2>/dev/null ;;
 esac
 "#;

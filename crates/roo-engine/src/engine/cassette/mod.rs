@@ -5,7 +5,7 @@
 //! answers) and what is expected of the rest: prompts of the modes, messages to the model, which calls run and what the
 //! model is told of them, and how each task ends. [`Cassette::from_log`] takes one from a log; [`play`] gives what came
 //! from outside to the pure machine of tasks, with today's modes, and returns the cassette that this makes. Both are read
-//! by one [`turns::TurnRecorder`], so that a cassette whose request behaves as recorded is equal to the one it was made
+//! by one `TurnRecorder`, so that a cassette whose request behaves as recorded is equal to the one it was made
 //! from. No tool is run, no model or user is asked, and no disk is touched.
 //!
 //! Environment details are not in it: they vary with every request. What else may vary is replaced; see
