@@ -238,7 +238,7 @@ impl Events {
 struct WaitingCall {
     number: u64,
     receiver: Option<mpsc::Sender<Elicitation>>,
-    /// The number of questions so far, also of those that were taken back.
+    /// The number of questions so far, also of those that were withdrawn.
     asked: u32,
     /// The number of questions that the user has not answered.
     open: watch::Sender<u32>,

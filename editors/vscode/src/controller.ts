@@ -226,7 +226,8 @@ export class Controller {
         return void (await this.#ask("roo/context/restore", { taskId: message.taskId, seq: message.seq }));
       case "restore": {
         const fork = await restore(this.#need(), this.#parts.previews, message.taskId, message.seq);
-        return fork && this.show(fork);
+        if (fork) await this.show(fork);
+        return;
       }
       case "delete":
         return this.#delete(message.taskId);
