@@ -12,7 +12,6 @@ local choices = {
   { what = 'files', label = 'The files; the conversation goes on as it is' },
   { what = 'conversation', label = 'The conversation; the files stay as they are' },
   { what = 'both', label = 'The files and the conversation' },
-  { fork = true, label = 'Neither; a new request goes on from there, with the files as they are now' },
 }
 
 ---@param count integer
@@ -119,13 +118,6 @@ local function choose_what(request, seq, heading)
     end,
   }, function(choice)
     if not choice then
-      return
-    end
-    if choice.fork then
-      client.request('roo/task/fork', { taskId = request.root, seq = seq }, function(result)
-        require('roo').open_task(result.taskId)
-        client.notify('this is a fork, which waits; say how it goes on by :Roo send')
-      end)
       return
     end
     local params = { taskId = request.root, seq = seq, what = choice.what, scope = 'request' }
