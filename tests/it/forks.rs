@@ -413,6 +413,26 @@ fn a_fork_in_a_worktree_works_there_and_is_compared_with_the_other() {
 }
 
 #[test]
+fn a_program_that_is_configured_for_worktrees_alone_does_not_run() {
+    let (project, task) = repository();
+    let git = project.folder().join(".git");
+    let config = fs::read_to_string(git.join("config")).unwrap();
+    fs::write(git.join("config"), config + "[includeIf \"gitdir:worktrees/\"]\n\tpath = hostile\n").unwrap();
+    let canary = project.beside("canary");
+    fs::write(git.join("hostile"), format!("[filter \"f\"]\n\tsmudge = touch {}; cat\n", canary.display()))
+        .unwrap();
+    fs::create_dir_all(git.join("info")).unwrap();
+    fs::write(git.join("info/attributes"), "* filter=f\n").unwrap();
+    let output = project.run(&["tasks", "fork", &task, "--worktree"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("names programs that git would run"), "{error}");
+    assert!(!canary.exists());
+    let left = fs::read_dir(project.folder().with_file_name("work-forks")).unwrap().count();
+    assert_eq!((left, git.join("worktrees").exists()), (0, false), "nothing is left of the attempt");
+    assert_eq!(items(&project).len(), 1);
+}
+
+#[test]
 fn without_git_a_fork_has_no_worktree_and_says_so() {
     // The repository of this program is around the other directory for tests.
     let project = Project::new(&[]);

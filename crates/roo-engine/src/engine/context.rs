@@ -38,8 +38,8 @@ pub(super) struct EditorContext {
 }
 
 impl EditorContext {
-    /// The context as it is now, for a task that has seen this. Looks at the disk.
-    /// `mask` reads the disk, and is only asked for where there is something to be masked.
+    /// The context as it is now, for a task that has seen this. Looks at the disk. `mask` reads it too, so it is called
+    /// only where there is something to be masked.
     pub(super) fn new(
         workspace: &Workspace,
         seen: &BTreeMap<String, Digest>,
@@ -60,13 +60,18 @@ fn problems(
     seen: &BTreeMap<String, Digest>,
     mask: impl FnOnce() -> TextMask,
 ) -> Vec<(FileProblems, Vec<String>)> {
+    let files = workspace.problems();
+    // Before every request, so nothing more is read where there is nothing to tell.
+    if !files.iter().any(|file| file.errors > 0 && seen.contains_key(&file.path)) {
+        return files.into_iter().map(|file| (file, vec![])).collect();
+    }
     let mut errors = workspace.diagnostics().unwrap_or_default();
     errors.retain(|found| found.severity == Severity::Error && seen.contains_key(&found.path));
     errors.truncate(ERRORS);
-    let mask = (!errors.is_empty()).then(mask);
+    let mask = mask();
     let message = |error: &Diagnostic| {
         let text = one_line(&error.message, ERROR);
-        let text = mask.as_ref().and_then(|mask| mask.masked(&text)).unwrap_or(text);
+        let text = mask.masked(&text).unwrap_or(text);
         format!("{}:{} {text}", error.line, error.column)
     };
     let with_errors = |file: FileProblems| {
@@ -74,7 +79,7 @@ fn problems(
         let messages = of_file.map(message).collect();
         (file, messages)
     };
-    workspace.problems().into_iter().map(with_errors).collect()
+    files.into_iter().map(with_errors).collect()
 }
 
 /// The documents that the editor has open, sorted.

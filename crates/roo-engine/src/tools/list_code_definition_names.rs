@@ -1,5 +1,7 @@
 //! `list_code_definition_names`: what source files define, by their syntax.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 
 use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext};
@@ -9,7 +11,6 @@ use roo_protocol::event::ToolStatus;
 use roo_syntax::{definitions, is_supported};
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{Contents, FoundKind, Purpose, ReadAccess, Resolved, Rules, Walk};
-use std::sync::Arc;
 
 /// The most files of a directory.
 const FILES: usize = 200;
@@ -19,6 +20,7 @@ const RESULT_BYTES: usize = 64 << 10;
 
 /// The longest line of source, in characters.
 const LINE: usize = 200;
+
 /// The most blanks before it, in bytes.
 const INDENT: usize = 40;
 
@@ -122,7 +124,7 @@ async fn list_file(name: &str, file: &Resolved, context: &ToolContext) -> Result
         let mut list = String::new();
         for range in &found {
             if list.len() > RESULT_BYTES {
-                list.push_str("(The list is cut. Use search_files to find what comes behind.)\n");
+                list.push_str("(The list is cut off here. Use search_files to find the rest.)\n");
                 break;
             }
             let line = lines.get(range.start - 1).copied().unwrap_or_default();
@@ -236,7 +238,7 @@ mod tests {
         let listed = list(&Fixture::new(&[("a.rs", &text)]), "a.rs").await.text;
         assert!(listed.len() < RESULT_BYTES + 1024, "{}", listed.len());
         assert!(listed.contains("1--901 | "), "{}", &listed[..200]);
-        assert!(listed.ends_with("(The list is cut. Use search_files to find what comes behind.)"));
+        assert!(listed.ends_with("(The list is cut off here. Use search_files to find the rest.)"));
     }
 
     #[tokio::test]
