@@ -97,7 +97,7 @@ pub fn response(wire: Wire, protocol: Protocol, number: usize, call: &Call<'_>, 
 }
 
 /// A chunked event stream.
-struct Stream(Vec<u8>);
+pub struct Stream(Vec<u8>);
 
 impl Default for Stream {
     fn default() -> Self {
@@ -107,7 +107,8 @@ impl Default for Stream {
 }
 
 impl Stream {
-    fn named(&mut self, value: Value) {
+    /// Adds an event that is named after its type.
+    pub fn named(&mut self, value: Value) {
         let name = value["type"].as_str().unwrap_or_default();
         self.event(&format!("event: {name}\ndata: {value}\n\n"));
     }
@@ -125,7 +126,8 @@ impl Stream {
         self.0.extend(format!("{:x}\r\n{event}\r\n", event.len()).into_bytes());
     }
 
-    fn end(mut self) -> Vec<u8> {
+    /// The whole response.
+    pub fn end(mut self) -> Vec<u8> {
         self.0.extend(b"0\r\n\r\n");
         self.0
     }

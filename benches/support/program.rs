@@ -21,11 +21,20 @@ pub struct Home {
 impl Home {
     /// A home whose one profile is the endpoint at `url`. `approve` is the value of `autoApprove`.
     pub fn new(url: &str, wire: Wire, protocol: Protocol, approve: Value) -> Outcome<Self> {
-        let home = Self { directory: tempfile::tempdir()? };
         let (provider, base) = match wire {
             Wire::Anthropic => ("anthropic", url.to_owned()),
             Wire::OpenAi => ("openai", format!("{url}/v1")),
         };
+        Self::with_profile(provider, &base, protocol, approve)
+    }
+
+    /// A home whose one profile is an endpoint at `url` that speaks OpenAI's Responses, with native tool calls.
+    pub fn with_responses(url: &str, approve: Value) -> Outcome<Self> {
+        Self::with_profile("openai-responses", &format!("{url}/v1"), Protocol::Native, approve)
+    }
+
+    fn with_profile(provider: &str, base: &str, protocol: Protocol, approve: Value) -> Outcome<Self> {
+        let home = Self { directory: tempfile::tempdir()? };
         let protocol = match protocol {
             Protocol::Native => "native",
             Protocol::Xml => "xml",
@@ -82,6 +91,16 @@ pub fn processor_time(process: u32) -> Outcome<Duration> {
         total += running.parse::<u64>()?;
     }
     Ok(Duration::from_nanos(total))
+}
+
+/// The processor time of a process with its threads that ended and with all that it started and that has ended. The
+/// system counts it in hundredths of a second.
+pub fn processor_time_of_all(process: u32) -> Outcome<Duration> {
+    let figures = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name before may hold spaces. After it, the 12th to the 15th are times.
+    let (_, figures) = figures.rsplit_once(") ").ok_or("stat has no name")?;
+    let ticks = figures.split(' ').skip(11).take(4).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+    Ok(Duration::from_millis(ticks * 10))
 }
 
 /// A running process that is killed when dropped.

@@ -50,18 +50,6 @@ pub struct ProfileFields {
     pub others: OtherFields,
 }
 
-/// The text of a settings file with one more profile, made the default one. `fields` are plain texts.
-///
-/// # Errors
-/// See [`EditError`]; the text is then to be left as it is.
-pub fn with_profile(text: &str, name: &str, fields: &[(&str, Value)]) -> Result<String, EditError> {
-    if profile(text, name)?.is_some() {
-        return Err(EditError::Exists);
-    }
-    let named = fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-    set_profile(text, name, &ProfileFields { named, others: OtherFields::Keep }, true)
-}
-
 /// Returns the profile of that name as the text has it, if it has one.
 ///
 /// # Errors
@@ -171,6 +159,12 @@ mod tests {
         [("provider", "ollama".into()), ("model", "qwen3:8b".into())]
     }
 
+    /// The text with these fields of a profile, which becomes the default one.
+    fn with_profile(text: &str, name: &str, fields: &[(&str, Value)]) -> Result<String, EditError> {
+        let named = fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        set_profile(text, name, &ProfileFields { named, others: OtherFields::Keep }, true)
+    }
+
     #[test]
     fn a_new_file_is_the_profile_alone() {
         let text = "profile: default\nprofiles:\n  default:\n    provider: ollama\n    model: \"qwen3:8b\"\n";
@@ -205,7 +199,6 @@ mod tests {
             ("roo: { mode: code }\n", EditError::Unusual),
             ("profiles: [\n", EditError::Unreadable),
             ("- a\n", EditError::Unreadable),
-            ("profiles:\n  default: { provider: openai }\n", EditError::Exists),
         ] {
             assert_eq!(with_profile(text, "default", &ollama()), Err(error), "{text}");
         }

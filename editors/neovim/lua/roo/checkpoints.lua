@@ -143,8 +143,11 @@ function M.show(request)
       table.insert(items, { seq = one.seq, label = ('Before %s, %s (%s)'):format(one.summary, at, files) })
     end
     if #items == 0 then
-      client.notify('this task has changed no files, so there is nothing to go back to')
+      client.notify(result.notice or 'this task has changed no files, so there is nothing to go back to')
       return
+    end
+    if result.notice then
+      client.notify(result.notice)
     end
     ask.select(items, {
       prompt = 'Checkpoints',
