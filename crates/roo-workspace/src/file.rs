@@ -1,10 +1,11 @@
 //! Reading: what a file holds, as exact bytes and as text.
 
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
-use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
 use super::resolver::Resolved;
 use roo_protocol::ids::Digest;
@@ -209,8 +210,8 @@ impl From<io::Error> for EntryError {
 
 /// Reads a regular file of a directory.
 pub(super) fn read_entry(directory: &Dir, name: &str, limit: u64) -> Result<Vec<u8>, EntryError> {
-    let (file, size) = open_entry(directory, name)?;
-    read_opened(file, size, limit)
+    let (file, found) = open_entry(directory, name)?;
+    read_opened(file, found.len(), limit)
 }
 
 /// Reads the whole of an opened file that had `size` bytes, as long as it has at most `limit`.
@@ -228,8 +229,8 @@ pub(super) fn read_opened(file: impl Read, size: u64, limit: u64) -> Result<Vec<
     }
 }
 
-/// Opens a regular file of a directory, no link followed, and says its size in bytes.
-pub(super) fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
+/// Opens a regular file of a directory, no link followed, and says what the system knows of it.
+pub(super) fn open_entry(directory: &Dir, name: &str) -> Result<(File, Metadata), EntryError> {
     // Opening has an effect on some devices, so the type is checked before as well as after.
     if !directory.symlink_metadata(name)?.is_file() {
         return Err(EntryError::NotAFile);
@@ -238,12 +239,12 @@ pub(super) fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), Ent
     options.read(true).follow(FollowSymlinks::No);
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     options.custom_flags(flags.bits().cast_signed());
-    let file = directory.open_with(name, &options)?;
+    let file = directory.open_with(name, &options)?.into_std();
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(EntryError::NotAFile);
     }
-    Ok((file, found.len()))
+    Ok((file, found))
 }
 
 #[cfg(test)]

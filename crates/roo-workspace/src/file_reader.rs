@@ -45,15 +45,15 @@ impl<'a> FileReader<'a> {
             return Ok(None);
         }
         let (directories, name) = file.names_below();
-        let (opened, size) = open_entry(open_directory(&mut self.open, file.base(), directories)?, name)?;
-        let opened = opened.into_std();
+        let directory = open_directory(&mut self.open, file.base(), directories)?;
+        let (opened, found) = open_entry(directory, name)?;
         if let Some(rules) = &self.rules
-            && let Some(linked) = several_names(&opened.metadata()?)
+            && let Some(linked) = several_names(&found)
             && self.workspace.ignores.by_other_names(file, rules, &linked) != ReadAccess::Free
         {
             return Ok(None);
         }
-        read_opened(opened, size, limit).map(Some)
+        read_opened(opened, found.len(), limit).map(Some)
     }
 }
 

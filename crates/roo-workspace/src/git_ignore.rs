@@ -20,9 +20,28 @@ const POINTER: u64 = 4 << 10;
 
 /// The ignore files of a walk, each read once.
 #[derive(Default)]
-pub(super) struct GitIgnores {
-    /// By directory; none where neither it nor one above it has any.
-    known: Mutex<HashMap<PathBuf, Option<Arc<Level>>>>,
+pub(super) struct GitIgnores(Mutex<Known>);
+
+/// What was read. Levels are none where neither the directory nor one above it has any files.
+#[derive(Default)]
+struct Known {
+    levels: HashMap<PathBuf, Option<Arc<Level>>>,
+    /// The directory of the last name: a walk asks for siblings one after another.
+    last: Option<(PathBuf, Option<Arc<Level>>)>,
+}
+
+impl Known {
+    fn level(&mut self, directory: &Path) -> Option<Arc<Level>> {
+        match &self.last {
+            // Bytes compare faster than components.
+            Some((known, level)) if known.as_os_str() == directory.as_os_str() => level.clone(),
+            _ => {
+                let level = Level::from_directory(directory, &mut self.levels);
+                self.last = Some((directory.to_owned(), level.clone()));
+                level
+            }
+        }
+    }
 }
 
 /// The ignore files of one directory.
@@ -38,8 +57,7 @@ impl GitIgnores {
     /// something decides.
     pub(super) fn ignore(&self, path: &Path, is_directory: bool) -> bool {
         let Some(directory) = path.parent() else { return false };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let level = Level::from_directory(directory, &mut known);
+        let level = self.0.lock().unwrap_or_else(PoisonError::into_inner).level(directory);
         let levels = || std::iter::successors(level.as_deref(), |level| level.above.as_deref());
         (0..3)
             .find_map(|rank| {

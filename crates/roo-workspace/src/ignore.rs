@@ -40,9 +40,10 @@ pub struct Rules {
 impl Rules {
     /// The access to a path relative to the rules' root.
     pub fn access(&self, relative: &str, is_directory: bool) -> ReadAccess {
-        if self.is_ignored(relative, is_directory) {
+        let folded = fold(relative);
+        if self.is_ignored(relative, &folded, is_directory) {
             ReadAccess::Ignored
-        } else if is_secret(relative) {
+        } else if is_secret(&folded) {
             ReadAccess::Secret
         } else {
             ReadAccess::Free
@@ -54,9 +55,9 @@ impl Rules {
         self.matcher.is_none() && self.problem.is_none()
     }
 
-    fn is_ignored(&self, relative: &str, is_directory: bool) -> bool {
+    fn is_ignored(&self, relative: &str, folded: &str, is_directory: bool) -> bool {
         // The matcher panics on absolute paths. None is expected here, and none would be free.
-        if self.problem.is_some() || fold(relative) == NAME || Path::new(relative).has_root() {
+        if self.problem.is_some() || folded == NAME || Path::new(relative).has_root() {
             return true;
         }
         let Some(matcher) = self.matcher.as_ref().filter(|_| !relative.is_empty()) else { return false };
@@ -166,13 +167,12 @@ pub fn ignore_problems(text: &str) -> Vec<(usize, String)> {
 #[cfg(feature = "fuzzing")]
 pub fn is_ignored(rules: &str, relative: &str, is_directory: bool) -> Option<bool> {
     let rules = Rules { matcher: Some(compile(rules).ok()?), problem: None };
-    Some(rules.is_ignored(relative, is_directory))
+    Some(rules.is_ignored(relative, &fold(relative), is_directory))
 }
 
-/// Returns whether a path relative to its root is likely to hold a secret.
-fn is_secret(relative: &str) -> bool {
-    let relative = fold(relative);
-    let mut names = relative.split('/');
+/// Returns whether a path relative to its root, folded, is likely to hold a secret.
+fn is_secret(folded: &str) -> bool {
+    let mut names = folded.split('/');
     let Some(name) = names.next_back() else { return false };
     // Certificates that packages bring for everybody, also where git doesn't ignore the packages.
     if name == "cacert.pem" && names.clone().any(|name| matches!(name, "site-packages" | "node_modules")) {
@@ -338,7 +338,7 @@ mod tests {
             "certs/cacert.pem",
             ".venv/lib/site-packages/app/server.pem",
         ] {
-            assert!(is_secret(path), "{path}");
+            assert!(is_secret(&fold(path)), "{path}");
         }
         for path in [
             "src/environment.rs",
@@ -349,7 +349,7 @@ mod tests {
             "",
             ".venv/lib/site-packages/certifi/cacert.pem",
         ] {
-            assert!(!is_secret(path), "{path}");
+            assert!(!is_secret(&fold(path)), "{path}");
         }
     }
 }

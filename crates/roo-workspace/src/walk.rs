@@ -4,8 +4,6 @@
 //! meanwhile exposes names at most.
 
 use std::cmp::Ordering;
-use std::iter::Peekable;
-use std::str::Chars;
 use std::sync::Arc;
 
 use ::ignore::WalkBuilder;
@@ -56,7 +54,8 @@ impl Walk {
             Location::Outside => String::new(),
         };
         let top = directory.absolute().to_path_buf();
-        let found = move |entry: &::ignore::DirEntry| {
+        let git = GitIgnores::default();
+        let kept = move |entry: &::ignore::DirEntry| {
             let names: Option<Vec<&str>> = entry
                 .path()
                 .strip_prefix(&top)
@@ -70,22 +69,23 @@ impl Walk {
                 Some(kind) if kind.is_dir() => FoundKind::Directory,
                 _ => FoundKind::Other,
             };
+            let is_directory = kind == FoundKind::Directory;
+            let name = path.rsplit('/').next().unwrap_or_default();
+            if is_directory && (self.leave_out)(name) {
+                return None;
+            }
             let relative = if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };
-            let access = rules.access(&relative, kind == FoundKind::Directory);
-            Some(WalkEntry { path, kind, access })
+            let access = rules.access(&relative, is_directory);
+            let is_ignored = access == ReadAccess::Ignored || git.ignore(entry.path(), is_directory);
+            (!is_ignored).then_some(WalkEntry { path, kind, access })
         };
-        let allowed = {
-            let found = found.clone();
-            let git = GitIgnores::default();
+        let kept = Arc::new(kept);
+        // Of other entries nothing depends on it whether they are left out here or below, where each is looked at once.
+        let is_entered = {
+            let kept = Arc::clone(&kept);
             move |entry: &::ignore::DirEntry| {
-                entry.depth() == 0
-                    || found(entry).is_some_and(|found| {
-                        let name = found.path.rsplit('/').next().unwrap_or_default();
-                        let is_directory = found.kind == FoundKind::Directory;
-                        found.access != ReadAccess::Ignored
-                            && !(is_directory && (self.leave_out)(name))
-                            && !git.ignore(entry.path(), is_directory)
-                    })
+                let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+                entry.depth() == 0 || !is_directory || kept(entry).is_some()
             }
         };
         WalkBuilder::new(directory.absolute())
@@ -94,31 +94,31 @@ impl Walk {
             .follow_links(false)
             .max_depth((!self.recursive).then_some(1))
             .sort_by_file_name(|one, other| natural(&one.to_string_lossy(), &other.to_string_lossy()))
-            .filter_entry(allowed)
+            .filter_entry(is_entered)
             .build()
             .filter_map(Result::ok)
             .filter(|entry| entry.depth() > 0)
-            .filter_map(move |entry| found(&entry))
+            .filter_map(move |entry| kept(&entry))
     }
 }
 
 /// Names in the order that people expect: by case last, numbers by value.
 fn natural(one: &str, other: &str) -> Ordering {
-    let (mut left, mut right) = (one.chars().peekable(), other.chars().peekable());
+    let (mut left, mut right) = (one, other);
     loop {
-        let order = match (left.peek(), right.peek()) {
+        let order = match (left.chars().next(), right.chars().next()) {
             (None, None) => return one.cmp(other),
             (None, Some(_)) => Ordering::Less,
             (Some(_), None) => Ordering::Greater,
             (Some(a), Some(b)) if a.is_ascii_digit() && b.is_ascii_digit() => {
-                let (a, b) = (number(&mut left), number(&mut right));
-                a.len().cmp(&b.len()).then(a.cmp(&b))
+                let (a, b);
+                (a, left) = split_number(left);
+                (b, right) = split_number(right);
+                a.len().cmp(&b.len()).then(a.cmp(b))
             }
             (Some(a), Some(b)) => {
-                let order = a.to_lowercase().cmp(b.to_lowercase());
-                left.next();
-                right.next();
-                order
+                (left, right) = (&left[a.len_utf8()..], &right[b.len_utf8()..]);
+                if a == b { Ordering::Equal } else { a.to_lowercase().cmp(b.to_lowercase()) }
             }
         };
         if order.is_ne() {
@@ -127,15 +127,10 @@ fn natural(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// The digits that come next, without leading zeros: longer is larger.
-fn number(chars: &mut Peekable<Chars<'_>>) -> String {
-    let mut digits = String::new();
-    while let Some(digit) = chars.next_if(char::is_ascii_digit) {
-        if !(digits.is_empty() && digit == '0') {
-            digits.push(digit);
-        }
-    }
-    digits
+/// The digits that a text begins with, without leading zeros, and the rest.
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    (text[..end].trim_start_matches('0'), &text[end..])
 }
 
 #[cfg(test)]

@@ -320,7 +320,7 @@ fn is_found(searcher: &mut Searcher, matcher: &RegexMatcher, bytes: &[u8]) -> bo
 
 /// So that `$` matches before any line end.
 fn without_carriage_returns(bytes: Vec<u8>) -> Vec<u8> {
-    if !bytes.contains(&b'\r') {
+    if memchr::memchr(b'\r', &bytes).is_none() {
         return bytes;
     }
     let next = bytes.iter().skip(1).copied().map(Some).chain([None]);

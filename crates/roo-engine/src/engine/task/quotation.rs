@@ -83,19 +83,39 @@ pub(super) fn may_hold_call(text: &str) -> bool {
     // Those of servers' tools, and the other form.
     const PREFIXES: [&str; 2] = ["mcp__", "invokename="];
     let names = TOOLS.iter().flat_map(|tool| tool.aliases.iter().copied().chain([tool.name.as_str()]));
-    let beginning = |text: &mut dyn Iterator<Item = char>| (text.next(), text.next());
-    // Source code has many `<`: nearly all of them are settled by the first two characters.
-    let names: Vec<_> = names.chain(PREFIXES).map(|name| (beginning(&mut name.chars()), name)).collect();
+    let names: Vec<&str> = names.chain(PREFIXES).collect();
     text.match_indices('<').any(|(place, _)| {
-        let rest = significant(&text[place + 1..]);
-        let begins = beginning(&mut rest.clone());
-        let mut same = names.iter().filter(|(own, _)| *own == begins);
-        same.any(|(_, name)| rest.clone().take(name.len()).eq(name.chars()))
+        let rest = &text[place + 1..];
+        // Source code has many `<`: nearly all of them are settled by the next character.
+        let next = first_line(rest).next();
+        let mut possible = names.iter().filter(|name| next.is_none_or(|next| name.starts_with(next)));
+        possible.any(|name| match begins_on_line(rest, name) {
+            Some(begins) => begins,
+            None => significant(rest).take(name.len()).eq(name.chars()),
+        })
     })
 }
 
+/// The characters of the first line of a text without white space.
+fn first_line(text: &str) -> impl Iterator<Item = char> {
+    text.chars().take_while(|&c| c != '\n').filter(|c| !c.is_whitespace())
+}
+
+/// Returns whether the first line of a text begins with a name, white space aside; none where it ends before that is clear.
+fn begins_on_line(text: &str, name: &str) -> Option<bool> {
+    let mut line = first_line(text);
+    for own in name.chars() {
+        match line.next() {
+            Some(c) if c == own => {}
+            Some(_) => return Some(false),
+            None => return None,
+        }
+    }
+    Some(true)
+}
+
 /// The characters of a text without white space and the numbers of its lines, but for the first line's.
-fn significant(text: &str) -> impl Iterator<Item = char> + Clone {
+fn significant(text: &str) -> impl Iterator<Item = char> {
     let mut lines = text.split('\n');
     let first = lines.next().into_iter();
     first.chain(lines.map(without_number)).flat_map(str::chars).filter(|c| !c.is_whitespace())
@@ -115,8 +135,10 @@ fn without_number(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    use super::*;
 
     fn params() -> Map<String, Value> {
         json!({ "command": "rm -r build" }).as_object().cloned().unwrap()
@@ -135,6 +157,20 @@ mod tests {
         }
         for text in ["a < b", "1 | <div>\n2 | </div>", "execute_command", "<", "<mcp_"] {
             assert!(!may_hold_call(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_found_over_lines_as_in_one(
+            breaks in prop::collection::vec(prop::sample::select(vec!["", " ", "\t", "\n", "\n 12 | ", "\r\n3|", "\n|"]), 11),
+        ) {
+            let mut text = String::from("1 | a <");
+            for (letter, between) in "read_file>x".chars().zip(&breaks) {
+                text.extend([*between, letter.to_string().as_str()]);
+            }
+            prop_assert!(may_hold_call(&text), "{text:?}");
+            prop_assert!(!may_hold_call(&text.replacen('r', "q", 1)), "{text:?}");
         }
     }
 }
