@@ -51,7 +51,8 @@ pub(super) enum Subcommand {
     Tasks(Tasks),
     /// Derive a request anew from what its log recorded, and say the first difference
     ///
-    /// Nothing is written or run, and no model is asked. It fails when there is a difference.
+    /// Nothing is written or run, and no model is asked, but by the fork that `--from` goes on in. It fails when there is
+    /// a difference.
     Replay(Replay),
     /// Keep a request as a file, and check that the modes still behave as it was recorded
     Cassette {
@@ -326,6 +327,30 @@ pub(super) struct Replay {
     /// Output format.
     #[arg(long, value_enum, default_value_t = ReplayFormat::Text)]
     pub(super) format: ReplayFormat,
+    /// Replay as far as this event, and if all is identical go on live from there, in a fork of the request.
+    #[arg(long, value_name = "EVENT", conflicts_with = "format")]
+    pub(super) from: Option<u64>,
+    /// Play a script in the fork instead of asking a model.
+    #[arg(long, value_name = "FILE", requires = "from")]
+    pub(super) script: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) allow: Allow,
+    /// Behaviour of the fork when permission is asked and settings don't answer.
+    #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
+    pub(super) on_ask: OnAsk,
+}
+
+impl Replay {
+    /// How the fork is shown, and what it may do.
+    pub(super) fn view(&self) -> View {
+        View {
+            script: self.script.clone(),
+            format: Format::Text,
+            allow: self.allow.clone(),
+            answer: vec![],
+            on_ask: self.on_ask,
+        }
+    }
 }
 
 /// Output format of `replay`.

@@ -6,17 +6,24 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::arguments::{Common, Replay, ReplayFormat};
+use super::notices::Notices;
 use super::session::SessionContext;
 use super::{CliError, Ending, tasks, terminal};
 use roo_engine::engine::{ReplayDifference, ReplayedEvent};
 use roo_text::diff;
 
-/// Replays a request. Nothing is written or run, and no model is asked.
-pub(super) async fn replay(common: Common, replay: Replay) -> Result<Ending, CliError> {
+/// Replays a request. Nothing is written or run, and no model is asked, but by the fork in which it may go on.
+pub(super) async fn replay(common: Common, replay: Replay, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
     let engine = context.engine(Arc::new(Arc::new(context.settings_to_look())))?;
     let request = tasks::find(&engine, &replay.request).await?.root();
     let outcome = engine.replay(&request).await?;
+    if let Some(from) = replay.from
+        && outcome.as_ref().err().is_none_or(|difference| difference.seq > from)
+    {
+        drop(engine);
+        return tasks::go_on_in_fork(&context, request, from, &replay.view(), notices).await;
+    }
     let text = match (replay.format, &outcome) {
         (ReplayFormat::Text, Ok(replayed)) => format!("identical, {} events\n", replayed.events),
         (ReplayFormat::Text, Err(difference)) => told(difference)?,

@@ -125,6 +125,15 @@ async fn resume(
     let engine = engine_at_work(context, view)?;
     // A branch goes on with its request.
     let task = find(&engine, name).await?.root();
+    resume_at_work(engine, task, view, notices).await
+}
+
+async fn resume_at_work(
+    engine: Engine,
+    task: TaskId,
+    view: &View,
+    notices: &Notices,
+) -> Result<Ending, CliError> {
     let known = engine.resumable(&task).await?;
     let urid = known.urid.clone();
     let signals = Signals::listen()?;
@@ -133,6 +142,25 @@ async fn resume(
     engine.shutdown().await;
     engine.end_servers().await;
     conclude(&urid, outcome?)
+}
+
+/// Forks a request at an event, and lets the fork go on as the request was about to.
+pub(super) async fn go_on_in_fork(
+    context: &SessionContext,
+    task_id: TaskId,
+    seq: u64,
+    view: &View,
+    notices: &Notices,
+) -> Result<Ending, CliError> {
+    let engine = engine_at_work(context, view)?;
+    let params = TaskForkParams { task_id, seq: Some(seq), prompt: None, worktree: false };
+    let forked = engine.begin_fork(&params).await?;
+    let can_resume = engine.get(&forked.task_id).await?.item.state != TaskState::Completed;
+    writeln!(terminal::stderr(), "{}", told_of(&forked, can_resume).trim_end())?;
+    if !can_resume {
+        return Ok(Ending::Done);
+    }
+    resume_at_work(engine, forked.task_id, view, notices).await
 }
 
 /// Forks a request, says the prompt to the fork, and follows it.

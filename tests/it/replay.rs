@@ -85,8 +85,40 @@ fn the_first_difference_is_shown_with_both_events() {
     assert_eq!(difference["seq"], seq);
     assert_eq!(difference["expected"]["event"]["mistake"], false);
     assert_eq!(difference["got"]["event"]["mistake"], true);
+
+    let script = project.beside("script.yaml");
+    let goes_on = |from: u64| {
+        let mut command = project.program();
+        command.args(["replay", request.as_str(), "--from", &from.to_string(), "--on-ask=allow", "--script"]);
+        command.arg(&script).output().unwrap()
+    };
+    let output = goes_on(seq);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with(&format!("event {seq} is recorded")));
+    assert_eq!(project.logs().len(), 1, "nothing goes on from what doesn't replay");
+    let output = goes_on(seq - 1);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(project.logs().len(), 2);
     // What was changed on purpose replays no more when the test ends.
     fs::remove_dir_all(project.beside("state")).unwrap();
+}
+
+#[test]
+fn a_request_goes_on_live_from_an_event_in_a_fork() {
+    let (project, request) = ended();
+    let [log] = project.logs().try_into().unwrap();
+    let before = fs::read_to_string(&log).unwrap();
+    // The command has run by then, and is not run again.
+    let corrected = before.lines().find(|line| line.contains(r#""type":"corrected""#)).unwrap();
+    let corrected: Value = serde_json::from_str(corrected).unwrap();
+    let mut command = project.program();
+    command.args(["replay", request.as_str(), "--from", &corrected["seq"].to_string(), "--script"]);
+    let output = command.arg(project.beside("script.yaml")).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && told.contains("Milk is on the list."), "{told}");
+    assert_eq!(fs::read_to_string(&log).unwrap(), before);
+    assert_eq!(project.read("notes.txt"), "bread\nmilk\n");
+    assert_eq!(project.logs().len(), 2);
 }
 
 #[test]
