@@ -191,6 +191,39 @@ fn what_needs_permission_waits_for_its_user_whatever_the_caller_says() {
 }
 
 #[test]
+fn a_request_comes_back_to_its_caller_once_its_user_has_answered() {
+    let project = playing(&format!("{WRITES}{}{DONE}", ASKS.trim_start_matches("turns:\n")));
+    let mut caller = Caller::start(&project, &[]);
+    let waiting = caller.run("Write it, then ask.");
+    assert_eq!(waiting["state"], "waits_for_user", "{waiting}");
+    let id = waiting["id"].as_str().unwrap().to_owned();
+    let resumed = project.run(&["tasks", "resume", &id, "--on-ask", "allow"]);
+    assert_eq!(resumed.status.code(), Some(3), "nobody answers the model's question there: {resumed:?}");
+    assert_eq!(caller.succeed("task_status", json!({ "id": id }))["state"], "waits_for_answer");
+    caller.succeed("answer_task", json!({ "id": id, "text": "First" }));
+    assert_eq!(caller.succeed("wait_for_task", json!({ "id": id }))["state"], "completed");
+    caller.leave();
+}
+
+#[test]
+fn a_caller_fetches_nothing_by_mentions_that_its_user_would_be_asked_about() {
+    let project = playing(&format!("turns:\n{DONE}{DONE}"));
+    project.write("a.txt", "x");
+    let mut caller = Caller::start(&project, &[]);
+    assert_eq!(caller.run("Read @a.txt and @git-changes.")["state"], "completed");
+    caller.leave();
+    let settings = std::fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap();
+    project.configure(&format!("{settings}autoApprove: {{ read: false }}\n"));
+    let mut caller = Caller::start(&project, &[]);
+    for mention in ["@a.txt", "@git-changes", "@problems", "@0123456"] {
+        let refused = caller.refused("start_task", json!({ "prompt": format!("Read {mention}.") }));
+        assert!(refused.contains(&format!("the message names {mention}")), "{refused}");
+    }
+    assert_eq!(caller.run("Ask user@example.com.")["state"], "completed");
+    caller.leave();
+}
+
+#[test]
 fn flags_of_the_command_line_answer_where_the_user_wants_that() {
     let project = playing(&format!("{WRITES}{DONE}{}{DONE}", WRITES.trim_start_matches("turns:\n")));
     for (flag, written) in [("deny", ""), ("allow", "x")] {

@@ -127,6 +127,6 @@ async fn over_http(
         }
     };
     writeln!(terminal::stderr(), "roo-lsp: serving MCP at http://{address}{}", http::PATH)?;
-    http::serve(listener, Token::new(&token), server, cancel).await;
-    Ok(())
+    let served = http::serve(listener, Token::new(&token), server, cancel).await;
+    served.map_err(|error| CliError::Other(format!("connections can't be accepted any more: {error}")))
 }

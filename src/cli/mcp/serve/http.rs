@@ -2,6 +2,7 @@
 //! `Host` and `Origin` checked against pages in a browser.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,9 @@ pub(super) const PATH: &str = "/mcp";
 const CONNECTIONS: usize = 64;
 /// Time limit for a request's headers.
 const HEADERS: Duration = Duration::from_secs(30);
+/// Number of failures in a row after which no more connections are accepted, and the time between two.
+const FAILURES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(100);
 
 type McpService = StreamableHttpService<RooServer, LocalSessionManager>;
 
@@ -50,39 +54,50 @@ impl Token {
 }
 
 /// Serves all clients that come, until it is cancelled.
-pub(super) async fn serve(listener: TcpListener, token: Token, server: RooServer, cancel: CancellationToken) {
-    let Ok(address) = listener.local_addr() else { return };
+///
+/// # Errors
+/// The last one of the listener when it can't accept connections for a while.
+pub(super) async fn serve(
+    listener: TcpListener,
+    token: Token,
+    server: RooServer,
+    cancel: CancellationToken,
+) -> io::Result<()> {
     let config = StreamableHttpServerConfig::default()
-        .with_allowed_origins(origins(address))
+        .with_allowed_origins(origins(listener.local_addr()?))
         .with_cancellation_token(cancel.child_token());
     let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config);
-    let (token, places) = (Arc::new(token), Arc::new(Semaphore::new(CONNECTIONS)));
+    let accepting = accept(&listener, Arc::new(token), service, &cancel);
+    cancel.run_until_cancelled(accepting).await.unwrap_or(Ok(()))
+}
+
+async fn accept(
+    listener: &TcpListener,
+    token: Arc<Token>,
+    service: McpService,
+    cancel: &CancellationToken,
+) -> io::Result<()> {
+    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut failures = 0;
     loop {
-        let accepted = async {
-            let place = Arc::clone(&places).acquire_owned().await.ok()?;
-            Some((listener.accept().await, place))
-        };
-        let (stream, place) = tokio::select! {
-            () = cancel.cancelled() => return,
-            accepted = accepted => match accepted {
-                Some((Ok((stream, _)), place)) => (stream, place),
-                // A connection that was reset before it was accepted, or no descriptor for it.
-                Some((Err(error), _)) => {
-                    tracing::warn!(%error, "a connection was not accepted");
-                    continue;
-                }
-                None => return,
-            },
-        };
-        let connection = connection(stream, Arc::clone(&token), service.clone());
-        let cancel = cancel.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            tokio::select! {
-                () = connection => {}
-                () = cancel.cancelled() => {}
+        let place = Arc::clone(&free).acquire_owned().await.map_err(io::Error::other)?;
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                failures = 0;
+                let connection = connection(stream, Arc::clone(&token), service.clone());
+                let cancel = cancel.clone();
+                tokio::spawn(async move {
+                    cancel.run_until_cancelled(connection).await;
+                    drop(place);
+                });
             }
-        });
+            Err(error) if failures >= FAILURES => return Err(error),
+            // The client has disconnected, or there is no free file descriptor.
+            Err(_) => {
+                failures += 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
     }
 }
 
