@@ -1,6 +1,7 @@
 //! Arguments of the program.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -609,6 +610,36 @@ pub(super) enum McpCommand {
         #[arg(long)]
         replace: bool,
     },
+    /// Be an MCP server: agents of other programs start tasks in this workspace, follow and read them
+    ///
+    /// The client starts it and speaks to it over standard input and output. What a task must ask for is answered by the
+    /// user of roo-lsp alone, never by the client.
+    Serve(McpServe),
+}
+
+/// `roo-lsp mcp serve`
+#[derive(Args, Debug)]
+pub(super) struct McpServe {
+    /// Serve over HTTP at this loopback address instead, such as 127.0.0.1:7466, behind a bearer token: that of
+    /// ROO_LSP_MCP_TOKEN, or one that is printed.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) http: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(super) allow: Allow,
+    /// Behaviour when permission is asked and settings don't answer.
+    #[arg(long, value_enum, default_value_t = Unattended::Wait)]
+    pub(super) on_ask: Unattended,
+}
+
+/// Behaviour of `mcp serve` when permission is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Unattended {
+    /// Leave the task waiting until its user answers in an editor, or in a terminal by `roo-lsp tasks resume`.
+    Wait,
+    /// Refuse.
+    Deny,
+    /// Allow.
+    Allow,
 }
 
 /// `roo-lsp mcp add`
@@ -918,7 +949,7 @@ pub(super) enum TraceShape {
     GitAi,
 }
 
-fn outcome(text: &str) -> Result<Outcome, String> {
+pub(super) fn outcome(text: &str) -> Result<Outcome, String> {
     Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or_else(|| {
         let known = Outcome::ALL.map(Outcome::as_str).join(", ");
         format!("expected one of {known}")
@@ -926,7 +957,7 @@ fn outcome(text: &str) -> Result<Outcome, String> {
 }
 
 /// Milliseconds since the Unix epoch.
-fn moment(text: &str) -> Result<i64, &'static str> {
+pub(super) fn moment(text: &str) -> Result<i64, &'static str> {
     let day = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
     let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| Some(day()?.timestamp()));
     moment.map(jiff::Timestamp::as_millisecond).ok_or("expected 2026-11-20 or 2026-11-20T12:00:00Z")

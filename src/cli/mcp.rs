@@ -1,8 +1,10 @@
-//! `roo-lsp mcp`: the MCP servers of a workspace, started to see whether they run, and their files, edited.
+//! `roo-lsp mcp`: the MCP servers of a workspace, started to see whether they run, and their files, edited; and roo-lsp as
+//! such a server itself.
 
 mod edit;
 mod import;
 mod secrets;
+mod serve;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -26,7 +28,7 @@ const DESCRIPTION: usize = 100;
 /// Number of lines of a server's log that are shown.
 const LOG: usize = 20;
 
-/// Runs `mcp list`, `test`, `add`, `remove` or `import`.
+/// Runs one of the subcommands of `mcp`.
 pub(super) fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
     let only = match command {
@@ -37,6 +39,9 @@ pub(super) fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliErr
         }
         McpCommand::List => None,
         McpCommand::Test { name } => Some(name),
+        McpCommand::Serve(serve) => {
+            return super::block_on(serve::serve(context, common.workspace.is_some(), serve))?;
+        }
     };
     super::block_on(start(&context, only))?
 }

@@ -161,7 +161,7 @@ pub(super) fn conclude(urid: &Urid, outcome: WatchOutcome) -> Result<Ending, Cli
 }
 
 /// Finds what would fail the task at its first request.
-fn check(
+pub(super) fn check(
     settings: &Settings,
     customization: &Customization,
     mode: Option<&str>,

@@ -362,7 +362,7 @@ async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliErro
 }
 
 /// A task as a Markdown document.
-async fn document(engine: &Engine, task: &TaskId) -> Result<String, CliError> {
+pub(super) async fn document(engine: &Engine, task: &TaskId) -> Result<String, CliError> {
     let task = engine.get(task).await?;
     Ok(task_page::render(&view_of(engine, &task).await?, &task))
 }

@@ -141,7 +141,7 @@ fn filter(wanted: TraceQuery) -> (Filter, bool) {
 }
 
 /// A record on one line.
-fn line_of(record: &Record) -> String {
+pub(super) fn line_of(record: &Record) -> String {
     let Some(own) = record.own() else { return String::new() };
     let mut line =
         format!("{:>6}  {}  {:<9}  {}", own.seq, record.timestamp, own.outcome.as_str(), own.tool_call);

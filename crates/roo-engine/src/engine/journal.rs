@@ -470,6 +470,24 @@ impl Follower {
     }
 }
 
+/// The newest events in a request's log, at most this many, oldest first.
+pub(super) fn newest_events(
+    directory: &RequestDirectory,
+    root: &TaskId,
+    most: usize,
+) -> Result<Vec<EventParams>, StoreError> {
+    let mut newest: VecDeque<Record<Event>> = VecDeque::new();
+    roo_durable::read_while::<Event>(directory, 0, |record| {
+        newest.push_back(record);
+        if newest.len() > most {
+            newest.pop_front();
+        }
+        true
+    })?;
+    newest.iter_mut().for_each(|record| as_own(root, record));
+    Ok(newest.iter().map(|record| to_wire(root, record)).collect())
+}
+
 fn to_wire(root: &TaskId, record: &Record<Event>) -> EventParams {
     EventParams {
         root_id: root.clone(),

@@ -279,6 +279,8 @@ pub struct Resumable {
     pub urid: Urid,
     /// The number of its newest event.
     pub seq: u64,
+    /// The approvals that wait in tasks that are not at their end.
+    pub approvals: Vec<(TaskId, PendingApproval)>,
     /// The questions that wait in tasks that are not at their end.
     pub questions: Vec<(TaskId, PendingQuestion)>,
 }
@@ -979,6 +981,22 @@ impl Engine {
         live.get(task).map(|live| live.journal.follow(after)).ok_or(EngineError::Ending)
     }
 
+    /// The newest events of a request as clients see them, at most this many, oldest first. Other than by
+    /// [`Engine::follow`], it doesn't come to life by that.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
+    pub async fn newest_events(
+        &self,
+        task: &TaskId,
+        most: usize,
+    ) -> Result<Vec<roo_protocol::event::EventParams>, EngineError> {
+        let root = task.root();
+        let directory = self.readable(&root).await?;
+        let read = tokio::task::spawn_blocking(move || journal::newest_events(&directory, &root, most));
+        Ok(read.await.unwrap_or(Ok(vec![]))?)
+    }
+
     /// The state of a request, from its log.
     async fn read(&self, root: &TaskId) -> Result<Tree, EngineError> {
         let (directory, root) = (self.readable(root).await?, root.clone());
@@ -1062,9 +1080,15 @@ impl Engine {
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
     pub async fn resumable(&self, task: &TaskId) -> Result<Resumable, EngineError> {
         let tree = self.read_as_it_is(&task.root()).await?;
-        let open = tree.tasks().iter().filter(|task| !task.state().is_final());
-        let questions = open.filter_map(|task| Some((task.id.clone(), task.question()?.clone())));
-        Ok(Resumable { urid: tree.root().urid.clone(), seq: tree.last_seq(), questions: questions.collect() })
+        let open = || tree.tasks().iter().filter(|task| !task.state().is_final());
+        let approvals = open().filter_map(|task| Some((task.id.clone(), task.approval()?.clone())));
+        let questions = open().filter_map(|task| Some((task.id.clone(), task.question()?.clone())));
+        Ok(Resumable {
+            urid: tree.root().urid.clone(),
+            seq: tree.last_seq(),
+            approvals: approvals.collect(),
+            questions: questions.collect(),
+        })
     }
 
     /// The invocation tree of the request that a task belongs to; the drawing marks the task.
@@ -1226,6 +1250,21 @@ impl Engine {
         drop(self.registry.passing().await);
         audit::settle(&self.current.newest()).await;
         self.cancel.cancel();
+    }
+
+    /// Ends what runs of one request and gives up the right to drive it, leaving it as it is: any process may resume it. Does
+    /// nothing for a request that doesn't live here.
+    pub async fn release(&self, task: &TaskId) {
+        let root = task.root();
+        let live = self.registry.live().remove(&root);
+        let Some(live) = live else { return };
+        let (sender, done) = oneshot::channel();
+        if live.sender.send(ActorMessage::Shutdown(sender)).await.is_ok() {
+            // Either way the actor has ended.
+            let _ = done.await;
+        }
+        // Its directory has the summary.
+        self.registry.summaries().remove(&root);
     }
 
     /// Returns the names of the MCP servers that are still being started after a time. Returns early once there are none.
