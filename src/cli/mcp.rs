@@ -2,6 +2,7 @@
 
 mod edit;
 mod import;
+mod login;
 mod secrets;
 
 use std::io::Write as _;
@@ -26,7 +27,7 @@ const DESCRIPTION: usize = 100;
 /// Number of lines of a server's log that are shown.
 const LOG: usize = 20;
 
-/// Runs `mcp list`, `test`, `add`, `remove` or `import`.
+/// Runs `mcp list`, `test`, `login`, `logout`, `add`, `remove` or `import`.
 pub(super) fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
     let only = match command {
@@ -35,6 +36,8 @@ pub(super) fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliErr
         McpCommand::Import { from, dry_run, replace } => {
             return import::import(&context, &from, dry_run, replace);
         }
+        McpCommand::Login(arguments) => return super::block_on(login::login(&context, arguments))?,
+        McpCommand::Logout { name } => return super::block_on(login::logout(&context, &name))?,
         McpCommand::List => None,
         McpCommand::Test { name } => Some(name),
     };
@@ -110,8 +113,12 @@ fn list(servers: &McpServers, is_broken: bool) -> Result<Ending, CliError> {
     for server in &report {
         show(server)?;
     }
-    let fails =
-        |server: &ServerReport| matches!(server.status, ServerStatus::Failed { .. } | ServerStatus::Starting);
+    let fails = |server: &ServerReport| {
+        matches!(
+            server.status,
+            ServerStatus::Failed { .. } | ServerStatus::NeedsLogin(_) | ServerStatus::Starting
+        )
+    };
     let all_fail = !report.is_empty() && report.iter().all(fails);
     Ok(if is_broken || all_fail { Ending::Failed } else { Ending::Done })
 }
@@ -124,7 +131,7 @@ fn test(servers: &McpServers, name: &str) -> Result<Ending, CliError> {
     show(server)?;
     let log = servers.log(name);
     let told = match &server.status {
-        ServerStatus::Failed { fault, .. } => fault.to_string(),
+        ServerStatus::Failed { fault, .. } | ServerStatus::NeedsLogin(fault) => fault.to_string(),
         _ => String::new(),
     };
     for line in log.iter().skip(log.len().saturating_sub(LOG)).filter(|line| !told.contains(line.as_str())) {
@@ -152,7 +159,9 @@ fn show(server: &ServerReport) -> Result<(), CliError> {
                 writeln!(out, "  {}: {description}", exact_line(&tool.name))?;
             }
         }
-        ServerStatus::Failed { fault, .. } => writeln!(out, "  {}", exact_line(&fault.to_string()))?,
+        ServerStatus::Failed { fault, .. } | ServerStatus::NeedsLogin(fault) => {
+            writeln!(out, "  {}", exact_line(&fault.to_string()))?;
+        }
         ServerStatus::WaitingForApproval => {
             writeln!(out, "  approve it with: roo-lsp trust --approve .roo/mcp.json")?;
         }

@@ -59,11 +59,33 @@ pub enum ServerFault {
         /// Maximum size of one message.
         limit: usize,
     },
-    /// It wants to know who asks.
-    #[error("it wants authorization (HTTP {status}); set the header `Authorization` in mcp.json")]
+    /// It wants to know who asks, and neither a login nor a header of the configuration tells.
+    #[error(
+        "run `roo-lsp mcp login {server}`, or set the header `Authorization` in mcp.json{}",
+        .last.as_ref().map(|reason| format!("; the last login is over: {reason}")).unwrap_or_default()
+    )]
+    NeedsLogin {
+        /// The server.
+        server: String,
+        /// What became of the last login, if there was one.
+        last: Option<String>,
+    },
+    /// What a login gave can't be read or kept.
+    #[error("its login can't be used: {0}")]
+    Credentials(String),
+    /// It knows who asks, or was told so by the configuration, and refuses.
+    #[error(
+        "it refuses the request (HTTP {status}); check the header `Authorization` in mcp.json, or the rights of its login"
+    )]
     Unauthorized {
         /// 401 or 403.
         status: u16,
+    },
+    /// It wants more than the login permits.
+    #[error("its login does not permit this; log in again with `roo-lsp mcp login NAME --scope '{scopes}'`")]
+    Scope {
+        /// The scopes that it wants, separated by spaces.
+        scopes: String,
     },
     /// It is at an address that is not connected to.
     #[error(transparent)]
@@ -92,7 +114,10 @@ impl ServerFault {
             | Self::Version(_)
             | Self::Refused(_)
             | Self::Garbage { .. }
+            | Self::NeedsLogin { .. }
+            | Self::Credentials(_)
             | Self::Unauthorized { .. }
+            | Self::Scope { .. }
             | Self::Address(_)
             | Self::Redirect(_)
             | Self::Repeated(_) => true,
