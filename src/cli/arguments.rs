@@ -581,7 +581,7 @@ pub(super) enum McpCommand {
     },
     /// Take servers over from other programs: from files of the workspace into .roo/mcp.json, from your own into your mcp.json
     ///
-    /// Read are .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the workspace, ~/.cursor/mcp.json, and
+    /// Read are .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the workspace, ~/.claude.json, ~/.cursor/mcp.json, and
     /// mcp_settings.json of Roo Code.
     Import {
         /// Only from this program; may be repeated.
