@@ -1,5 +1,6 @@
 //! Reasons why a server does not run.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::network::RefusedAddress;
@@ -61,8 +62,8 @@ pub enum ServerFault {
     },
     /// It wants to know who asks, and neither a login nor a header of the configuration tells.
     #[error(
-        "run `roo-lsp mcp login {server}`, or set the header `Authorization` in mcp.json{}",
-        .last.as_ref().map(|reason| format!("; the last login is over: {reason}")).unwrap_or_default()
+        "run `roo-lsp mcp login {}`, or set the header `Authorization` in mcp.json{}",
+        shell_word(.server), .last.as_ref().map(|reason| format!("; the last login is over: {reason}")).unwrap_or_default()
     )]
     NeedsLogin {
         /// The server.
@@ -101,6 +102,11 @@ pub enum ServerFault {
     Repeated(Box<ServerFault>),
 }
 
+/// A name as it stands in a command that users copy: whoever wrote it must not write more of the command.
+fn shell_word(name: &str) -> Cow<'_, str> {
+    shlex::try_quote(name).unwrap_or(Cow::Borrowed("NAME"))
+}
+
 fn last_words(stderr: &Option<String>) -> String {
     stderr.as_ref().map(|line| format!(": `{line}`")).unwrap_or_default()
 }
@@ -137,5 +143,21 @@ pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}… [cut]", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_word_of_the_command_that_is_named() {
+        for (name, word) in
+            [("issues", "issues"), ("my issues", "'my issues'"), ("x; rm -rf ~", "'x; rm -rf ~'")]
+        {
+            let fault = ServerFault::NeedsLogin { server: name.to_owned(), last: None };
+            let command = format!("run `roo-lsp mcp login {word}`, or set");
+            assert!(fault.to_string().starts_with(&command), "{fault}");
+        }
     }
 }
