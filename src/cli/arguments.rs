@@ -581,6 +581,16 @@ pub(super) enum McpCommand {
         /// The server's name.
         name: String,
     },
+    /// Log in to a server that is reached by HTTP, in the browser (OAuth)
+    ///
+    /// Shown are the authorization server and all hosts that the login involves, before anything is opened. The tokens are
+    /// kept in the system's keyring (by secret-tool), and are for this server at this address alone.
+    Login(McpLogin),
+    /// Forget the login to a server
+    Logout {
+        /// The server's name.
+        name: String,
+    },
     /// Write a server into mcp.json; everything else in the file stays as it is
     #[command(after_help = "Examples:\n\
         roo-lsp mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n\
@@ -597,7 +607,7 @@ pub(super) enum McpCommand {
     },
     /// Take servers over from other programs: from files of the workspace into .roo/mcp.json, from your own into your mcp.json
     ///
-    /// Read are .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the workspace, ~/.cursor/mcp.json, and
+    /// Read are .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the workspace, ~/.claude.json, ~/.cursor/mcp.json, and
     /// mcp_settings.json of Roo Code.
     Import {
         /// Only from this program; may be repeated.
@@ -640,6 +650,31 @@ pub(super) enum Unattended {
     Deny,
     /// Allow.
     Allow,
+}
+
+/// `roo-lsp mcp login`
+#[derive(Args, Debug)]
+pub(super) struct McpLogin {
+    /// The server's name.
+    pub(super) name: String,
+    /// Only print the address for the browser.
+    #[arg(long)]
+    pub(super) no_browser: bool,
+    /// Keep the tokens in a file that only you can read (mode 0600) instead of the keyring.
+    #[arg(long)]
+    pub(super) file: bool,
+    /// Ask for these scopes besides those that the server wants; may be repeated.
+    #[arg(long, value_name = "SCOPES")]
+    pub(super) scope: Vec<String>,
+    /// Id of a client that is registered already, where the authorization server lets none register itself.
+    #[arg(long, value_name = "ID")]
+    pub(super) client_id: Option<String>,
+    /// Ask for the secret of that client, without showing it, or read it from standard input.
+    #[arg(long, requires = "client_id")]
+    pub(super) client_secret: bool,
+    /// Port of this machine for the browser's answer, where that client is registered with one.
+    #[arg(long)]
+    pub(super) port: Option<u16>,
 }
 
 /// `roo-lsp mcp add`

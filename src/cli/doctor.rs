@@ -358,6 +358,7 @@ async fn check_servers(
     for server in servers.report() {
         let reason = match &server.status {
             ServerStatus::Failed { fault, .. } => fault.to_string(),
+            ServerStatus::NeedsLogin(fault) => format!("needs login: {fault}"),
             ServerStatus::Starting => {
                 format!("it has not answered within {} s; see roo-lsp mcp test", SERVERS.as_secs())
             }

@@ -3,6 +3,7 @@
 
 mod edit;
 mod import;
+mod login;
 mod secrets;
 mod serve;
 
@@ -37,6 +38,8 @@ pub(super) fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliErr
         McpCommand::Import { from, dry_run, replace } => {
             return import::import(&context, &from, dry_run, replace);
         }
+        McpCommand::Login(arguments) => return super::block_on(login::login(&context, arguments))?,
+        McpCommand::Logout { name } => return super::block_on(login::logout(&context, &name))?,
         McpCommand::List => None,
         McpCommand::Test { name } => Some(name),
         McpCommand::Serve(serve) => {
@@ -115,8 +118,12 @@ fn list(servers: &McpServers, is_broken: bool) -> Result<Ending, CliError> {
     for server in &report {
         show(server)?;
     }
-    let fails =
-        |server: &ServerReport| matches!(server.status, ServerStatus::Failed { .. } | ServerStatus::Starting);
+    let fails = |server: &ServerReport| {
+        matches!(
+            server.status,
+            ServerStatus::Failed { .. } | ServerStatus::NeedsLogin(_) | ServerStatus::Starting
+        )
+    };
     let all_fail = !report.is_empty() && report.iter().all(fails);
     Ok(if is_broken || all_fail { Ending::Failed } else { Ending::Done })
 }
@@ -129,7 +136,7 @@ fn test(servers: &McpServers, name: &str) -> Result<Ending, CliError> {
     show(server)?;
     let log = servers.log(name);
     let told = match &server.status {
-        ServerStatus::Failed { fault, .. } => fault.to_string(),
+        ServerStatus::Failed { fault, .. } | ServerStatus::NeedsLogin(fault) => fault.to_string(),
         _ => String::new(),
     };
     for line in log.iter().skip(log.len().saturating_sub(LOG)).filter(|line| !told.contains(line.as_str())) {
@@ -157,7 +164,9 @@ fn show(server: &ServerReport) -> Result<(), CliError> {
                 writeln!(out, "  {}: {description}", exact_line(&tool.name))?;
             }
         }
-        ServerStatus::Failed { fault, .. } => writeln!(out, "  {}", exact_line(&fault.to_string()))?,
+        ServerStatus::Failed { fault, .. } | ServerStatus::NeedsLogin(fault) => {
+            writeln!(out, "  {}", exact_line(&fault.to_string()))?;
+        }
         ServerStatus::WaitingForApproval => {
             writeln!(out, "  approve it with: roo-lsp trust --approve .roo/mcp.json")?;
         }

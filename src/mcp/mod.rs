@@ -8,6 +8,7 @@ mod descriptions;
 mod elicitation;
 mod files;
 mod launcher;
+mod logins;
 mod prompts;
 mod resources;
 mod results;
@@ -44,6 +45,7 @@ use self::descriptions::KnownDescriptions;
 use self::files::ServerFiles;
 pub(crate) use self::files::SwitchError;
 use self::launcher::SandboxLauncher;
+pub(crate) use self::logins::{LoginPlace, LoginTarget, Logins, LoginsError};
 use self::results::Origin;
 use self::watched::FilesState;
 
@@ -77,6 +79,7 @@ pub(crate) struct McpServers {
     descriptions: KnownDescriptions,
     files: ServerFiles,
     settings: Arc<dyn SettingsSource>,
+    logins: Arc<Logins>,
     state: Mutex<State>,
 }
 
@@ -86,8 +89,8 @@ struct State {
     configured: Vec<McpServer>,
     /// The settings with which it was told.
     sandbox: SandboxSettings,
-    /// The states of the files of `watchPaths` with which it was told, by server.
-    watched: BTreeMap<String, FilesState>,
+    /// The states of the files of `watchPaths`, and of logins, with which it was told, by server.
+    watched: BTreeMap<String, u64>,
     offered: Offered,
 }
 
@@ -122,12 +125,14 @@ impl McpServers {
             user: directories.config.join(GLOBAL_MCP),
             workspace: workspace.roots().paths().next().map(Path::to_path_buf),
         };
+        let logins = Arc::new(Logins::new(&directories));
         let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
         let bounded_by = Arc::clone(&settings);
         let launcher = SandboxLauncher::new(bounds, workspace, bounded_by, Arc::clone(&customization));
         let identity =
             ClientIdentity { name: "roo-lsp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-        let hub = Hub::new(HubServices::new(Arc::new(launcher), identity).with_folders(folders));
+        let services = HubServices::new(Arc::new(launcher), identity).with_folders(folders);
+        let hub = Hub::new(services.with_credentials(Arc::clone(&logins) as _));
         let state = State {
             statuses: hub.statuses(),
             configured: vec![],
@@ -136,7 +141,7 @@ impl McpServers {
             offered: Offered::default(),
         };
         let descriptions = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
-        Self { hub, customization, root, descriptions, files, settings, state: Mutex::new(state) }
+        Self { hub, customization, root, descriptions, files, settings, logins, state: Mutex::new(state) }
     }
 
     /// Reads configuration and settings if they have changed, and starts, ends and restarts what they say. Waits for no
@@ -147,17 +152,17 @@ impl McpServers {
             return;
         }
         let servers = self.customization.mcp_servers();
-        let watched = watched(&servers, &self.root);
+        let watched = watched(&servers, &self.root, &self.logins);
         self.configure(servers, watched, &self.settings.settings());
     }
 
     /// The same for callers on the runtime's threads.
     pub(crate) async fn refresh_apart(&self) {
         let (customization, settings) = (Arc::clone(&self.customization), Arc::clone(&self.settings));
-        let root = self.root.clone();
+        let (root, logins) = (self.root.clone(), Arc::clone(&self.logins));
         let read = move || {
             let servers = customization.mcp_servers();
-            let watched = watched(&servers, &root);
+            let watched = watched(&servers, &root, &logins);
             (servers, watched, settings.settings())
         };
         // While the process ends nothing new begins.
@@ -166,7 +171,7 @@ impl McpServers {
         }
     }
 
-    fn configure(&self, servers: Vec<McpServer>, watched: BTreeMap<String, FilesState>, settings: &Settings) {
+    fn configure(&self, servers: Vec<McpServer>, watched: BTreeMap<String, u64>, settings: &Settings) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.configured != servers || state.sandbox != settings.sandbox || state.watched != watched {
             let files = |server: &McpServer| watched.get(&server.configured.server.name).copied();
@@ -180,7 +185,7 @@ impl McpServers {
         }
     }
 
-    fn desired(&self, server: &McpServer, files: FilesState, sandbox: &SandboxSettings) -> DesiredServer {
+    fn desired(&self, server: &McpServer, files: u64, sandbox: &SandboxSettings) -> DesiredServer {
         let McpServer { configured, is_approved } = server;
         let (level, server) = (configured.level, &configured.server);
         let state = if server.disabled {
@@ -190,6 +195,7 @@ impl McpServers {
         } else {
             match resolved(&configured.server, level, &self.root) {
                 Ok(resolved) => DesiredState::Running {
+                    credentials: logins::key(&resolved, level, &self.root),
                     server: resolved,
                     policy: policy_of(level),
                     disabled_tools: server.disabled_tools.clone(),
@@ -197,7 +203,7 @@ impl McpServers {
                         Transport::Stdio(_) => Box::new(bounding(level, sandbox)),
                         Transport::StreamableHttp(_) | Transport::Sse(_) => Box::default(),
                     },
-                    files: files.number(),
+                    files,
                 },
                 Err(error) => DesiredState::Unusable(error.to_string()),
             }
@@ -314,23 +320,26 @@ fn resolved(server: &Server, level: Level, root: &str) -> Result<ResolvedServer,
     server.resolve(&Variables { environment: &environment, access: &access, workspace: root })
 }
 
-/// The states of the files that servers name in `watchPaths`. Reads the disk.
-fn watched(servers: &[McpServer], root: &str) -> BTreeMap<String, FilesState> {
+/// The states of the files that servers name in `watchPaths`, and of logins to servers. Reads the disk.
+fn watched(servers: &[McpServer], root: &str, logins: &Logins) -> BTreeMap<String, u64> {
     let state = |McpServer { configured, is_approved }: &McpServer| {
         let server = &configured.server;
         if server.disabled || !is_approved {
             return None;
         }
-        let Transport::Stdio(Stdio { watched, .. }) = &server.transport else { return None };
-        if watched.is_empty() {
+        if let Transport::Stdio(Stdio { watched, .. }) = &server.transport
+            && watched.is_empty()
+        {
             return None;
         }
-        match resolved(server, configured.level, root).ok()?.transport {
-            Transport::Stdio(stdio) => {
-                Some((server.name.clone(), FilesState::of(&stdio.watched, Path::new(root))))
+        let resolved = resolved(server, configured.level, root).ok()?;
+        let state = match &resolved.transport {
+            Transport::Stdio(stdio) => FilesState::of(&stdio.watched, Path::new(root)).number(),
+            Transport::StreamableHttp(_) | Transport::Sse(_) => {
+                logins.made(&logins::key(&resolved, configured.level, root)?)
             }
-            Transport::StreamableHttp(_) | Transport::Sse(_) => None,
-        }
+        };
+        Some((server.name.clone(), state))
     };
     servers.iter().filter_map(state).collect()
 }
@@ -527,7 +536,7 @@ fn failure(server: &str, error: CallError) -> ServerToolError {
     let server = server.to_owned();
     let reason = error.to_string();
     match error {
-        CallError::UnknownServer { .. } | CallError::NotConnected { .. } => {
+        CallError::UnknownServer { .. } | CallError::NotConnected { .. } | CallError::Forbidden { .. } => {
             ServerToolError::Unreachable { server, reason }
         }
         CallError::Cancelled { .. } => ServerToolError::Cancelled(server),

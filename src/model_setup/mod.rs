@@ -14,13 +14,13 @@ use futures_util::future::join_all;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::keyring::KeyringError;
 use roo_formats::config::edit::EditError;
 use roo_formats::config::{Profile, Provider, Settings, SettingsProblem, WireFormat};
 use roo_model::providers::{self, KeyStore, ModelError, ModelErrorKind, Probe, StoreKeyError};
 use roo_protocol::model::ModelItem;
 
 pub(crate) use self::draft::{Draft, DraftError};
-use self::keyring::KeyringError;
 pub(crate) use self::settings_edit::{InvalidName, LockedSettings, ProfileEdit, ProfileName, UsableSettings};
 
 /// The name under which a key that is not stored yet is handed to the endpoint.

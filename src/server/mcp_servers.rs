@@ -22,6 +22,7 @@ fn item(report: ServerReport) -> McpServerItem {
         ServerStatus::WaitingForApproval => (McpServerState::WaitingForApproval, None, None),
         ServerStatus::Starting => (McpServerState::Starting, None, None),
         ServerStatus::Connected(_) => (McpServerState::Connected, None, None),
+        ServerStatus::NeedsLogin(fault) => (McpServerState::NeedsLogin, Some(fault.to_string()), None),
         ServerStatus::Failed { fault, retry_after } => {
             (McpServerState::Failed, Some(fault.to_string()), retry_after.map(|pause| pause.as_secs()))
         }

@@ -27,6 +27,7 @@ mod live_settings;
 mod many_tasks;
 mod mcp;
 mod mcp_files;
+mod mcp_login;
 mod mcp_serve;
 #[path = "../../benches/support/mod.rs"]
 #[expect(dead_code, reason = "measurements use the rest")]

@@ -213,6 +213,23 @@ fn servers_of_other_programs_are_taken_over_to_where_they_belong() {
         "{told}"
     );
 
+    // What Claude Code keeps for its user in one file with everything else.
+    let settings = project.beside("home/.claude.json");
+    fs::write(&settings, r#"{"oauthAccount": {"token": "x"}, "projects": {}}"#).unwrap();
+    project.succeed(&["mcp", "import", "--from", "claude-code", "--dry-run"]);
+    let text = r#"{"oauthAccount": {"token": "x"}, "mcpServers": {"mine": {"command": "mine"}, "odd": {"command": 1}}}"#;
+    fs::write(&settings, text).unwrap();
+    let output = project.run(&["mcp", "import", "--from", "claude-code"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("mine: written to ") && own(&project).contains(r#""command": "mine""#), "{shown}");
+    let problem = String::from_utf8(output.stderr).unwrap();
+    assert!(problem.contains(".claude.json: ") && problem.contains("odd"), "{problem}");
+    fs::write(&settings, text.replacen('{', "", 1)).unwrap();
+    let broken = project.run(&["mcp", "import", "--from", "claude-code", "--dry-run"]);
+    let told = String::from_utf8(broken.stderr).unwrap();
+    assert!(broken.status.code() == Some(1) && told.contains(".claude.json: it is not valid JSON"), "{told}");
+    fs::remove_file(settings).unwrap();
+
     let again = project.succeed(&["mcp", "import", "--from", "roo", "--from", "claude-code"]);
     assert!(again.contains("api: is in .roo/mcp.json already") && !again.contains("next:"), "{again}");
     project.write(".mcp.json", r#"{"mcpServers": {"api": {"command": "new"}}}"#);

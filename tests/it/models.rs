@@ -222,7 +222,7 @@ fn what_is_no_key_is_not_stored() {
 }
 
 /// The `secret-tool` of a keyring that is a directory: what it stores is named by the attributes that it gets.
-const KEYRING: &str = r#"#!/bin/sh
+pub const KEYRING: &str = r#"#!/bin/sh
 command=$1; shift
 case $1 in --label) shift 2 ;; esac
 file=$(dirname "$0")/../keyring-$(printf '%s' "$*" | tr -c 'a-z0-9\n' '_')

@@ -129,6 +129,16 @@ pub enum CallError {
         /// Request.
         operation: Operation,
     },
+    /// The server wants another login, or another header. It did nothing.
+    #[error("MCP server `{server}` did not do {operation}: {}{fault}", if matches!(.fault, ServerFault::NeedsLogin { .. }) { "it needs a login: " } else { "" })]
+    Forbidden {
+        /// The server.
+        server: String,
+        /// Request.
+        operation: Operation,
+        /// What it wants.
+        fault: ServerFault,
+    },
     /// The connection ended in between. It is not asked again.
     #[error(
         "{operation} of MCP server `{server}` was interrupted: {fault}. Its effects are unknown, and it was not repeated"

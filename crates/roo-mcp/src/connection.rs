@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use reqwest::Client;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, Extensions, GetPromptRequest,
     GetPromptRequestParams, JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest,
@@ -25,13 +24,15 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::authorized::{Authorization, AuthorizedClient, names_its_user};
 use crate::call::{CallError, CallOptions, Operation};
 use crate::catalog::{ENTRIES, ServerCatalog};
 use crate::events::{Changed, Events, Signals, Signs};
 use crate::fault::{ServerFault, short};
-use crate::http_fault::{http_fault, reqwest_fault};
+use crate::http_fault::http_fault;
 use crate::launcher::{LaunchRequest, ServerProcess};
 use crate::log::{LogSource, ServerLog};
+use crate::login::{CredentialKey, HeldCredentials, RefreshError};
 use crate::network::{self, AddressPolicy};
 use crate::services::HubServices;
 use crate::sse::SseTransport;
@@ -53,6 +54,17 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Versions of the protocol without a handshake, the newest first.
 const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
+
+/// A server and what belongs to the way to it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    /// The server.
+    pub server: ResolvedServer,
+    /// Addresses that the owner of its configuration may name.
+    pub policy: AddressPolicy,
+    /// What its login is kept by; none if nobody can log in to it.
+    pub credentials: Option<CredentialKey>,
+}
 
 /// Handle for requests. Clones use the same connection.
 #[derive(Clone, Debug)]
@@ -120,13 +132,12 @@ impl Handshake {
 impl Session {
     /// Starts or connects a server until it is ready for requests. `handshake` becomes what is to be tried the next time.
     pub(crate) async fn open(
-        server: &ResolvedServer,
-        policy: AddressPolicy,
+        target: &Target,
         services: &HubServices,
         log: &ServerLog,
         handshake: &mut Handshake,
     ) -> Result<Self, ServerFault> {
-        let fault = match Self::open_with(server, policy, services, log, *handshake).await {
+        let fault = match Self::open_with(target, services, log, *handshake).await {
             Ok(session) => return Ok(session),
             Err(fault) => fault,
         };
@@ -136,35 +147,34 @@ impl Session {
         }
         match fault {
             ServerFault::Protocol(_) if *handshake == Handshake::Initialize => {
-                Self::open_with(server, policy, services, log, *handshake).await
+                Self::open_with(target, services, log, *handshake).await
             }
             fault => Err(fault),
         }
     }
 
     async fn open_with(
-        server: &ResolvedServer,
-        policy: AddressPolicy,
+        target: &Target,
         services: &HubServices,
         log: &ServerLog,
         handshake: Handshake,
     ) -> Result<Self, ServerFault> {
         let signals = Signals::new();
-        let folders: &[PathBuf] = match server.transport {
+        let folders: &[PathBuf] = match target.server.transport {
             Transport::Stdio(_) => &services.folders,
             Transport::StreamableHttp(_) | Transport::Sse(_) => &[],
         };
         let config = services.identity.config(!folders.is_empty());
         let events = Events::new(config, folders, log.clone());
-        let opening = Opening { server, signals: &signals, events: &events, log, handshake };
+        let opening = Opening { target, signals: &signals, events: &events, log, handshake };
         let mut program = None;
-        let opened = timeout(STARTUP, opening.run(policy, services, &mut program)).await;
+        let opened = timeout(STARTUP, opening.run(services, &mut program)).await;
         let outcome = opened
             .unwrap_or_else(|_| Err(ServerFault::NoAnswer { waited: STARTUP, stderr: log.last_stderr() }));
         match outcome {
             Ok(running) => {
                 let connection = Connection {
-                    server: server.name.as_str().into(),
+                    server: target.server.name.as_str().into(),
                     peer: running.peer().clone(),
                     signals,
                     events: EventsHandle(events.clone()),
@@ -246,7 +256,11 @@ impl Session {
         match list {
             Ok(list) => Ok(list),
             Err(ListError::Closed) => Err(ServerFault::Closed),
-            Err(error) => Err(ServerFault::Protocol(format!("its {what} can't be listed: {error}"))),
+            Err(error) => Err(self
+                .connection
+                .signals
+                .fault()
+                .unwrap_or_else(|| ServerFault::Protocol(format!("its {what} can't be listed: {error}")))),
         }
     }
 
@@ -361,7 +375,7 @@ fn note(events: &Events, notification: &rmcp::model::ServerNotification) {
 
 /// The way to a session.
 struct Opening<'a> {
-    server: &'a ResolvedServer,
+    target: &'a Target,
     signals: &'a Signals,
     events: &'a Events,
     log: &'a ServerLog,
@@ -371,14 +385,14 @@ struct Opening<'a> {
 impl Opening<'_> {
     async fn run(
         &self,
-        policy: AddressPolicy,
         services: &HubServices,
         program: &mut Option<Program>,
     ) -> Result<RunningService<RoleClient, Events>, ServerFault> {
-        match &self.server.transport {
+        let Target { server, policy, .. } = self.target;
+        match &server.transport {
             Transport::Stdio(stdio) => {
                 let request =
-                    LaunchRequest { server: self.server.name.clone(), policy, program: stdio.clone() };
+                    LaunchRequest { server: server.name.clone(), policy: *policy, program: stdio.clone() };
                 let launched = services.launcher.launch(&request).await;
                 let launched = launched.map_err(|error| ServerFault::Launch(error.to_string()))?;
                 // Ends with the last process that holds the other end.
@@ -389,7 +403,7 @@ impl Opening<'_> {
                 self.shake_hands(transport).await
             }
             Transport::StreamableHttp(remote) => {
-                let (client, headers) = self.http(remote, policy, services)?;
+                let (client, headers) = self.http(remote, services).await?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(remote.url.as_str())
                     .custom_headers(headers);
                 config.max_json_response_size = MESSAGE;
@@ -399,25 +413,26 @@ impl Opening<'_> {
                 self.shake_hands(StreamableHttpClientTransport::with_client(client, config)).await
             }
             Transport::Sse(remote) => {
-                let (client, headers) = self.http(remote, policy, services)?;
+                let (client, headers) = self.http(remote, services).await?;
                 let url = network::check(&remote.url)?;
                 let (signals, log) = (self.signals.clone(), self.log.clone());
-                let transport = SseTransport::connect(client, &url, headers, signals, log).await?;
+                let transport = SseTransport::connect(client, &url, headers, signals, log).await;
+                let transport = transport.map_err(|fault| self.signals.fault().unwrap_or(fault))?;
                 self.shake_hands(transport).await
             }
         }
     }
 
-    fn http(
+    async fn http(
         &self,
         remote: &ResolvedRemote,
-        policy: AddressPolicy,
         services: &HubServices,
-    ) -> Result<(Client, HashMap<HeaderName, HeaderValue>), ServerFault> {
+    ) -> Result<(AuthorizedClient, HashMap<HeaderName, HeaderValue>), ServerFault> {
+        let Target { server, policy, .. } = self.target;
         let url = network::check(&remote.url)?;
-        let client =
-            network::client(&url, policy, Arc::clone(&services.resolver), &services.identity.user_agent())
-                .map_err(|error| ServerFault::Unreachable(network::error_chain(&error)))?;
+        let user_agent = services.identity.user_agent();
+        let client = network::client(&url, *policy, Arc::clone(&services.resolver), &user_agent)
+            .map_err(|error| ServerFault::Unreachable(network::error_chain(&error)))?;
         let mut headers = HashMap::new();
         for (name, value) in &remote.headers {
             let (Ok(header), Ok(mut value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
@@ -429,7 +444,35 @@ impl Opening<'_> {
             value.set_sensitive(true);
             headers.insert(header, value);
         }
+        let authorization = match names_its_user(&headers) {
+            true => Authorization::Configured,
+            false => self.login(remote, services).await?,
+        };
+        let client = AuthorizedClient::new(client, &server.name, authorization, self.signals.clone());
         Ok((client, headers))
+    }
+
+    /// What a login to the server gave, if there was one.
+    async fn login(
+        &self,
+        remote: &ResolvedRemote,
+        services: &HubServices,
+    ) -> Result<Authorization, ServerFault> {
+        let Target { server, policy, credentials } = self.target;
+        let (Some(key), Some(store)) = (credentials, &services.credentials) else {
+            return Ok(Authorization::Nobody);
+        };
+        let (store, resolver) = (Arc::clone(store), Arc::clone(&services.resolver));
+        let user_agent = services.identity.user_agent();
+        match HeldCredentials::load(key.clone(), store, &remote.url, *policy, resolver, user_agent).await {
+            Ok(Some(held)) => Ok(Authorization::Login(held)),
+            Ok(None) => Ok(Authorization::Nobody),
+            Err(RefreshError::NeedsLogin(reason)) => {
+                Err(ServerFault::NeedsLogin { server: server.name.clone(), last: Some(reason) })
+            }
+            Err(RefreshError::Unavailable(reason)) => Err(ServerFault::Unreachable(reason)),
+            Err(RefreshError::Store(reason)) => Err(ServerFault::Credentials(reason)),
+        }
     }
 
     async fn shake_hands<T>(&self, transport: T) -> Result<RunningService<RoleClient, Events>, ServerFault>
@@ -446,7 +489,7 @@ impl Opening<'_> {
         let transport = self.signals.watch(transport);
         let running = serve_client_with_lifecycle(self.events.clone(), transport, lifecycle).await;
         let running =
-            running.map_err(|error| self.signals.now().fault.unwrap_or_else(|| initialize_fault(&error)))?;
+            running.map_err(|error| self.signals.fault().unwrap_or_else(|| initialize_fault(&error)))?;
         // A server may settle on what was never offered.
         match running.peer().peer_info() {
             Some(info) if !ProtocolVersion::KNOWN_VERSIONS.contains(&info.protocol_version) => Err(
@@ -483,9 +526,6 @@ fn transport_fault(error: &(dyn std::error::Error + 'static)) -> ServerFault {
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
             return http_fault(error);
-        }
-        if let Some(crate::sse::SendError::Http(error)) = error.downcast_ref() {
-            return reqwest_fault(error);
         }
         if error.is::<std::io::Error>() {
             return ServerFault::Closed;
@@ -742,8 +782,22 @@ impl Connection {
                 CallError::Refused { server, operation, message: short(&error.message), code: error.code.0 }
             }
             ServiceError::TransportSend(error) => {
-                let fault = self.signals.now().fault.unwrap_or_else(|| transport_fault(error.error.as_ref()));
-                CallError::Interrupted { server, operation, fault }
+                match transport_fault(error.error.as_ref()) {
+                    fault @ ServerFault::Scope { .. } => CallError::Forbidden { server, operation, fault },
+                    ServerFault::Unauthorized { status } => {
+                        let refusal = self.signals.now().refusal.filter(|_| status == 401);
+                        let fault = refusal.unwrap_or(ServerFault::Unauthorized { status });
+                        // Who it does not know can ask for nothing more.
+                        if status == 401 {
+                            self.signals.fail(fault.clone());
+                        }
+                        CallError::Forbidden { server, operation, fault }
+                    }
+                    fault => {
+                        let fault = self.signals.now().fault.unwrap_or(fault);
+                        CallError::Interrupted { server, operation, fault }
+                    }
+                }
             }
             ServiceError::TransportClosed => {
                 let fault = self.signals.now().fault.unwrap_or(ServerFault::Closed);

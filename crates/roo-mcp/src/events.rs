@@ -42,6 +42,8 @@ pub(crate) struct Signs {
     pub unexpected_answers: u64,
     /// Reason why the connection was given up.
     pub fault: Option<ServerFault>,
+    /// Reason why a request was refused that was sent last of those that are. Whoever waits for its answer hears it first.
+    pub refusal: Option<ServerFault>,
 }
 
 impl Signals {
@@ -73,6 +75,17 @@ impl Signals {
 
     pub(crate) fn unexpected_answer(&self) {
         self.signs.send_modify(|signs| signs.unexpected_answers += 1);
+    }
+
+    /// The reason why the connection ends or was refused, if it was.
+    pub(crate) fn fault(&self) -> Option<ServerFault> {
+        let signs = self.signs.borrow();
+        signs.fault.clone().or_else(|| signs.refusal.clone())
+    }
+
+    /// Notes why a request is refused.
+    pub(crate) fn refuse(&self, fault: ServerFault) {
+        self.signs.send_modify(|signs| signs.refusal = Some(fault));
     }
 
     /// Notes why the connection ends. The first reason counts.

@@ -1,5 +1,6 @@
 //! Reasons why a server does not run.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::network::RefusedAddress;
@@ -59,11 +60,33 @@ pub enum ServerFault {
         /// Maximum size of one message.
         limit: usize,
     },
-    /// It wants to know who asks.
-    #[error("it wants authorization (HTTP {status}); set the header `Authorization` in mcp.json")]
+    /// It wants to know who asks, and neither a login nor a header of the configuration tells.
+    #[error(
+        "run `roo-lsp mcp login {}`, or set the header `Authorization` in mcp.json{}",
+        shell_word(.server), .last.as_ref().map(|reason| format!("; the last login is over: {reason}")).unwrap_or_default()
+    )]
+    NeedsLogin {
+        /// The server.
+        server: String,
+        /// What became of the last login, if there was one.
+        last: Option<String>,
+    },
+    /// What a login gave can't be read or kept.
+    #[error("its login can't be used: {0}")]
+    Credentials(String),
+    /// It knows who asks, or was told so by the configuration, and refuses.
+    #[error(
+        "it refuses the request (HTTP {status}); check the header `Authorization` in mcp.json, or the rights of its login"
+    )]
     Unauthorized {
         /// 401 or 403.
         status: u16,
+    },
+    /// It wants more than the login permits.
+    #[error("its login does not permit this; log in again with `roo-lsp mcp login NAME --scope '{scopes}'`")]
+    Scope {
+        /// The scopes that it wants, separated by spaces.
+        scopes: String,
     },
     /// It is at an address that is not connected to.
     #[error(transparent)]
@@ -79,6 +102,11 @@ pub enum ServerFault {
     Repeated(Box<ServerFault>),
 }
 
+/// A name as it stands in a command that users copy: whoever wrote it must not write more of the command.
+fn shell_word(name: &str) -> Cow<'_, str> {
+    shlex::try_quote(name).unwrap_or(Cow::Borrowed("NAME"))
+}
+
 fn last_words(stderr: &Option<String>) -> String {
     stderr.as_ref().map(|line| format!(": `{line}`")).unwrap_or_default()
 }
@@ -92,7 +120,10 @@ impl ServerFault {
             | Self::Version(_)
             | Self::Refused(_)
             | Self::Garbage { .. }
+            | Self::NeedsLogin { .. }
+            | Self::Credentials(_)
             | Self::Unauthorized { .. }
+            | Self::Scope { .. }
             | Self::Address(_)
             | Self::Redirect(_)
             | Self::Repeated(_) => true,
@@ -112,5 +143,21 @@ pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}… [cut]", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_word_of_the_command_that_is_named() {
+        for (name, word) in
+            [("issues", "issues"), ("my issues", "'my issues'"), ("x; rm -rf ~", "'x; rm -rf ~'")]
+        {
+            let fault = ServerFault::NeedsLogin { server: name.to_owned(), last: None };
+            let command = format!("run `roo-lsp mcp login {word}`, or set");
+            assert!(fault.to_string().starts_with(&command), "{fault}");
+        }
     }
 }

@@ -1,16 +1,31 @@
 //! Faults of HTTP servers, by the errors of the client.
 
+use http::StatusCode;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use crate::fault::{ServerFault, short};
 use crate::network;
 use crate::stdio::MESSAGE;
 
+/// Reports whether a server wants to know who asks.
+pub(crate) fn is_unauthorized(error: &StreamableHttpError<reqwest::Error>) -> bool {
+    match error {
+        StreamableHttpError::AuthRequired(_) => true,
+        StreamableHttpError::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
+        // Without a challenge the client has no other name for it.
+        StreamableHttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
+        _ => false,
+    }
+}
+
 /// Fault of an error of the transport.
 pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>) -> ServerFault {
     match error {
-        StreamableHttpError::AuthRequired(_) => ServerFault::Unauthorized { status: 401 },
-        StreamableHttpError::InsufficientScope(_) => ServerFault::Unauthorized { status: 403 },
+        error if is_unauthorized(error) => ServerFault::Unauthorized { status: 401 },
+        StreamableHttpError::InsufficientScope(error) => match error.get_required_scope() {
+            Some(scopes) => ServerFault::Scope { scopes: scopes_to_show(scopes) },
+            None => ServerFault::Unauthorized { status: 403 },
+        },
         StreamableHttpError::Client(error) => reqwest_fault(error),
         StreamableHttpError::ResponseBodyTooLarge { .. } => ServerFault::Oversized { limit: MESSAGE >> 20 },
         other => {
@@ -25,6 +40,11 @@ pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>) -> ServerF
             }
         }
     }
+}
+
+/// Scopes without characters that have none in them, as they stand in a command.
+fn scopes_to_show(scopes: &str) -> String {
+    short(&scopes.replace(|c: char| !(c.is_ascii_graphic() || c == ' ') || "'\"\\`".contains(c), ""))
 }
 
 /// Fault of an error of the HTTP client.

@@ -14,10 +14,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{CallError, CallOptions};
-use crate::connection::Connection;
+use crate::connection::{Connection, Target};
 use crate::content::{self, Omitted, PromptMessage, ResourceContent, ToolResult};
 use crate::fault::ServerFault;
 use crate::log::ServerLog;
+use crate::login::CredentialKey;
 use crate::network::AddressPolicy;
 use crate::server::{CallRules, Command, ServerActor, ServerParts};
 use crate::services::HubServices;
@@ -52,6 +53,8 @@ pub enum DesiredState {
         server: ResolvedServer,
         /// Addresses that the owner of its configuration may name.
         policy: AddressPolicy,
+        /// What its login is kept by; none if nobody can log in to it.
+        credentials: Option<CredentialKey>,
         /// Tools that are not offered and not called.
         disabled_tools: ToolNames,
         /// The settings that bound its program, if it is one: by others it is restarted.
@@ -139,17 +142,21 @@ impl Hub {
     }
 
     fn apply(&self, name: &str, entry: &mut Entry, state: DesiredState) {
-        if let (Some(actor), DesiredState::Running { server, policy, disabled_tools, sandbox, files }) =
-            (&entry.actor, &state)
+        if let (
+            Some(actor),
+            DesiredState::Running { server, policy, credentials, disabled_tools, sandbox, files },
+        ) = (&entry.actor, &state)
             && let DesiredState::Running {
                 server: current,
                 policy: current_policy,
+                credentials: current_credentials,
                 sandbox: held,
                 files: known,
                 ..
             } = &entry.desired
             && current.transport == server.transport
             && current_policy == policy
+            && current_credentials == credentials
             && held == sandbox
             && known == files
         {
@@ -174,10 +181,13 @@ impl Hub {
         };
         self.inner.board.assign(name, number, status);
         match &state {
-            DesiredState::Running { server, policy, disabled_tools, .. } => {
+            DesiredState::Running { server, policy, credentials, disabled_tools, .. } => {
                 let parts = ServerParts {
-                    server: server.clone(),
-                    policy: *policy,
+                    target: Target {
+                        server: server.clone(),
+                        policy: *policy,
+                        credentials: credentials.clone(),
+                    },
                     rules: CallRules { timeout: server.timeout, disabled_tools: disabled_tools.clone() },
                     actor: number,
                     board: Arc::clone(&self.inner.board),
@@ -298,6 +308,7 @@ impl Hub {
         live.ok_or_else(|| {
             let status = match self.inner.board.get(server) {
                 Some(ServerStatus::Failed { fault, .. }) => format!("failed: {fault}"),
+                Some(ServerStatus::NeedsLogin(fault)) => format!("needs login: {fault}"),
                 Some(status) => status.label().to_owned(),
                 None => "removed".to_owned(),
             };

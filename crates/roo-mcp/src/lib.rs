@@ -8,11 +8,14 @@
 //! (`roo_engine::policy`), and what a model gets to see of a result. What servers say is data of strangers: it is bounded
 //! here, and neither trusted nor cleaned of instructions.
 //!
+//! HTTP servers are logged in to by [`login`]; what a login gives is kept by a [`login::CredentialStore`] of the caller's.
+//!
 //! Programs are started by a [`ServerLauncher`] of the caller's choosing. A program is never started twice at once, and
 //! [`Hub::shutdown`] leaves none behind.
 
 #![warn(unreachable_pub)]
 
+mod authorized;
 mod backoff;
 mod call;
 mod catalog;
@@ -25,6 +28,7 @@ mod http_fault;
 mod hub;
 mod launcher;
 mod log;
+pub mod login;
 mod network;
 mod server;
 mod services;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use roo_formats::mcp::{ResolvedServer, ToolNames};
+use roo_formats::mcp::ToolNames;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -11,10 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::catalog::ServerCatalog;
-use crate::connection::{Connection, Handshake, Session, SessionEvent};
+use crate::connection::{Connection, Handshake, Session, SessionEvent, Target};
 use crate::fault::ServerFault;
 use crate::log::{LogSource, ServerLog};
-use crate::network::AddressPolicy;
 use crate::services::HubServices;
 use crate::status::{ServerStatus, StatusBoard};
 
@@ -47,8 +46,7 @@ pub(crate) struct ServerActor {
 
 /// Parts of an actor.
 pub(crate) struct ServerParts {
-    pub server: ResolvedServer,
-    pub policy: AddressPolicy,
+    pub target: Target,
     pub rules: CallRules,
     pub actor: u64,
     pub board: Arc<StatusBoard>,
@@ -131,7 +129,10 @@ impl State {
                 None if !fault.is_permanent() => ServerFault::Repeated(Box::new(fault)),
                 _ => fault,
             };
-            self.publish(ServerStatus::Failed { fault, retry_after: pause });
+            self.publish(match fault {
+                fault @ ServerFault::NeedsLogin { .. } => ServerStatus::NeedsLogin(fault),
+                fault => ServerStatus::Failed { fault, retry_after: pause },
+            });
             let pause = async {
                 match pause {
                     Some(pause) => sleep(pause).await,
@@ -154,14 +155,13 @@ impl State {
     }
 
     fn publish(&self, status: ServerStatus) {
-        self.parts.board.publish(&self.parts.server.name, self.parts.actor, status);
+        self.parts.board.publish(&self.parts.target.server.name, self.parts.actor, status);
     }
 
     /// One life of the server, from its start to its end. When this returns nothing of it is left.
     async fn session(&mut self) -> Over {
         let (token, parts) = (self.token.clone(), &self.parts);
-        let opening =
-            Session::open(&parts.server, parts.policy, &parts.services, &parts.log, &mut self.handshake);
+        let opening = Session::open(&parts.target, &parts.services, &parts.log, &mut self.handshake);
         let mut session = tokio::select! {
             biased;
             // What was started is killed with the future.

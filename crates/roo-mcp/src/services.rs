@@ -10,6 +10,7 @@ use rmcp::model::{
 use roo_sandbox::egress::{Resolve, SystemResolver};
 
 use crate::launcher::ServerLauncher;
+use crate::login::CredentialStore;
 
 /// Services that a hub works with.
 pub struct HubServices {
@@ -21,18 +22,26 @@ pub struct HubServices {
     pub identity: ClientIdentity,
     /// The workspace folders. Servers that are programs may ask for them; to others they mean nothing.
     pub folders: Vec<PathBuf>,
+    /// What logins gave; none where nobody logs in.
+    pub credentials: Option<Arc<dyn CredentialStore>>,
 }
 
 impl HubServices {
-    /// Services with the resolver of this machine, without workspace folders.
+    /// Services with the resolver of this machine, without workspace folders and logins.
     pub fn new(launcher: Arc<dyn ServerLauncher>, identity: ClientIdentity) -> Self {
-        Self { launcher, resolver: Arc::new(SystemResolver), identity, folders: vec![] }
+        Self { launcher, resolver: Arc::new(SystemResolver), identity, folders: vec![], credentials: None }
     }
 
     /// The same with workspace folders, as absolute paths.
     #[must_use]
     pub fn with_folders(self, folders: Vec<PathBuf>) -> Self {
         Self { folders, ..self }
+    }
+
+    /// The same with what logins gave.
+    #[must_use]
+    pub fn with_credentials(self, credentials: Arc<dyn CredentialStore>) -> Self {
+        Self { credentials: Some(credentials), ..self }
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
-use reqwest::Client;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::transport::streamable_http_client::StreamableHttpClient as _;
+use rmcp::transport::streamable_http_client::{StreamableHttpClient as _, StreamableHttpError};
 use url::Url;
 
+use crate::authorized::AuthorizedClient;
 use crate::events::Signals;
 use crate::fault::ServerFault;
 use crate::http_fault::http_fault;
@@ -26,7 +26,7 @@ const STRAY_EVENTS: usize = 200;
 /// A connection of two parts: a stream of events, and requests beside it.
 pub(crate) struct SseTransport {
     events: BoxStream<'static, Result<Event, String>>,
-    client: Client,
+    client: AuthorizedClient,
     endpoint: Url,
     headers: HashMap<HeaderName, HeaderValue>,
     stray_events: usize,
@@ -40,19 +40,10 @@ struct Event {
     data: String,
 }
 
-/// Reasons why a message could not be sent.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SendError {
-    #[error("{0}")]
-    Http(#[from] reqwest::Error),
-    #[error("HTTP {0}")]
-    Status(http::StatusCode),
-}
-
 impl SseTransport {
     /// Opens the stream and waits for the address for requests. How long that may take is the caller's to say.
     pub(crate) async fn connect(
-        client: Client,
+        client: AuthorizedClient,
         url: &Url,
         headers: HashMap<HeaderName, HeaderValue>,
         signals: Signals,
@@ -89,21 +80,15 @@ impl SseTransport {
 }
 
 impl Transport<RoleClient> for SseTransport {
-    type Error = SendError;
+    type Error = StreamableHttpError<reqwest::Error>;
 
     fn send(
         &mut self,
         message: ClientJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), SendError>> + Send + 'static {
-        let mut request = self.client.post(self.endpoint.clone()).json(&message);
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        async move {
-            let status = request.send().await?.status();
-            // The answer comes as an event; what is in the body doesn't matter.
-            if status.is_success() { Ok(()) } else { Err(SendError::Status(status)) }
-        }
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers.clone());
+        // The answer comes as an event; what is in the body doesn't matter.
+        async move { client.post(&endpoint, &headers, &message).await }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
@@ -138,7 +123,7 @@ impl Transport<RoleClient> for SseTransport {
         }
     }
 
-    async fn close(&mut self) -> Result<(), SendError> {
+    async fn close(&mut self) -> Result<(), Self::Error> {
         self.events = futures_util::stream::empty().boxed();
         Ok(())
     }

@@ -21,6 +21,8 @@ pub enum ServerStatus {
     WaitingForApproval,
     /// It is being started or connected to.
     Starting,
+    /// It wants a login, which is left to the user: [`ServerFault::NeedsLogin`].
+    NeedsLogin(ServerFault),
     /// It can be used.
     Connected(Arc<ServerCatalog>),
     /// It can't be used.
@@ -47,6 +49,7 @@ impl ServerStatus {
             Self::Disabled => "disabled",
             Self::WaitingForApproval => "waiting for approval",
             Self::Starting => "starting",
+            Self::NeedsLogin(_) => "needs login",
             Self::Connected(_) => "connected",
             Self::Failed { .. } => "failed",
         }

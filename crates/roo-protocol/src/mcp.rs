@@ -61,6 +61,8 @@ pub enum McpServerState {
     WaitingForApproval,
     /// It is being started or connected to.
     Starting,
+    /// It wants a login, which the user makes in a terminal: `reason` names the command.
+    NeedsLogin,
     /// It can be used.
     Connected,
     /// It can't be used.

@@ -14,6 +14,7 @@ const ICONS: Record<McpServerItem["state"], string> = {
   disabled: "circle-slash",
   waitingForApproval: "shield",
   starting: "sync~spin",
+  needsLogin: "key",
   connected: "check",
   failed: "error",
 };
@@ -29,6 +30,8 @@ function stateOf({ state, tools, resources, prompts, retryAfter }: McpServerItem
       return "waits for your approval (Roo: Trust Workspace…)";
     case "starting":
       return "starting";
+    case "needsLogin":
+      return "needs login";
     case "connected": {
       const offers = [count(tools, "tool"), resources > 0 && count(resources, "resource"), prompts > 0 && count(prompts, "prompt")];
       return `connected, ${offers.filter(Boolean).join(", ")}`;
@@ -44,7 +47,7 @@ const SWITCH_ON = { iconPath: new vscode.ThemeIcon("play"), tooltip: "Switch On"
 
 function rowOf(server: McpServerItem): Row {
   const owner = server.owner === "workspace" ? "of the workspace, " : "";
-  const runs = server.state === "connected" || server.state === "failed" || server.state === "starting";
+  const runs = server.state === "connected" || server.state === "failed" || server.state === "needsLogin" || server.state === "starting";
   const buttons = server.state === "disabled" ? [SWITCH_ON] : runs ? [RESTART, SWITCH_OFF] : [SWITCH_OFF];
   return {
     label: `$(${ICONS[server.state]}) ${server.name}`,

@@ -4,6 +4,7 @@
 //! approval; only what was the user's own becomes the user's own.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -15,8 +16,12 @@ use crate::cli::{CliError, Ending, terminal};
 use crate::configuration_file::read;
 use roo_formats::mcp::edit::{EditError, SameName};
 use roo_formats::mcp::{FILE_LIMIT, ForeignFormat, Level, ServerEntry};
-use roo_formats::{FileProblem, Severity};
+use roo_formats::{FileProblem, Problem, Severity};
 use roo_text::render::exact_line;
+use serde_json::{Value, json};
+
+/// The key of servers in files of Claude Code.
+const SERVERS: &str = "mcpServers";
 
 /// Names of the editors whose extensions keep files below `<name>/User/globalStorage`.
 const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
@@ -27,17 +32,54 @@ const EDITOR_FILES: [&str; 2] = [".config", "Library/Application Support"];
 /// Where an editor keeps them on a machine that it reaches remotely.
 const REMOTE_EDITORS: [&str; 2] = [".vscode-server/data", ".cursor-server/data"];
 
+/// The longest file that has much besides servers, in bytes.
+const SETTINGS_LIMIT: u64 = 64 << 20;
+
 /// A file that may have servers.
 struct SourceFile {
     path: PathBuf,
     format: ForeignFormat,
     level: Level,
+    holds: Holds,
+}
+
+/// Content of a file.
+#[derive(Clone, Copy)]
+enum Holds {
+    /// Servers.
+    Servers,
+    /// Everything that a program keeps, servers among it or not.
+    Settings,
+}
+
+impl SourceFile {
+    /// The text with the servers; none if there is no file, or it has none.
+    fn read(&self) -> Result<Option<String>, Box<dyn Error>> {
+        match self.holds {
+            Holds::Servers => read(&self.path, FILE_LIMIT as u64),
+            Holds::Settings => {
+                let Some(text) = read(&self.path, SETTINGS_LIMIT)? else { return Ok(None) };
+                // What else is in it is nobody's business, an error of the parser's would show some of it.
+                let settings: Value = serde_json::from_str(&text).map_err(|_| "it is not valid JSON")?;
+                let servers = settings.get(SERVERS).filter(|servers| **servers != json!({}));
+                Ok(servers.map(|servers| json!({ SERVERS: servers }).to_string()))
+            }
+        }
+    }
+
+    /// A problem with the file. Positions are those of its text only where that is read whole.
+    fn problem(&self, mut problem: Problem) -> FileProblem {
+        if matches!(self.holds, Holds::Settings) {
+            problem.range = None;
+        }
+        FileProblem::new(&self.path, problem)
+    }
 }
 
 /// The files of a program, for people.
 fn places(program: McpProgram) -> &'static str {
     match program {
-        McpProgram::ClaudeCode => ".mcp.json",
+        McpProgram::ClaudeCode => ".mcp.json here or servers in .claude.json in the home directory",
         McpProgram::VsCode => ".vscode/mcp.json",
         McpProgram::Cursor => ".cursor/mcp.json here or in the home directory",
         McpProgram::Roo => "mcp_settings.json of Roo Code",
@@ -46,15 +88,29 @@ fn places(program: McpProgram) -> &'static str {
 
 /// The files of a program.
 fn files(context: &SessionContext, program: McpProgram) -> Vec<SourceFile> {
-    let folder =
-        |name: &str, format| SourceFile { path: context.folder.join(name), format, level: Level::Workspace };
+    let holds = Holds::Servers;
+    let folder = |name: &str, format| SourceFile {
+        path: context.folder.join(name),
+        format,
+        level: Level::Workspace,
+        holds,
+    };
     let home = context.directories.home.as_ref();
     match program {
-        McpProgram::ClaudeCode => vec![folder(".mcp.json", ForeignFormat::ClaudeCode)],
+        McpProgram::ClaudeCode => {
+            let own = home.map(|home| SourceFile {
+                path: home.join(".claude.json"),
+                format: ForeignFormat::ClaudeCode,
+                level: Level::User,
+                holds: Holds::Settings,
+            });
+            [folder(".mcp.json", ForeignFormat::ClaudeCode)].into_iter().chain(own).collect()
+        }
         McpProgram::VsCode => vec![folder(".vscode/mcp.json", ForeignFormat::VsCode)],
         McpProgram::Cursor => {
             let own = home.map(|home| home.join(".cursor/mcp.json"));
-            let own = own.map(|path| SourceFile { path, format: ForeignFormat::Cursor, level: Level::User });
+            let own =
+                own.map(|path| SourceFile { path, format: ForeignFormat::Cursor, level: Level::User, holds });
             [folder(".cursor/mcp.json", ForeignFormat::Cursor)].into_iter().chain(own).collect()
         }
         McpProgram::Roo => {
@@ -66,6 +122,7 @@ fn files(context: &SessionContext, program: McpProgram) -> Vec<SourceFile> {
                 path: place.join(ROO_CODE),
                 format: ForeignFormat::RooCode,
                 level: Level::User,
+                holds,
             };
             places.map(file).collect()
         }
@@ -87,7 +144,7 @@ pub(super) fn import(
     let (mut found, mut left_out) = (0, false);
     for source in &sources {
         let path = shown(context, &source.path);
-        let text = match read(&source.path, FILE_LIMIT as u64) {
+        let text = match source.read() {
             Ok(Some(text)) => text,
             Ok(None) => continue,
             Err(error) => {
@@ -101,14 +158,14 @@ pub(super) fn import(
             Ok(imported) => imported,
             Err(problem) => {
                 left_out = true;
-                let problem = FileProblem::new(&source.path, problem);
+                let problem = source.problem(problem);
                 writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem.to_string()))?;
                 continue;
             }
         };
         for problem in imported.problems {
             left_out |= problem.severity == Severity::Error;
-            let problem = FileProblem::new(&source.path, problem);
+            let problem = source.problem(problem);
             writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem.to_string()))?;
         }
         let Some(target) = targets.iter_mut().find(|target| target.level == source.level) else { continue };

@@ -84,6 +84,7 @@ struct Delivery {
 fn stopped(statuses: &Statuses) -> Vec<(String, String)> {
     let reason = |status: &ServerStatus| match status {
         ServerStatus::Failed { fault, .. } => Some(format!("failed: {fault}")),
+        ServerStatus::NeedsLogin(fault) => Some(format!("needs login: {fault}")),
         ServerStatus::WaitingForApproval => Some("waits for your approval".to_owned()),
         ServerStatus::Disabled | ServerStatus::Starting | ServerStatus::Connected(_) => None,
     };

@@ -4,35 +4,36 @@ use std::process::Command;
 
 use crate::real_servers::installed;
 
+const NO_USER: &str = "there is no user who logs in: it is for services";
+
 /// The scenarios of the suite, and why some are not passed.
 const SCENARIOS: &[(&str, Option<&str>)] = &[
     ("initialize", None),
     ("tools_call", None),
     ("sse-retry", None),
     ("elicitation-sep1034-client-defaults", None),
-    // All of `auth/…`: signing in by OAuth is not there yet; a header is set instead.
-    ("auth/metadata-default", Some("there is no OAuth yet")),
-    ("auth/metadata-var1", Some("there is no OAuth yet")),
-    ("auth/metadata-var2", Some("there is no OAuth yet")),
-    ("auth/metadata-var3", Some("there is no OAuth yet")),
-    ("auth/basic-cimd", Some("there is no OAuth yet")),
-    ("auth/scope-from-www-authenticate", Some("there is no OAuth yet")),
-    ("auth/scope-from-scopes-supported", Some("there is no OAuth yet")),
-    ("auth/scope-omitted-when-undefined", Some("there is no OAuth yet")),
-    ("auth/scope-step-up", Some("there is no OAuth yet")),
-    ("auth/scope-retry-limit", Some("there is no OAuth yet")),
-    ("auth/token-endpoint-auth-basic", Some("there is no OAuth yet")),
-    ("auth/token-endpoint-auth-post", Some("there is no OAuth yet")),
-    ("auth/token-endpoint-auth-none", Some("there is no OAuth yet")),
-    ("auth/pre-registration", Some("there is no OAuth yet")),
-    ("auth/2025-03-26-oauth-metadata-backcompat", Some("there is no OAuth yet")),
-    ("auth/2025-03-26-oauth-endpoint-fallback", Some("there is no OAuth yet")),
-    ("auth/resource-mismatch", Some("there is no OAuth yet")),
-    ("auth/offline-access-scope", Some("there is no OAuth yet")),
-    ("auth/offline-access-not-supported", Some("there is no OAuth yet")),
-    ("auth/client-credentials-jwt", Some("there is no OAuth yet")),
-    ("auth/client-credentials-basic", Some("there is no OAuth yet")),
-    ("auth/cross-app-access-complete-flow", Some("there is no OAuth yet")),
+    ("auth/metadata-default", None),
+    ("auth/metadata-var1", None),
+    ("auth/metadata-var2", None),
+    ("auth/metadata-var3", None),
+    ("auth/basic-cimd", None),
+    ("auth/scope-from-www-authenticate", None),
+    ("auth/scope-from-scopes-supported", None),
+    ("auth/scope-omitted-when-undefined", None),
+    ("auth/scope-step-up", None),
+    ("auth/scope-retry-limit", None),
+    ("auth/token-endpoint-auth-basic", None),
+    ("auth/token-endpoint-auth-post", None),
+    ("auth/token-endpoint-auth-none", None),
+    ("auth/pre-registration", None),
+    ("auth/2025-03-26-oauth-metadata-backcompat", None),
+    ("auth/2025-03-26-oauth-endpoint-fallback", None),
+    ("auth/resource-mismatch", None),
+    ("auth/offline-access-scope", None),
+    ("auth/offline-access-not-supported", None),
+    ("auth/client-credentials-jwt", Some(NO_USER)),
+    ("auth/client-credentials-basic", Some(NO_USER)),
+    ("auth/cross-app-access-complete-flow", Some(NO_USER)),
 ];
 
 fn suite(arguments: &[&str]) -> (bool, String) {

@@ -1,6 +1,5 @@
 //! Servers over HTTP: streamable, and with server-sent events as before.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -10,134 +9,12 @@ use futures_util::future::BoxFuture;
 use roo_formats::mcp::{ResolvedServer, Transport};
 use roo_mcp::{CallOptions, Hub, HubServices};
 use roo_sandbox::egress::Resolve;
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use serde_json::json;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::http_server::*;
 use crate::support::*;
-
-#[derive(Clone, Debug)]
-struct Request {
-    method: String,
-    path: String,
-    headers: BTreeMap<String, String>,
-    body: Value,
-}
-
-impl Request {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
-    }
-
-    fn rpc(&self) -> &str {
-        self.body["method"].as_str().unwrap_or_default()
-    }
-}
-
-/// An answer: status and headers, and what comes after them.
-struct Reply {
-    head: String,
-    body: Vec<u8>,
-    /// Further pieces, until the channel closes.
-    more: Option<mpsc::Receiver<Vec<u8>>>,
-}
-
-fn reply(status: &str, headers: &str, body: impl Into<Vec<u8>>) -> Reply {
-    Reply {
-        head: format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n"),
-        body: body.into(),
-        more: None,
-    }
-}
-
-fn json_reply(id: &Value, result: Value) -> Reply {
-    let body = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
-    reply("200 OK", "content-type: application/json\r\n", body)
-}
-
-/// What an ordinary server says to a message.
-fn ordinary(request: &Request) -> Reply {
-    let id = &request.body["id"];
-    match request.rpc() {
-        "initialize" => json_reply(id, initialized(json!({ "tools": {} }))),
-        "tools/list" => json_reply(id, json!({ "tools": [tool("echo")] })),
-        "tools/call" => json_reply(id, text("hello")),
-        "ping" => json_reply(id, json!({})),
-        _ if request.method != "POST" => reply("405 Method Not Allowed", "", ""),
-        _ if id.is_null() => reply("202 Accepted", "", ""),
-        method => {
-            let body = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": method } });
-            reply("200 OK", "content-type: application/json\r\n", body.to_string())
-        }
-    }
-}
-
-/// A server on the loopback, and what it was asked.
-struct Server {
-    address: SocketAddr,
-    requests: Arc<Mutex<Vec<Request>>>,
-}
-
-impl Server {
-    async fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
-        let (seen, answer) = (Arc::clone(&requests), Arc::new(answer));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
-                tokio::spawn(async move {
-                    // The client may go at any time.
-                    let _ = serve(stream, &seen, &*answer).await;
-                });
-            }
-        });
-        Self { address, requests }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-
-    fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
-    }
-}
-
-async fn serve(
-    mut stream: TcpStream,
-    seen: &Mutex<Vec<Request>>,
-    answer: &(dyn Fn(&Request) -> Reply + Send + Sync),
-) -> io::Result<()> {
-    let (reader, mut writer) = stream.split();
-    let mut reader = BufReader::new(reader);
-    let mut line = String::new();
-    reader.read_line(&mut line).await?;
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).await?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        headers.insert(name.to_lowercase(), value.to_owned());
-    }
-    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).await?;
-    let request = Request { method, path, headers, body: serde_json::from_slice(&body).unwrap_or_default() };
-    seen.lock().unwrap().push(request.clone());
-    let mut reply = answer(&request);
-    writer.write_all(reply.head.as_bytes()).await?;
-    writer.write_all(&reply.body).await?;
-    while let Some(more) = &mut reply.more {
-        let Some(piece) = more.recv().await else { break };
-        writer.write_all(&piece).await?;
-    }
-    writer.shutdown().await
-}
 
 fn server(
     transport: Transport<roo_formats::mcp::ResolvedStdio, roo_formats::mcp::ResolvedRemote>,
@@ -220,11 +97,19 @@ async fn streamable_http_takes_answers_as_events_with_progress_before() {
 
 #[tokio::test]
 async fn a_server_that_wants_authorization_says_how_to_give_it() {
+    for challenge in ["www-authenticate: Bearer\r\n", ""] {
+        let fake = Server::start(move |_| reply("401 Unauthorized", challenge, "")).await;
+        let expected = "run `roo-lsp mcp login s`, or set the header `Authorization` in mcp.json";
+        assert_eq!(needs_login(&streamable(&fake.url("/mcp"), &[]), "s").await, expected);
+        assert_eq!(needs_login(&sse(&fake.url("/sse"), &[]), "s").await, expected);
+    }
     for (status, code) in [("401 Unauthorized", 401), ("403 Forbidden", 403)] {
         let fake = Server::start(move |_| reply(status, "www-authenticate: Bearer\r\n", "")).await;
-        let (fault, retry) = failed(&streamable(&fake.url("/mcp"), &[]), "s").await;
-        let expected =
-            format!("it wants authorization (HTTP {code}); set the header `Authorization` in mcp.json");
+        let headers = [("authorization", "Bearer old")];
+        let (fault, retry) = failed(&streamable(&fake.url("/mcp"), &headers), "s").await;
+        let expected = format!(
+            "it refuses the request (HTTP {code}); check the header `Authorization` in mcp.json, or the rights of its login"
+        );
         assert_eq!((fault, retry), (expected, None));
     }
 }

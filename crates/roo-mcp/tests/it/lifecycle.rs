@@ -51,6 +51,7 @@ async fn only_what_changed_is_restarted() {
         state: DesiredState::Running {
             server: slower,
             policy: AddressPolicy::User,
+            credentials: None,
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
             sandbox: Box::default(),
             files: 0,
@@ -71,6 +72,7 @@ async fn only_what_changed_is_restarted() {
         state: DesiredState::Running {
             server: b.clone(),
             policy: AddressPolicy::User,
+            credentials: None,
             disabled_tools: ToolNames::default(),
             sandbox: Box::new(SandboxSettings {
                 level: SandboxLevel::Namespaces,

@@ -215,6 +215,7 @@ pub fn running(server: ResolvedServer) -> DesiredServer {
     let state = DesiredState::Running {
         server: server.clone(),
         policy: AddressPolicy::User,
+        credentials: None,
         disabled_tools: ToolNames::default(),
         sandbox: Box::default(),
         files: 0,
@@ -255,6 +256,14 @@ pub async fn failed(hub: &Hub, server: &str) -> (String, Option<u64>) {
         ServerStatus::Failed { fault, retry_after } => {
             (fault.to_string(), retry_after.map(|pause| pause.as_secs()))
         }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until a server needs a login: what its user is told to do.
+pub async fn needs_login(hub: &Hub, server: &str) -> String {
+    match status(hub, server, |status| !matches!(status, ServerStatus::Starting)).await {
+        ServerStatus::NeedsLogin(fault) => fault.to_string(),
         other => panic!("{other:?}"),
     }
 }

@@ -23,6 +23,7 @@ local states = {
   disabled = { mark = '○', text = 'switched off', group = 'RooQuiet' },
   waitingForApproval = { mark = '?', text = 'waits for your approval (:Roo trust)', group = 'RooWaiting' },
   starting = { mark = '…', text = 'starting', group = 'RooRunning' },
+  needsLogin = { mark = '!', text = 'needs login', group = 'RooWaiting' },
   connected = { mark = '✓', text = 'connected', group = 'RooCompleted' },
   failed = { mark = '✗', text = 'failed', group = 'RooFailed' },
 }

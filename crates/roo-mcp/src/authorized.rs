@@ -1,0 +1,228 @@
+//! The HTTP client of one server: it sends the token of the server's login with every request, and refreshes it once for a
+//! request that is refused. A refused request was not carried out, so it may be sent again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue, StatusCode};
+use reqwest::Client;
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
+};
+use sse_stream::Sse;
+use url::Url;
+
+use crate::events::Signals;
+use crate::fault::ServerFault;
+use crate::http_fault::is_unauthorized;
+use crate::login::{HeldCredentials, RefreshError};
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Failed = StreamableHttpError<reqwest::Error>;
+
+/// Sends requests to one server.
+#[derive(Clone)]
+pub(crate) struct AuthorizedClient {
+    client: Client,
+    server: Arc<str>,
+    authorization: Authorization,
+    signals: Signals,
+}
+
+/// How requests prove whose they are.
+#[derive(Clone)]
+pub(crate) enum Authorization {
+    /// By a header of the configuration: whether the server takes it is left to the user.
+    Configured,
+    /// Not at all.
+    Nobody,
+    /// By a login.
+    Login(HeldCredentials),
+}
+
+impl AuthorizedClient {
+    /// A client for the server of this name. Why a request is refused is noted in the signals.
+    pub(crate) fn new(client: Client, server: &str, authorization: Authorization, signals: Signals) -> Self {
+        Self { client, server: server.into(), authorization, signals }
+    }
+
+    /// Posts a message whose answer comes another way.
+    pub(crate) async fn post(
+        &self,
+        url: &Url,
+        headers: &Headers,
+        message: &ClientJsonRpcMessage,
+    ) -> Result<(), Failed> {
+        let send = |token: Option<String>| async move {
+            let mut request = self.client.post(url.clone()).json(message);
+            for (name, value) in headers {
+                request = request.header(name, value);
+            }
+            if let Some(token) = token {
+                request = request.bearer_auth(token);
+            }
+            let response = request.send().await?.error_for_status()?;
+            // A redirect that is not followed is no error to the client.
+            match response.status().is_success() {
+                true => Ok(()),
+                false => Err(unexpected(response.status())),
+            }
+        };
+        self.authorized(send).await
+    }
+
+    /// Sends a request with the token of the login, and once more with another one if that is refused.
+    async fn authorized<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, Failed>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        let held = match &self.authorization {
+            Authorization::Configured => return send(None).await,
+            Authorization::Nobody => {
+                let answered = send(None).await;
+                if answered.as_ref().is_err_and(is_unauthorized) {
+                    self.needs_login(None);
+                }
+                return answered;
+            }
+            Authorization::Login(held) => held,
+        };
+        let token = held.token().await.map_err(|error| self.without_token(error))?;
+        let answered = send(Some(token.clone())).await;
+        if !answered.as_ref().is_err_and(is_unauthorized) {
+            return answered;
+        }
+        let token = held.token_after(token).await.map_err(|error| self.without_token(error))?;
+        let answered = send(Some(token)).await;
+        if answered.as_ref().is_err_and(is_unauthorized) {
+            self.needs_login(Some("the server does not accept it any more".to_owned()));
+        }
+        answered
+    }
+
+    fn needs_login(&self, last: Option<String>) {
+        self.signals.refuse(ServerFault::NeedsLogin { server: self.server.to_string(), last });
+    }
+
+    /// Notes why there is no token. The error itself says nothing.
+    fn without_token(&self, error: RefreshError) -> Failed {
+        match error {
+            RefreshError::NeedsLogin(reason) => self.needs_login(Some(reason)),
+            RefreshError::Unavailable(reason) => self.signals.refuse(ServerFault::Unreachable(reason)),
+            RefreshError::Store(reason) => self.signals.refuse(ServerFault::Credentials(reason)),
+        }
+        StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new()))
+    }
+}
+
+fn unexpected(status: StatusCode) -> Failed {
+    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {}", status.as_u16()).into())
+}
+
+/// Whether headers of a configuration prove whose the requests are.
+pub(crate) fn names_its_user(headers: &Headers) -> bool {
+    headers.contains_key(&AUTHORIZATION)
+}
+
+impl StreamableHttpClient for AuthorizedClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(uri, message, session_id, auth_header, custom_headers, limits)
+            .await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        custom_headers: Headers,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        self.authorized(|token| {
+            self.client.post_message_with_response_limits(
+                Arc::clone(&uri),
+                message.clone(),
+                session_id.clone(),
+                token,
+                custom_headers.clone(),
+                limits,
+            )
+        })
+        .await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<(), Failed> {
+        self.authorized(|token| {
+            self.client.delete_session(
+                Arc::clone(&uri),
+                Arc::clone(&session_id),
+                token,
+                custom_headers.clone(),
+            )
+        })
+        .await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        self.authorized(|token| {
+            self.client.get_stream(
+                Arc::clone(&uri),
+                session_id.clone(),
+                last_event_id.clone(),
+                token,
+                custom_headers.clone(),
+            )
+        })
+        .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        custom_headers: Headers,
+        max_sse_event_size: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        self.authorized(|token| {
+            self.client.get_stream_with_max_sse_event_size(
+                Arc::clone(&uri),
+                session_id.clone(),
+                last_event_id.clone(),
+                token,
+                custom_headers.clone(),
+                max_sse_event_size,
+            )
+        })
+        .await
+    }
+}
