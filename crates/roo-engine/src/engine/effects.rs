@@ -156,6 +156,7 @@ pub(super) fn start(
                     turn.run(begun, &around, &reporter, &hook_dispatch).await;
                 };
                 tokio::select! {
+                    biased;
                     () = cancel.cancelled() => {}
                     () = run => {}
                 }
@@ -166,6 +167,7 @@ pub(super) fn start(
             tokio::spawn(async move {
                 let run = compaction.run(&around.services);
                 tokio::select! {
+                    biased;
                     () = around.cancel.cancelled() => {}
                     (outcome, used) = run => {
                         reporter.send(Report::Last(Input::Compacted { outcome, used })).await;
@@ -181,6 +183,7 @@ pub(super) fn start(
                     gather::gather(&gather, &around.services, &hook_dispatch).await
                 };
                 tokio::select! {
+                    biased;
                     () = around.cancel.cancelled() => {}
                     gathered = run => reporter.send(Report::Last(Input::Gathered(gathered))).await,
                 }
@@ -189,6 +192,7 @@ pub(super) fn start(
         Effect::Wait { due } => tokio::spawn(async move {
             let left = u64::try_from(due - around.services.clock.now()).unwrap_or(0);
             tokio::select! {
+                biased;
                 () = around.cancel.cancelled() => {}
                 () = tokio::time::sleep(Duration::from_millis(left)) => {
                     reporter.send(Report::Last(Input::RetryDue)).await;
@@ -203,6 +207,7 @@ pub(super) fn start(
                     request.run(&around.services, &reporter).await;
                 };
                 tokio::select! {
+                    biased;
                     () = around.cancel.cancelled() => {}
                     () = run => {}
                 }
@@ -265,6 +270,7 @@ impl ToolRun {
         let Self { call_id, task, permit, mut context, executes, edit, audit_record, call, hook_dispatch } =
             self;
         let descriptors = tokio::select! {
+            biased;
             descriptors = around.services.descriptors.tool() => descriptors,
             // It ends at once.
             () = around.cancel.cancelled() => None,
@@ -292,7 +298,7 @@ impl ToolRun {
                     };
                     // Only a runtime that is ending runs nothing more.
                     (outcome.recorded, outcome.saved) =
-                        tokio::task::spawn_blocking(record).await.unwrap_or_default();
+                        roo_durable::spawn_blocking(record).await.unwrap_or_default();
                 }
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
@@ -331,7 +337,7 @@ async fn follow_command(
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
         let save = move || services.checkpoints.save(&task, &changes, &context.mask());
-        outcome.saved = tokio::task::spawn_blocking(save).await.unwrap_or_default();
+        outcome.saved = roo_durable::spawn_blocking(save).await.unwrap_or_default();
     }
     audit::done(audit_record, &mut outcome, &around.services).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
@@ -409,7 +415,7 @@ impl GateRequest {
         };
         let reading = Arc::clone(services);
         // It may read files, and the thread that runs the tasks has other things to do.
-        let modes = match unless_ending(tokio::task::spawn_blocking(move || reading.modes())).await {
+        let modes = match unless_ending(roo_durable::spawn_blocking(move || reading.modes())).await {
             Ok(modes) => modes,
             Err(_) => return GateOutcome::deny(RefusalRule::Mode, "The modes can't be read."),
         };
@@ -488,7 +494,7 @@ async fn keep_replaced(task: &TaskId, edit: &PlannedEdit, services: &Arc<EngineS
         let (services, task) = (Arc::clone(services), task.clone());
         let keep = move || services.checkpoints.keep(&task, &texts, &services.gate.mask());
         // Only a runtime that is ending runs nothing more.
-        let _ = tokio::task::spawn_blocking(keep).await;
+        let _ = roo_durable::spawn_blocking(keep).await;
     }
 }
 
@@ -526,7 +532,7 @@ async fn save_settled(
         services.checkpoints.save(&task, &changes, &services.gate.mask())
     };
     // Only a runtime that is ending runs nothing more.
-    tokio::task::spawn_blocking(save).await.unwrap_or_default()
+    roo_durable::spawn_blocking(save).await.unwrap_or_default()
 }
 
 fn tool_context(
@@ -560,7 +566,8 @@ fn tool_context(
         command_id: CommandId::of_call(call_id),
         background: Arc::clone(&around.background),
         to_background: around.to_background.clone(),
-        shadow: Some(Arc::clone(&around.services.shadow)),
+        commands: Arc::clone(&around.services.commands),
+        shadow: (around.services.commands.starts_processes()).then(|| Arc::clone(&around.services.shadow)),
         user: Arc::new(reporter.clone()),
     }
 }
@@ -679,7 +686,7 @@ impl Turn {
         let choice = services.tools_of(&self.profile);
         let reading = Arc::clone(services);
         // It reads files, and the thread that runs the tasks has other things to do.
-        let read = tokio::task::spawn_blocking(move || {
+        let read = roo_durable::spawn_blocking(move || {
             // What the model would call could not run.
             if let Some(fault) = reading.fault() {
                 return Err(fault);
@@ -958,8 +965,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_look_that_fails_or_succeeds_has_its_result() {
-        assert_eq!(unless_ending(tokio::task::spawn_blocking(|| 1)).await.unwrap(), 1);
-        let failed = tokio::task::spawn_blocking(|| std::panic::resume_unwind(Box::new("defect")));
+        assert_eq!(unless_ending(roo_durable::spawn_blocking(|| 1)).await.unwrap(), 1);
+        let failed = roo_durable::spawn_blocking(|| std::panic::resume_unwind(Box::new("defect")));
         assert!(unless_ending::<()>(failed).await.unwrap_err().is_panic());
     }
 }
