@@ -2,7 +2,7 @@
 //! own, reports to its actor, and ends when its token is cancelled.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -240,6 +240,8 @@ struct ToolRun {
     edit: Option<PlannedEdit>,
     audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
+    /// The files that the task has seen, by their digests.
+    seen: BTreeMap<String, Digest>,
     hook_dispatch: HookDispatch,
 }
 
@@ -259,6 +261,7 @@ impl ToolRun {
             edit: task.edit_in_progress().cloned(),
             audit_record: audit::begin(task, tree, &around.services),
             call: task.call_as_it_runs().map(Cow::into_owned),
+            seen: task.files.seen.clone(),
             hook_dispatch: HookDispatch::new(task, around),
             task: task.id.clone(),
             call_id,
@@ -267,8 +270,18 @@ impl ToolRun {
 
     /// Runs the tool and reports. Not raced against the token: a tool knows best how to end, and what it did counts.
     async fn run(self, around: EffectContext, reporter: Reporter) {
-        let Self { call_id, task, permit, mut context, executes, edit, audit_record, call, hook_dispatch } =
-            self;
+        let Self {
+            call_id,
+            task,
+            permit,
+            mut context,
+            executes,
+            edit,
+            audit_record,
+            call,
+            seen,
+            hook_dispatch,
+        } = self;
         let descriptors = tokio::select! {
             biased;
             descriptors = around.services.descriptors.tool() => descriptors,
@@ -289,6 +302,7 @@ impl ToolRun {
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
+                leave_out_unseen(&mut outcome, &seen);
                 if !outcome.changes.is_empty() {
                     let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
                     let (services, task) = (Arc::clone(&around.services), task.clone());
@@ -317,6 +331,28 @@ impl ToolRun {
         reporter.send(Report::Ran(messages, outcome)).await;
         if let Some((id, audit_record)) = background {
             follow_command(id, &task, &context, audit_record, &around, &reporter).await;
+        }
+    }
+}
+
+/// Leaves out of what the task has seen the files that it changed without having seen their text before: the rest of it may
+/// be the user's, and whoever replaces all of it must have read it.
+fn leave_out_unseen(outcome: &mut Outcome, seen: &BTreeMap<String, Digest>) {
+    let Outcome { changes, seen: now, .. } = outcome;
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    for FileChange { path, old_path, before, .. } in changes {
+        // What the user made of an edit is a further change of the same file.
+        if !known.insert(path) {
+            continue;
+        }
+        let was_seen = match before {
+            Side::Absent => true,
+            Side::Text { digest, .. } | Side::Opaque(digest) => {
+                seen.get(old_path.as_ref().unwrap_or(path)) == Some(digest)
+            }
+        };
+        if !was_seen {
+            now.retain(|(name, digest)| name != path || digest.is_none());
         }
     }
 }
@@ -961,6 +997,32 @@ mod tests {
         assert!(read.is_finished());
         // An approval that is being judged stays open: a refusal would be in the log, by nobody.
         assert!(unless_ending(read).now_or_never().is_none());
+    }
+
+    #[test]
+    fn what_was_changed_unread_is_not_seen() {
+        let change = |path: &str, before: Side| FileChange {
+            path: path.to_owned(),
+            old_path: None,
+            before,
+            after: Side::text("after"),
+            author: Author::Ai,
+        };
+        let (old, after) = (Digest::of("old"), Digest::of("after"));
+        let paths = ["new", "read", "unread", "changed since"];
+        let mut outcome = Outcome {
+            changes: vec![
+                change("new", Side::Absent),
+                change("read", Side::text("old")),
+                change("unread", Side::text("old")),
+                change("changed since", Side::text("newer")),
+            ],
+            seen: paths.map(|path| (path.to_owned(), Some(after))).to_vec(),
+            ..Outcome::failed("")
+        };
+        let seen = BTreeMap::from([("read".to_owned(), old), ("changed since".to_owned(), old)]);
+        leave_out_unseen(&mut outcome, &seen);
+        assert_eq!(outcome.seen, [("new".to_owned(), Some(after)), ("read".to_owned(), Some(after))]);
     }
 
     #[tokio::test]
