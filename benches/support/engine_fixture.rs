@@ -9,7 +9,9 @@ use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::{Clock, SystemClock};
 use roo_engine::engine::{Engine, Follower, Setup as EngineSetup};
+use roo_engine::tool_run::UserShell;
 use roo_formats::config::{Directories, Settings};
+use roo_model::providers::ConfiguredModels;
 use roo_protocol::event::Event;
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
@@ -85,6 +87,8 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
         },
         helper: Helper::at(env!("CARGO_BIN_EXE_roo-lsp")),
         clock,
+        models: Arc::new(ConfiguredModels),
+        commands: Arc::new(UserShell),
         server_tools: Arc::new(roo_engine::server_tools::NoServerTools),
     })))
 }

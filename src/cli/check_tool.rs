@@ -14,7 +14,7 @@ use super::{CliError, Ending, read_input};
 use roo_catalog::{ToolCall, ToolSpec};
 use roo_engine::policy::{PolicyDecision, decode_command};
 use roo_engine::server_tools::NoUser;
-use roo_engine::tool_run::{BackgroundCommands, CommandLimits, ToolContext};
+use roo_engine::tool_run::{BackgroundCommands, CommandLimits, ToolContext, UserShell};
 use roo_formats::modes;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, ToolCallId};
@@ -84,6 +84,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         command_id: CommandId::of_call(&call.id),
         background: Arc::new(BackgroundCommands::none()),
         to_background: CancellationToken::new(),
+        commands: Arc::new(UserShell),
         shadow: None,
         user: Arc::new(NoUser),
     };

@@ -25,11 +25,12 @@ use roo_engine::policy::{
     Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
 };
 use roo_engine::server_tools::NoServerTools;
+use roo_engine::tool_run::UserShell;
 use roo_formats::config::{
     self, Directories, Layer, Loaded, NoHome, Profile, Settings, SettingsProblem, SettingsSource,
 };
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
-use roo_model::providers::{self, ModelError};
+use roo_model::providers::{self, ConfiguredModels, ModelError};
 use roo_protocol::ids::{Digest, Urid};
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
@@ -273,6 +274,8 @@ impl SessionContext {
             directories: self.directories.clone(),
             helper: Helper::own(),
             clock: Arc::new(SystemClock),
+            models: Arc::new(ConfiguredModels),
+            commands: Arc::new(UserShell),
             server_tools: Arc::new(mcp),
         }))
     }

@@ -28,7 +28,9 @@ use crate::mcp::McpServers;
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::{Engine, Setup};
+use roo_engine::tool_run::UserShell;
 use roo_formats::config::Layer;
+use roo_model::providers::ConfiguredModels;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::error::ErrorKind;
 use roo_sandbox::exec::sandbox::Helper;
@@ -171,6 +173,8 @@ impl Session {
             directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
+            models: Arc::new(ConfiguredModels),
+            commands: Arc::new(UserShell),
             server_tools: Arc::<McpServers>::clone(&mcp),
         });
         let services = Arc::new(WorkspaceServices {

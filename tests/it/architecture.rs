@@ -152,6 +152,16 @@ fn pure_code_is_held_to_it_by_clippy() {
 }
 
 #[test]
+fn what_blocks_in_the_engine_is_on_one_thread_in_a_simulation() {
+    for below in ["crates/roo-engine/src", "crates/roo-sandbox/src", "crates/roo-workspace/src"] {
+        for (file, code) in sources(below) {
+            let own = names(&code).into_iter().find(|name| name == "tokio::task::spawn_blocking");
+            assert_eq!(own, None, "{file} does not use roo_durable::spawn_blocking");
+        }
+    }
+}
+
+#[test]
 fn modules_of_the_engine_import_only_from_those_before_them() {
     let place = |module: &str| ENGINE_MODULES.iter().position(|known| *known == module);
     for (file, code) in sources("crates/roo-engine/src") {

@@ -1,6 +1,6 @@
 //! Durable files, all on one [`disk::Disk`]: an append-only log for each request, with large payloads as blobs beside
-//! it and a small summary for lists; files that are replaced atomically; recovery of tails torn by a crash; and users'
-//! files, which may be read while they are being saved.
+//! it and a small summary for lists; files that are replaced atomically; recovery of tails torn by a crash; users'
+//! files, which may be read while they are being saved; and threads for what blocks on all of that.
 //!
 //! This crate knows files, checksums and locks; what an event means is up to the engine. Layout below the
 //! state directory, everything readable by the user alone:
@@ -28,6 +28,7 @@
 
 #![warn(unreachable_pub)]
 
+mod blocking;
 mod byte_locks;
 mod contents;
 mod directory;
@@ -49,6 +50,9 @@ pub mod simulated_disk;
 mod torn_tail;
 mod watched_file;
 
+#[cfg(feature = "simulation")]
+pub use blocking::simulation::OneThread;
+pub use blocking::spawn_blocking;
 pub use contents::{ContentLimits, Contents, LARGEST_CONTENT, expire};
 pub use directory::{RequestDirectory, WorkspaceDirectory};
 pub use fingerprint::Fingerprint;

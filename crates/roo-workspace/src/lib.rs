@@ -596,7 +596,7 @@ fn is_on_disk(file: &Resolved) -> bool {
 
 /// Runs blocking file operations. Fails only when the runtime is shutting down.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+    roo_durable::spawn_blocking(work).await.map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl WorkspaceLock {
         let io = |source| LockError::Io { path: shown.clone(), source };
         // After the timeout the thread keeps waiting, and releases the lock as soon as it has it.
         let (own, place) = (Arc::clone(&disk), path.clone());
-        let waiting = tokio::task::spawn_blocking(move || lock_file(disk.as_ref(), &path));
+        let waiting = roo_durable::spawn_blocking(move || lock_file(disk.as_ref(), &path));
         match tokio::time::timeout(PATIENCE, waiting).await {
             Err(_) => Err(LockError::Busy),
             Ok(Err(ended)) => Err(io(io::Error::other(ended))),

@@ -11,7 +11,9 @@ use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::SystemClock;
 use roo_engine::engine::{Engine, Follower, Setup as EngineSetup};
 use roo_engine::server_tools::{NoServerTools, ServerTools};
+use roo_engine::tool_run::UserShell;
 use roo_formats::config::{Directories, Settings};
+use roo_model::providers::ConfiguredModels;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{ApprovalRespondParams, TaskSnapshot, TaskStartParams, TaskState};
@@ -132,6 +134,8 @@ impl Fixture {
             directories: directories(&project),
             helper: Helper::at(env!("CARGO_BIN_EXE_roo-lsp")),
             clock,
+            models: Arc::new(ConfiguredModels),
+            commands: Arc::new(UserShell),
             server_tools,
         });
         Self { project, engine: Arc::new(engine) }

@@ -235,7 +235,7 @@ impl Actor {
             let message = match self.deferred.pop_front() {
                 Some(message) => Some(message),
                 None => tokio::select! {
-                    message = self.mailbox.recv() => message,
+                    biased;
                     () = deadline(grace.as_ref().map(|(at, _)| *at)) => {
                         if let Some((_, task)) = grace {
                             self.give_up_tool(task).await?;
@@ -247,6 +247,7 @@ impl Actor {
                         self.sync();
                         continue;
                     }
+                    message = self.mailbox.recv() => message,
                     () = log_wanted, if holds_log => continue,
                 },
             };
@@ -897,6 +898,7 @@ impl Actor {
         let end = Instant::now() + wait;
         loop {
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(end) => return Ok(()),
                 message = self.mailbox.recv() => match message {
                     // Nobody can want anything any more.
@@ -989,7 +991,7 @@ impl Actor {
         let request = self.tree.root().id.clone();
         let sync = audit::traced(self.log.sync_handle(), request, &self.services);
         tokio::spawn(async move {
-            let outcome = match tokio::task::spawn_blocking(sync).await {
+            let outcome = match roo_durable::spawn_blocking(sync).await {
                 Ok(outcome) => outcome,
                 // The runtime ends.
                 Err(_) => return,

@@ -263,7 +263,7 @@ fn cut_off_run(line: &str) -> CommandRun {
 async fn write_if_missing(audit_record: AuditRecord, services: &Arc<EngineServices>) {
     let recorder = Arc::clone(&services.recorder);
     let (task, call) = (audit_record.entry.task.to_string(), audit_record.entry.tool_call_id.to_string());
-    let known = tokio::task::spawn_blocking(move || recorder.has(&task, &call)).await;
+    let known = roo_durable::spawn_blocking(move || recorder.has(&task, &call)).await;
     if known.is_ok_and(|known| !known) {
         write(audit_record, services).await;
     }
@@ -381,7 +381,7 @@ pub(super) fn traced<T, F: FnOnce() -> T>(
 pub(super) async fn settle(services: &EngineServices) {
     let recorder = Arc::clone(&services.recorder);
     // Only a runtime that is ending runs nothing more.
-    let settled = tokio::task::spawn_blocking(move || recorder.settle()).await;
+    let settled = roo_durable::spawn_blocking(move || recorder.settle()).await;
     if let Ok(Err(error)) = settled {
         tracing::error!(%error, "the trace is behind");
     }

@@ -147,7 +147,7 @@ impl Engine {
     async fn known_changes(&self, task: &TaskId) -> Result<(Tree, Vec<KnownChange>), EngineError> {
         let root = task.root();
         let (directory, request) = (self.readable(&root).await?, root.clone());
-        let read = tokio::task::spawn_blocking(move || {
+        let read = roo_durable::spawn_blocking(move || {
             read_tree(&directory, &request, |found: &mut Vec<KnownChange>, record| {
                 let Event::ToolFinished { recorded, result, .. } = &record.event else { return };
                 let mut number = 0;

@@ -222,7 +222,7 @@ impl Engine {
     /// What the log tells of a request of whatever workspace.
     async fn past_anywhere(&self, root: &TaskId) -> Result<Past, EngineError> {
         let (directory, root) = (self.request_anywhere(root)?, root.clone());
-        let read = tokio::task::spawn_blocking(move || read_past(&directory, &root, None));
+        let read = roo_durable::spawn_blocking(move || read_past(&directory, &root, None));
         read.await.unwrap_or(Err(EngineError::Ending))
     }
 
@@ -387,7 +387,7 @@ impl Engine {
         let (directory, root) = (self.request(&params.task_id)?, params.task_id.root());
         let (services, task) = (self.current.read().await, params.task_id.clone());
         let (saved, before) = (changes.clone(), cut.as_ref().map(|cut| cut.before));
-        let prepared = tokio::task::spawn_blocking(move || {
+        let prepared = roo_durable::spawn_blocking(move || {
             let files = services.checkpoints.save(&task, &saved, &services.gate.mask());
             let then = before.map(|before| state_before(&directory, &root, before)).transpose()?;
             Ok::<_, EngineError>((files, then))
@@ -464,7 +464,7 @@ impl Engine {
     async fn restored_changes(&self, task: &TaskId, files: &[&RestoredDigests]) -> Vec<FileChange> {
         let (services, task) = (self.current.newest(), task.clone());
         let files: Vec<RestoredDigests> = files.iter().map(|file| (*file).clone()).collect();
-        let read = tokio::task::spawn_blocking(move || {
+        let read = roo_durable::spawn_blocking(move || {
             let change = |file: RestoredDigests| FileChange {
                 before: services.checkpoints.side(&task, file.before),
                 after: services.checkpoints.side(&task, file.after),
@@ -485,7 +485,7 @@ impl Engine {
         let read = || {
             let (directory, root) = (directory.clone(), root.clone());
             async move {
-                let read = tokio::task::spawn_blocking(move || read_past(&directory, &root, until));
+                let read = roo_durable::spawn_blocking(move || read_past(&directory, &root, until));
                 read.await.unwrap_or(Err(EngineError::Ending))
             }
         };
@@ -630,7 +630,7 @@ impl Engine {
         let wanted: BTreeSet<Digest> =
             by_path.values().flatten().flat_map(|file| restore_plan::digests(file)).collect();
         let contents = self.request_anywhere(task)?.contents();
-        let read = tokio::task::spawn_blocking(move || {
+        let read = roo_durable::spawn_blocking(move || {
             let read = |digest: Digest| {
                 let bytes = contents.read(digest).ok().flatten()?;
                 Some((digest, String::from_utf8(bytes).ok()?))

@@ -2,7 +2,7 @@
 //! own, reports to its actor, and ends when its token is cancelled.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -156,6 +156,7 @@ pub(super) fn start(
                     turn.run(begun, &around, &reporter, &hook_dispatch).await;
                 };
                 tokio::select! {
+                    biased;
                     () = cancel.cancelled() => {}
                     () = run => {}
                 }
@@ -166,6 +167,7 @@ pub(super) fn start(
             tokio::spawn(async move {
                 let run = compaction.run(&around.services);
                 tokio::select! {
+                    biased;
                     () = around.cancel.cancelled() => {}
                     (outcome, used) = run => {
                         reporter.send(Report::Last(Input::Compacted { outcome, used })).await;
@@ -181,6 +183,7 @@ pub(super) fn start(
                     gather::gather(&gather, &around.services, &hook_dispatch).await
                 };
                 tokio::select! {
+                    biased;
                     () = around.cancel.cancelled() => {}
                     gathered = run => reporter.send(Report::Last(Input::Gathered(gathered))).await,
                 }
@@ -189,6 +192,7 @@ pub(super) fn start(
         Effect::Wait { due } => tokio::spawn(async move {
             let left = u64::try_from(due - around.services.clock.now()).unwrap_or(0);
             tokio::select! {
+                biased;
                 () = around.cancel.cancelled() => {}
                 () = tokio::time::sleep(Duration::from_millis(left)) => {
                     reporter.send(Report::Last(Input::RetryDue)).await;
@@ -203,6 +207,7 @@ pub(super) fn start(
                     request.run(&around.services, &reporter).await;
                 };
                 tokio::select! {
+                    biased;
                     () = around.cancel.cancelled() => {}
                     () = run => {}
                 }
@@ -235,6 +240,8 @@ struct ToolRun {
     edit: Option<PlannedEdit>,
     audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
+    /// The files that the task has seen, by their digests.
+    seen: BTreeMap<String, Digest>,
     hook_dispatch: HookDispatch,
 }
 
@@ -254,6 +261,7 @@ impl ToolRun {
             edit: task.edit_in_progress().cloned(),
             audit_record: audit::begin(task, tree, &around.services),
             call: task.call_as_it_runs().map(Cow::into_owned),
+            seen: task.files.seen.clone(),
             hook_dispatch: HookDispatch::new(task, around),
             task: task.id.clone(),
             call_id,
@@ -262,9 +270,20 @@ impl ToolRun {
 
     /// Runs the tool and reports. Not raced against the token: a tool knows best how to end, and what it did counts.
     async fn run(self, around: EffectContext, reporter: Reporter) {
-        let Self { call_id, task, permit, mut context, executes, edit, audit_record, call, hook_dispatch } =
-            self;
+        let Self {
+            call_id,
+            task,
+            permit,
+            mut context,
+            executes,
+            edit,
+            audit_record,
+            call,
+            seen,
+            hook_dispatch,
+        } = self;
         let descriptors = tokio::select! {
+            biased;
             descriptors = around.services.descriptors.tool() => descriptors,
             // It ends at once.
             () = around.cancel.cancelled() => None,
@@ -283,6 +302,7 @@ impl ToolRun {
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
+                leave_out_unseen(&mut outcome, &seen);
                 if !outcome.changes.is_empty() {
                     let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
                     let (services, task) = (Arc::clone(&around.services), task.clone());
@@ -292,7 +312,7 @@ impl ToolRun {
                     };
                     // Only a runtime that is ending runs nothing more.
                     (outcome.recorded, outcome.saved) =
-                        tokio::task::spawn_blocking(record).await.unwrap_or_default();
+                        roo_durable::spawn_blocking(record).await.unwrap_or_default();
                 }
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
@@ -315,6 +335,28 @@ impl ToolRun {
     }
 }
 
+/// Leaves out of what the task has seen the files that it changed without having seen their text before: the rest of it may
+/// be the user's, and whoever replaces all of it must have read it.
+fn leave_out_unseen(outcome: &mut Outcome, seen: &BTreeMap<String, Digest>) {
+    let Outcome { changes, seen: now, .. } = outcome;
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    for FileChange { path, old_path, before, .. } in changes {
+        // What the user made of an edit is a further change of the same file.
+        if !known.insert(path) {
+            continue;
+        }
+        let was_seen = match before {
+            Side::Absent => true,
+            Side::Text { digest, .. } | Side::Opaque(digest) => {
+                seen.get(old_path.as_ref().unwrap_or(path)) == Some(digest)
+            }
+        };
+        if !was_seen {
+            now.retain(|(name, digest)| name != path || digest.is_none());
+        }
+    }
+}
+
 /// Waits for the end of a command in the background, puts down what it did, and reports it.
 async fn follow_command(
     id: CommandId,
@@ -331,7 +373,7 @@ async fn follow_command(
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
         let save = move || services.checkpoints.save(&task, &changes, &context.mask());
-        outcome.saved = tokio::task::spawn_blocking(save).await.unwrap_or_default();
+        outcome.saved = roo_durable::spawn_blocking(save).await.unwrap_or_default();
     }
     audit::done(audit_record, &mut outcome, &around.services).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
@@ -409,7 +451,7 @@ impl GateRequest {
         };
         let reading = Arc::clone(services);
         // It may read files, and the thread that runs the tasks has other things to do.
-        let modes = match unless_ending(tokio::task::spawn_blocking(move || reading.modes())).await {
+        let modes = match unless_ending(roo_durable::spawn_blocking(move || reading.modes())).await {
             Ok(modes) => modes,
             Err(_) => return GateOutcome::deny(RefusalRule::Mode, "The modes can't be read."),
         };
@@ -488,7 +530,7 @@ async fn keep_replaced(task: &TaskId, edit: &PlannedEdit, services: &Arc<EngineS
         let (services, task) = (Arc::clone(services), task.clone());
         let keep = move || services.checkpoints.keep(&task, &texts, &services.gate.mask());
         // Only a runtime that is ending runs nothing more.
-        let _ = tokio::task::spawn_blocking(keep).await;
+        let _ = roo_durable::spawn_blocking(keep).await;
     }
 }
 
@@ -526,7 +568,7 @@ async fn save_settled(
         services.checkpoints.save(&task, &changes, &services.gate.mask())
     };
     // Only a runtime that is ending runs nothing more.
-    tokio::task::spawn_blocking(save).await.unwrap_or_default()
+    roo_durable::spawn_blocking(save).await.unwrap_or_default()
 }
 
 fn tool_context(
@@ -560,7 +602,8 @@ fn tool_context(
         command_id: CommandId::of_call(call_id),
         background: Arc::clone(&around.background),
         to_background: around.to_background.clone(),
-        shadow: Some(Arc::clone(&around.services.shadow)),
+        commands: Arc::clone(&around.services.commands),
+        shadow: (around.services.commands.starts_processes()).then(|| Arc::clone(&around.services.shadow)),
         user: Arc::new(reporter.clone()),
     }
 }
@@ -679,7 +722,7 @@ impl Turn {
         let choice = services.tools_of(&self.profile);
         let reading = Arc::clone(services);
         // It reads files, and the thread that runs the tasks has other things to do.
-        let read = tokio::task::spawn_blocking(move || {
+        let read = roo_durable::spawn_blocking(move || {
             // What the model would call could not run.
             if let Some(fault) = reading.fault() {
                 return Err(fault);
@@ -956,10 +999,36 @@ mod tests {
         assert!(unless_ending(read).now_or_never().is_none());
     }
 
+    #[test]
+    fn what_was_changed_unread_is_not_seen() {
+        let change = |path: &str, before: Side| FileChange {
+            path: path.to_owned(),
+            old_path: None,
+            before,
+            after: Side::text("after"),
+            author: Author::Ai,
+        };
+        let (old, after) = (Digest::of("old"), Digest::of("after"));
+        let paths = ["new", "read", "unread", "changed since"];
+        let mut outcome = Outcome {
+            changes: vec![
+                change("new", Side::Absent),
+                change("read", Side::text("old")),
+                change("unread", Side::text("old")),
+                change("changed since", Side::text("newer")),
+            ],
+            seen: paths.map(|path| (path.to_owned(), Some(after))).to_vec(),
+            ..Outcome::failed("")
+        };
+        let seen = BTreeMap::from([("read".to_owned(), old), ("changed since".to_owned(), old)]);
+        leave_out_unseen(&mut outcome, &seen);
+        assert_eq!(outcome.seen, [("new".to_owned(), Some(after)), ("read".to_owned(), Some(after))]);
+    }
+
     #[tokio::test]
     async fn a_look_that_fails_or_succeeds_has_its_result() {
-        assert_eq!(unless_ending(tokio::task::spawn_blocking(|| 1)).await.unwrap(), 1);
-        let failed = tokio::task::spawn_blocking(|| std::panic::resume_unwind(Box::new("defect")));
+        assert_eq!(unless_ending(roo_durable::spawn_blocking(|| 1)).await.unwrap(), 1);
+        let failed = roo_durable::spawn_blocking(|| std::panic::resume_unwind(Box::new("defect")));
         assert!(unless_ending::<()>(failed).await.unwrap_err().is_panic());
     }
 }

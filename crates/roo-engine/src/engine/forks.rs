@@ -85,7 +85,7 @@ impl Engine {
         let requests =
             folder.as_ref().map_or_else(|| self.directory.clone(), |folder| self.directory.of(folder));
         let (place, own) = (requests.request(&id), id.clone());
-        let made = tokio::task::spawn_blocking(move || fork.make((&parent, &task_id), seq, (&place, &own)));
+        let made = roo_durable::spawn_blocking(move || fork.make((&parent, &task_id), seq, (&place, &own)));
         if let Err(error) = made.await.unwrap_or(Err(EngineError::Ending)) {
             if let Some(top) = work_tree {
                 let environment = self.git_environment().await;

@@ -200,7 +200,7 @@ impl HookDispatch {
         let path = self.environment.clone();
         let folders: Vec<_> = self.services.workspace.roots().paths().map(Path::to_path_buf).collect();
         let read =
-            tokio::task::spawn_blocking(move || EnvironmentFile::load(&path).finding_nothing_in(&folders));
+            roo_durable::spawn_blocking(move || EnvironmentFile::load(&path).finding_nothing_in(&folders));
         // Only a runtime that is ending runs nothing more.
         read.await.unwrap_or_default()
     }
@@ -284,7 +284,7 @@ impl HookDispatch {
 pub(super) async fn hooks_of(services: &Arc<EngineServices>) -> Arc<UserHooks> {
     let customization = Arc::clone(&services.customization);
     // Only a runtime that is ending runs nothing more.
-    tokio::task::spawn_blocking(move || customization.user_hooks()).await.unwrap_or_default()
+    roo_durable::spawn_blocking(move || customization.user_hooks()).await.unwrap_or_default()
 }
 
 /// Logs warnings where no task could show them.

@@ -344,6 +344,7 @@ impl Follower {
             // The journal holds the senders, and the follower the journal: neither wait can fail.
             if with_text {
                 tokio::select! {
+                    biased;
                     _ = self.changed.changed() => {}
                     _ = self.grown.changed() => {}
                 }
@@ -443,7 +444,7 @@ impl Follower {
             let directory = self.journal.directory.clone();
             let offset = self.disk_offset;
             let root = self.journal.root.clone();
-            let read = tokio::task::spawn_blocking(move || {
+            let read = roo_durable::spawn_blocking(move || {
                 let (mut records, next) = roo_durable::read_from::<Event>(&directory, offset, PAGE)?;
                 records.iter_mut().for_each(|record| as_own(&root, record));
                 Ok::<_, StoreError>((records, next))

@@ -62,13 +62,14 @@ use crate::policy::{
     Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of, mask_preview,
 };
 use crate::server_tools::ServerTools;
-use crate::tool_run::ShadowRepositories;
+use crate::tool_run::{CommandRunner, ShadowRepositories};
 use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_formats::config::{Directories, RunContext, Settings, SettingsSource};
 use roo_formats::modes;
 use roo_model::prompts::{self, Brief, Place};
+use roo_model::providers::ModelSource;
 use roo_protocol::context::{ContextGetResult, ContextRestoreParams};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::event::Event as WireEvent;
@@ -269,6 +270,10 @@ pub struct Setup {
     pub helper: Helper,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
+    /// Connects profiles with models.
+    pub models: Arc<dyn ModelSource>,
+    /// Runs commands that no sandbox bounds.
+    pub commands: Arc<dyn CommandRunner>,
     /// The tools of servers.
     pub server_tools: Arc<dyn ServerTools>,
 }
@@ -299,8 +304,18 @@ pub struct Engine {
 impl Engine {
     /// An engine over a workspace.
     pub fn new(setup: Setup) -> Self {
-        let Setup { settings, workspace, customization, directory, directories, helper, clock, server_tools } =
-            setup;
+        let Setup {
+            settings,
+            workspace,
+            customization,
+            directory,
+            directories,
+            helper,
+            clock,
+            models,
+            commands,
+            server_tools,
+        } = setup;
         let (source, settings) = (Arc::clone(&settings), settings.settings());
         let reserve = Reserve::new(&directories.state);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
@@ -335,6 +350,8 @@ impl Engine {
             shadow: Arc::new(ShadowRepositories::new(directory.path().join("shadow"))),
             rate_limits: RateLimits::new(Arc::clone(&clock)),
             clock,
+            model_source: models,
+            commands,
             reserve,
             descriptors: DescriptorBudget::new(roo_process::open_files::limit()),
         });
@@ -486,7 +503,7 @@ impl Engine {
     fn spawn(&self, log: RequestLog, tree: Tree, journal: Arc<Journal>, first: Vec<Fact>) {
         let (begin, begun) = watch::channel(false);
         let reserve = self.services.reserve.clone();
-        tokio::task::spawn_blocking(move || {
+        roo_durable::spawn_blocking(move || {
             if let Err(error) = reserve.fill() {
                 tracing::info!(%error, "no disk space is reserved for a full disk");
             }
@@ -528,7 +545,7 @@ impl Engine {
         let directory = self.request(task)?;
         let root = task.clone();
         let services = self.current.newest();
-        let opened = tokio::task::spawn_blocking(move || {
+        let opened = roo_durable::spawn_blocking(move || {
             let mut fold = Fold::new(root.clone());
             let mut last_edits = LastEdits::default();
             let (log, damage) = RequestLog::replay(directory, |mut record| {
@@ -657,7 +674,7 @@ impl Engine {
             return false;
         }
         let customization = Arc::clone(&self.services.customization);
-        let read = tokio::task::spawn_blocking(move || customization.commands());
+        let read = roo_durable::spawn_blocking(move || customization.commands());
         read.await.is_ok_and(|commands| commands.iter().all(|command| command.name != CONDENSE))
     }
 
@@ -677,7 +694,7 @@ impl Engine {
         let ContextRestoreParams { task_id, seq } = params;
         let root = task_id.root();
         let (directory, own) = (self.readable(&root).await?, task_id.clone());
-        let read = tokio::task::spawn_blocking(move || {
+        let read = roo_durable::spawn_blocking(move || {
             let mut fold = Fold::new(root.clone());
             let mut left_out = None;
             roo_durable::read_while(&directory, 0, |mut record: Record<Event>| {
@@ -862,7 +879,7 @@ impl Engine {
             return Err(mismatch("the approval is not about an edit, so it has no changes".to_owned()));
         }
         let (services, answers) = (self.current.read().await, params.hunks.clone());
-        let reviewing = tokio::task::spawn_blocking(move || services.gate.review(&files, accepts, answers));
+        let reviewing = roo_durable::spawn_blocking(move || services.gate.review(&files, accepts, answers));
         let review = reviewing.await.map_err(|_| mismatch("the server is shutting down".to_owned()))?;
         let review = review.map_err(|error| mismatch(error.to_string()))?;
         let option = if review.refuses_all() { Choice::RejectOnce } else { Choice::AllowOnce };
@@ -899,7 +916,7 @@ impl Engine {
     pub async fn masked_preview(&self, approval: &ApprovalId) -> Result<Vec<FilePreview>, EngineError> {
         let mut files = self.preview(approval).await?;
         let services = self.current.newest();
-        let masked = tokio::task::spawn_blocking(move || {
+        let masked = roo_durable::spawn_blocking(move || {
             let mask = services.gate.mask();
             files.iter_mut().for_each(|file| mask_preview(file, &mask));
             files
@@ -1000,7 +1017,7 @@ impl Engine {
     /// The state of a request, from its log.
     async fn read(&self, root: &TaskId) -> Result<Tree, EngineError> {
         let (directory, root) = (self.readable(root).await?, root.clone());
-        let read = tokio::task::spawn_blocking(move || read_tree(&directory, &root, |(), _| {}));
+        let read = roo_durable::spawn_blocking(move || read_tree(&directory, &root, |(), _| {}));
         read.await.unwrap_or(Err(EngineError::Ending)).map(|(tree, ())| tree)
     }
 
@@ -1014,7 +1031,7 @@ impl Engine {
     ) -> Result<Result<Replayed, Box<ReplayDifference>>, EngineError> {
         let root = task.root();
         let directory = self.readable(&root).await?;
-        let replayed = tokio::task::spawn_blocking(move || {
+        let replayed = roo_durable::spawn_blocking(move || {
             let (records, _) = roo_durable::read_from::<Event>(&directory, 0, usize::MAX)?;
             Ok(replay(&root, &records))
         });
@@ -1030,7 +1047,7 @@ impl Engine {
         let root = task.root();
         let directory = self.readable(&root).await?;
         let services = self.current.newest();
-        let taken = tokio::task::spawn_blocking(move || {
+        let taken = roo_durable::spawn_blocking(move || {
             let (records, _) = roo_durable::read_from::<Event>(&directory, 0, usize::MAX)?;
             Ok(Cassette::from_log(&root, &records, |profile| services.tools_of(profile)))
         });
@@ -1059,7 +1076,7 @@ impl Engine {
     pub async fn get(&self, task: &TaskId) -> Result<TaskSnapshot, EngineError> {
         let root = task.root();
         let (directory, request, own) = (self.readable(&root).await?, root.clone(), task.clone());
-        let read = tokio::task::spawn_blocking(move || {
+        let read = roo_durable::spawn_blocking(move || {
             read_tree(&directory, &request, |transcript: &mut Transcript, record| {
                 if record.task_id == own {
                     transcript.add(&record.event);
@@ -1127,7 +1144,7 @@ impl Engine {
     async fn items(&self, cursor: Option<String>, limit: usize) -> Result<Vec<HistoryItem>, EngineError> {
         let (directory, registry) = (self.directory.clone(), Arc::clone(&self.registry));
         let history = Arc::clone(&self.history);
-        let list = tokio::task::spawn_blocking(move || {
+        let list = roo_durable::spawn_blocking(move || {
             let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
             let living = |id: &TaskId| registry.summaries().get(id).cloned();
             Ok(history.items(&directory, cursor.as_deref(), limit, living)?)
@@ -1171,7 +1188,7 @@ impl Engine {
         self.registry.live().remove(task);
         self.registry.summaries().remove(task);
         let (history, id) = (Arc::clone(&self.history), task.clone());
-        let removed = tokio::task::spawn_blocking(move || {
+        let removed = roo_durable::spawn_blocking(move || {
             history.lock().unwrap_or_else(PoisonError::into_inner).forget(&id);
             directory.remove()
         })
@@ -1205,7 +1222,7 @@ impl Engine {
         }
         let orchestration = Arc::clone(&self.services.orchestration);
         let wanted = id.to_owned();
-        let accepted = tokio::task::spawn_blocking(move || {
+        let accepted = roo_durable::spawn_blocking(move || {
             let file = orchestration.selectable(&wanted).map_err(|refusal| refusal.to_string())?;
             let intent = file.get(&wanted).filter(|intent| intent.digest() == digest);
             let intent = intent.ok_or("the intent has changed; review it again")?;
@@ -1282,7 +1299,7 @@ impl Engine {
 }
 
 async fn names_in(workspaces: Vec<WorkspaceDirectory>) -> Result<Vec<HistoryItem>, EngineError> {
-    let names = tokio::task::spawn_blocking(move || {
+    let names = roo_durable::spawn_blocking(move || {
         let mut names = Vec::new();
         for workspace in workspaces {
             let name = |id: TaskId| {

@@ -16,11 +16,11 @@ use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::intent_store::Orchestration;
 use crate::policy::{Gate, ModeChange, Recorder};
-use crate::tool_run::ShadowRepositories;
+use crate::tool_run::{CommandRunner, ShadowRepositories};
 use roo_durable::reserve::Reserve;
 use roo_formats::config::{Profile, Settings, SettingsSource, ToolChoice};
 use roo_formats::modes::{Modes, UnknownMode};
-use roo_model::providers::{self, Model, ModelError, ModelErrorKind};
+use roo_model::providers::{Model, ModelError, ModelErrorKind, ModelSource};
 use roo_protocol::task::Usage;
 use roo_workspace::Workspace;
 
@@ -36,6 +36,10 @@ pub(super) struct SharedServices {
     /// Through which it is found what commands without a sandbox change.
     pub(super) shadow: Arc<ShadowRepositories>,
     pub(super) clock: Arc<dyn Clock>,
+    /// Connects profiles with models.
+    pub(super) model_source: Arc<dyn ModelSource>,
+    /// Runs commands that no sandbox bounds.
+    pub(super) commands: Arc<dyn CommandRunner>,
     /// Room for the time when the disk is full.
     pub(super) reserve: Reserve,
     /// Turns at descriptors.
@@ -86,7 +90,7 @@ impl CurrentServices {
     pub(super) async fn read(&self) -> Arc<EngineServices> {
         let _turn = self.reading.lock().await;
         let source = Arc::clone(&self.source);
-        match tokio::task::spawn_blocking(move || (source.settings(), source.fault())).await {
+        match roo_durable::spawn_blocking(move || (source.settings(), source.fault())).await {
             Ok((settings, fault)) => self.by(settings, fault),
             // While the process ends nothing new begins.
             Err(_) => self.newest(),
@@ -189,7 +193,7 @@ impl EngineServices {
                 ),
             });
         };
-        let model = providers::connect(settings, &|name| std::env::var(name).ok())?;
+        let model = self.model_source.connect(settings)?;
         models.insert(profile.to_owned(), Arc::clone(&model));
         Ok(model)
     }

@@ -201,7 +201,7 @@ async fn confined(
     cancel: &CancellationToken,
 ) -> Result<(HookEnd, Printed), String> {
     let (within, input) = (bounds.exchange.clone(), job.input.clone());
-    let made = tokio::task::spawn_blocking(move || Exchange::new(&within, &input)).await;
+    let made = roo_durable::spawn_blocking(move || Exchange::new(&within, &input)).await;
     let made = made.map_err(io::Error::other).flatten();
     let mut exchange = made.map_err(|error| format!("its input can't be written: {error}"))?;
     let line = line(job, environment, &exchange).map_err(|error| error.to_string())?;
@@ -213,7 +213,7 @@ async fn confined(
         .collect();
     let environment = environment.clone().with(&variables);
     let (overlays, private) = (Arc::clone(&bounds.overlays), exchange.private.clone());
-    let made = tokio::task::spawn_blocking(move || overlays.make(&private)).await;
+    let made = roo_durable::spawn_blocking(move || overlays.make(&private)).await;
     let made = made.map_err(io::Error::other).flatten();
     let Overlaid { layers, substitutes, lease } =
         made.map_err(|error| format!("its view of build tools' files can't be set up: {error}"))?;
@@ -232,7 +232,7 @@ async fn confined(
         Status::Cancelled => HookEnd::Cancelled,
         Status::DiskFilled => HookEnd::Failed("it filled a disk and was killed".to_owned()),
     };
-    let errors = tokio::task::spawn_blocking(move || exchange.errors()).await;
+    let errors = roo_durable::spawn_blocking(move || exchange.errors()).await;
     Ok((ending, errors.unwrap_or_default()))
 }
 

@@ -457,7 +457,7 @@ impl Expansion<'_> {
             }
             lines.join("\n")
         };
-        let found = tokio::task::spawn_blocking(list).await;
+        let found = roo_durable::spawn_blocking(list).await;
         self.block_of(written, "directory_listing", &format!(" path=\"{}\"", escape(&path)), found);
     }
 }

@@ -162,7 +162,7 @@ impl Bounds {
         }
         let area = self.staging().await.map_err(|error| error.to_string())?;
         let folders = roots.to_vec();
-        let begun = tokio::task::spawn_blocking(move || area.begin(&folders)).await;
+        let begun = roo_durable::spawn_blocking(move || area.begin(&folders)).await;
         let stage = begun.map_err(io::Error::other).flatten().map_err(|error| error.to_string())?;
         self.sandbox().await.try_staging(stage.layers()).await?;
         *tried = Some(roots.to_vec());
@@ -181,7 +181,7 @@ impl Bounds {
     async fn staging(&self) -> io::Result<Arc<StagingArea>> {
         let directory = self.private.join(STAGED);
         let open = || async move {
-            let opened = tokio::task::spawn_blocking(move || StagingArea::open(directory)).await;
+            let opened = roo_durable::spawn_blocking(move || StagingArea::open(directory)).await;
             opened.map_err(io::Error::other).flatten().map(Arc::new)
         };
         self.staging.get_or_try_init(open).await.map(Arc::clone)
@@ -242,7 +242,7 @@ impl Bounds {
         }
         let directory = self.private.join(CHANGES);
         let open = || async move {
-            let opened = tokio::task::spawn_blocking(move || Store::open(directory, Limits::default())).await;
+            let opened = roo_durable::spawn_blocking(move || Store::open(directory, Limits::default())).await;
             opened.map_err(io::Error::other).flatten().map(Arc::new)
         };
         let store = Arc::clone(self.store.get_or_try_init(open).await?);
@@ -339,7 +339,7 @@ impl Bounds {
         self.exclude_private_files(workspace);
         let recorder = Arc::clone(recorder);
         // Where it can't be made the trace has no copy, which it tells itself.
-        let made = tokio::task::spawn_blocking(move || recorder.make_copy_directory()).await;
+        let made = roo_durable::spawn_blocking(move || recorder.make_copy_directory()).await;
         if let Ok(Err(problem)) = made {
             tracing::debug!(%problem, "there is no directory for the trace's copy");
         }
@@ -397,7 +397,7 @@ impl Bounds {
         let visible = roots.chain(self.directories.home.as_ref().and_then(|home| home.canonicalize().ok()));
         let visible = visible.chain(readable.iter().cloned()).collect();
         let (finder, readable_places) = (self.finder().await, readable);
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = roo_durable::spawn_blocking(move || {
             let mut places = finder.look(&looked_at, &patterns).map_err(io::Error::other)?;
             let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);
             let git = GitDirectory::find(looked_at.roots().paths(), found, home.as_deref());
@@ -493,7 +493,7 @@ impl Bounds {
             return None;
         }
         let roots: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
-        let read = tokio::task::spawn_blocking(move || {
+        let read = roo_durable::spawn_blocking(move || {
             Some(EffectiveConfiguration::read(roots.first()?, &roots).ok()?.signing(&roots))
         });
         let signing = read.await.ok()??;
@@ -547,7 +547,7 @@ impl Bounds {
 
     async fn try_layers(&self, sandbox: &Sandbox, area: &Path, homes: &[PathBuf]) -> Result<(), String> {
         let (area, homes) = (area.to_owned(), homes.to_vec());
-        let leased = tokio::task::spawn_blocking(move || LeasedLayers::lease(&area, &homes)).await;
+        let leased = roo_durable::spawn_blocking(move || LeasedLayers::lease(&area, &homes)).await;
         let leased = leased.map_err(io::Error::other).flatten().map_err(|error| error.to_string())?;
         sandbox.try_layers(leased.layers()).await
     }

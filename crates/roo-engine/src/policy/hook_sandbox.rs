@@ -70,5 +70,5 @@ async fn private_directory(path: PathBuf) -> io::Result<PathBuf> {
         DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
         path.canonicalize()
     };
-    tokio::task::spawn_blocking(make).await.map_err(io::Error::other).flatten()
+    roo_durable::spawn_blocking(make).await.map_err(io::Error::other).flatten()
 }

@@ -125,7 +125,7 @@ impl Bounds {
                 has_own_network.then(|| TaskNetwork::make(&confined.sandbox, &rules)).transpose()?;
             io::Result::Ok((layers, substitutes, network, directory))
         };
-        let made = tokio::task::spawn_blocking(make).await.map_err(io::Error::other).flatten();
+        let made = roo_durable::spawn_blocking(make).await.map_err(io::Error::other).flatten();
         let (layers, substitutes, network, directory) = made?;
         confinement.staged.extend(layers.layers().iter().cloned());
         confinement.substitutes.extend(substitutes);

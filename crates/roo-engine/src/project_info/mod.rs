@@ -39,7 +39,7 @@ pub async fn system_context(workspace: &Arc<Workspace>, limits: Limits) -> Strin
     let workspace = Arc::clone(workspace);
     let work = move || describe(&workspace, limits);
     // Only a runtime that is ending runs nothing more.
-    tokio::task::spawn_blocking(work)
+    roo_durable::spawn_blocking(work)
         .await
         .unwrap_or_else(|error| format!("The system context can't be gathered: {error}."))
 }

@@ -124,6 +124,7 @@ impl RunningCommand {
         loop {
             let last = *printed.borrow_and_update();
             tokio::select! {
+                biased;
                 () = sleep_until(last + limit) => return,
                 // This holds the sender, so the wait can't fail.
                 _ = printed.changed() => {}

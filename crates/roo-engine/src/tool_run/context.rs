@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::background::BackgroundCommands;
+use super::command_runner::CommandRunner;
 use super::shadow::{ShadowRepositories, Sources};
 use crate::intent_store::Orchestration;
 use crate::server_tools::AskUser;
@@ -53,6 +54,8 @@ pub struct ToolContext {
     pub background: Arc<BackgroundCommands>,
     /// Sends the running command to the background.
     pub to_background: CancellationToken,
+    /// Runs commands that no sandbox bounds.
+    pub commands: Arc<dyn CommandRunner>,
     /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
     pub shadow: Option<Arc<ShadowRepositories>>,
     /// Answers what a server asks that is called.

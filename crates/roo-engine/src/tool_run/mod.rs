@@ -2,6 +2,7 @@
 //! policy needs it to say what a permit runs with; what each tool does is in [`crate::tools`].
 
 mod background;
+mod command_runner;
 mod context;
 mod outcome;
 mod recorded;
@@ -9,6 +10,7 @@ mod saved;
 mod shadow;
 
 pub use background::{BackgroundCommands, RunningCommand, StopReason};
+pub use command_runner::{CommandRunner, ShowOutput, UserShell};
 pub use context::{CommandLimits, RecentOf, ToolContext};
 pub use outcome::{AppliedEdit, ChangesUnknown, Outcome};
 pub use recorded::{RecordedFile, RecordedLines, recorded};

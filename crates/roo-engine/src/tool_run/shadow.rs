@@ -241,7 +241,7 @@ impl ShadowRepositories {
 
     async fn open(&self, git: &Path, folder: Resolved) -> Result<Shadow, ShadowError> {
         let (directory, lock) = (self.directory.clone(), self.lock_of(folder.absolute()));
-        let locked = tokio::task::spawn_blocking(move || {
+        let locked = roo_durable::spawn_blocking(move || {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let file = File::options().create(true).append(true).open(lock)?;
             file.lock()?;
@@ -349,14 +349,14 @@ impl Shadow {
         let known = self.names(&["ls-files", "-z"]).await?;
         let changed = self.names(&["diff-files", "--name-only", "-z", "--ignore-submodules=all"]).await?;
         let (workspace, folder) = (Arc::clone(&sources.workspace), self.repository.folder.clone());
-        let listed = tokio::task::spawn_blocking(move || list(&workspace, &folder));
+        let listed = roo_durable::spawn_blocking(move || list(&workspace, &folder));
         let files = listed.await.map_err(io::Error::other)??;
         let doubtful: Vec<String> =
             files.iter().filter(|file| !known.contains(*file) || changed.contains(*file)).cloned().collect();
         let top = self.repository.folder.absolute().to_owned();
         let before = shadows.left_out().get(&top).cloned().unwrap_or_default();
         let (below, sources) = (top.clone(), sources.clone());
-        let sorted = tokio::task::spawn_blocking(move || sort(&below, doubtful, &before, &sources));
+        let sorted = roo_durable::spawn_blocking(move || sort(&below, doubtful, &before, &sources));
         let Sorted { keep, left_out } = sorted.await.map_err(io::Error::other)?;
         // Before the others: where a file was there may be a directory, and the index can't hold both.
         let is_gone = |name: &&String| !files.contains(*name) || left_out.contains_key(*name);

@@ -171,7 +171,7 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
     let turn = watch.in_flight.begin(&watch.scope);
     let (since, begun) = (workspace.mark(), SystemTime::now());
     let workspace = Arc::clone(workspace);
-    let taken = tokio::task::spawn_blocking(move || {
+    let taken = roo_durable::spawn_blocking(move || {
         let recording = watch.begin(&workspace).map_err(|error| error.to_string())?;
         let stage = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots)).transpose();
         let stage =
@@ -227,7 +227,7 @@ pub(super) async fn after(
         tracing::warn!("what a command changed is looked at while others may write");
     }
     let workspace = Arc::clone(workspace);
-    let compared = tokio::task::spawn_blocking(move || {
+    let compared = roo_durable::spawn_blocking(move || {
         let _held = held;
         let Before {
             watch,

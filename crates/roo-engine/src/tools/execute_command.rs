@@ -385,7 +385,8 @@ async fn run_to_end(
         print(&shown.push(&escapes.plain(text)));
     };
     let exit = match bounds {
-        None => exec::run(command, environment, show, running.stopped())
+        None => (context.commands)
+            .run(command, environment, Box::new(show), running.stopped())
             .await
             .map(|status| (status, LeftRunning::default())),
         Some((confined, confinement)) => {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::intent_store::Orchestration;
 use crate::server_tools::NoUser;
-use crate::tool_run::{CommandLimits, ToolContext};
+use crate::tool_run::{CommandLimits, ToolContext, UserShell};
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
 use roo_sandbox::exec::EnvironmentRules;
@@ -60,6 +60,7 @@ impl Fixture {
             command_id: CommandId::new("cmd-1"),
             background: Arc::default(),
             to_background: CancellationToken::new(),
+            commands: Arc::new(UserShell),
             shadow: None,
             user: Arc::new(NoUser),
         };

@@ -61,7 +61,7 @@ async fn run(ListDefinitions { place, is_directory }: ListDefinitions, context: 
     let (mut files, mut left_out) = (vec![place.clone()], 0);
     if is_directory {
         let workspace = context.workspace.clone();
-        let found = tokio::task::spawn_blocking(move || files_of(&place, workspace.rules(&place))).await;
+        let found = roo_durable::spawn_blocking(move || files_of(&place, workspace.rules(&place))).await;
         (files, left_out) = found.unwrap_or_default();
     }
     let mut list = List::default();
@@ -135,7 +135,7 @@ async fn list_file(name: &str, file: &Resolved, context: &ToolContext) -> Result
         }
         Ok(list)
     };
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+    roo_durable::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// What was listed so far.

@@ -95,7 +95,7 @@ async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Out
         }
         Some((entries, cut))
     };
-    match tokio::task::spawn_blocking(work).await {
+    match roo_durable::spawn_blocking(work).await {
         Ok(Some((entries, cut))) => {
             let mut lines: Vec<String> = entries.iter().map(line).collect();
             if lines.is_empty() {

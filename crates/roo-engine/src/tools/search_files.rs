@@ -97,7 +97,7 @@ async fn run(
     let (workspace, cancel) = (Arc::clone(&context.workspace), context.cancel.clone());
     let mask = context.mask();
     let work = move || search(&workspace, &directory, &matcher, pattern.as_ref(), &mask, &cancel);
-    match tokio::task::spawn_blocking(work).await {
+    match roo_durable::spawn_blocking(work).await {
         Ok(Some(results)) => {
             let summary = format!("Found {} results in {shown}", results.count);
             Outcome::new(ToolStatus::Ok, results.into_text(), summary)

@@ -52,7 +52,7 @@ async fn run(skill: Skill, arguments: Option<String>) -> Outcome {
         let summary = format!("Loaded the skill {}", skill.name);
         read_body(&skill).map(|body| (skill.result(arguments.as_deref(), &body), summary))
     };
-    match tokio::task::spawn_blocking(work).await {
+    match roo_durable::spawn_blocking(work).await {
         Ok(Ok((text, summary))) => Outcome::new(ToolStatus::Ok, text, summary),
         Ok(Err(error)) => Outcome::failed(error.to_string()),
         Err(_) => Outcome::interrupted("Loading the skill was interrupted."),

@@ -25,6 +25,7 @@ mod rendering;
 mod repeated_event;
 mod responses;
 mod scripted;
+mod source;
 
 pub use account::AccountId;
 pub use connect::{KeyState, check_key, connect, key_state, list_models};
@@ -35,6 +36,7 @@ pub use offered::{known_models, offered_models};
 pub use probe::{Probe, probe};
 pub use rendering::Rendered;
 pub use scripted::{Script, Scripted};
+pub use source::{ConfiguredModels, ModelSource};
 
 use std::sync::Arc;
 use std::time::Duration;

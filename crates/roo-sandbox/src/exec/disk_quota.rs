@@ -67,10 +67,10 @@ pub(super) async fn runs_out(places: Vec<PathBuf>) {
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first is at once. A disk of another machine may take its time to answer, so no look is taken here.
     looks.tick().await;
-    let mut disks = tokio::task::spawn_blocking(move || disks_of(&places)).await.unwrap_or_default();
+    let mut disks = roo_durable::spawn_blocking(move || disks_of(&places)).await.unwrap_or_default();
     loop {
         looks.tick().await;
-        let looked = tokio::task::spawn_blocking(move || (disks.iter().any(Disk::is_full), disks)).await;
+        let looked = roo_durable::spawn_blocking(move || (disks.iter().any(Disk::is_full), disks)).await;
         match looked {
             Ok((false, same)) => disks = same,
             Ok((true, _)) => return,

@@ -144,6 +144,7 @@ impl QueuedRequest {
                 // Those before begin first, and the first is woken.
                 0 => self.changed.notified().await,
                 left => tokio::select! {
+                    biased;
                     () = self.changed.notified() => {}
                     () = tokio::time::sleep(Duration::from_millis(left)) => {}
                 },

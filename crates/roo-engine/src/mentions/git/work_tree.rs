@@ -81,7 +81,7 @@ impl Git<'_> {
             return Err(refused(&filled));
         }
         let (folder, new) = (place.join(&prefix), place.clone());
-        let copied = tokio::task::spawn_blocking(move || {
+        let copied = roo_durable::spawn_blocking(move || {
             fs::create_dir_all(place.join(prefix))?;
             copy(&top, &place, &entries)
         });

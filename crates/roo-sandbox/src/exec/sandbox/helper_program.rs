@@ -22,6 +22,15 @@ impl Helper {
         Self(path.into())
     }
 
+    /// No program, as on a machine without a sandbox. Nothing is started to find that out.
+    pub fn none() -> Self {
+        Self(PathBuf::new())
+    }
+
+    pub(in crate::exec) fn is_none(&self) -> bool {
+        self.0.as_os_str().is_empty()
+    }
+
     pub(in crate::exec) fn path(&self) -> &Path {
         &self.0
     }

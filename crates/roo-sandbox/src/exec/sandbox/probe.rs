@@ -111,6 +111,9 @@ impl Sandbox {
     /// Finds the best sandbox that works, by running a command in it that tries to break out. Takes
     /// some 20 ms, once.
     pub async fn find(helper: Helper) -> Self {
+        if helper.is_none() {
+            return Self::none("there is no program to hold it");
+        }
         let mut probe = Probe::default();
         for mechanism in [Mechanism::Namespaces, Mechanism::Landlock] {
             match try_out(&helper, mechanism).await {

@@ -1,0 +1,153 @@
+//! What all lives of a server have in common: the workspace, the clock, and what was seen from outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use roo_durable::simulated_disk::Random;
+use roo_engine::engine::clock::Clock;
+use tokio::time::Instant;
+use uuid::{Builder, Uuid};
+
+use super::plan::{Part, numbers};
+
+/// When the first life begins, in milliseconds since the Unix epoch.
+const BEGIN: i64 = 1_767_225_600_000;
+
+/// The directory of a simulated world. Removed when it is dropped.
+#[derive(Debug)]
+pub struct Place(PathBuf);
+
+impl Place {
+    /// An empty directory for a seed, in memory where that is possible. The same seed has the same place again.
+    pub fn new(seed: u64) -> Self {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let place = base.join(format!("roo-lsp-simulation-{}", std::process::id())).join(seed.to_string());
+        // What an earlier run of this seed left when it was killed.
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir_all(&place).unwrap();
+        Self(place)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The workspace folder.
+    pub fn folder(&self) -> PathBuf {
+        self.0.join("work")
+    }
+
+    /// Where logs are on the simulated disk, and the rest of the state in this directory.
+    pub fn state(&self) -> PathBuf {
+        self.0.join("state")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+        // Fails while others are in it.
+        let _ = self.0.parent().map(fs::remove_dir);
+    }
+}
+
+/// What happened outside of the engine, in all lives.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// How often each command line was run.
+    pub executed: BTreeMap<String, u32>,
+    /// The lines that the model put into files, or wanted to.
+    pub by_model: BTreeSet<String>,
+    /// The lines that the user put into files and that must not get lost, by file.
+    pub by_user: BTreeMap<String, BTreeSet<String>>,
+    /// The calls that the user refused, and those that they allowed.
+    pub refused: BTreeSet<String>,
+    pub allowed: BTreeSet<String>,
+    /// What happened, in words.
+    pub story: Vec<String>,
+}
+
+/// Shared between the parts of the world.
+#[derive(Clone, Debug, Default)]
+pub struct Witness(Arc<Mutex<Seen>>);
+
+impl Witness {
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn tell(&self, what: impl Into<String>) {
+        self.seen().story.push(what.into());
+    }
+}
+
+/// Time and ids of the simulated world. Time goes on from one life to the next.
+#[derive(Debug)]
+pub struct WorldClock(Mutex<ClockState>);
+
+#[derive(Debug)]
+struct ClockState {
+    /// The time at which this life began.
+    begin: i64,
+    /// The same by the runtime's clock; none between lives.
+    begun: Option<Instant>,
+    random: Random,
+}
+
+impl WorldClock {
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(ClockState { begin: BEGIN, begun: None, random: numbers(seed, Part::Clock) }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, ClockState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A life begins: to be called in its runtime.
+    pub fn begin_life(&self) {
+        self.state().begun = Some(Instant::now());
+    }
+
+    /// A life ends: to be called in its runtime. The next one begins ten seconds later.
+    pub fn end_life(&self) {
+        let mut state = self.state();
+        state.begin = state.now() + 10_000;
+        state.begun = None;
+    }
+}
+
+impl ClockState {
+    fn now(&self) -> i64 {
+        let elapsed = self.begun.map_or(0, |begun| begun.elapsed().as_millis());
+        self.begin + i64::try_from(elapsed).unwrap()
+    }
+
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        std::array::from_fn(|_| u8::try_from(self.random.below(256)).unwrap())
+    }
+}
+
+impl Clock for WorldClock {
+    fn now(&self) -> i64 {
+        self.state().now()
+    }
+
+    fn zoned(&self) -> Zoned {
+        Timestamp::from_millisecond(self.now()).unwrap().to_zoned(TimeZone::UTC)
+    }
+
+    fn random(&self) -> Uuid {
+        Builder::from_random_bytes(self.state().bytes()).into_uuid()
+    }
+
+    fn ordered(&self) -> Uuid {
+        let mut state = self.state();
+        let now = u64::try_from(state.now()).unwrap();
+        Builder::from_unix_timestamp_millis(now, &state.bytes()).into_uuid()
+    }
+}
