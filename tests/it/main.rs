@@ -53,3 +53,4 @@ mod trace;
 mod user_hooks;
 mod wire;
 mod wording;
+mod worktrees;
