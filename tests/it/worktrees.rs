@@ -47,6 +47,11 @@ fn write(content: &str) -> Value {
     json!({ "tool": "write_to_file", "params": { "path": "a.txt", "content": content } })
 }
 
+fn replace(line: &str, by: &str) -> Value {
+    let diff = format!("<<<<<<< SEARCH\n{line}\n=======\n{by}\n>>>>>>> REPLACE\n");
+    json!({ "tool": "apply_diff", "params": { "path": "a.txt", "diff": diff } })
+}
+
 fn completes(result: &str) -> Value {
     json!({ "tool": "attempt_completion", "params": { "result": result } })
 }
@@ -365,6 +370,38 @@ fn a_protected_name_is_asked_about_when_it_is_merged() {
     assert_eq!(client.shut_down(), 0);
 }
 
+#[test]
+fn hooks_see_the_merge_as_an_edit_and_may_refuse_it() {
+    let home = home(
+        &[
+            delegates(&[("code", "The first"), ("debug", "The second")]),
+            turn(
+                "code",
+                "Do it: The first",
+                &vec![read(), write(&lines(&[(1, "ONE")])), completes("First.")],
+            ),
+            turn("debug", "Do it: The second", &vec![completes("Second.")]),
+            turn(
+                "code",
+                "not on a Friday",
+                &vec![json!({ "tool": "complete_with_failure", "params": { "reason": "A hook refused." } })],
+            ),
+            turn("orchestrator", "Second.", &vec![completes("Half.")]),
+        ],
+        AUTO_AND_WRITE,
+    );
+    // A name that only patches have: the write in the worktree is no such edit.
+    let refuse = json!({ "type": "command", "command": "echo 'not on a Friday' >&2; exit 2" });
+    let hooks = json!({ "hooks": { "PreToolUse": [{ "matcher": "MultiEdit", "hooks": [refuse] }] } });
+    fs::write(home.path("config/roo-lsp/hooks.json"), hooks.to_string()).unwrap();
+    let (mut client, root) = start(&home);
+    assert_eq!(end(&mut client), "Half.");
+    assert_eq!(client.shut_down(), 0);
+    assert_eq!(fs::read_to_string(home.work("a.txt")).unwrap(), lines(&[]));
+    let told = results(&home.log(&root), "new_task");
+    assert!(told.iter().any(|text| text.contains("Nothing of what it changed was merged.")), "{told:?}");
+}
+
 fn write_file(path: &str, content: &str) -> Value {
     json!({ "tool": "write_to_file", "params": { "path": path, "content": content } })
 }
@@ -387,37 +424,37 @@ fn a_kill_after_any_append_loses_nothing_and_merges_nothing_twice() {
         let project = Project::outside_temp(&[]);
         repository(&project.folder());
         project.configure(&format!("mode: orchestrator\n{AUTO}"));
-        // Whatever the order is in which they are merged, each adds its line.
+        // Each adds its line, also where its worktree is made when the other one is merged.
         project.script(&script(&[
             delegates(&[("code", "The first"), ("debug", "The second")]),
-            turn(
-                "code",
-                "Do it: The first",
-                &vec![read(), write(&lines(&[(1, "ONE\none")])), completes("First.")],
-            ),
+            turn("code", "Do it: The first", &vec![read(), replace("one", "ONE\none"), completes("First.")]),
             turn(
                 "debug",
                 "Do it: The second",
-                &vec![read(), write(&lines(&[(9, "nine\nNINE")])), completes("Second.")],
+                &vec![read(), replace("nine", "nine\nNINE"), completes("Second.")],
             ),
             format!("  - mode: code\n    calls: {}\n", json!([completes("First.")])),
             format!("  - mode: debug\n    calls: {}\n", json!([completes("Second.")])),
             turn("orchestrator", "Second.", &vec![completes("Both.")]),
         ]));
-        let mut output = works(&project, &["run", "Go."], crash_after);
-        let is_whole = output.status.success();
-        if !is_whole && !project.logs().is_empty() {
+        let newest = || -> Value {
             let list = project.succeed(&["tasks", "list", "--json"]);
-            let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
-            output = works(&project, &["tasks", "resume", item["taskId"].as_str().unwrap()], None);
+            list.lines().next().map(|line| serde_json::from_str(line).unwrap()).unwrap_or_default()
+        };
+        let is_whole = works(&project, &["run", "Go."], crash_after).status.success();
+        let item = newest();
+        // It may have been killed after its end.
+        if item["state"] != "completed" {
+            works(&project, &["tasks", "resume", item["taskId"].as_str().unwrap()], None);
         }
-        (project, output, is_whole)
+        let state = newest()["state"].clone();
+        (project, state, is_whole)
     };
     for appends in (2..).step_by(4) {
-        let (project, output, is_whole) = played(Some(appends));
-        assert!(output.status.success(), "after {appends} appends: {output:?}");
+        let (project, state, is_whole) = played(Some(appends));
+        assert_eq!(state, "completed", "after {appends} appends");
         let expected = lines(&[(1, "ONE\none"), (9, "nine\nNINE")]);
-        assert_eq!(project.read("a.txt"), expected, "after {appends} appends: {output:?}");
+        assert_eq!(project.read("a.txt"), expected, "after {appends} appends");
         let closed = project.logs().iter().flat_map(|log| events(log, "worktreeClosed")).collect::<Vec<_>>();
         let left = project.folder().with_file_name("work-branches").exists();
         assert!(!left, "after {appends} appends: {closed:?}");

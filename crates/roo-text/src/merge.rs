@@ -103,7 +103,7 @@ mod tests {
     fn a_line_that_both_changed_is_a_conflict() {
         let merge = Merge::new("a\nb\nc\n", "a\nmine\nc\n", "a\ntheirs\nc\n");
         assert_eq!(merge.text(), None);
-        assert_eq!(merge.conflicts(), [1..2]);
+        assert_eq!(merge.conflicts(), std::slice::from_ref(&(1..2)));
         let names = SideNames { ours: "current", theirs: "restored" };
         let marked = "a\n<<<<<<< current\nmine\n=======\ntheirs\n>>>>>>> restored\nc\n";
         assert_eq!(merge.marked(names), marked);
