@@ -3,7 +3,6 @@
 //! `cargo bench --bench long_tasks [-- words of the measurements]`. What each figure means is told in
 //! `docs/src/performance.md`.
 
-#[expect(dead_code, reason = "other measurements use the rest")]
 mod support;
 
 use std::fs;

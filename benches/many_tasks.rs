@@ -3,7 +3,6 @@
 //! `cargo bench --bench many_tasks [-- waiting|history] [count]`. What each figure means is told in
 //! `docs/src/performance.md`.
 
-#[allow(dead_code, reason = "other benches use the rest of it")]
 mod support;
 
 use std::fs;

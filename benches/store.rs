@@ -76,6 +76,7 @@ fn events() -> Vec<Record<Event>> {
         pinned: false,
         intent: None,
         within: vec![],
+        worktree: false,
     };
     let said = Event::UserSaid {
         message: message(1, "Go.".into()),
@@ -209,6 +210,8 @@ fn judge(bencher: Bencher, tool: &str) {
         profile: None,
         tools: &tools,
         is_branch: false,
+        opens_several: false,
+        merge: None,
         delegations: 0,
         urid: &urid,
         seen: &seen,
@@ -278,6 +281,7 @@ fn gate() -> Option<(Gate, TempDir)> {
         bounds,
         recorder,
         server_tools,
+        is_worktree: false,
     };
     Some((Gate::new(grounds), root))
 }

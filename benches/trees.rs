@@ -6,6 +6,7 @@
 #[path = "support/engine_fixture.rs"]
 mod engine_fixture;
 #[path = "support/memory.rs"]
+#[allow(dead_code, reason = "other measurements use the rest of it")]
 mod memory;
 #[path = "support/table.rs"]
 mod table;

@@ -237,6 +237,7 @@ impl SessionContext {
             bounds: Arc::clone(&bounds),
             recorder: Arc::clone(&recorder),
             server_tools: Arc::new(NoServerTools),
+            is_worktree: false,
         });
         let urid = modes::urid(clock.zoned().datetime(), clock.random());
         Ok(Judge { gate, workspace, settings, modes, orchestration, recorder, bounds, urid })
@@ -324,6 +325,8 @@ impl Judge {
             profile: None,
             tools: &tools,
             is_branch: false,
+            opens_several: false,
+            merge: None,
             delegations: 0,
             urid: &self.urid,
             seen: &seen,

@@ -30,7 +30,6 @@ mod mcp_files;
 mod mcp_login;
 mod mcp_serve;
 #[path = "../../benches/support/mod.rs"]
-#[expect(dead_code, reason = "measurements use the rest")]
 mod measured;
 mod messages;
 mod models;
@@ -55,3 +54,4 @@ mod trace;
 mod user_hooks;
 mod wire;
 mod wording;
+mod worktrees;

@@ -27,6 +27,13 @@ impl<'a> Merge<'a> {
         (!self.0.is_conflicted()).then(|| self.render(|_, _| {}))
     }
 
+    /// The lines of `ours` in which the sides conflict, from 0. A range is empty where the other side alone has lines.
+    pub fn conflicts(&self) -> Vec<Range<usize>> {
+        let regions = self.0.regions().iter();
+        let conflicts = regions.filter(|region| matches!(region.resolution(), MergeResolution::Conflict));
+        conflicts.map(|region| region.ours_range()).collect()
+    }
+
     /// The merged text, with both sides between markers where they conflict.
     pub fn marked(&self, names: SideNames<'_>) -> String {
         let lines = (0..self.0.ours_len()).filter_map(|line| self.0.ours_line(line));
@@ -96,6 +103,7 @@ mod tests {
     fn a_line_that_both_changed_is_a_conflict() {
         let merge = Merge::new("a\nb\nc\n", "a\nmine\nc\n", "a\ntheirs\nc\n");
         assert_eq!(merge.text(), None);
+        assert_eq!(merge.conflicts(), std::slice::from_ref(&(1..2)));
         let names = SideNames { ours: "current", theirs: "restored" };
         let marked = "a\n<<<<<<< current\nmine\n=======\ntheirs\n>>>>>>> restored\nc\n";
         assert_eq!(merge.marked(names), marked);

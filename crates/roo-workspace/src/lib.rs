@@ -184,6 +184,30 @@ impl Workspace {
         })
     }
 
+    /// Opens another folder beside this workspace, with locks in the same place and without an editor: a work tree that was made
+    /// for a part of the work. A folder that isn't there gives a workspace without folders.
+    #[must_use]
+    pub fn beside(&self, folder: &Path) -> Self {
+        let (roots, count) = match Roots::open(&[folder.to_owned()]) {
+            Ok(roots) => (roots, 1),
+            Err(_) => (Roots::default(), 0),
+        };
+        Self {
+            roots: Arc::new(roots),
+            ignores: Ignores::new(count),
+            protected: ProtectedFiles::new(count),
+            documents: Arc::default(),
+            editor: None,
+            encoding: self.encoding,
+            state_directory: self.state_directory.clone(),
+            writers: Mutex::default(),
+            turn: Arc::default(),
+            unsynced_names: Arc::clone(&self.unsynced_names),
+            recent: RecentTexts::default(),
+            stopped: Mutex::default(),
+        }
+    }
+
     /// The workspace folders.
     pub fn roots(&self) -> &Roots {
         &self.roots

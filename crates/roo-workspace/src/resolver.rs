@@ -167,7 +167,7 @@ pub struct RootError {
 }
 
 /// The workspace folders, each opened once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Roots {
     roots: Vec<Root>,
 }

@@ -180,6 +180,7 @@ fn the_settings_have_their_reference() {
         ("AutoApprove", "`autoApprove`"),
         ("Execute", "`autoApprove.execute`"),
         ("IntentSettings", "`intents`"),
+        ("DelegationSettings", "`delegation`"),
         ("Limits", "`limits`"),
         ("SandboxSettings", "`sandbox`"),
         ("SystemContext", "`systemContext`"),
@@ -191,7 +192,7 @@ fn the_settings_have_their_reference() {
     // Nothing that has keys of its own may be missing above.
     let objects =
         schema["$defs"].as_object().unwrap().iter().filter(|(_, one)| one["properties"].is_object());
-    assert_eq!(objects.count(), 11, "a new object of settings needs a heading above");
+    assert_eq!(objects.count(), 12, "a new object of settings needs a heading above");
     assert_is("settings.md", &page);
 }
 

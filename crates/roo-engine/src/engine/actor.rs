@@ -1076,7 +1076,9 @@ impl Actor {
         };
         // What others do meanwhile need not be durable for that.
         let led_to_it = self.tree.task(id).map_or(0, |task| task.seq);
-        if matches!(effect, Effect::RunTool { mutating: true, .. }) && self.synced < led_to_it {
+        // A work tree goes only when it is known for good that its changes are merged.
+        let is_last_word = matches!(effect, Effect::RunTool { mutating: true, .. } | Effect::CloseWorktree);
+        if is_last_word && self.synced < led_to_it {
             self.sync();
             return;
         }
@@ -1090,7 +1092,7 @@ impl Actor {
         let reporter = effects::Reporter::new(sender, id.clone(), self.generation);
         let to_background = CancellationToken::new();
         let context = EffectContext {
-            services: Arc::clone(&self.services),
+            services: self.services.for_task(&self.tree, task),
             journal: Arc::clone(&self.journal),
             cancel: cancel.clone(),
             background: Arc::clone(&self.background),

@@ -26,7 +26,8 @@ const COMMAND_TEXT: usize = 1 << 20;
 /// conversation.
 pub(super) fn begin(task: &Task, tree: &Tree, services: &EngineServices) -> Option<AuditRecord> {
     let call = task.current_call()?;
-    if !matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External) {
+    let leaves_trace = matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External);
+    if !leaves_trace && !task.merges() {
         return None;
     }
     let profile = services.settings.profiles.get(&task.settings.profile);
@@ -105,7 +106,11 @@ pub(super) async fn done(
     outcome: &mut Outcome,
     services: &Arc<EngineServices>,
 ) {
-    let changes = std::mem::take(&mut outcome.changes);
+    let mut changes = std::mem::take(&mut outcome.changes);
+    if services.is_worktree {
+        // They have reached no file of the workspace: the record of the merge names those.
+        changes.clear();
+    }
     let violations = std::mem::take(&mut outcome.violations);
     let commits = std::mem::take(&mut outcome.commits);
     let Some(mut audit_record) = audit_record else { return };
@@ -178,7 +183,7 @@ pub(super) async fn settled(
     services: &Arc<EngineServices>,
 ) {
     let happened = edit.places().iter().map(|(_, _, after)| *after).eq(found.iter().copied());
-    let Some(mut audit_record) = audit_record.filter(|_| happened) else { return };
+    let Some(mut audit_record) = audit_record.filter(|_| happened && !services.is_worktree) else { return };
     audit_record.entry.files = changes_of(edit, author, services);
     write_if_missing(audit_record, services).await;
 }
@@ -197,7 +202,9 @@ impl LastEdits {
         }
         let Event::ToolFinished { result, .. } = &record.event else { return };
         let Some(tree) = tree.filter(|_| result.status == ToolStatus::Ok) else { return };
-        let edit = tree.task(&record.task_id).and_then(|task| Some((task, task.edit_in_progress()?)));
+        let reaches_workspace = |task: &&Task| tree.folder_of(task).is_none();
+        let task = tree.task(&record.task_id).filter(reaches_workspace);
+        let edit = task.and_then(|task| Some((task, task.edit_in_progress()?)));
         if let Some((task, edit)) = edit
             // A write that changed nothing is none.
             && edit.places().iter().any(|(_, before, after)| before != after)

@@ -134,7 +134,7 @@ impl Engine {
             files: known.files.iter().map(checkpoint_file).collect(),
             summary: known.summary.clone(),
         };
-        let problem = match self.services.shadow.problem() {
+        let problem = match self.services.shadow.as_ref().and_then(|shadow| shadow.problem()) {
             Some(problem) => Some(problem),
             None => self.shadow_obstacle().await,
         };

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,9 +24,11 @@ use super::journal::{Journal, LiveId};
 use super::rate_limits::{BegunRequest, DelayReason, Step};
 use super::services::EngineServices;
 use super::task::{
-    ContextState, ConversationSize, Effect, Excess, Input, OfferMemory, Remedy, RequestFrame, Task,
+    ContextState, ConversationSize, Effect, Excess, Input, OfferMemory, OpenWorktree, Remedy, RequestFrame,
+    Task,
 };
 use super::tree::{BudgetLeft, Tree};
+use super::worktrees;
 use crate::approvals::StandingRules;
 use crate::hooks::UserHooks;
 use crate::intent_store::Binding;
@@ -199,6 +202,29 @@ pub(super) fn start(
                 }
             }
         }),
+        Effect::MakeWorktree => {
+            let wanted = worktrees::WantedWorktree::new(task, &around.services);
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = around.cancel.cancelled() => wanted.discard(&around.services).await,
+                    made = wanted.make(&around.services) => {
+                        reporter.send(Report::Last(Input::WorktreeMade(made))).await;
+                    }
+                }
+            })
+        }
+        Effect::CloseWorktree => {
+            let closing = worktrees::ClosingWorktree::new(task, &around.services);
+            tokio::spawn(async move {
+                let Some(closing) = closing else { return };
+                tokio::select! {
+                    () = around.cancel.cancelled() => {}
+                    kept = closing.close(&around.services) => {
+                        reporter.send(Report::Last(Input::WorktreeClosed { kept })).await;
+                    }
+                }
+            })
+        }
         Effect::Gate { mode, approved, review, .. } => {
             let request = GateRequest::new(task, tree, mode, (approved, review), &around);
             tokio::spawn(async move {
@@ -223,7 +249,10 @@ pub(super) fn start(
             tokio::spawn(async move {
                 let found = found_after(&around.services.workspace, &write).await;
                 audit::settled(audit_record, &write, &found, &around.services).await;
-                let saved = save_settled(&task, &write, &found, &around.services).await;
+                let saved = match around.services.is_worktree {
+                    true => vec![],
+                    false => save_settled(&task, &write, &found, &around.services).await,
+                };
                 reporter.send(Report::Last(Input::WriteSettled(found, saved))).await;
             })
         }
@@ -296,14 +325,15 @@ impl ToolRun {
         let context = Arc::new(context);
         let outcome = match permit {
             Some(permit) if *permit.call_id() == call_id => {
-                if let Some(edit) = &edit {
+                let for_hooks = permit.for_hooks();
+                if let Some(edit) = edit.as_ref().filter(|_| !around.services.is_worktree) {
                     keep_replaced(&task, edit, &around.services).await;
                 }
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
                 leave_out_unseen(&mut outcome, &seen);
-                if !outcome.changes.is_empty() {
+                if !outcome.changes.is_empty() && !around.services.is_worktree {
                     let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
                     let (services, task) = (Arc::clone(&around.services), task.clone());
                     let record = move || {
@@ -317,7 +347,7 @@ impl ToolRun {
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
                 audit::done(audit_record, &mut outcome, &around.services).await;
-                if let Some(call) = &call {
+                if let Some(call) = for_hooks.as_ref().or(call.as_ref()) {
                     messages = hook_dispatch.after(call, &mut outcome, took).await;
                 }
                 outcome
@@ -369,7 +399,7 @@ async fn follow_command(
     let Some(command) = around.background.get(&id) else { return };
     let Some(job) = command.take_job() else { return };
     let mut outcome = tools::outcome_of(&command.line, job.await);
-    if !outcome.changes.is_empty() {
+    if !outcome.changes.is_empty() && !around.services.is_worktree {
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
         let save = move || services.checkpoints.save(&task, &changes, &context.mask());
@@ -389,6 +419,10 @@ struct GateRequest {
     profile: Option<String>,
     tools: ToolChoice,
     is_branch: bool,
+    opens_several: bool,
+    merge: Option<OpenWorktree>,
+    /// Private directory for the snapshots of its work tree.
+    store: PathBuf,
     delegations: u32,
     urid: Urid,
     seen: BTreeMap<String, Digest>,
@@ -416,6 +450,9 @@ impl GateRequest {
             profile: settings.pinned.then(|| settings.profile.clone()),
             tools: around.services.tools_of(&settings.profile),
             is_branch: task.parent.is_some(),
+            opens_several: task.opens_several(),
+            merge: task.open_worktree().filter(|_| task.merges()).cloned(),
+            store: worktrees::store(&task.id, &around.services),
             delegations: task.guard.delegations(),
             urid: task.urid.clone(),
             seen: task.files.seen.clone(),
@@ -465,6 +502,8 @@ impl GateRequest {
             profile: self.profile.as_deref(),
             tools: &self.tools,
             is_branch: self.is_branch,
+            opens_several: self.opens_several,
+            merge: self.merge.as_ref().map(|merge| worktrees::source(merge, &self.store)),
             delegations: self.delegations,
             urid: &self.urid,
             seen: &self.seen,
@@ -603,7 +642,7 @@ fn tool_context(
         background: Arc::clone(&around.background),
         to_background: around.to_background.clone(),
         commands: Arc::clone(&around.services.commands),
-        shadow: (around.services.commands.starts_processes()).then(|| Arc::clone(&around.services.shadow)),
+        shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
         user: Arc::new(reporter.clone()),
     }
 }

@@ -3,6 +3,7 @@
 //! Old logs must stay readable: variants and fields are added, never changed in meaning. What
 //! clients see of an event is `Event::to_wire`; private fields stay here.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,30 @@ pub enum Event {
         /// Bindings that limit its scope: all that the tasks above it had bound.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         within: Vec<Binding>,
+        /// True if it is to work in a git worktree of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        worktree: bool,
+    },
+    /// The branch works in a git worktree of its own from now on.
+    WorktreeMade {
+        /// The work tree.
+        worktree: BranchWorktree,
+    },
+    /// The branch gets no git worktree, and works in the folder of its parent.
+    WorktreeUnavailable {
+        /// Reason.
+        reason: String,
+    },
+    /// What the branch changed in its work tree conflicts with what others have changed since. Its work tree has both versions
+    /// now, and the next merge begins with these texts.
+    MergeConflicted {
+        /// The files in conflict.
+        files: Vec<ConflictBase>,
+    },
+    /// The branch works in no git worktree any more.
+    WorktreeClosed {
+        /// Reason why it was not removed; none if it is gone.
+        kept: Option<String>,
     },
     /// The request is a fork: the events before are those of another request, under this one's ids. What they left open is
     /// void, and what they used is the other request's.
@@ -532,6 +557,31 @@ pub enum Event {
     },
 }
 
+/// A git worktree that was made for a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BranchWorktree {
+    /// Its top.
+    pub top: PathBuf,
+    /// The folder in it that stands for that of the parent.
+    pub folder: PathBuf,
+    /// The snapshot of its files that a merge begins with.
+    pub base: String,
+    /// Uncommitted files of the parent's folder that it doesn't have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+/// The text of a file in the parent's folder when a conflict was found in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConflictBase {
+    /// The file, relative to the folder.
+    pub path: String,
+    /// The id of its text; none where it was not there.
+    pub text: Option<String>,
+}
+
 /// A command that runs in the background.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -682,6 +732,10 @@ impl Event {
                 | Self::QueueChanged { .. }
                 | Self::Gathered { .. }
                 | Self::HookMessagesReceived { .. }
+                | Self::WorktreeMade { .. }
+                | Self::WorktreeUnavailable { .. }
+                | Self::MergeConflicted { .. }
+                | Self::WorktreeClosed { .. }
                 | Self::CommandBackgrounded { .. }
                 | Self::CommandEnded { .. }
                 | Self::ChangesUnknown { .. }
@@ -721,6 +775,23 @@ impl Event {
                 name: ToolName::NewTask.as_str().to_owned(),
                 subject: format!("{} {}", plan.emoji, plan.delegation.title),
             },
+            Self::WorktreeMade { worktree } => {
+                state(TaskState::Running, Some(format!("it works in {}", worktree.folder.display())))
+            }
+            Self::WorktreeUnavailable { reason } => {
+                state(TaskState::Running, Some(format!("it works in the workspace folder: {reason}")))
+            }
+            Self::MergeConflicted { files } => {
+                let files: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+                let reason = format!("others have changed the same lines: {}", files.join(", "));
+                state(TaskState::Running, Some(reason))
+            }
+            Self::WorktreeClosed { kept: None } => {
+                state(TaskState::Running, Some("its worktree is removed".into()))
+            }
+            Self::WorktreeClosed { kept: Some(reason) } => {
+                state(TaskState::Running, Some(format!("its worktree is kept: {reason}")))
+            }
             Self::Halted { reason } => state(TaskState::Running, Some(reason)),
             Self::TurnStarted { request } | Self::DelayEnded { request } => {
                 request_message(request, &json!({ "request": request }))

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::event::Event;
 use super::{Engine, EngineError, fold_log, state};
-use crate::mentions::git::{Git, NewWorkTree};
+use crate::mentions::git::{Git, NewWorkTree, WorkTreePurpose};
 use roo_durable::{Record, RequestDirectory};
 use roo_formats::modes;
 use roo_protocol::checkpoint::LeftOutFile;
@@ -111,7 +111,7 @@ impl Engine {
         }
         let environment = self.git_environment().await;
         let git = Git { workspace, environment: &environment };
-        let made = git.add_work_tree(urid.as_str()).await.map_err(|error| {
+        let made = git.add_work_tree(WorkTreePurpose::Fork, urid.as_str()).await.map_err(|error| {
             EngineError::Configuration(format!("the fork can't have a git worktree of its own: {error}"))
         })?;
         let NewWorkTree { top, folder, left_out } = made;

@@ -31,6 +31,7 @@ mod restore_plan;
 mod services;
 pub mod task;
 pub mod tree;
+mod worktrees;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -339,6 +340,7 @@ impl Engine {
             recorder: Arc::clone(&recorder),
             bounds,
             server_tools,
+            is_worktree: false,
         });
         let services = Arc::new(SharedServices {
             workspace,
@@ -346,14 +348,16 @@ impl Engine {
             orchestration,
             rules,
             recorder,
-            checkpoints: CheckpointStore::new(directory.clone()),
-            shadow: Arc::new(ShadowRepositories::new(directory.path().join("shadow"))),
-            rate_limits: RateLimits::new(Arc::clone(&clock)),
+            checkpoints: Arc::new(CheckpointStore::new(directory.clone())),
+            shadow: Some(Arc::new(ShadowRepositories::new(directory.path().join("shadow")))),
+            branches: directory.path().join("branches"),
+            rate_limits: Arc::new(RateLimits::new(Arc::clone(&clock))),
             clock,
             model_source: models,
             commands,
             reserve,
-            descriptors: DescriptorBudget::new(roo_process::open_files::limit()),
+            descriptors: Arc::new(DescriptorBudget::new(roo_process::open_files::limit())),
+            is_worktree: false,
         });
         let current = EngineServices::new(Arc::clone(&services), settings, gate);
         Self {
@@ -440,6 +444,7 @@ impl Engine {
             pinned,
             intent: None,
             within: vec![],
+            worktree: false,
         };
         let (task_directory, trouble) = match task_directory {
             Ok(directory) => (directory, None),
@@ -935,11 +940,15 @@ impl Engine {
         let task = task.ok_or_else(not_found)?;
         let digest = task.approval().ok_or_else(not_found)?.digest;
         let Some(call) = task.call_as_it_runs() else { return Ok((digest, vec![])) };
-        let is_edit = call.effect() == Effect::Write;
-        if !is_edit {
+        let services = self.current.read().await;
+        let files = if task.merges() {
+            worktrees::preview_merge(task, &services.for_task(&tree, task)).await
+        } else if call.effect() == Effect::Write {
+            services.for_task(&tree, task).gate.preview(&call, &task.files.seen).await
+        } else {
             return Ok((digest, vec![]));
-        }
-        let Some(files) = self.current.read().await.gate.preview(&call, &task.files.seen).await else {
+        };
+        let Some(files) = files else {
             let problem = "its file has changed since; your answer leads to a new question".to_owned();
             return Err(EngineError::Mismatch { problem });
         };

@@ -5,13 +5,15 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::checkpoint_store::CheckpointStore;
 use super::clock::Clock;
 use super::descriptors::DescriptorBudget;
 use super::rate_limits::{QueuedRequest, RateLimit, RateLimits};
-use super::task::AgentSettings;
+use super::task::{AgentSettings, Task};
+use super::tree::Tree;
 use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::intent_store::Orchestration;
@@ -25,6 +27,7 @@ use roo_protocol::task::Usage;
 use roo_workspace::Workspace;
 
 /// Services that stay the same, whatever the settings.
+#[derive(Clone)]
 pub(super) struct SharedServices {
     pub(super) workspace: Arc<Workspace>,
     pub(super) customization: Arc<Customization>,
@@ -32,9 +35,11 @@ pub(super) struct SharedServices {
     pub(super) rules: Arc<StandingRules>,
     pub(super) recorder: Arc<Recorder>,
     /// Contents of files, for checkpoints.
-    pub(super) checkpoints: CheckpointStore,
-    /// Through which it is found what commands without a sandbox change.
-    pub(super) shadow: Arc<ShadowRepositories>,
+    pub(super) checkpoints: Arc<CheckpointStore>,
+    /// Through which it is found what commands without a sandbox change; none where no checkpoint needs it.
+    pub(super) shadow: Option<Arc<ShadowRepositories>>,
+    /// Private directory for the snapshots of work trees of branches.
+    pub(super) branches: PathBuf,
     pub(super) clock: Arc<dyn Clock>,
     /// Connects profiles with models.
     pub(super) model_source: Arc<dyn ModelSource>,
@@ -43,9 +48,11 @@ pub(super) struct SharedServices {
     /// Room for the time when the disk is full.
     pub(super) reserve: Reserve,
     /// Turns at descriptors.
-    pub(super) descriptors: DescriptorBudget,
+    pub(super) descriptors: Arc<DescriptorBudget>,
     /// Turns at the endpoints of models.
-    pub(super) rate_limits: RateLimits,
+    pub(super) rate_limits: Arc<RateLimits>,
+    /// True for the folder of a branch's work tree: what changes there has changed nothing of the workspace yet.
+    pub(super) is_worktree: bool,
 }
 
 /// Services by one state of the settings.
@@ -56,7 +63,9 @@ pub(super) struct EngineServices {
     settings_fault: Option<String>,
     pub(super) gate: Gate,
     /// The models by profile, made when first needed: a scripted one reads its file.
-    models: Mutex<HashMap<String, Arc<dyn Model>>>,
+    models: Arc<Mutex<HashMap<String, Arc<dyn Model>>>>,
+    /// The same services for the folders of work trees.
+    in_folders: Mutex<HashMap<PathBuf, Arc<EngineServices>>>,
 }
 
 impl Deref for EngineServices {
@@ -114,12 +123,57 @@ impl CurrentServices {
 
 impl EngineServices {
     pub(super) fn new(shared: Arc<SharedServices>, settings: Arc<Settings>, gate: Gate) -> Self {
-        Self { shared, settings, settings_fault: None, gate, models: Mutex::default() }
+        let (models, in_folders) = (Arc::default(), Mutex::default());
+        Self { shared, settings, settings_fault: None, gate, models, in_folders }
     }
 
     fn with_settings(&self, settings: Arc<Settings>, fault: Option<String>) -> Self {
         let gate = self.gate.with_settings(Arc::clone(&settings));
-        Self { settings_fault: fault, ..Self::new(Arc::clone(&self.shared), settings, gate) }
+        let new =
+            Self { settings_fault: fault.clone(), ..Self::new(Arc::clone(&self.shared), settings, gate) };
+        let folders = self.in_folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let folders = folders.iter().map(|(folder, services)| {
+            let services = services.with_settings(Arc::clone(&new.settings), fault.clone());
+            (folder.clone(), Arc::new(Self { models: Arc::clone(&new.models), ..services }))
+        });
+        Self { in_folders: Mutex::new(folders.collect()), ..new }
+    }
+
+    /// Returns the services for the folder in which a task works now.
+    pub(super) fn for_task(self: &Arc<Self>, tree: &Tree, task: &Task) -> Arc<Self> {
+        tree.folder_of(task).map_or_else(|| Arc::clone(self), |folder| self.in_folder(folder))
+    }
+
+    /// Returns the same services for the folder of a work tree. What steers agents is that of the workspace.
+    pub(super) fn in_folder(&self, folder: &Path) -> Arc<Self> {
+        let mut folders = self.in_folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = folders.get(folder) {
+            return Arc::clone(known);
+        }
+        let workspace = Arc::new(self.shared.workspace.beside(folder));
+        let gate = self.gate.in_worktree(Arc::clone(&workspace));
+        let shared = SharedServices {
+            workspace,
+            shadow: None,
+            is_worktree: true,
+            ..SharedServices::clone(&self.shared)
+        };
+        let services = Self {
+            settings_fault: self.settings_fault.clone(),
+            models: Arc::clone(&self.models),
+            ..Self::new(Arc::new(shared), Arc::clone(&self.settings), gate)
+        };
+        let services = Arc::new(services);
+        // A folder that isn't there may come.
+        if services.workspace.roots().paths().next().is_some() {
+            folders.insert(folder.to_owned(), Arc::clone(&services));
+        }
+        services
+    }
+
+    /// Forgets the folder of a work tree that is gone.
+    pub(super) fn forget_folder(&self, folder: &Path) {
+        self.in_folders.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
     }
 
     /// Returns the reason why no agent may work: settings or hooks that are meant to count and can't. Reads the disk.

@@ -35,6 +35,7 @@ mod settings;
 mod settle;
 mod shortening;
 mod transcript;
+mod worktree;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -47,7 +48,7 @@ use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use roo_formats::config::Limits;
 
 use roo_protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
-use roo_protocol::message::{Message, MessageKind};
+use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::{
     ForkOrigin, HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, Settled, TaskState,
     TodoItem, TodoStatus, ToolUsage, Usage,
@@ -76,6 +77,8 @@ pub use self::settings::{AgentSettings, IntentScope};
 pub use self::settle::{settle, wanted};
 pub use self::shortening::Placeholders;
 pub(super) use self::transcript::turns;
+pub(super) use self::worktree::OpenWorktree;
+use self::worktree::Worktree;
 
 /// Maximum number of attempts to save context for others.
 const SAVE_ATTEMPTS: u32 = 3;
@@ -152,6 +155,8 @@ pub struct Task {
     pub(in crate::engine) restore: Option<(u64, Arc<Restore>)>,
     /// Where the request begins, if it is a fork.
     pub forked_from: Option<ForkOrigin>,
+    /// The git worktree of a branch that works beside others; none where it works in the folder of its parent.
+    worktree: Option<Worktree>,
 }
 
 /// Name of a task for people.
@@ -261,6 +266,7 @@ impl Task {
             pinned,
             intent,
             within,
+            worktree,
         } = event
         else {
             return None;
@@ -301,6 +307,7 @@ impl Task {
             notices: vec![],
             restore: None,
             forked_from: None,
+            worktree: worktree.then_some(Worktree::Due),
         })
     }
 
@@ -521,6 +528,11 @@ impl Task {
 
     fn message(&self, kind: MessageKind, text: impl Into<String>, images: Vec<String>) -> Message {
         Message { id: MessageId::new(format!("m{}", self.number())), kind, text: text.into(), images }
+    }
+
+    /// A notice for its user that the model doesn't get.
+    pub(in crate::engine) fn notice(&self, text: String) -> Message {
+        self.message(MessageKind::Say(Say::Error), text, vec![])
     }
 
     /// The queue with one more message, which will have the item's id when it is delivered.

@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use super::event::{EndState, Event};
 use super::task::{self, Input, RequestBudget, Spending, Task};
@@ -342,11 +343,36 @@ impl Tree {
             }
         }
         let stops = self.stops_request(task, &input);
+        let told = match &input {
+            Input::WorktreeMade(Err(reason)) => self.tell_unavailable(task, reason),
+            _ => None,
+        };
         facts.extend(facts_of(task, task::decide(task, input, at)));
+        facts.extend(told.filter(|_| !facts.is_empty()));
         if let Some(reason) = stops {
             facts.push((self.root().id.clone(), Event::Halted { reason }));
         }
         facts
+    }
+
+    /// Tells the user once for all branches of a task that they get no work trees.
+    fn tell_unavailable(&self, branch: &Task, reason: &str) -> Option<Fact> {
+        let parent = self.parent(branch)?;
+        let is_told =
+            |task: &Task| task.parent == branch.parent && task.worktree_unavailable() == Some(reason);
+        if self.tasks.iter().any(is_told) {
+            return None;
+        }
+        let text = replies::worktrees_unavailable(reason);
+        Some((parent.id.clone(), Event::Shown { message: parent.notice(text) }))
+    }
+
+    /// The folder in which the current effect of a task works, if that is in a work tree: its own, or that of a task above
+    /// it. A merge works in the folder of the parent, as does what follows it.
+    pub(crate) fn folder_of(&self, task: &Task) -> Option<&Path> {
+        let is_done = task.merges() || task.closes_worktree();
+        let first = if is_done { self.parent(task) } else { self.task(&task.id) };
+        std::iter::successors(first, |task| self.parent(task)).find_map(Task::own_folder)
     }
 
     /// Returns the reason why the whole request ends with this answer: its budget is used up, and its user wants no
@@ -405,6 +431,10 @@ impl Tree {
         if let Some(facts) = self.follow_parent(task) {
             return facts;
         }
+        let parent_ends = self.parent(task).is_some_and(Task::is_ending);
+        if task.closes_worktree_when_resumed() && !parent_ends {
+            return vec![];
+        }
         let events = task::settle(task, &|| self.budget(task));
         let mut facts = facts_of(task, events);
         // The end of a branch and the result of its parent's call are one append.
@@ -412,7 +442,8 @@ impl Tree {
             && let Some(parent) = self.parent(task)
         {
             let text = result.as_deref().or(reason.as_deref());
-            let event = task::branch_result(parent, &task.id, *state, text);
+            let note = task.worktree_note(*state == EndState::Completed);
+            let event = task::branch_result(parent, &task.id, *state, text, note);
             facts.extend(event.map(|event| (parent.id.clone(), event)));
         }
         facts
@@ -426,7 +457,7 @@ impl Tree {
                 continue;
             }
             if there.is_none() && parent.is_ending() {
-                let event = task::branch_result(parent, child, EndState::Cancelled, None)?;
+                let event = task::branch_result(parent, child, EndState::Cancelled, None, None)?;
                 return Some(vec![(parent.id.clone(), event)]);
             }
             if there.is_none() && parent.is_interrupted() {
@@ -446,7 +477,8 @@ impl Tree {
         let parent = self.parent(task)?;
         if let Some(state) = task.end_state() {
             let text = task.result().or(task.reason());
-            let event = task::branch_result(parent, &task.id, state, text)?;
+            let note = task.worktree_note(state == EndState::Completed);
+            let event = task::branch_result(parent, &task.id, state, text, note)?;
             return Some(vec![(parent.id.clone(), event)]);
         }
         let cancelled = parent.is_ending() && !task.is_ending();

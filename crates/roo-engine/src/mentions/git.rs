@@ -5,9 +5,11 @@
 //! repository itself names filter programs or is not the workspace's own. What `.rooignore` hides or what may hold secrets is left out.
 
 mod repository;
+mod snapshot;
 mod work_tree;
 
-pub(crate) use self::work_tree::{NewWorkTree, make_parents};
+pub(crate) use self::snapshot::{ChangedPath, Snapshots};
+pub(crate) use self::work_tree::{NewWorkTree, WorkTreePurpose, copy_directory, make_parents};
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -325,6 +327,18 @@ async fn start(
     environment: &Environment,
     arguments: &[impl AsRef<OsStr>],
 ) -> io::Result<ProcessOutput> {
+    start_with(directory, roots, environment, arguments, &[], OUTPUT).await
+}
+
+/// The same with further variables, reading at most `limit` bytes.
+async fn start_with(
+    directory: &Path,
+    roots: &[PathBuf],
+    environment: &Environment,
+    arguments: &[impl AsRef<OsStr>],
+    variables: &[(&str, OsString)],
+    limit: u64,
+) -> io::Result<ProcessOutput> {
     let program = find_program(environment, "git", roots).ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
     command
@@ -336,11 +350,12 @@ async fn start(
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     // A pipe that is full enough is closed, and git with it.
-    run_for_output(command, OUTPUT).await
+    run_for_output(command, limit).await
 }
 
 /// The changed files, as far as they may be shown.

@@ -2,13 +2,16 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
 use super::confined::Confined;
+use super::plan::PlannedMerge;
 use super::watch::Watch;
 use crate::tool_run::{Outcome, ToolContext};
+use roo_catalog::ToolCall;
 use roo_protocol::ids::{ToolCallId, Urid};
 use roo_workspace::{FileEdit, Resolved};
 
@@ -20,6 +23,11 @@ pub trait Action: Any + Debug + Send + Sync {
     /// Returns the text that is shown to whoever is asked; none where its assessment says it. Made only when somebody
     /// is asked, as the diff of a large file takes a while.
     fn shown(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the call as which user hooks see it, where that is another one than the model's.
+    fn for_hooks(&self) -> Option<ToolCall> {
         None
     }
 }
@@ -89,6 +97,41 @@ pub struct ProposedPatch {
     pub review: Option<ReviewedTexts>,
 }
 
+/// Proposed merge of a branch's work tree.
+#[derive(Debug)]
+pub struct ProposedMerge {
+    /// The changes of files that it comes to; maybe none.
+    pub patch: ProposedPatch,
+    /// What is merged, and what stays behind.
+    pub merge: PlannedMerge,
+}
+
+/// Files of a branch's work tree in which its changes conflict with those of others.
+#[derive(Debug)]
+pub struct MergeConflict {
+    /// The folder of the work tree.
+    pub folder: PathBuf,
+    /// Private directory for its snapshots.
+    pub store: PathBuf,
+    /// The files.
+    pub files: Vec<ConflictingFile>,
+}
+
+/// File in which a branch's changes conflict with those of others.
+#[derive(Debug)]
+pub struct ConflictingFile {
+    /// Its path in the folder.
+    pub path: String,
+    /// Its text in the folder of the parent; none where it is not there.
+    pub ours: Option<String>,
+    /// Its text in the work tree; none where it is not there.
+    pub theirs: Option<String>,
+    /// The text that it gets in the work tree; none where it stays.
+    pub resolving: Option<String>,
+    /// The path, and what conflicts.
+    pub said: String,
+}
+
 /// The gate's one-use key to run one exact action: it can be neither cloned nor stored, and only
 /// the gate makes one.
 #[derive(Debug)]
@@ -105,6 +148,11 @@ impl Permit {
     /// The call that may run.
     pub fn call_id(&self) -> &ToolCallId {
         &self.call_id
+    }
+
+    /// Returns the call as which user hooks see it, where that is another one than the model's.
+    pub fn for_hooks(&self) -> Option<ToolCall> {
+        self.action.for_hooks()
     }
 
     /// Gives up the permit, and does what it allows.

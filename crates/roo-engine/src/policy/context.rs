@@ -1,6 +1,7 @@
 //! Context of a decision: what is known of the workspace, and of the call and its task.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::bounds::Bounds;
@@ -36,6 +37,8 @@ pub struct PolicyContext {
     pub recorder: Arc<Recorder>,
     /// The tools of servers.
     pub server_tools: Arc<dyn ServerTools>,
+    /// True if the files are those of a branch's work tree.
+    pub is_worktree: bool,
 }
 
 /// Task that makes a call, and its knowledge.
@@ -51,6 +54,10 @@ pub struct ToolCallContext<'a> {
     pub tools: &'a ToolChoice,
     /// True if another task delegated it.
     pub is_branch: bool,
+    /// True if the same answer opens other branches too.
+    pub opens_several: bool,
+    /// The work tree that the call would merge; none for any other call.
+    pub merge: Option<MergeSource<'a>>,
     /// Number of delegations of the task since its user's last message.
     pub delegations: u32,
     /// The request.
@@ -69,6 +76,19 @@ pub struct ToolCallContext<'a> {
     pub hooks: Option<UserHookContext<'a>>,
     /// Standing rules that the user may be offered.
     pub offers: Offers<'a>,
+}
+
+/// A branch's work tree whose changes are to be merged.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeSource<'a> {
+    /// The folder in it that stands for the workspace folder.
+    pub folder: &'a Path,
+    /// The snapshot that the merge begins with.
+    pub base: &'a str,
+    /// The ids of the texts with which it begins in files of which a conflict was found; none where the file was not there.
+    pub conflict_bases: &'a BTreeMap<String, Option<String>>,
+    /// Private directory for its snapshots.
+    pub store: &'a Path,
 }
 
 /// The user hooks that count, and the context in which they are asked.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::action::Action;
 use super::plan::Plan;
 use super::rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
+use roo_catalog::ToolCall;
 use roo_protocol::ids::Digest;
 use roo_protocol::rule::RuleSubject;
 
@@ -118,6 +119,16 @@ pub(crate) enum CheckedCall {
     Free { rule: NamedAllowRule, reason: &'static str, action: Option<Box<dyn Action>> },
     /// Policy decides.
     CallAssessment(Box<CallAssessment>),
+}
+
+impl CheckedCall {
+    /// Returns the call as which user hooks see it, where that is another one than the model's.
+    pub(super) fn for_hooks(&self) -> Option<ToolCall> {
+        match self {
+            Self::Free { action, .. } => action.as_ref()?.for_hooks(),
+            Self::CallAssessment(assessment) => assessment.action.as_ref()?.for_hooks(),
+        }
+    }
 }
 
 impl From<CallAssessment> for CheckedCall {

@@ -4,12 +4,18 @@ use serde_json::json;
 
 use super::gate::Gate;
 use super::rule::{AllowRule, NamedAllowRule};
+use roo_formats::config::BranchWorktrees;
 use roo_formats::modes::{FileRestriction, Mode, Source};
 
 impl Gate {
     /// The setting that lets tasks delegate without asking.
     pub(crate) fn delegation_rule(&self) -> Option<AllowRule> {
         self.settings().auto_approve.delegate.then(|| NamedAllowRule::Delegate.into())
+    }
+
+    /// Returns whether branches that work at the same time get git worktrees.
+    pub(crate) fn makes_worktrees(&self) -> bool {
+        self.settings().delegation.worktrees == BranchWorktrees::Auto
     }
 }
 

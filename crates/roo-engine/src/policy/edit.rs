@@ -120,11 +120,8 @@ impl Gate {
             _ => String::new(),
         };
         let title = format!("{} {name}{label}", if before.is_some() { "Edit" } else { "Create" });
-        let allowed_by = if granted {
-            Some(NamedAllowRule::OwnTaskDirectory.into())
-        } else {
-            self.settings().auto_approve.write.then(|| NamedAllowRule::Write.into())
-        };
+        let allowed_by =
+            if granted { Some(NamedAllowRule::OwnTaskDirectory.into()) } else { self.write_rule() };
         Ok(CallAssessment {
             identity,
             // Shown from the action.

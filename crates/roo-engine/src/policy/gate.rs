@@ -119,6 +119,20 @@ impl Gate {
         Self::over(policy_context, Arc::clone(&self.repositories))
     }
 
+    /// The same gate for the work tree of a branch.
+    pub(crate) fn in_worktree(&self, workspace: Arc<Workspace>) -> Self {
+        let policy_context = PolicyContext { workspace, is_worktree: true, ..self.policy_context.clone() };
+        Self::over(policy_context, Arc::default())
+    }
+
+    /// The rule that allows edits without asking. What changes in the work tree of a branch is asked about when it is merged.
+    pub(super) fn write_rule(&self) -> Option<AllowRule> {
+        if self.policy_context.is_worktree {
+            return Some(NamedAllowRule::Worktree.into());
+        }
+        self.settings().auto_approve.write.then(|| NamedAllowRule::Write.into())
+    }
+
     fn over(mut policy_context: PolicyContext, repositories: Arc<Repositories>) -> Self {
         let roots: Vec<PathBuf> = policy_context.workspace.roots().paths().map(Path::to_path_buf).collect();
         let hooks: Vec<String> = roots.iter().flat_map(|root| git::patterns_of_hooks(root, &roots)).collect();
@@ -204,15 +218,19 @@ impl Gate {
         let Some(hooks) = self.hooks(call_context) else {
             return self.verdict(call, checked, HookDecision::Nothing, call_context, hook_messages).await;
         };
-        let hook_decision = hooks.before_call(call, hook_messages).await?;
+        let mut hook_decision = hooks.before_call(call, hook_messages).await?;
         // The call as it runs is judged from the start, but for the hooks, which have said their word.
         let rewritten = hook_messages.params.clone().map(|params| ToolCall { params, ..call.clone() });
         if let Some(rewritten) = &rewritten {
             checked = self.prepare(rewritten, call_context).await.map_err(Refusal::after_rewrite)?;
         }
+        if let Some(edit) = checked.for_hooks() {
+            hook_decision = hooks.before_edit(&edit, hook_decision, hook_messages).await?;
+        }
         let call = rewritten.as_ref().unwrap_or(call);
         let decided = self.verdict(call, checked, hook_decision, call_context, hook_messages).await?;
-        if let (PolicyDecision::Allow { .. }, _) = &decided {
+        // A conflict ends nothing.
+        if matches!(&decided, (PolicyDecision::Allow { plan, .. }, _) if *plan != Plan::Conflict) {
             hooks.before_end(call, hook_messages).await?;
         }
         Ok(decided)

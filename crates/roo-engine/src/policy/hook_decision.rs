@@ -127,6 +127,30 @@ impl CallHooks<'_> {
         Ok(said)
     }
 
+    /// Asks the hooks before a call that they see as an edit besides. `said` is their decision on the call itself, which allows
+    /// no edit.
+    pub(super) async fn before_edit(
+        &self,
+        edit: &ToolCall,
+        said: HookDecision,
+        messages: &mut HookMessages,
+    ) -> Result<HookDecision, Refusal> {
+        let mut of_edit = HookMessages::default();
+        let decision = self.before_call(edit, &mut of_edit).await;
+        messages.add(of_edit.addition);
+        messages.warnings.extend(of_edit.warnings);
+        messages.stop = messages.stop.take().or(of_edit.stop);
+        let decision = decision?;
+        if of_edit.params.is_some() {
+            let text = "A hook would rewrite what is merged, and a merge can't be rewritten.";
+            return Err(Refusal::forbidden(RefusalRule::Hook, text));
+        }
+        Ok(match (said, decision) {
+            (ask @ HookDecision::Ask(_), _) => ask,
+            (_, decision) => decision,
+        })
+    }
+
     /// Asks the hooks in the user's place. Whether they allow the call.
     pub(super) async fn permission(
         &self,

@@ -27,6 +27,7 @@ mod hook_sandbox;
 mod in_flight;
 mod intent;
 mod look;
+mod merge;
 mod mode_check;
 mod own_places;
 mod patch;
@@ -56,12 +57,15 @@ mod user_edit;
 mod watch;
 mod withheld_paths;
 
-pub use action::{Action, Execute, Native, Permit, Permitted, ProposedEdit, ProposedPatch, ReviewedTexts};
+pub use action::{
+    Action, ConflictingFile, Execute, MergeConflict, Native, Permit, Permitted, ProposedEdit, ProposedMerge,
+    ProposedPatch, ReviewedTexts,
+};
 pub use bounds::{AvailableSandbox, Bounds};
 pub use command::{is_context_command, is_urid_recipe};
 pub use command_scope::CommandScope;
 pub use confined::Confined;
-pub use context::{Offers, PolicyContext, ToolCallContext, UserHookContext};
+pub use context::{MergeSource, Offers, PolicyContext, ToolCallContext, UserHookContext};
 pub use decision::PolicyDecision;
 pub(crate) use decision::{AskReason, CallAssessment, CheckedCall, Refusal, TITLE};
 pub(crate) use delegation::{named as named_mode, rights as rights_of_mode};
@@ -76,7 +80,9 @@ pub(crate) use intent::{refuse as refuse_intent, require_for_server as require_i
 pub(crate) use mode_check::{check_delegation, check_files, check_switch, check_tool};
 pub(crate) use patch::shown as shown_patch;
 pub(crate) use place_check::Access;
-pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedPatch, PlannedWrite};
+pub use plan::{
+    ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedMerge, PlannedPatch, PlannedWrite,
+};
 pub use post_hook::AuditRecord;
 pub use preview::Preview;
 pub use recorded_verdict::{RecordedRule, RecordedVerdict};

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::action::{ProposedPatch, ReviewedTexts};
+use super::action::{Action, ProposedMerge, ProposedPatch, ReviewedTexts};
 use super::context::ToolCallContext;
-use super::decision::{CallAssessment, Refusal, TITLE};
+use super::decision::{AskReason, CallAssessment, Refusal, TITLE};
 use super::escaped;
 use super::gate::{Gate, unread_refusal};
 use super::place_check::Access;
-use super::plan::{Plan, PlannedFile, PlannedPatch};
+use super::plan::{Plan, PlannedFile, PlannedMerge, PlannedPatch};
 use super::preview::Preview;
 use super::review::{Review, ReviewState, ReviewedEdit};
 use super::rule::{NamedAllowRule, RefusalRule};
@@ -50,6 +50,23 @@ impl Placed {
     }
 }
 
+/// What the checks of the places of an edit have found.
+pub(super) struct ExaminedPlaces {
+    must_ask: Option<AskReason>,
+    /// True if all of them are in the request's own directory.
+    shared: bool,
+    /// Rule by which one of them runs later.
+    later: Option<&'static str>,
+}
+
+/// Kind of an edit of several files.
+pub(super) enum EditKind {
+    /// A patch of the model.
+    Patch,
+    /// The merge of a branch's work tree.
+    Merge(PlannedMerge),
+}
+
 fn wrong(path: &str, line: usize, problem: impl std::fmt::Display) -> Refusal {
     let text = format!(
         "The patch was not applied, no file has changed. {path} (line {line} of the patch): {problem}"
@@ -65,32 +82,56 @@ impl Gate {
         call: &ApplyPatch,
     ) -> Result<CallAssessment, Refusal> {
         let placed = self.place(call)?;
+        let examined =
+            self.examine_places(call_context, ToolName::ApplyPatch, placed.iter().flat_map(Placed::touched))?;
+        let proposed = self.fit(placed, call_context.seen).await?;
+        self.assess_edits(call_context, EditKind::Patch, proposed, examined)
+    }
+
+    /// Runs the checks over all places that an edit of several files touches.
+    pub(super) fn examine_places<'a>(
+        &self,
+        call_context: ToolCallContext<'_>,
+        tool: ToolName,
+        touched: impl Iterator<Item = (&'a Resolved, Access)>,
+    ) -> Result<ExaminedPlaces, Refusal> {
         let task_directory = modes::task_directory(call_context.urid);
-        let (mut must_ask, mut shared, mut later) = (None, true, None);
-        for (place, access) in placed.iter().flat_map(Placed::touched) {
+        let mut examined = ExaminedPlaces { must_ask: None, shared: true, later: None };
+        for (place, access) in touched {
             // Requests live in the first root; a directory of that name elsewhere is like any other.
             let is_first = matches!(place.location(), Location::Inside { root: 0 });
             call_context
                 .mode
-                .permits_file(
-                    ToolName::ApplyPatch,
-                    place.relative(),
-                    is_first.then_some(task_directory.as_str()),
-                )
+                .permits_file(tool, place.relative(), is_first.then_some(task_directory.as_str()))
                 .map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
             let reason = self.examine(call_context, place, access)?;
-            must_ask = must_ask.or(reason);
+            examined.must_ask = examined.must_ask.or(reason);
             match protected::protection_at(self.policy_context(), call_context, place) {
                 Protection::OwnTaskDirectory => {}
                 Protection::Tier2 { rule } => {
-                    shared = false;
-                    later = later.or(Some(rule));
+                    examined.shared = false;
+                    examined.later = examined.later.or(Some(rule));
                 }
-                _ => shared = false,
+                _ => examined.shared = false,
             }
         }
-        let mut proposed = self.fit(placed, call_context.seen).await?;
-        let identity = json!({ "tool": "patch", "files": planned_files(&proposed.edits) });
+        Ok(examined)
+    }
+
+    /// Assesses an edit of several files whose places were examined.
+    pub(super) fn assess_edits(
+        &self,
+        call_context: ToolCallContext<'_>,
+        kind: EditKind,
+        mut proposed: ProposedPatch,
+        examined: ExaminedPlaces,
+    ) -> Result<CallAssessment, Refusal> {
+        let ExaminedPlaces { mut must_ask, shared, later } = examined;
+        let name = match kind {
+            EditKind::Patch => "patch",
+            EditKind::Merge(_) => "merge",
+        };
+        let identity = json!({ "tool": name, "files": planned_files(&proposed.edits) });
         let is_approved = call_context.approved == Some(Digest::of(identity.to_string()));
         if call_context.review.is_some() {
             let files: Vec<Preview> = proposed.edits.iter().cloned().map(Preview::from).collect();
@@ -108,16 +149,21 @@ impl Gate {
             });
         }
         let granted = shared && must_ask.is_none();
-        let allowed_by = if granted {
-            Some(NamedAllowRule::OwnTaskDirectory.into())
-        } else {
-            self.settings().auto_approve.write.then(|| NamedAllowRule::Write.into())
-        };
+        let allowed_by =
+            if granted { Some(NamedAllowRule::OwnTaskDirectory.into()) } else { self.write_rule() };
         let label = later.map(|rule| format!(" (runs later: {rule})")).unwrap_or_default();
         let files = planned_files(&proposed.edits);
+        let title = title(&proposed.edits);
+        let (title, merge, action): (String, _, Box<dyn Action>) = match kind {
+            EditKind::Patch => (title, None, Box::new(proposed)),
+            EditKind::Merge(merge) => {
+                let action = ProposedMerge { patch: proposed, merge: merge.clone() };
+                (format!("Merge the branch: {title}"), Some(merge), Box::new(action))
+            }
+        };
         Ok(CallAssessment {
             identity,
-            title: format!("{}{label}", title(&proposed.edits)),
+            title: format!("{title}{label}"),
             // Shown from the action.
             subject: String::new(),
             must_ask,
@@ -126,8 +172,8 @@ impl Gate {
             // Context for the request's own branches is free.
             standing: (!granted).then_some(RuleSubject::Edits),
             alternative: None,
-            plan: Plan::WriteAll(PlannedPatch { files }),
-            action: Some(Box::new(proposed)),
+            plan: Plan::WriteAll(PlannedPatch { files, merge }),
+            action: Some(action),
         })
     }
 

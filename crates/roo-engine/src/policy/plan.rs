@@ -18,6 +18,8 @@ pub enum Plan {
     Write(PlannedWrite),
     /// Change several files, all or none.
     WriteAll(PlannedPatch),
+    /// Have a conflict resolved: nothing is merged, and the branch gets both versions in its work tree.
+    Conflict,
     /// Open a branch.
     Branch(Box<PlannedBranch>),
     /// Go on in another mode.
@@ -45,6 +47,20 @@ pub struct PlannedWrite {
 pub struct PlannedPatch {
     /// Every place that changes: of a file that is moved both.
     pub files: Vec<PlannedFile>,
+    /// The merge of a branch's work tree that it is; none for a patch of a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<PlannedMerge>,
+}
+
+/// Merge of a branch's work tree into the folder that it was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedMerge {
+    /// The snapshot of the work tree that is merged.
+    pub snapshot: String,
+    /// Changed files that stay behind, as they can't be merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// One place of a change of several files.
@@ -73,6 +89,14 @@ pub enum PlannedEdit {
 }
 
 impl PlannedEdit {
+    /// The merge of a branch's work tree that it is.
+    pub fn merge(&self) -> Option<&PlannedMerge> {
+        match self {
+            Self::File(_) => None,
+            Self::Patch(patch) => patch.merge.as_ref(),
+        }
+    }
+
     /// Returns whether it saves context that the request's branches share.
     pub fn shared(&self) -> bool {
         matches!(self, Self::File(PlannedWrite { shared: true, .. }))
@@ -109,6 +133,9 @@ pub struct PlannedBranch {
     /// Its first to-do list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub todos: Vec<(String, TodoStatus)>,
+    /// True if it is to work in a git worktree of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub worktree: bool,
 }
 
 /// A task goes on in another mode, or with another model.

@@ -115,6 +115,7 @@ mod tests {
         "autoApprove.write",
         "background",
         "conversation",
+        "delegation.worktrees",
         "hook",
         "instructions",
         "intents",

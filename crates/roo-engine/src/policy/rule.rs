@@ -81,6 +81,8 @@ named_rules! {
         Intents = "intents",
         /// It writes the request's own task directory.
         OwnTaskDirectory = "own task directory",
+        /// It changes the work tree of a branch, and the merge is judged.
+        Worktree = "delegation.worktrees",
         /// The setting for looks at files.
         Read = "autoApprove.read",
         /// The setting for edits.

@@ -53,6 +53,10 @@ pub struct Outcome {
     pub server_call: Option<ServerCall>,
     /// The exit code of the command that ran; none where none has ended by itself.
     pub exit_code: Option<i32>,
+    /// True if nothing was written, as a file has changed since the call was judged.
+    pub is_stale: bool,
+    /// Conflicts that kept a branch's changes from being merged: the files, and the ids of their texts in the parent's folder.
+    pub conflicts: Vec<(String, Option<String>)>,
 }
 
 /// The longest command in what the user is told of it, in characters.
@@ -91,6 +95,8 @@ impl Outcome {
             fault: None,
             server_call: None,
             exit_code: None,
+            is_stale: false,
+            conflicts: vec![],
         }
     }
 

@@ -37,7 +37,7 @@ impl Action for ProposedPatch {
 }
 
 /// Changes the files, if each still holds the text that the patch was made for.
-async fn run(proposed: ProposedPatch, context: &ToolContext) -> Outcome {
+pub(super) async fn run(proposed: ProposedPatch, context: &ToolContext) -> Outcome {
     let ProposedPatch { edits, notice, review: answered } = proposed;
     let count = edits.len();
     let label = match edits.as_slice() {
@@ -102,7 +102,8 @@ async fn review(edits: &[FileEdit], notice: Option<String>, label: &str, context
 fn failed(edits: &[FileEdit], error: &WriteError) -> Outcome {
     let text = format!("{error} The patch was not applied.");
     let summary = format!("Could not apply the patch: {}", error.reason());
-    let outcome = Outcome::new(ToolStatus::Failed, text, summary);
+    let mut outcome = Outcome::new(ToolStatus::Failed, text, summary);
+    outcome.is_stale = matches!(error, WriteError::Stale { .. } | WriteError::Exists { .. });
     // What the task believes of the files is worth nothing any more.
     Outcome { seen: forgotten(edits), ..outcome }
 }

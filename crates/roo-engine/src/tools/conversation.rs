@@ -23,8 +23,12 @@ impl Tool for UpdateTodoList {
 }
 
 impl Tool for AttemptCompletion {
-    async fn judge(self, _: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
-        Ok(STEP)
+    /// What a branch changed in a work tree of its own is merged first.
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        match call_context.merge {
+            Some(source) => gate.merge(call_context, source, STEP).await,
+            None => Ok(STEP),
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 mod access_mcp_resource;
 mod apply_diff;
 mod apply_patch;
+mod attempt_completion;
 mod command_effects;
 mod context_command;
 mod conversation;

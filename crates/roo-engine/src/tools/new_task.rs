@@ -8,8 +8,8 @@ use crate::policy::{
     CallAssessment, CheckedCall, Gate, Plan, PlannedBranch, Refusal, RefusalRule, Tool, ToolCallContext,
     check_delegation, named_mode, rights_of_mode,
 };
-use roo_catalog::NewTask;
-use roo_formats::modes;
+use roo_catalog::{Group, NewTask};
+use roo_formats::modes::{self, Mode};
 use roo_protocol::rule::RuleSubject;
 use roo_text::render;
 use roo_workspace::{Location, Purpose};
@@ -61,9 +61,15 @@ impl Tool for NewTask {
                 delegation,
                 task_directory: Some(task_directory).filter(|own| gate.workspace().has_place_for(own)),
                 todos: call.todos,
+                worktree: call_context.opens_several && may_write(target) && gate.makes_worktrees(),
             })),
         }))
     }
+}
+
+/// Returns whether a mode can change files, by edits or by commands.
+fn may_write(mode: &Mode) -> bool {
+    [Group::Edit, Group::Command].iter().any(|group| mode.groups.contains(group))
 }
 
 /// Checks that the files exist which a brief tells others to read.

@@ -38,6 +38,8 @@ pub struct Settings {
     pub protected: Vec<String>,
     /// Rules for when a task needs a declared intent.
     pub intents: IntentSettings,
+    /// How branches of a request work beside each other.
+    pub delegation: DelegationSettings,
     /// Limits at which a request stops and asks.
     pub limits: Limits,
     /// Bounds of commands.
@@ -60,6 +62,7 @@ impl Default for Settings {
             auto_approve: AutoApprove::default(),
             protected: Vec::new(),
             intents: IntentSettings::default(),
+            delegation: DelegationSettings::default(),
             limits: Limits::default(),
             sandbox: SandboxSettings::default(),
             redact_secrets: true,
@@ -169,6 +172,26 @@ pub enum RequireIntent {
     Destructive,
     /// Every tool but those by which a task binds an intent, asks its user or ends.
     All,
+}
+
+/// How branches of a request work beside each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DelegationSettings {
+    /// Whether branches that work at the same time and may write get git worktrees of their own.
+    pub worktrees: BranchWorktrees,
+}
+
+/// Whether branches that work at the same time and may write get git worktrees of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BranchWorktrees {
+    /// No: all branches work in the workspace folder.
+    #[default]
+    Off,
+    /// Yes, where the workspace is one folder in a git repository. What a branch changed is merged into the folder when the
+    /// branch completes, as one edit.
+    Auto,
 }
 
 /// Bounds of commands.
@@ -343,6 +366,7 @@ mod tests {
             },
             "protected": [],
             "intents": { "require": "destructive" },
+            "delegation": { "worktrees": "off" },
             "limits": {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
                 "commandTimeoutSec": null, "backgroundAfterSec": 30,

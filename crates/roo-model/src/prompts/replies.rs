@@ -6,6 +6,8 @@ mod review;
 pub use delegation::*;
 pub use review::{review_in, reviewed};
 
+use std::path::Path;
+
 use roo_catalog::{Effect, ToolName, ToolProtocol};
 use roo_protocol::ids::Urid;
 use roo_text::render::exact_line;
@@ -135,6 +137,96 @@ pub fn completion_after_failure() -> String {
 pub fn completion_with_queue() -> String {
     "Not final: the user has said something in the meantime. Take it into account before you complete."
         .to_owned()
+}
+
+/// Before the first request of a branch that works in a git worktree.
+pub fn in_worktree(folder: &Path, left_out: &[String]) -> String {
+    let left_out = match left_out {
+        [] => String::new(),
+        files => format!(" These uncommitted paths are not in it: {}.", listed(files)),
+    };
+    format!(
+        "You work in a git worktree of your own, {}, as others work at the same time. It has the files of the workspace as \
+         they were when you began, but not those that git ignores.{left_out} When you complete, what you changed there is merged \
+         into the workspace. Commits in the worktree are not merged, the files are.",
+        exact_line(&folder.to_string_lossy())
+    )
+}
+
+/// To a branch that would complete while its commands run in its worktree.
+pub fn commands_in_worktree() -> String {
+    "Commands still run in your worktree, and what they change now would not be merged. Wait for them, or end them with \
+     stop_command, before you complete."
+        .to_owned()
+}
+
+/// To a branch whose merge was refused.
+pub fn merge_refused() -> String {
+    "Nothing of what you changed was merged; it is in your worktree alone. Change what is wanted there and complete again, or \
+     end with complete_with_failure."
+        .to_owned()
+}
+
+/// To a branch whose changes are merged.
+pub fn merge_done(files: &[String], left_out: &[String]) -> String {
+    let mut text = match files {
+        [] => "There was nothing to merge.".to_owned(),
+        files => format!("Your changes were merged into the workspace: {}.", listed(files)),
+    };
+    if !left_out.is_empty() {
+        text.push_str(&format!(" Not merged: {}.", listed(left_out)));
+    }
+    text
+}
+
+/// To a branch whose changes conflict with those of others. `files` are the files with the lines in conflict.
+pub fn merge_conflicted(files: &[String]) -> String {
+    let files: Vec<String> = files.iter().map(|file| exact_line(file)).collect();
+    format!(
+        "Others have changed the same lines as you since you began, so nothing was merged: {}.\nYour worktree has both \
+         versions now, between the lines `<<<<<<< {OTHERS}` and `>>>>>>> {OWN}`. Read these files, make of each place what \
+         serves both changes, remove the lines with the marks, and complete again.",
+        files.join("; ")
+    )
+}
+
+/// Name of the version of others in the marks of a conflict.
+pub const OTHERS: &str = "others";
+/// Name of the version of the branch in the marks of a conflict.
+pub const OWN: &str = "this branch";
+
+/// To a parent whose branch has completed and left files behind.
+pub fn worktree_kept(folder: &Path, left_out: &[String], why: Option<&str>) -> String {
+    let folder = exact_line(&folder.to_string_lossy());
+    let why = why.map(|why| format!(" ({})", exact_line(why))).unwrap_or_default();
+    match left_out {
+        [] => format!("What it changed was merged, but its worktree is kept{why}: {folder}"),
+        files => format!(
+            "What it changed was merged but for {}. Its worktree is kept{why}: {folder}",
+            listed(files)
+        ),
+    }
+}
+
+/// To a parent whose branch has ended without a merge.
+pub fn not_merged(folder: &Path, why: Option<&str>) -> String {
+    let why = why.map(|why| format!(" {}", exact_line(why))).unwrap_or_default();
+    format!(
+        "Nothing of what it changed was merged.{why} Its worktree is kept: {}",
+        exact_line(&folder.to_string_lossy())
+    )
+}
+
+/// To the user, where branches get no worktrees.
+pub fn worktrees_unavailable(reason: &str) -> String {
+    format!(
+        "The branches work in the workspace folder itself, one beside the other, and not in git worktrees of their own: \
+         {reason}."
+    )
+}
+
+fn listed(files: &[String]) -> String {
+    files.iter().map(|file| exact_line(file)).collect::<Vec<_>>().join(", ")
 }
 
 /// Before the next request, when the user has forked the conversation.

@@ -133,6 +133,7 @@ impl Player<'_> {
             pinned: true,
             intent: None,
             within: vec![],
+            worktree: false,
         };
         let message = Message {
             id: MessageId::new("m1"),
@@ -182,7 +183,11 @@ impl Player<'_> {
                 let outcome = self.outcome(&call_id)?;
                 self.input(task, Input::ToolDone(outcome));
             }
-            Effect::Compact(_) | Effect::Wait { .. } | Effect::SettleWrite { .. } => {
+            Effect::Compact(_)
+            | Effect::MakeWorktree
+            | Effect::CloseWorktree
+            | Effect::Wait { .. }
+            | Effect::SettleWrite { .. } => {
                 return Err("it needs what a cassette doesn't have".to_owned());
             }
         }
@@ -303,6 +308,8 @@ impl Player<'_> {
                     delegation,
                     task_directory: Some(directory).filter(|_| self.conditions.has_task_directory),
                     todos: call.todos,
+                    // A play changes no files.
+                    worktree: false,
                 }))
             }
             Invocation::SwitchMode(call) => {

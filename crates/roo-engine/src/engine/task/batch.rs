@@ -233,6 +233,12 @@ impl ToolBatch {
         self.handled.iter().any(|call| matches!(call, HandledCall::Delegated(_)))
     }
 
+    /// Number of calls that have opened a subtask or may still do so.
+    pub(super) fn delegations(&self) -> usize {
+        let opened = self.handled.iter().filter(|call| matches!(call, HandledCall::Delegated(_))).count();
+        opened + self.open_calls().filter(|call| call.is_of(ToolName::NewTask)).count()
+    }
+
     /// The calls that wait for subtasks.
     pub(super) fn open_branches(&self) -> impl Iterator<Item = &Branch> {
         self.handled.iter().filter_map(|call| match call {

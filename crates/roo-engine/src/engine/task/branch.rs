@@ -47,15 +47,20 @@ pub(in crate::engine) fn branch_result(
     child: &TaskId,
     state: EndState,
     text: Option<&str>,
+    worktree: Option<String>,
 ) -> Option<Event> {
     let Branch { call, plan, .. } = task.open_branches().find(|branch| branch.child == *child)?;
     let title = plan.delegation.title.as_str();
     let text = text.unwrap_or_default();
-    let (status, text) = match state {
+    let (status, mut text) = match state {
         EndState::Completed => (ToolStatus::Ok, replies::subtask_completed(title, text)),
         EndState::Cancelled => (ToolStatus::Interrupted, replies::subtask_cancelled(title)),
         EndState::Failed => (ToolStatus::Failed, replies::subtask_failed(title, text)),
     };
+    if let Some(note) = worktree {
+        text.push_str("\n\n");
+        text.push_str(&note);
+    }
     Some(finished(call, status, text, false))
 }
 
@@ -82,6 +87,7 @@ pub(in crate::engine) fn first_events(parent: &Task, plan: &PlannedBranch, tree:
         pinned: parent.settings.pinned,
         intent: parent.intents.bound.clone(),
         within: parent.intents.inherited_by_branches(),
+        worktree: plan.worktree,
     }];
     if !plan.todos.is_empty() {
         events.push(Event::TodoChanged { items: todo_items(&[], plan.todos.clone()) });

@@ -15,7 +15,7 @@ use super::{
     Gathered, HeldAnswer, Input, MeasuredRequest, Phase, RULE, Remedy, RequestFrame, SERVER, TRY_AGAIN, Task,
     block_message_id, is_stop, may_mention, next_question, offers, todo_items,
 };
-use crate::engine::event::{BackgroundCommand, EndState, Ending, Event, call_message};
+use crate::engine::event::{BackgroundCommand, ConflictBase, EndState, Ending, Event, call_message};
 use crate::policy::{
     AllowRule, HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, RecordedVerdict, decode_command,
 };
@@ -127,6 +127,12 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             _ => vec![],
         },
         Input::HookMessages(messages) => hook_messages_received(task, messages),
+        Input::WorktreeMade(made) if task.needs_worktree() => vec![match made {
+            Ok(worktree) => Event::WorktreeMade { worktree },
+            Err(reason) => Event::WorktreeUnavailable { reason },
+        }],
+        Input::WorktreeClosed { kept } if task.closes_worktree() => vec![Event::WorktreeClosed { kept }],
+        Input::WorktreeMade(_) | Input::WorktreeClosed { .. } => vec![],
         Input::Gated(decision) => gated(task, decision),
         Input::ToolDone(outcome) => tool_done(task, outcome),
         Input::ServerAsked(question) => server_asked(task, question),
@@ -511,7 +517,7 @@ impl JudgedCall<'_> {
             reviewable: matches!(
                 roo_catalog::parse(self.call),
                 Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1
-            ),
+            ) || self.task.merges(),
         }
     }
 
@@ -521,7 +527,7 @@ impl JudgedCall<'_> {
         let (switched, note) = match plan {
             Plan::Mode(change) => mode_switch(self.task, change, self.call),
             // What the gate allowed is no switch.
-            Plan::Nothing | Plan::Write(_) | Plan::WriteAll(_) | Plan::Branch(_) => {
+            Plan::Nothing | Plan::Write(_) | Plan::WriteAll(_) | Plan::Conflict | Plan::Branch(_) => {
                 return vec![self.refuse("No mode was chosen.", false, false)];
             }
         };
@@ -569,6 +575,7 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
         }
         Plan::Write(write) => Some(PlannedEdit::File(write)),
         Plan::WriteAll(patch) => Some(PlannedEdit::Patch(patch)),
+        Plan::Conflict => return vec![started(call, None)],
         Plan::Nothing => None,
     };
     match roo_catalog::parse(call) {
@@ -592,14 +599,20 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
             if task.batch().is_some_and(ToolBatch::has_failed) {
                 return vec![finished(call, ToolStatus::Failed, replies::completion_after_failure(), true)];
             }
-            end(task, call, EndState::Completed, completion.result)
+            match write {
+                None => end(task, call, EndState::Completed, completion.result),
+                Some(merge) => why_not_ended(task, call, completion.result.len())
+                    .unwrap_or_else(|| vec![started(call, Some(merge))]),
+            }
         }
         Ok(Invocation::CompleteWithFailure(failure)) => end(task, call, EndState::Failed, failure.reason),
-        _ => {
-            let subject = call.subject();
-            vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
-        }
+        _ => vec![started(call, write)],
     }
+}
+
+fn started(call: &ToolCall, write: Option<PlannedEdit>) -> Event {
+    let subject = call.subject();
+    Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }
 }
 
 /// The question of the server that answers the current call.
@@ -638,14 +651,8 @@ fn suggestions(task: &Task, suggestions: Vec<Suggestion>) -> Vec<Suggestion> {
 
 /// The call that ends the task, unless the user has said something that it doesn't know yet.
 pub(super) fn end(task: &Task, call: &ToolCall, state: EndState, text: String) -> Vec<Event> {
-    if task.parent.is_some() && text.len() > replies::RESULT_LIMIT {
-        return vec![finished(call, ToolStatus::Failed, replies::result_too_long(text.len()), true)];
-    }
-    if !task.queue.is_empty() {
-        let now = |item: &QueueItem| QueueItem { when: SendWhen::Now, ..item.clone() };
-        let items = task.queue.iter().map(now).collect();
-        let text = replies::completion_with_queue();
-        return vec![Event::QueueChanged { items }, finished(call, ToolStatus::Skipped, text, false)];
+    if let Some(events) = why_not_ended(task, call, text.len()) {
+        return events;
     }
     let (say, result, reason) = match state {
         EndState::Completed => (Say::CompletionResult, Some(text.clone()), None),
@@ -668,6 +675,43 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: EndState, text: String) -
             exit_code: None,
         },
     ]
+}
+
+/// The events of a call that would end the task and does not: its result is too long, or the user has said something.
+fn why_not_ended(task: &Task, call: &ToolCall, length: usize) -> Option<Vec<Event>> {
+    if task.parent.is_some() && length > replies::RESULT_LIMIT {
+        return Some(vec![finished(call, ToolStatus::Failed, replies::result_too_long(length), true)]);
+    }
+    if task.queue.is_empty() {
+        return None;
+    }
+    let text = replies::completion_with_queue();
+    Some(vec![deliver_queue(task), finished(call, ToolStatus::Skipped, text, false)])
+}
+
+/// Has all messages that wait delivered before the next request.
+fn deliver_queue(task: &Task) -> Event {
+    let now = |item: &QueueItem| QueueItem { when: SendWhen::Now, ..item.clone() };
+    Event::QueueChanged { items: task.queue.iter().map(now).collect() }
+}
+
+/// The result of a call that has merged the work tree of a branch: the branch ends with it, unless the user has said
+/// something meanwhile.
+fn merged(task: &Task, call: &ToolCall, mut finished: Event) -> Vec<Event> {
+    let Ok(Invocation::AttemptCompletion(completion)) = roo_catalog::parse(call) else {
+        return vec![finished];
+    };
+    let Event::ToolFinished { result, ends, .. } = &mut finished else { return vec![finished] };
+    if !task.queue.is_empty() {
+        result.text.push('\n');
+        result.text.push_str(&replies::completion_with_queue());
+        return vec![finished, deliver_queue(task)];
+    }
+    let text = completion.result;
+    *ends = Some(Ending { state: EndState::Completed, result: Some(text.clone()), reason: None });
+    let id = MessageId::new(format!("{}.end", call.id));
+    let message = Message { id, kind: MessageKind::Say(Say::CompletionResult), text, images: vec![] };
+    vec![Event::Shown { message }, finished]
 }
 
 pub(super) fn answer(
@@ -717,6 +761,10 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     let Some(current) = task.in_progress() else { return vec![] };
     let Stage::Run { write, .. } = &current.stage else { return vec![] };
     let call = &*current.as_it_runs();
+    if outcome.is_stale && task.merge_in_progress().is_some() && !task.is_ending() {
+        // Another branch was merged meanwhile: the merge begins anew, with the files as they are now.
+        return vec![Event::ToolRestarted { call_id: call.id.clone() }];
+    }
     let review = current.review().map(|review| &*review.hunks);
     let edits = outcome.edits.into_iter();
     let mut events: Vec<Event> = void_question(task).into_iter().collect();
@@ -730,6 +778,10 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         command: BackgroundCommand { id, call_id: call.id.clone(), line },
     }));
     events.extend(outcome.fault.map(|fault| Event::ChangesUnknown { fault }));
+    if !outcome.conflicts.is_empty() {
+        let files = outcome.conflicts.into_iter().map(|(path, text)| ConflictBase { path, text });
+        events.push(Event::MergeConflicted { files: files.collect() });
+    }
     let summary = checkpoint_summary(call);
     events.extend(checkpoint(call.id.clone(), summary, outcome.saved));
     let status = outcome.status;
@@ -753,6 +805,10 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         recorded: outcome.recorded,
         exit_code: outcome.exit_code,
     };
+    if status == ToolStatus::Ok && task.merge_in_progress().is_some() {
+        events.extend(merged(task, call, finished));
+        return events;
+    }
     events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
         (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
         (true, ToolStatus::Ok) => saved(finished),
@@ -833,10 +889,12 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>], saved: Vec<Sa
     let summary = summary(&text);
     let result = result_of(call, status, with_review(text, status, review), vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
-    let seen = seen(status == ToolStatus::Ok);
+    // What a merge has changed is in the folder of the parent, and the task knows files of its work tree.
+    let merges = write.merge().is_some();
+    let seen = if merges { vec![] } else { seen(status == ToolStatus::Ok) };
     let mut events: Vec<Event> =
         checkpoint(call.id.clone(), checkpoint_summary(call), saved).into_iter().collect();
-    events.push(Event::ToolFinished {
+    let finished = Event::ToolFinished {
         summary,
         result,
         seen,
@@ -846,7 +904,11 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>], saved: Vec<Sa
         withheld: None,
         recorded: vec![],
         exit_code: None,
-    });
+    };
+    match merges && status == ToolStatus::Ok {
+        true => events.extend(merged(task, call, finished)),
+        false => events.push(finished),
+    }
     events
 }
 

@@ -10,8 +10,8 @@ use super::results::summary;
 use super::shortening::within;
 use super::{
     Answered, Begins, Choice, Compaction, Conversation, Gather, LeftOut, Lifecycle, LoopGuard,
-    MeasuredRequest, OpenTask, Phase, Prompt, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved, is_stop,
-    offers,
+    MeasuredRequest, OpenTask, Phase, Prompt, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved, Worktree,
+    is_stop, offers,
 };
 use crate::engine::event::{EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
@@ -82,6 +82,15 @@ impl Task {
             }
             Event::ContextKept { total, .. } => self.keep_conversation(*total),
             Event::ContextRestored { seq, left_out, .. } => self.restore_conversation(*seq, left_out),
+            Event::WorktreeMade { worktree } => {
+                self.notices.push(replies::in_worktree(&worktree.folder, &worktree.left_out));
+                self.worktree = Some(Worktree::open(worktree));
+            }
+            Event::WorktreeUnavailable { reason } => {
+                self.worktree = Some(Worktree::Unavailable(reason.clone()));
+            }
+            Event::MergeConflicted { files } => self.add_conflicts(files),
+            Event::WorktreeClosed { kept } => self.close_worktree(kept.as_ref()),
             Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
             Event::ModeSwitched { change, .. } => {
                 self.settings.change(change);
@@ -138,6 +147,7 @@ impl Task {
             Event::ToolStarted { write, .. } => self.change_call(|call| call.start(write.clone())),
             Event::ToolRestarted { .. } => self.change_call(CurrentCall::restart),
             Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
+                self.end_merge(result);
                 self.finish_call(result, seen, *mistake, withheld.as_ref());
                 self.note_saving(*saves, result);
                 ends.iter().for_each(|ending| self.begin_ending(ending.clone()));
@@ -185,6 +195,7 @@ impl Task {
         }
         // What the user says may make a call right that was wrong or useless before.
         self.guard = LoopGuard::default();
+        self.forget_conflicts();
     }
 
     /// Drops a message that a hook refused, and ends a task that has nothing else to do.
@@ -424,6 +435,8 @@ impl Task {
         self.queue.clear();
         self.commands.interrupt();
         self.restore = None;
+        // It is the other request's.
+        self.worktree = None;
         self.set_interrupted();
         let reason = format!("forked from {} at event {}", from.urid, from.seq);
         self.begin_ending(Ending { state: EndState::Cancelled, result: None, reason: Some(reason) });
@@ -470,6 +483,7 @@ impl Task {
         self.unknown_changes = now.unknown_changes;
         self.notices = now.notices;
         self.restore = now.restore;
+        self.worktree = now.worktree;
     }
 
     fn resume(&mut self) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Choice, Compaction, CompactionOutcome, LeftOut, RequestFrame};
+use crate::engine::event::BranchWorktree;
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision, Review};
 use crate::server_tools::ServerQuestion;
@@ -162,6 +163,13 @@ pub enum Input {
         /// All of the request but its conversation; none where it isn't known.
         frame: Option<RequestFrame>,
     },
+    /// The branch's git worktree is made; or the reason why it gets none.
+    WorktreeMade(Result<BranchWorktree, String>),
+    /// The branch's git worktree is removed; or the reason why it is kept.
+    WorktreeClosed {
+        /// Reason.
+        kept: Option<String>,
+    },
     /// The user wants earlier turns to be summarised.
     Condense,
     /// The user undoes a shortening.
@@ -228,6 +236,8 @@ impl Input {
                 | Self::ToolDone(_)
                 | Self::WriteSettled(..)
                 | Self::Gathered(_)
+                | Self::WorktreeMade(_)
+                | Self::WorktreeClosed { .. }
                 | Self::ServerAsked(_)
                 | Self::ServerQuestionOver
                 | Self::CommandEnded { .. }
@@ -268,6 +278,10 @@ pub enum Effect {
     Compact(Compaction),
     /// Look up what the model is to know before it is asked.
     Gather(Gather),
+    /// Make the git worktree in which the branch is to work.
+    MakeWorktree,
+    /// Remove the branch's git worktree, if all that it changed is merged.
+    CloseWorktree,
     /// Wait until a time.
     Wait {
         /// In milliseconds since the Unix epoch.

@@ -15,7 +15,7 @@ use crate::policy::{
 };
 use crate::server_tools::ServerQuestion;
 use crate::tool_run::{AppliedEdit, Outcome};
-use roo_catalog::ToolCall;
+use roo_catalog::{ToolCall, ToolName};
 use roo_model::parser::Block;
 use roo_model::prompts::replies;
 use roo_model::providers::{Finish, Item};
@@ -57,6 +57,8 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
             let mut found = answers_to_question(task, events);
             found.push(Input::HookMessages(hook_messages(task, events)));
             found.push(Input::Gathered(gathered(events)));
+            found.extend(ran(task, events));
+            found.extend(settled(task, events));
             timeless(found)
         }
         Event::QuestionAsked { question, .. } if question.kind == QuestionKind::McpElicitation => {
@@ -97,9 +99,13 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
         }
         Event::DelayEnded { .. } => now(Input::DelayEnded),
         Event::HookMessagesReceived { .. } => now(Input::HookMessages(hook_messages(task, events))),
-        Event::EditApplied { .. } | Event::CommandBackgrounded { .. } | Event::ChangesUnknown { .. } => {
-            timeless(ran(task, events))
-        }
+        Event::EditApplied { .. }
+        | Event::CommandBackgrounded { .. }
+        | Event::ChangesUnknown { .. }
+        | Event::MergeConflicted { .. } => timeless(ran(task, events)),
+        Event::WorktreeMade { worktree } => now(Input::WorktreeMade(Ok(worktree.clone()))),
+        Event::WorktreeUnavailable { reason } => now(Input::WorktreeMade(Err(reason.clone()))),
+        Event::WorktreeClosed { kept } => now(Input::WorktreeClosed { kept: kept.clone() }),
         Event::ToolFinished { .. } | Event::ToolRestarted { .. } | Event::CheckpointSaved { .. } => {
             let all = [ran(task, events), settled(task, events), command_ended(events), refused_unsaved()];
             timeless(all.into_iter().flatten())
@@ -432,6 +438,12 @@ fn plan_of(event: Option<&Event>) -> Plan {
         Some(Event::ToolStarted { write: Some(PlannedEdit::Patch(patch)), .. }) => {
             Plan::WriteAll(patch.clone())
         }
+        // Of the steps of the conversation, only a conflict runs.
+        Some(Event::ToolStarted { write: None, name, .. })
+            if *name == ToolName::AttemptCompletion.as_str() =>
+        {
+            Plan::Conflict
+        }
         _ => Plan::Nothing,
     }
 }
@@ -458,6 +470,16 @@ fn ran(task: &Task, events: &[&Event]) -> Vec<Input> {
             }
             Event::ChangesUnknown { fault } => outcome.fault = Some(fault.clone()),
             Event::CheckpointSaved { files, .. } => outcome.saved.clone_from(files),
+            Event::MergeConflicted { files } => {
+                let found = files.iter().map(|file| (file.path.clone(), file.text.clone()));
+                outcome.conflicts = found.collect();
+            }
+            Event::ToolRestarted { .. } => {
+                outcome.is_stale = true;
+                break;
+            }
+            // The result of a branch whose changes were merged; where the server was killed then, it is all that is known.
+            Event::Shown { .. } => outcome.status = ToolStatus::Ok,
             Event::ToolFinished { summary, result, seen, withheld, recorded, exit_code, .. } => {
                 outcome.status = result.status;
                 outcome.images.clone_from(&result.images);
@@ -497,10 +519,12 @@ fn settled(task: &Task, events: &[&Event]) -> Vec<Input> {
     let Some(CurrentCall { stage: Stage::SettleWrite { write, .. }, .. }) = task.in_progress() else {
         return vec![];
     };
-    let mut saved = vec![];
+    let (mut saved, mut is_merged) = (vec![], false);
     for event in events {
         match event {
             Event::CheckpointSaved { files, .. } => saved.clone_from(files),
+            // Of a branch whose changes were merged.
+            Event::Shown { .. } => is_merged = true,
             Event::ToolRestarted { .. } => {
                 let found = write.places().iter().map(|(_, before, _)| *before).collect();
                 return vec![Input::WriteSettled(found, saved)];
@@ -522,6 +546,10 @@ fn settled(task: &Task, events: &[&Event]) -> Vec<Input> {
             }
             _ => break,
         }
+    }
+    if is_merged {
+        let found = write.places().iter().map(|(_, _, after)| *after).collect();
+        return vec![Input::WriteSettled(found, saved)];
     }
     vec![]
 }

@@ -6,6 +6,7 @@ use super::engine_question::ask_engine_question;
 use super::results::{
     answered, finished, refused, switch_judged, turn_failed, void_approval, void_question, with_review,
 };
+use super::worktree::waits_for_commands;
 use super::{Effect, OpenTask, Phase, RequestBudget, SAVE_ATTEMPTS, Spending, Task, may_mention};
 use crate::engine::event::{EndState, Ending, Event};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
@@ -78,7 +79,9 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     }
     // Subtasks come to their own end first, and commands in the background to theirs.
     let has_commands = task.ends_commands() && !task.commands.running().is_empty();
-    if events.is_empty() && !task.has_open_branches() && !has_commands {
+    // So does a work tree: what is in it may not be merged.
+    let is_last = events.is_empty() && !task.has_open_branches() && !has_commands;
+    if is_last && !task.closes_worktree() {
         let Ending { mut state, result, mut reason } = ending.clone();
         if let Some(text) = unknown_changes(task).filter(|_| state == EndState::Completed) {
             // Nobody is left to wait for.
@@ -114,7 +117,11 @@ fn result_by_user(task: &Task, CurrentCall { call, stage, .. }: &CurrentCall) ->
         }
         Stage::Authorization(Authorization::Refused { feedback, review, is_unattended }) => {
             let review = review.as_ref().map(|review| &*review.hunks);
-            let text = refusal(feedback.as_deref(), *is_unattended);
+            let mut text = refusal(feedback.as_deref(), *is_unattended);
+            if task.merges() {
+                text.push('\n');
+                text.push_str(&replies::merge_refused());
+            }
             let text = with_review(text, ToolStatus::Denied, review);
             Some(refused(call, text, feedback.as_deref()))
         }
@@ -147,6 +154,8 @@ fn result_without_gate(task: &Task, batch: &ToolBatch, call: &ToolCall) -> Optio
         (ToolStatus::Skipped, replies::skipped(), false)
     } else if batch.has_delegated() && !delegates {
         (ToolStatus::Skipped, replies::after_delegation(), false)
+    } else if waits_for_commands(task, call) {
+        (ToolStatus::Failed, replies::commands_in_worktree(), true)
     } else if limit > 0 && repetitions >= limit {
         (ToolStatus::Failed, replies::repeated(&call.name, repetitions), true)
     } else {
@@ -186,9 +195,13 @@ pub(super) fn halt(task: &Task) -> Vec<Event> {
 /// The one effect that the state calls for.
 pub fn wanted(task: &Task) -> Option<Effect> {
     let OpenTask { phase, interrupted: false, ending } = task.as_open()? else { return None };
+    if task.closes_worktree() {
+        return Some(Effect::CloseWorktree);
+    }
     match phase {
         Phase::Requesting { .. } => Some(Effect::CallModel { request: task.totals.requests }),
         Phase::Compacting(compaction) if ending.is_none() => Some(Effect::Compact(*compaction)),
+        Phase::RequestDue { .. } if ending.is_none() && task.needs_worktree() => Some(Effect::MakeWorktree),
         Phase::RequestDue { .. } if ending.is_none() && !task.gather.is_empty() => {
             Some(Effect::Gather(task.gather.clone()))
         }
@@ -240,6 +253,9 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     if gave_up_saving(task) {
         return halt(task);
     }
+    if task.needs_worktree() {
+        return vec![];
+    }
     if task.queue.iter().any(|item| item.when == SendWhen::Now) {
         return deliver(task);
     }
@@ -249,6 +265,9 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
         let text = format!(
             "The model made {mistakes} mistakes in a row. Tell it how to continue, or stop the task."
         );
+        return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
+    }
+    if let Some(text) = task.too_many_conflicts() {
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
     if let Some((action, count)) = task.guard.refused_too_often() {

@@ -61,6 +61,7 @@ impl Sim {
                 pinned: false,
                 intent: None,
                 within: vec![],
+                worktree: false,
             },
             Event::UserSaid {
                 message: Message {
@@ -1643,7 +1644,7 @@ mod kills {
             let mut sim = Sim::calling([call("apply_patch", json!({ "patch": "p" }))]);
             let files = vec![file("a", Some("old"), Some("new")), file("b", None, Some("b"))];
             let files = [files, vec![file("gone", Some("gone"), None)]].concat();
-            let plan = Plan::WriteAll(PlannedPatch { files });
+            let plan = Plan::WriteAll(PlannedPatch { files, merge: None });
             let rule = NamedAllowRule::Write.into();
             sim.input(Input::Gated(PolicyDecision::Allow { rule, reason: "So.".into(), plan }));
             sim.killed();

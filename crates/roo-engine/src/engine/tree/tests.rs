@@ -9,11 +9,13 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 
 use super::*;
+use crate::engine::event::BranchWorktree;
 use crate::engine::forks::as_own;
 use crate::engine::replay::{Replayed, replay};
 use crate::engine::task::{Choice, CompactionOutcome, Effect, Gathered, Remedy, wanted};
 use crate::policy::{
-    AskRule, ModeChange, NamedAllowRule, Plan, PlannedBranch, PlannedWrite, PolicyDecision, RefusalRule,
+    AskRule, ModeChange, NamedAllowRule, Plan, PlannedBranch, PlannedFile, PlannedMerge, PlannedPatch,
+    PlannedWrite, PolicyDecision, RefusalRule,
 };
 use crate::tool_run::Outcome;
 use roo_catalog::{ToolCall, ToolProtocol};
@@ -63,6 +65,7 @@ impl Sim {
             pinned: false,
             intent: None,
             within: vec![],
+            worktree: false,
         };
         let said = Event::UserSaid {
             message: Message {
@@ -221,6 +224,7 @@ fn allow(call: &ToolCall) -> PolicyDecision {
             },
             task_directory: Some(".roo/tasks/20250101-10-00-00000000".into()),
             todos: vec![],
+            worktree: title.starts_with("Apart"),
         })),
         _ if call.name == "write_to_file" => Plan::Write(PlannedWrite {
             path: ".roo/tasks/20250101-10-00-00000000/notes.md".into(),
@@ -552,7 +556,7 @@ struct Fate {
 
 fn fate() -> impl Strategy<Value = Fate> {
     let said = prop_oneof![
-        3 => prop::collection::vec(select(vec!["A", "B", "C"]).prop_map(ModelAnswer::Delegate), 1..4),
+        3 => prop::collection::vec(select(vec!["A", "B", "Apart"]).prop_map(ModelAnswer::Delegate), 1..4),
         3 => select(vec![ModelAnswer::Read, ModelAnswer::Command, ModelAnswer::Question, ModelAnswer::Save]).prop_map(|said| vec![said]),
         3 => select(vec![ModelAnswer::Complete("Done."), ModelAnswer::GiveUp]).prop_map(|said| vec![said]),
         1 => Just(vec![ModelAnswer::Read, ModelAnswer::Delegate("D"), ModelAnswer::Command, ModelAnswer::Delegate("E")]),
@@ -672,17 +676,33 @@ impl Sim {
                             rule_subject: None,
                             alternative: None,
                         },
+                        _ if task.merges() && fate.fails => conflict_found(),
+                        _ if task.merges() && fate.stops => merge_allowed("next"),
                         _ => allow(&call),
                     };
                     self.input(id, Input::Gated(decision));
                 }
                 Some(Effect::RunTool { .. }) => {
                     self.durable = self.log.len();
+                    let task = self.task(id);
+                    if task.merges() && task.edit_in_progress().is_none() {
+                        self.input(id, Input::ToolDone(in_conflict()));
+                        return;
+                    }
                     let status = if fate.fails { ToolStatus::Failed } else { ToolStatus::Ok };
-                    self.input(id, Input::ToolDone(Outcome { status, ..done() }));
+                    let is_stale = fate.fails && fate.stops;
+                    self.input(id, Input::ToolDone(Outcome { status, is_stale, ..done() }));
                 }
                 Some(Effect::Wait { .. }) => drop(self.input(id, Input::RetryDue)),
                 Some(Effect::Gather(_)) => drop(self.input(id, Input::Gathered(Gathered::default()))),
+                Some(Effect::MakeWorktree) if fate.fails => {
+                    self.input(id, Input::WorktreeMade(Err("no git".into())));
+                }
+                Some(Effect::MakeWorktree) => drop(self.input(id, made("/w"))),
+                Some(Effect::CloseWorktree) => {
+                    let kept = fate.fails.then(|| "it has changes".to_owned());
+                    self.input(id, Input::WorktreeClosed { kept });
+                }
                 Some(Effect::SettleWrite { write, .. }) => {
                     let found = write.places().iter().map(|(_, _, after)| *after).collect();
                     self.input(id, Input::WriteSettled(found, vec![]));
@@ -850,4 +870,119 @@ proptest! {
         sim.finish();
         sim.check_log();
     }
+}
+
+/// A work tree that was made for a branch.
+fn made(folder: &str) -> Input {
+    Input::WorktreeMade(Ok(BranchWorktree {
+        top: folder.into(),
+        folder: folder.into(),
+        base: "base".into(),
+        left_out: vec![],
+    }))
+}
+
+/// The gate allows the merge of a branch's work tree.
+fn merge_allowed(snapshot: &str) -> PolicyDecision {
+    let file = PlannedFile { path: "a".into(), before: None, after: Some(Digest::of("a")), moved_from: None };
+    let merge = Some(PlannedMerge { snapshot: snapshot.into(), left_out: vec![] });
+    let plan = Plan::WriteAll(PlannedPatch { files: vec![file], merge });
+    PolicyDecision::Allow { rule: NamedAllowRule::Write.into(), reason: "So.".into(), plan }
+}
+
+/// The gate finds that a merge conflicts.
+fn conflict_found() -> PolicyDecision {
+    let rule = NamedAllowRule::Worktree.into();
+    PolicyDecision::Allow { rule, reason: "So.".into(), plan: Plan::Conflict }
+}
+
+/// Both versions are in the work tree.
+fn in_conflict() -> Outcome {
+    let conflicts = vec![("a".to_owned(), Some("id".to_owned()))];
+    let outcome = Outcome::failed("Others have changed the same lines. Resolve them.");
+    Outcome { conflicts, ..outcome }
+}
+
+#[test]
+fn a_branch_works_in_its_work_tree_until_that_is_merged_and_removed() {
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["Apart"]).remove(0);
+    assert_eq!(wanted(sim.task(&branch)), Some(Effect::MakeWorktree));
+    sim.input(&branch, made("/w/1"));
+    assert!(matches!(wanted(sim.task(&branch)), Some(Effect::CallModel { .. })));
+    assert_eq!(sim.tree.folder_of(sim.task(&branch)), Some(std::path::Path::new("/w/1")));
+    assert_eq!(sim.tree.folder_of(sim.tree.root()), None);
+
+    sim.says(&branch, &[ModelAnswer::Complete("Done.")]);
+    assert_eq!(sim.tree.folder_of(sim.task(&branch)), None, "a merge is judged in the folder of the parent");
+    sim.input(&branch, Input::Gated(merge_allowed("next")));
+    // Another branch was merged between the judgement and the write.
+    sim.input(&branch, Input::ToolDone(Outcome { is_stale: true, ..Outcome::failed("It has changed.") }));
+    assert!(matches!(wanted(sim.task(&branch)), Some(Effect::Gate { .. })), "so it is judged again");
+    sim.input(&branch, Input::Gated(merge_allowed("next")));
+    sim.input(&branch, Input::ToolDone(done()));
+    assert_eq!(wanted(sim.task(&branch)), Some(Effect::CloseWorktree));
+    assert_eq!(sim.task(&branch).open_worktree().unwrap().base, "next", "it is merged for good");
+    assert!(!sim.task(&branch).state().is_final());
+    sim.input(&branch, Input::WorktreeClosed { kept: None });
+    assert_eq!(sim.task(&branch).state(), TaskState::Completed);
+    let (status, text) = sim.results(&root()).remove(0);
+    assert!(status == ToolStatus::Ok && text.contains("\nDone.\n") && !text.contains("/w/1"), "{text}");
+    replay(&root(), &sim.log).unwrap();
+}
+
+#[test]
+fn a_merge_that_is_cut_off_is_settled_by_what_the_files_hold() {
+    for (after, merged) in [("a", true), ("", false)] {
+        let mut sim = Sim::new(LIMITS);
+        let branch = sim.delegates(&root(), &["Apart"]).remove(0);
+        sim.input(&branch, made("/w/1"));
+        sim.says(&branch, &[ModelAnswer::Complete("Done.")]);
+        sim.input(&branch, Input::Gated(merge_allowed("next")));
+        sim.killed_at(sim.log.len());
+        sim.input(&root(), Input::Resume);
+        assert!(matches!(wanted(sim.task(&branch)), Some(Effect::SettleWrite { .. })));
+        let found = merged.then(|| Digest::of(after));
+        sim.input(&branch, Input::WriteSettled(vec![found], vec![]));
+        let next = wanted(sim.task(&branch));
+        assert_eq!(next == Some(Effect::CloseWorktree), merged, "{next:?}");
+        assert_eq!(matches!(next, Some(Effect::Gate { .. })), !merged, "{next:?}");
+        replay(&root(), &sim.log).unwrap();
+    }
+}
+
+#[test]
+fn a_branch_that_ends_without_a_merge_names_its_work_tree_and_why() {
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["Apart"]).remove(0);
+    sim.input(&branch, made("/w/1"));
+    for result in ["Done.", "Done again.", "Done at last."] {
+        sim.says(&branch, &[ModelAnswer::Complete(result)]);
+        sim.input(&branch, Input::Gated(conflict_found()));
+        sim.input(&branch, Input::ToolDone(in_conflict()));
+    }
+    let question = sim.task(&branch).question().unwrap();
+    assert!(question.text.contains("3 conflicts") && question.text.contains("/w/1"), "{}", question.text);
+    assert_eq!(sim.task(&branch).open_worktree().unwrap().conflict_bases.len(), 1);
+    sim.input(&branch, Input::Cancel);
+    assert_eq!(wanted(sim.task(&branch)), Some(Effect::CloseWorktree));
+    sim.input(&branch, Input::WorktreeClosed { kept: Some("it has changes".into()) });
+    let (_, text) = sim.results(&root()).remove(0);
+    let note = "Nothing of what it changed was merged. Others have changed the same lines. Its worktree is kept: /w/1";
+    assert!(text.contains(note), "{text}");
+    replay(&root(), &sim.log).unwrap();
+}
+
+#[test]
+fn that_there_are_no_work_trees_is_told_once() {
+    let mut sim = Sim::new(LIMITS);
+    for branch in sim.delegates(&root(), &["Apart", "Apart too"]) {
+        sim.input(&branch, Input::WorktreeMade(Err("the workspace is in no git repository".into())));
+        assert!(matches!(wanted(sim.task(&branch)), Some(Effect::CallModel { .. })), "it works all the same");
+    }
+    let told = sim.log.iter().filter(|record| {
+        matches!(&record.event, Event::Shown { message } if message.text.contains("in no git repository"))
+    });
+    assert_eq!(told.map(|record| record.task_id.clone()).collect::<Vec<_>>(), [root()]);
+    replay(&root(), &sim.log).unwrap();
 }

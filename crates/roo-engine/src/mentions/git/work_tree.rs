@@ -18,6 +18,15 @@ use super::{Git, GitError, refused};
 /// Time limit for git to make it.
 const DEADLINE: Duration = Duration::from_secs(300);
 
+/// What a work tree is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkTreePurpose {
+    /// A fork, which keeps it.
+    Fork,
+    /// A branch, until its changes are merged.
+    Branch,
+}
+
 /// A work tree that was just made.
 #[derive(Debug)]
 pub(crate) struct NewWorkTree {
@@ -31,27 +40,65 @@ pub(crate) struct NewWorkTree {
 
 impl Git<'_> {
     /// Makes a work tree beside the repository, in a directory of this name.
-    pub(crate) async fn add_work_tree(&self, name: &str) -> Result<NewWorkTree, GitError> {
+    pub(crate) async fn add_work_tree(
+        &self,
+        purpose: WorkTreePurpose,
+        name: &str,
+    ) -> Result<NewWorkTree, GitError> {
         let mut begun = None;
-        let made = timeout(DEADLINE, self.make_work_tree(name, &mut begun)).await;
+        let made = timeout(DEADLINE, self.make_work_tree(purpose, name, &mut begun)).await;
         let made = made.unwrap_or(Err(GitError::TimedOut));
         if let (Err(_), Some(place)) = (&made, &begun) {
-            self.remove_work_tree(place).await;
+            match purpose {
+                WorkTreePurpose::Fork => self.remove_work_tree(place).await,
+                WorkTreePurpose::Branch => self.remove_merged_work_tree(place).await,
+            };
         }
         made
     }
 
-    /// Removes a work tree that was made for nothing. What git leaves of it is logged.
-    pub(crate) async fn remove_work_tree(&self, top: &Path) {
+    /// Removes what an attempt to make a work tree for a branch has left.
+    pub(crate) async fn discard_work_tree(&self, name: &str) {
+        let Ok(top) = self.text(&["rev-parse", "--show-toplevel"]).await else { return };
+        let place = beside(Path::new(one_line(&top)), WorkTreePurpose::Branch, name);
+        self.remove_merged_work_tree(&place).await;
+    }
+
+    /// Removes the work tree of a branch of which nothing is needed any more, also what is left of one whose removal was cut off,
+    /// and the directory around it if that is empty then. Returns whether it is gone.
+    pub(crate) async fn remove_merged_work_tree(&self, top: &Path) -> bool {
+        if top.symlink_metadata().is_ok() && !self.remove_work_tree(top).await {
+            let place = top.to_owned();
+            let removed = tokio::task::spawn_blocking(move || remove(&place)).await;
+            if let Ok(Err(error)) = removed {
+                tracing::warn!(%error, place = %top.display(), "what is left of a git worktree can't be removed");
+            }
+            // Git may know the place still.
+            self.remove_work_tree(top).await;
+        }
+        // It holds those of others too.
+        let _ = top.parent().map(fs::remove_dir);
+        top.symlink_metadata().is_err()
+    }
+
+    /// Removes a work tree. What git leaves of it is logged. Returns whether it is gone.
+    pub(crate) async fn remove_work_tree(&self, top: &Path) -> bool {
         let remove = ["worktree", "remove", "--force"].map(OsStr::new);
         let removed = timeout(DEADLINE, self.run(&[&remove[..], &[top.as_os_str()]].concat())).await;
-        if !matches!(&removed, Ok(Ok(output)) if output.is_success()) {
+        let is_gone = matches!(&removed, Ok(Ok(output)) if output.is_success());
+        if !is_gone {
             tracing::warn!(place = %top.display(), "a git worktree can't be removed");
         }
+        is_gone
     }
 
     /// `begun` gets the top once it may be there.
-    async fn make_work_tree(&self, name: &str, begun: &mut Option<PathBuf>) -> Result<NewWorkTree, GitError> {
+    async fn make_work_tree(
+        &self,
+        purpose: WorkTreePurpose,
+        name: &str,
+        begun: &mut Option<PathBuf>,
+    ) -> Result<NewWorkTree, GitError> {
         if !self.run(&["rev-parse", "--git-dir"]).await?.is_success() {
             return Err(GitError::NoRepository);
         }
@@ -60,15 +107,23 @@ impl Git<'_> {
         if !self.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await?.is_success() {
             return Err(GitError::Unborn);
         }
-        let one_line = |text: String| text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
-        let top = PathBuf::from(one_line(self.text(&["rev-parse", "--show-toplevel"]).await?));
-        let prefix = one_line(self.text(&["rev-parse", "--show-prefix"]).await?);
+        let top = PathBuf::from(one_line(&self.text(&["rev-parse", "--show-toplevel"]).await?));
+        let prefix = one_line(&self.text(&["rev-parse", "--show-prefix"]).await?).to_owned();
         let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
         let entries = self.names(&[&status[..], &["--ignore-submodules=all"]].concat()).await?;
 
-        let place = beside(&top, name);
+        let place = beside(&top, purpose, name);
         fs::create_dir_all(place.parent().unwrap_or(&top)).map_err(GitError::Files)?;
-        let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new);
+        let mut add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new).to_vec();
+        if purpose == WorkTreePurpose::Branch {
+            if place.symlink_metadata().is_ok() {
+                // Of a server that was killed while it made this one.
+                self.remove_merged_work_tree(&place).await;
+                fs::create_dir_all(place.parent().unwrap_or(&top)).map_err(GitError::Files)?;
+            }
+            // Git may know the place still.
+            add.push(OsStr::new("--force"));
+        }
         *begun = Some(place.clone());
         let made = self.run(&[&add[..], &[place.as_os_str(), OsStr::new("HEAD")]].concat()).await?;
         if !made.is_success() {
@@ -90,11 +145,38 @@ impl Git<'_> {
     }
 }
 
-/// The directory of forks beside that of a repository.
-fn beside(top: &Path, name: &str) -> PathBuf {
+/// The place of a work tree in a directory beside that of a repository.
+fn beside(top: &Path, purpose: WorkTreePurpose, name: &str) -> PathBuf {
     let mut directory = top.file_name().unwrap_or(OsStr::new("root")).to_owned();
-    directory.push("-forks");
+    directory.push(match purpose {
+        WorkTreePurpose::Fork => "-forks",
+        WorkTreePurpose::Branch => "-branches",
+    });
     top.with_file_name(directory).join(name)
+}
+
+fn one_line(text: &str) -> &str {
+    text.strip_suffix('\n').unwrap_or(text)
+}
+
+/// Copies the files of a directory to the same place below another top. Links and what can't be made there are left out.
+pub(crate) fn copy_directory(from: &Path, to: &Path, directory: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(from.join(directory)) {
+        Err(error) if is_missing(&error) => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let path = directory.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_directory(from, to, &path)?;
+        } else if kind.is_file() && make_parents(to, &path)? {
+            remove(&to.join(&path))?;
+            fs::copy(from.join(&path), to.join(&path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes paths of a work tree in another one what they are in this. `entries` are those of `git status`. Returns those that

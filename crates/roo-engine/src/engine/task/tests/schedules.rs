@@ -327,6 +327,7 @@ impl World {
             Some(Effect::RunTool { mutating: true, .. }) if fate.flag => ReportKind::Background,
             Some(Effect::RunTool { .. }) => ReportKind::Tool(fate.status),
             Some(Effect::SettleWrite { .. }) => ReportKind::Settled(fate.digest),
+            Some(Effect::MakeWorktree | Effect::CloseWorktree) => unreachable!("it is no branch"),
             None if self.sim.task.state() == TaskState::Interrupted => {
                 return drop(self.sim.input(Input::Resume));
             }
@@ -743,6 +744,7 @@ pub(super) fn finish(sim: &mut Sim) {
             Some(Effect::Gather(_)) => drop(sim.input(Input::Gathered(Gathered::default()))),
             Some(Effect::Gate { .. }) => drop(sim.allow()),
             Some(Effect::RunTool { .. }) => drop(sim.done(&format!("round {round}"))),
+            Some(Effect::MakeWorktree | Effect::CloseWorktree) => unreachable!("it is no branch"),
             Some(Effect::SettleWrite { write, .. }) => {
                 let found = write.places().iter().map(|(_, _, after)| *after).collect();
                 sim.input(Input::WriteSettled(found, vec![]));

@@ -174,6 +174,8 @@ impl Lines {
             profile: None,
             tools: &self.fixture.tools,
             is_branch: false,
+            opens_several: false,
+            merge: None,
             delegations: 0,
             urid: &self.fixture.urid,
             seen: &self.fixture.seen,

@@ -1,0 +1,164 @@
+//! Git worktrees of branches: making one before a branch begins, and removing it when all that the branch changed is merged.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::event::BranchWorktree;
+use super::services::EngineServices;
+use super::task::{OpenWorktree, Task};
+use crate::mentions::git::{Git, GitError, NewWorkTree, Snapshots, WorkTreePurpose, copy_directory};
+use crate::policy::{MergeSource, Preview};
+use roo_formats::modes;
+use roo_protocol::ids::TaskId;
+use roo_sandbox::exec::{Environment, EnvironmentRules};
+
+/// A work tree that is to be made.
+pub(super) struct WantedWorktree {
+    /// Its name beside the repository.
+    name: String,
+    /// The request's directory, which git may ignore.
+    directory: String,
+    store: PathBuf,
+}
+
+/// A work tree that is to be removed.
+pub(super) struct ClosingWorktree {
+    last: OpenWorktree,
+    directory: String,
+    store: PathBuf,
+}
+
+/// Private directory for the snapshots of a branch's work tree.
+pub(super) fn store(task: &TaskId, services: &EngineServices) -> PathBuf {
+    services.branches.join(task.as_str())
+}
+
+/// What a merge starts from.
+pub(super) fn source<'a>(worktree: &'a OpenWorktree, store: &'a Path) -> MergeSource<'a> {
+    let OpenWorktree { folder, base, conflict_bases, .. } = worktree;
+    MergeSource { folder, base, conflict_bases, store }
+}
+
+/// Returns the files that the merge which waits for its user changes; none where it can't be told any more.
+pub(super) async fn preview_merge(task: &Task, services: &EngineServices) -> Option<Vec<Preview>> {
+    let worktree = task.open_worktree()?;
+    services.gate.preview_merge(&task.urid, source(worktree, &store(&task.id, services))).await
+}
+
+fn environment(services: &EngineServices) -> Environment {
+    Environment::inherited_by(&EnvironmentRules::new(services.settings.sandbox.env.clone()))
+}
+
+impl WantedWorktree {
+    /// The work tree of a branch.
+    pub(super) fn new(task: &Task, services: &EngineServices) -> Self {
+        let number = task.id.as_str().rsplit('.').next().unwrap_or_default();
+        Self {
+            name: format!("{}-{number}", task.urid),
+            directory: modes::task_directory(&task.urid),
+            store: store(&task.id, services),
+        }
+    }
+
+    /// Makes it from the folder of these services, as that is now. What a server left that was killed meanwhile is replaced.
+    ///
+    /// # Errors
+    /// The reason why there can't be one, for people.
+    pub(super) async fn make(&self, services: &EngineServices) -> Result<BranchWorktree, String> {
+        let workspace = &services.workspace;
+        if workspace.roots().paths().count() != 1 {
+            return Err("the workspace is not one folder".to_owned());
+        }
+        let environment = environment(services);
+        let git = Git { workspace, environment: &environment };
+        let NewWorkTree { top, folder, left_out } = git
+            .add_work_tree(WorkTreePurpose::Branch, &self.name)
+            .await
+            .map_err(|error| error.to_string())?;
+        match self.take_base(&folder, services, &environment).await {
+            Ok((folder, base)) => Ok(BranchWorktree { top, folder, base, left_out }),
+            Err(error) => {
+                git.remove_merged_work_tree(&top).await;
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// The real path of the folder, and the snapshot with which its merge begins.
+    async fn take_base(
+        &self,
+        folder: &Path,
+        services: &EngineServices,
+        environment: &Environment,
+    ) -> Result<(PathBuf, String), GitError> {
+        let folder = folder.canonicalize().map_err(GitError::Files)?;
+        if let Some(root) = services.workspace.roots().paths().next()
+            && services.workspace.has_place_for(&self.directory)
+        {
+            copy_directory(root, &folder, Path::new(&self.directory)).map_err(GitError::Files)?;
+        }
+        match fs::remove_dir_all(&self.store) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(GitError::Files(error)),
+            _ => fs::create_dir_all(&self.store).map_err(GitError::Files)?,
+        }
+        let workspace = services.workspace.beside(&folder);
+        let git = Git { workspace: &workspace, environment };
+        let base = Snapshots::of(git, &self.store).await?.take(Some(&self.directory)).await?;
+        Ok((folder, base))
+    }
+
+    /// Removes what there is of it.
+    pub(super) async fn discard(&self, services: &EngineServices) {
+        let environment = environment(services);
+        let git = Git { workspace: &services.workspace, environment: &environment };
+        git.discard_work_tree(&self.name).await;
+        // What is left says nothing to anybody.
+        let _ = fs::remove_dir_all(&self.store);
+    }
+}
+
+impl ClosingWorktree {
+    /// The work tree of a branch that ends; none where it has none.
+    pub(super) fn new(task: &Task, services: &EngineServices) -> Option<Self> {
+        let last = task.open_worktree()?.clone();
+        let directory = modes::task_directory(&task.urid);
+        Some(Self { last, directory, store: store(&task.id, services) })
+    }
+
+    /// Removes it, unless something in it is not merged. Returns the reason why it was kept; none where it is gone.
+    pub(super) async fn close(&self, services: &EngineServices) -> Option<String> {
+        let OpenWorktree { top, folder, base, left_out, .. } = &self.last;
+        if !left_out.is_empty() {
+            return Some("it has files that could not be merged".to_owned());
+        }
+        let environment = environment(services);
+        // Written when nothing is left to merge: a removal that was cut off leaves nothing to look at.
+        let checked = self.store.join("merged");
+        let is_checked = fs::read_to_string(&checked).is_ok_and(|merged| merged == *base);
+        if !is_checked && top.symlink_metadata().is_ok() {
+            let workspace = services.workspace.beside(folder);
+            let git = Git { workspace: &workspace, environment: &environment };
+            let now = match Snapshots::of(git, &self.store).await {
+                Ok(snapshots) => snapshots.take(Some(&self.directory)).await,
+                Err(error) => Err(error),
+            };
+            match now {
+                Ok(now) if now == *base => {}
+                Ok(_) => return Some("it has changes that are not merged".to_owned()),
+                Err(error) => return Some(error.to_string()),
+            }
+            if let Err(error) = fs::write(&checked, base) {
+                return Some(format!("{} can't be written: {error}", checked.display()));
+            }
+        }
+        let git = Git { workspace: &services.workspace, environment: &environment };
+        if !git.remove_merged_work_tree(top).await {
+            return Some("it can't be removed".to_owned());
+        }
+        services.forget_folder(folder);
+        // What is left says nothing to anybody.
+        let _ = fs::remove_dir_all(&self.store);
+        None
+    }
+}
