@@ -135,7 +135,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Run(run) => block_on(run::run(common, run, notices))?,
         Subcommand::Demo(demo) => block_on(demo::demo(demo, notices))?,
         Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks, notices))?,
-        Subcommand::Replay(replay) => block_on(replay::replay(common, replay, &notices))?,
+        Subcommand::Replay(replay) => block_on(replay::replay(common, replay, notices))?,
         Subcommand::Cassette { command } => block_on(cassette::cassette(common, command, notices))?,
         Subcommand::Modes { command } => modes::modes(&common, command),
         Subcommand::Hooks { command } => hooks::hooks(&common, command),

@@ -1019,7 +1019,7 @@ impl Engine {
     ) -> Result<Vec<roo_protocol::event::EventParams>, EngineError> {
         let root = task.root();
         let directory = self.readable(&root).await?;
-        let read = tokio::task::spawn_blocking(move || journal::newest_events(&directory, &root, most));
+        let read = roo_durable::spawn_blocking(move || journal::newest_events(&directory, &root, most));
         Ok(read.await.unwrap_or(Ok(vec![]))?)
     }
 

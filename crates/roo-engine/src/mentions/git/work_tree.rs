@@ -69,7 +69,7 @@ impl Git<'_> {
     pub(crate) async fn remove_merged_work_tree(&self, top: &Path) -> bool {
         if top.symlink_metadata().is_ok() && !self.remove_work_tree(top).await {
             let place = top.to_owned();
-            let removed = tokio::task::spawn_blocking(move || remove(&place)).await;
+            let removed = roo_durable::spawn_blocking(move || remove(&place)).await;
             if let Ok(Err(error)) = removed {
                 tracing::warn!(%error, place = %top.display(), "what is left of a git worktree can't be removed");
             }
