@@ -269,7 +269,7 @@ struct ToolRun {
     edit: Option<PlannedEdit>,
     audit_record: Option<AuditRecord>,
     call: Option<ToolCall>,
-    /// The files that the task has seen, by their digests.
+    /// The files that the task has seen, or is about to, by their digests.
     seen: BTreeMap<String, Digest>,
     hook_dispatch: HookDispatch,
 }
@@ -290,7 +290,7 @@ impl ToolRun {
             edit: task.edit_in_progress().cloned(),
             audit_record: audit::begin(task, tree, &around.services),
             call: task.call_as_it_runs().map(Cow::into_owned),
-            seen: task.files.seen.clone(),
+            seen: task.files.seen_by_next_request(),
             hook_dispatch: HookDispatch::new(task, around),
             task: task.id.clone(),
             call_id,

@@ -143,17 +143,6 @@ impl PlannedModel {
         }
         let count = 1 + state.random.below(3);
         let mut calls: Vec<Call> = (0..count).map(|_| self.call(state, request)).collect();
-        // What is read in the same answer counts as known, and the model has not been shown it when it makes its calls.
-        if let Some(read) = calls.iter().position(|(tool, _)| *tool == "read_file") {
-            let replaces = |(tool, params): &Call| {
-                *tool == "write_to_file" && FILES.contains(&params["path"].as_str().unwrap_or_default())
-            };
-            let mut index = 0;
-            calls.retain(|call| {
-                index += 1;
-                index <= read || !replaces(call)
-            });
-        }
         if answers > 0 && state.random.one_in(8) {
             calls.push(completion(answers));
         }

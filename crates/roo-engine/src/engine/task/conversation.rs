@@ -274,6 +274,9 @@ fn texts(item: &Item) -> impl Iterator<Item = &String> + Clone {
 pub struct FileContext {
     /// The whole-file digests that it has seen, by path.
     pub seen: BTreeMap<String, Digest>,
+    /// Those that results hold which the model gets with its next request: of what it does in the same answer, nothing is
+    /// based on them.
+    pub(super) waiting: BTreeMap<String, Digest>,
     /// Files that the task must read before it changes, runs or delegates anything.
     pub unread: BTreeSet<String>,
 }
@@ -282,6 +285,7 @@ impl FileContext {
     /// Takes note of files that the model has seen now; of one without digest it knows nothing any more.
     pub(super) fn see(&mut self, seen: &[(String, Option<Digest>)]) {
         for (path, digest) in seen {
+            self.waiting.remove(path);
             match digest {
                 Some(digest) => {
                     self.unread.remove(path);
@@ -293,12 +297,67 @@ impl FileContext {
             }
         }
     }
+
+    /// As [`FileContext::see`], for the files of a result that the model has yet to get. What it `wrote` it knows by now,
+    /// unless it wrote into a file that it doesn't know yet.
+    pub(super) fn see_with_next_request(&mut self, seen: &[(String, Option<Digest>)], wrote: bool) {
+        for (path, digest) in seen {
+            let is_known = self.seen.get(path) == digest.as_ref();
+            match digest {
+                Some(digest) if !is_known && (!wrote || self.waiting.contains_key(path)) => {
+                    self.unread.remove(path);
+                    self.seen.remove(path);
+                    self.waiting.insert(path.clone(), *digest);
+                }
+                _ => self.see(&[(path.clone(), *digest)]),
+            }
+        }
+    }
+
+    /// The digests of all files whose text the model has or is about to get.
+    pub fn seen_by_next_request(&self) -> BTreeMap<String, Digest> {
+        self.seen.iter().chain(&self.waiting).map(|(path, digest)| (path.clone(), *digest)).collect()
+    }
+
+    /// The model gets the results.
+    pub(super) fn begin_request(&mut self) {
+        self.seen.append(&mut self.waiting);
+    }
+
+    /// Forgets what was seen.
+    pub(super) fn forget(&mut self) {
+        self.seen.clear();
+        self.waiting.clear();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use roo_protocol::event::ToolStatus;
+
+    #[test]
+    fn nothing_is_based_on_a_result_before_the_model_has_it() {
+        let read = |text: &str| [("a".to_owned(), Some(Digest::of(text)))];
+        let known = |text: &str| BTreeMap::from([("a".to_owned(), Digest::of(text))]);
+        let mut files = FileContext::default();
+        files.see_with_next_request(&read("one"), false);
+        assert_eq!(files.seen, BTreeMap::new());
+        // An edit in places changes what it doesn't know.
+        files.see_with_next_request(&read("two"), true);
+        assert_eq!(files.seen, BTreeMap::new());
+        files.begin_request();
+        assert_eq!(files.seen, known("two"));
+        files.see_with_next_request(&read("two"), false);
+        assert_eq!(files.seen, known("two"), "it is what it knows");
+        files.see_with_next_request(&read("three"), true);
+        assert_eq!(files.seen, known("three"), "it has written that itself");
+        files.see_with_next_request(&read("of the user"), false);
+        assert_eq!(files.seen, BTreeMap::new(), "what it knew is no more");
+        files.see_with_next_request(&[("a".to_owned(), None)], false);
+        files.begin_request();
+        assert_eq!(files.seen, BTreeMap::new());
+    }
 
     fn results(text: &str) -> Item {
         Item::Results {

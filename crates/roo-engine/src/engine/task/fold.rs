@@ -15,6 +15,7 @@ use super::{
 };
 use crate::engine::event::{EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
+use roo_catalog::{Effect as ToolEffect, ToolId};
 use roo_model::prompts::{self, replies};
 use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
 use roo_protocol::checkpoint::RestoreWhat;
@@ -390,7 +391,10 @@ impl Task {
         let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
         let Some(batch) = phase.batch_mut() else { return };
         let Some(finished) = batch.finish(result) else { return };
+        let effect = ToolId::of_call(&result.name).map(|tool| tool.effect());
+        self.files.see_with_next_request(seen, effect == Some(ToolEffect::Write));
         if let Some(results) = batch.take_results() {
+            self.files.begin_request();
             self.gather.batch |= batch.hooks_review;
             let newest = self.conversation.newest_answer();
             let room = self.context.result_room(self.conversation.size(), newest);
@@ -411,7 +415,6 @@ impl Task {
             }
             FinishedCall::Delegated(..) => {}
         }
-        self.files.see(seen);
     }
 
     /// Takes note of whether a call saved what others need.
@@ -550,7 +553,7 @@ impl Task {
         if self.parent.is_some() {
             // A subtask never goes on, so nobody needs its conversation but in the log.
             self.conversation = Conversation::default();
-            self.files.seen.clear();
+            self.files.forget();
         }
     }
 }
