@@ -203,10 +203,15 @@ fn cargo(arguments: &[&str]) -> Result<(), String> {
     {
         return Err(format!("nothing is known of `cargo {name}`"));
     }
+    let package = own.windows(2).find_map(|pair| match pair {
+        ["-p", name] => Some(Path::new("crates").join(name)),
+        _ => None,
+    });
+    let package = package.unwrap_or_default();
     for pair in own.windows(2) {
         match pair {
-            ["--bench", name] => in_repository(Path::new(&format!("benches/{name}.rs")))?,
-            ["--test", name] => in_repository(Path::new(&format!("tests/{name}/main.rs")))?,
+            ["--bench", name] => in_repository(&package.join(format!("benches/{name}.rs")))?,
+            ["--test", name] => in_repository(&package.join(format!("tests/{name}/main.rs")))?,
             _ => {}
         }
     }
