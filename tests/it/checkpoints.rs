@@ -321,6 +321,8 @@ async fn a_finished_restore_counts_though_its_user_changed_a_file_after_the_kill
     let script = json!({ "turns": [
         { "calls": [
             { "tool": "read_file", "params": { "files": [{ "path": "a.txt" }, { "path": other }] } },
+        ] },
+        { "calls": [
             { "tool": "write_to_file", "params": { "path": "a.txt", "content": "ONE\n" } },
             { "tool": "write_to_file", "params": { "path": other, "content": "ONE\ntwo\nthree\n" } },
         ] },
@@ -549,11 +551,9 @@ async fn lived(acts: &[Act], chosen: usize) {
         let name = FILES[act.file];
         if act.by_agent {
             let Some(call) = patch(name, state[name].as_deref(), act.text.as_deref()) else { continue };
-            let calls = json!([
-                { "tool": "read_file", "params": { "files": [{ "path": name }] } },
-                call,
-            ]);
-            turns.push(json!({ "calls": calls, "when": { "contains": format!("step {}.", steps.len()) } }));
+            let read = json!([{ "tool": "read_file", "params": { "files": [{ "path": name }] } }]);
+            turns.push(json!({ "calls": read, "when": { "contains": format!("step {}.", steps.len()) } }));
+            turns.push(json!({ "calls": [call] }));
         }
         state.insert(name, act.text.clone());
         steps.push((act.by_agent, name, act.text.clone()));
