@@ -191,17 +191,9 @@ fn three_branches_change_one_file_and_merge_or_are_shown_the_conflict() {
     let home = home(
         &[
             delegates(&[("code", "The first"), ("code", "The second"), ("debug", "The third")]),
-            turn(
-                "code",
-                "Do it: The first",
-                &vec![read(), write(&lines(&[(1, "ONE")])), completes("First.")],
-            ),
-            turn(
-                "code",
-                "Do it: The second",
-                &vec![read(), write(&lines(&[(9, "NINE")])), completes("Second.")],
-            ),
-            turn("debug", "Do it: The third", &vec![read(), write(&lines(&[(1, "uno")])), asks()]),
+            turn("code", "Do it: The first", &vec![read(), replace("one", "ONE"), completes("First.")]),
+            turn("code", "Do it: The second", &vec![read(), replace("nine", "NINE"), completes("Second.")]),
+            turn("debug", "Do it: The third", &vec![read(), replace("one", "uno"), asks()]),
             turn("debug", "Go on.", &vec![completes("Too early.")]),
             turn("debug", "a.txt: line 1 of the workspace's file", &vec![read()]),
             turn(
@@ -251,11 +243,7 @@ fn only_the_merge_is_asked_about_and_what_is_refused_is_kept() {
     let home = home(
         &[
             delegates(&[("code", "The first"), ("debug", "The second")]),
-            turn(
-                "code",
-                "Do it: The first",
-                &vec![read(), write(&lines(&[(1, "ONE")])), completes("First.")],
-            ),
+            turn("code", "Do it: The first", &vec![read(), replace("one", "ONE"), completes("First.")]),
             turn("debug", "Do it: The second", &vec![read(), asks()]),
             turn(
                 "code",
@@ -300,7 +288,7 @@ fn a_merge_keeps_what_is_typed_in_an_open_document() {
     let home = home(
         &[
             delegates(&[("code", "The first"), ("debug", "The second")]),
-            turn("code", "Do it: The first", &vec![read(), write(&lines(&[(1, "ONE")])), asks()]),
+            turn("code", "Do it: The first", &vec![read(), replace("one", "ONE"), asks()]),
             turn("debug", "Do it: The second", &vec![completes("Second.")]),
             turn("code", "Go on.", &vec![completes("First.")]),
             turn("orchestrator", "First.", &vec![completes("Both.")]),
@@ -375,11 +363,7 @@ fn hooks_see_the_merge_as_an_edit_and_may_refuse_it() {
     let home = home(
         &[
             delegates(&[("code", "The first"), ("debug", "The second")]),
-            turn(
-                "code",
-                "Do it: The first",
-                &vec![read(), write(&lines(&[(1, "ONE")])), completes("First.")],
-            ),
+            turn("code", "Do it: The first", &vec![read(), replace("one", "ONE"), completes("First.")]),
             turn("debug", "Do it: The second", &vec![completes("Second.")]),
             turn(
                 "code",
