@@ -554,11 +554,13 @@ async fn lived(acts: &[Act], chosen: usize) {
             let read = json!([{ "tool": "read_file", "params": { "files": [{ "path": name }] } }]);
             turns.push(json!({ "calls": read, "when": { "contains": format!("step {}.", steps.len()) } }));
             turns.push(json!({ "calls": [call] }));
+            turns.push(
+                json!({ "calls": [{ "tool": "attempt_completion", "params": { "result": "Done." } }] }),
+            );
         }
         state.insert(name, act.text.clone());
         steps.push((act.by_agent, name, act.text.clone()));
     }
-    turns.push(json!({ "calls": [{ "tool": "attempt_completion", "params": { "result": "Done." } }], "repeat": true }));
     let script = serde_json::to_string(&json!({ "turns": turns })).unwrap();
     let settings = json!({
         "autoApprove": { "write": true, "read": true },

@@ -223,14 +223,9 @@ impl RequestDirectory {
         self.locks.is_locked(&self.name) || self.is_held_by_earlier_version()
     }
 
-    /// Creates the directory and its ancestors. [`RequestDirectory::sync`] makes their names survive power loss, from the
-    /// state directory down; what had to be created above it does so now.
+    /// Creates the directory and its ancestors. [`RequestDirectory::sync`] makes their names survive power loss.
     pub(super) fn create(&self) -> Result<(), StoreError> {
-        let changed =
-            self.disk.create_directories(&self.path).map_err(StoreError::io("create", &self.path))?;
-        let top = self.ancestors.paths.last();
-        let above = changed.iter().filter(|directory| top.is_none_or(|top| !directory.starts_with(top)));
-        above.into_iter().try_for_each(|path| self.disk.sync(path).map_err(StoreError::io("sync", path)))
+        self.disk.create_directories(&self.path).map(drop).map_err(StoreError::io("create", &self.path))
     }
 
     /// Creates the directory of payloads. Returns whether it is new.

@@ -197,8 +197,11 @@ impl Simulation {
         if let Some(editor) = &editor {
             editor.toggle(FILES[0]);
         }
+        let disk = SimulatedDisk::new();
+        // As on a machine whose user has a home.
+        disk.create_directories_durably(place.path()).unwrap();
         Self {
-            disk: SimulatedDisk::new(),
+            disk,
             random: numbers(plan.seed, Part::Disk),
             clock: Arc::new(WorldClock::new(plan.seed)),
             model: Arc::new(PlannedModel::new(&plan, witness.clone())),
