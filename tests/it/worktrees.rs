@@ -52,10 +52,6 @@ fn replace(line: &str, by: &str) -> Value {
     json!({ "tool": "apply_diff", "params": { "path": "a.txt", "diff": diff } })
 }
 
-fn swap(text: &str, by: &str) -> Value {
-    json!({ "tool": "search_and_replace", "params": { "path": "a.txt", "search": text, "replace": by } })
-}
-
 fn completes(result: &str) -> Value {
     json!({ "tool": "attempt_completion", "params": { "result": result } })
 }
@@ -367,7 +363,8 @@ fn hooks_see_the_merge_as_an_edit_and_may_refuse_it() {
     let home = home(
         &[
             delegates(&[("code", "The first"), ("debug", "The second")]),
-            turn("code", "Do it: The first", &vec![read(), swap("one", "ONE"), completes("First.")]),
+            turn("code", "Do it: The first", &vec![read()]),
+            turn("code", "<path>a.txt</path>", &vec![write(&lines(&[(1, "ONE")])), completes("First.")]),
             turn("debug", "Do it: The second", &vec![completes("Second.")]),
             turn(
                 "code",
