@@ -84,11 +84,19 @@ pub(super) fn may_hold_call(text: &str) -> bool {
     const PREFIXES: [&str; 2] = ["mcp__", "invokename="];
     let names = TOOLS.iter().flat_map(|tool| tool.aliases.iter().copied().chain([tool.name.as_str()]));
     let names: Vec<&str> = names.chain(PREFIXES).collect();
+    let mut firsts = [false; 256];
+    for byte in names.iter().filter_map(|name| name.bytes().next()) {
+        firsts[usize::from(byte)] = true;
+    }
     text.match_indices('<').any(|(place, _)| {
         let rest = &text[place + 1..];
         // Source code has many `<`: nearly all of them are settled by the next character.
-        let next = first_line(rest).next();
-        let mut possible = names.iter().filter(|name| next.is_none_or(|next| name.starts_with(next)));
+        let next = match rest.bytes().find(|byte| !matches!(byte, b' ' | b'\t')) {
+            Some(byte @ b'!'..=b'~') if !firsts[usize::from(byte)] => return false,
+            next => next.filter(|byte| matches!(byte, b'!'..=b'~')),
+        };
+        let mut possible =
+            names.iter().filter(|name| next.is_none_or(|next| name.as_bytes().first() == Some(&next)));
         possible.any(|name| match begins_on_line(rest, name) {
             Some(begins) => begins,
             None => significant(rest).take(name.len()).eq(name.chars()),
@@ -96,14 +104,9 @@ pub(super) fn may_hold_call(text: &str) -> bool {
     })
 }
 
-/// The characters of the first line of a text without white space.
-fn first_line(text: &str) -> impl Iterator<Item = char> {
-    text.chars().take_while(|&c| c != '\n').filter(|c| !c.is_whitespace())
-}
-
 /// Returns whether the first line of a text begins with a name, white space aside; none where it ends before that is clear.
 fn begins_on_line(text: &str, name: &str) -> Option<bool> {
-    let mut line = first_line(text);
+    let mut line = text.chars().take_while(|&c| c != '\n').filter(|c| !c.is_whitespace());
     for own in name.chars() {
         match line.next() {
             Some(c) if c == own => {}
