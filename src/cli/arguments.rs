@@ -337,7 +337,7 @@ pub(super) struct Replay {
     #[command(flatten)]
     pub(super) allow: Allow,
     /// Behaviour of the fork when permission is asked and settings don't answer.
-    #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
+    #[arg(long, value_enum, default_value_t = OnAsk::Ask, requires = "from")]
     pub(super) on_ask: OnAsk,
 }
 

@@ -155,11 +155,12 @@ pub(super) async fn go_on_in_fork(
     let engine = engine_at_work(context, view)?;
     let params = TaskForkParams { task_id, seq: Some(seq), prompt: None, worktree: false };
     let forked = engine.begin_fork(&params).await?;
-    let can_resume = engine.get(&forked.task_id).await?.item.state != TaskState::Completed;
-    writeln!(terminal::stderr(), "{}", told_of(&forked, can_resume).trim_end())?;
-    if !can_resume {
+    if engine.get(&forked.task_id).await?.item.state == TaskState::Completed {
+        write!(terminal::stderr(), "{}", told_of(&forked, false))?;
+        engine.shutdown().await;
         return Ok(Ending::Done);
     }
+    writeln!(terminal::stderr(), "{} is forked at event {seq} and goes on.", forked.urid)?;
     resume_at_work(engine, forked.task_id, view, notices).await
 }
 

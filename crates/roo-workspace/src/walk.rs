@@ -80,7 +80,7 @@ impl Walk {
             (!is_ignored).then_some(WalkEntry { path, kind, access })
         };
         let kept = Arc::new(kept);
-        // Of other entries nothing depends on it whether they are left out here or below, where each is looked at once.
+        // Only decides which directories are read. Files are judged once, below.
         let is_entered = {
             let kept = Arc::clone(&kept);
             move |entry: &::ignore::DirEntry| {
@@ -111,9 +111,8 @@ fn natural(one: &str, other: &str) -> Ordering {
             (None, Some(_)) => Ordering::Less,
             (Some(_), None) => Ordering::Greater,
             (Some(a), Some(b)) if a.is_ascii_digit() && b.is_ascii_digit() => {
-                let (a, b);
-                (a, left) = split_number(left);
-                (b, right) = split_number(right);
+                let ((a, after_a), (b, after_b)) = (split_number(left), split_number(right));
+                (left, right) = (after_a, after_b);
                 a.len().cmp(&b.len()).then(a.cmp(b))
             }
             (Some(a), Some(b)) => {

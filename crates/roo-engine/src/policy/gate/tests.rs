@@ -229,7 +229,7 @@ fn a_call_that_can_not_run_is_refused_before_anyone_is_asked() {
     fixture.expect("read_file", json!({}), "deny parameters");
     fixture.expect("read_file", json!({ "path": "\0" }), "deny path");
     let reason = fixture.expect("write_to_file", json!({ "path": "a.rs", "content": "b" }), "deny content");
-    assert!(reason.contains("Read it before"), "{reason}");
+    assert!(reason.contains("Read it in an answer before the one that replaces its text."), "{reason}");
     fixture.expect("apply_diff", json!({ "path": "a.rs", "diff": "nonsense" }), "deny content");
     let missing = json!({ "path": "no.rs", "search": "a", "replace": "b" });
     fixture.expect("search_and_replace", missing, "deny content");
