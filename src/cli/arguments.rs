@@ -322,6 +322,10 @@ pub(super) struct HelixConfig {
 
 /// `roo-lsp replay`
 #[derive(Args, Debug)]
+#[command(mut_args(|argument| match argument.get_id().as_str() {
+    "allow_write" | "allow_command" => argument.requires("from"),
+    _ => argument,
+}))]
 pub(super) struct Replay {
     /// The request's URID or its id, or the beginning of either.
     pub(super) request: String,

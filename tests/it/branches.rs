@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::support::assert_gapless;
-use crate::support::client::{Client, Home, Options};
+use crate::support::client::{Client, Home, Options, is_end_of_request};
 
 /// The orchestrator has the code mode do something, and says what came of it.
 fn delegating(branch: &str) -> String {
@@ -81,11 +81,7 @@ fn typed(home: &Home) -> (Client, String) {
 
 /// Waits for the end of a request, not of a branch; its result.
 fn end(client: &mut Client) -> Value {
-    let is_end = |params: &Value| {
-        let state = params["event"]["state"].as_str().unwrap_or_default();
-        params["taskId"] == params["rootId"] && ["completed", "failed", "cancelled"].contains(&state)
-    };
-    client.wait_for("the end of the request", |message| is_end(&message["params"]))["params"]["event"]["result"]
+    client.wait_for("the end of the request", |message| is_end_of_request(&message["params"]))["params"]["event"]["result"]
         .clone()
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::support::assert_gapless;
 use crate::support::client::{Client, Home, Options};
 use crate::support::project::Project;
+use crate::support::repository::{bytes_below, git};
 
 const ARGUMENTS: [&str; 3] = ["--on-ask=allow", "--allow-write", "--format=ndjson"];
 
@@ -302,43 +303,20 @@ fn a_server_that_is_killed_leaves_a_whole_fork_or_none() {
     }
 }
 
-fn git(project: &Project, arguments: &[&str]) {
-    let mut command = std::process::Command::new("git");
-    command.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]).args(arguments);
-    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-    let output = command.current_dir(project.folder()).output().unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {output:?}");
-}
-
-/// All files of a directory with their bytes, but for one directory.
-fn bytes_below(directory: &Path, but: &str) -> BTreeMap<PathBuf, Vec<u8>> {
-    let (mut found, mut open) = (BTreeMap::new(), vec![directory.to_owned()]);
-    while let Some(next) = open.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() && path != directory.join(but) {
-                open.push(path);
-            } else if path.is_file() {
-                found.insert(path.clone(), fs::read(path).unwrap());
-            }
-        }
-    }
-    found
-}
-
 /// A repository with a stash, a hook, configuration of its own, something staged, something changed and a new file, in which
 /// the script was played.
 fn repository() -> (Project, String) {
     let project =
         Project::outside_temp(&[("kept.txt", "one\n"), ("gone.txt", "gone\n"), ("staged.txt", "old\n")]);
-    git(&project, &["init", "--quiet", "--initial-branch=main"]);
-    git(&project, &["config", "alias.x", "status"]);
-    git(&project, &["add", "."]);
-    git(&project, &["commit", "--quiet", "-m", "first"]);
+    let folder = project.folder();
+    git(&folder, &["init", "--quiet", "--initial-branch=main"]);
+    git(&folder, &["config", "alias.x", "status"]);
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "--quiet", "-m", "first"]);
     project.write("kept.txt", "stashed\n");
-    git(&project, &["stash", "--quiet"]);
+    git(&folder, &["stash", "--quiet"]);
     project.write("staged.txt", "staged\n");
-    git(&project, &["add", "staged.txt"]);
+    git(&folder, &["add", "staged.txt"]);
     project.write("kept.txt", "mine\n");
     project.write("deep/untracked.txt", "untracked\n");
     fs::remove_file(project.folder().join("gone.txt")).unwrap();

@@ -122,6 +122,16 @@ fn a_request_goes_on_live_from_an_event_in_a_fork() {
 }
 
 #[test]
+fn what_a_fork_may_do_is_refused_where_nothing_is_forked() {
+    let project = Project::new(&[]);
+    for option in ["--allow-write", "--allow-command=ls", "--on-ask=deny", "--script=script.yaml"] {
+        let output = project.run(&["replay", "20260102", option]);
+        assert_eq!(output.status.code(), Some(2), "{option}: {output:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains("--from <EVENT>"), "{option}");
+    }
+}
+
+#[test]
 fn an_event_that_is_missing_is_a_difference() {
     let (project, request) = ended();
     rewrite(&project, &request, |records| {

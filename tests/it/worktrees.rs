@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
 use crate::support::assert_gapless;
-use crate::support::client::{Client, Home, Options};
+use crate::support::client::{Client, Home, Options, is_end_of_request};
 use crate::support::project::Project;
+use crate::support::repository::{bytes_below, git};
 
 const AUTO: &str = "delegation: { worktrees: auto }\n";
 const AUTO_AND_WRITE: &str = "autoApprove: { write: true }\ndelegation: { worktrees: auto }\n";
@@ -65,14 +66,6 @@ fn script(turns: &[String]) -> String {
     format!("turns:\n{}", turns.concat())
 }
 
-fn git(folder: &Path, arguments: &[&str]) {
-    let mut command = Command::new("git");
-    command.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]).args(arguments);
-    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-    let output = command.current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {output:?}");
-}
-
 /// Makes a folder a repository with a stash, a hook and configuration of its own, something staged, something changed and a new
 /// file.
 fn repository(folder: &Path) {
@@ -99,19 +92,7 @@ fn repository(folder: &Path) {
 /// All files of a repository's own directory with their bytes, but for the list of files to leave out, in which the server puts
 /// its own.
 fn git_bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let top = folder.join(".git");
-    let (mut found, mut open) = (BTreeMap::new(), vec![top.clone()]);
-    while let Some(next) = open.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else if path != top.join("info/exclude") {
-                found.insert(path.clone(), fs::read(path).unwrap());
-            }
-        }
-    }
-    found
+    bytes_below(&folder.join(".git"), "info/exclude")
 }
 
 /// A user whose workspace is such a repository, and whose model plays this script.
@@ -130,11 +111,7 @@ fn start(home: &Home) -> (Client, String) {
 
 /// Waits for the end of the request, not of a branch; its result.
 fn end(client: &mut Client) -> Value {
-    let is_end = |params: &Value| {
-        let state = params["event"]["state"].as_str().unwrap_or_default();
-        params["taskId"] == params["rootId"] && ["completed", "failed", "cancelled"].contains(&state)
-    };
-    come(client, "the end of the request", 1, is_end)[0]["event"]["result"].clone()
+    come(client, "the end of the request", 1, is_end_of_request)[0]["event"]["result"].clone()
 }
 
 /// Waits until so many events have come that fit, whatever has been waited for before.

@@ -28,6 +28,12 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// True for an event that ends its request, not only a branch of it.
+pub fn is_end_of_request(params: &Value) -> bool {
+    let state = params["event"]["state"].as_str().unwrap_or_default();
+    params["taskId"] == params["rootId"] && ["completed", "failed", "cancelled"].contains(&state)
+}
+
 /// A user's directories and a workspace, removed at the end.
 pub struct Home {
     directory: tempfile::TempDir,

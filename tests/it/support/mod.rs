@@ -6,6 +6,7 @@ pub mod model_server;
 pub mod processes;
 pub mod project;
 pub mod replays;
+pub mod repository;
 pub mod terminal;
 
 use std::fs;
