@@ -210,7 +210,7 @@ fn judge(bencher: Bencher, tool: &str) {
         profile: None,
         tools: &tools,
         is_branch: false,
-        opens_several: false,
+        opens_parallel_branches: false,
         merge: None,
         delegations: 0,
         urid: &urid,

@@ -325,7 +325,7 @@ impl Judge {
             profile: None,
             tools: &tools,
             is_branch: false,
-            opens_several: false,
+            opens_parallel_branches: false,
             merge: None,
             delegations: 0,
             urid: &self.urid,

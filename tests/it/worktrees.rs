@@ -261,6 +261,80 @@ fn only_the_merge_is_asked_about_and_what_is_refused_is_kept() {
 }
 
 #[test]
+fn a_change_that_another_branch_made_too_is_merged_by_making_none() {
+    let same = || vec![read(), replace("one", "ONE"), completes("Done.")];
+    let home = home(
+        &[
+            delegates(&[("code", "The first"), ("debug", "The second")]),
+            turn("code", "Do it: The first", &same()),
+            turn("debug", "Do it: The second", &same()),
+            turn("orchestrator", "Done.", &vec![completes("Both.")]),
+        ],
+        AUTO_AND_WRITE,
+    );
+    let (mut client, root) = start(&home);
+    assert_eq!(end(&mut client), "Both.");
+    assert_eq!(client.shut_down(), 0);
+    assert_eq!(fs::read_to_string(home.work("a.txt")).unwrap(), lines(&[(1, "ONE")]));
+    let told = results(&home.log(&root), "new_task");
+    assert!(!told.iter().any(|text| text.contains("worktree")), "{told:?}");
+    assert!(!home.path("work-branches").exists(), "the worktrees are gone");
+}
+
+#[test]
+fn a_branch_of_which_the_user_takes_a_part_says_what_that_is() {
+    let both = "<<<<<<< SEARCH\none\n=======\nONE\n>>>>>>> REPLACE\n\n<<<<<<< SEARCH\nnine\n=======\nNINE\n>>>>>>> REPLACE\n";
+    let edit = json!({ "tool": "apply_diff", "params": { "path": "a.txt", "diff": both } });
+    let home = home(
+        &[
+            delegates(&[("code", "The first"), ("debug", "The second")]),
+            turn("code", "Do it: The first", &vec![read(), edit, completes("Both lines.")]),
+            turn("debug", "Do it: The second", &vec![completes("Second.")]),
+            turn("code", "did not take all that you changed", &vec![completes("The first line alone.")]),
+            turn("orchestrator", "The first line alone.", &vec![completes("A half.")]),
+        ],
+        AUTO,
+    );
+    let (mut client, _) = start(&home);
+    let asked = event(&mut client, "approval.requested", 1);
+    let id = &asked["event"]["approvalId"];
+    let answer = json!({
+        "approvalId": id, "digest": asked["event"]["digest"], "optionId": "allow_once",
+        "hunks": [{ "hunkId": "h2", "decision": "refuse", "text": "Leave the last line." }],
+    });
+    assert_eq!(client.request("roo/approval/respond", answer)["accepted"], true);
+    assert_eq!(end(&mut client), "A half.");
+    assert_eq!(client.shut_down(), 0);
+    assert_eq!(fs::read_to_string(home.work("a.txt")).unwrap(), lines(&[(1, "ONE")]));
+    assert!(!home.path("work-branches").exists(), "what the user refused is not kept");
+}
+
+#[test]
+fn a_conflict_can_be_resolved_by_the_text_with_which_the_branch_began() {
+    let home = home(
+        &[
+            delegates(&[("code", "The first"), ("debug", "The second")]),
+            turn("code", "Do it: The first", &vec![read(), replace("one", "ONE"), completes("First.")]),
+            turn("debug", "Do it: The second", &vec![read(), replace("one", "uno"), asks()]),
+            turn("debug", "Go on.", &vec![completes("Too early.")]),
+            turn("debug", "a.txt: line 1 of the workspace's file", &vec![read()]),
+            turn("debug", "<<<<<<< others", &vec![write(&lines(&[])), completes("As it was.")]),
+            turn("orchestrator", "As it was.", &vec![completes("Both.")]),
+        ],
+        AUTO_AND_WRITE,
+    );
+    let (mut client, _) = start(&home);
+    let asked = event(&mut client, "question.asked", 1);
+    branches_end(&mut client, 1);
+    assert_eq!(fs::read_to_string(home.work("a.txt")).unwrap(), lines(&[(1, "ONE")]));
+    answer(&mut client, &asked, "Go on.");
+    assert_eq!(end(&mut client), "Both.");
+    assert_eq!(client.shut_down(), 0);
+    assert_eq!(fs::read_to_string(home.work("a.txt")).unwrap(), lines(&[]));
+    assert!(!home.path("work-branches").exists(), "the worktrees are gone");
+}
+
+#[test]
 fn a_merge_keeps_what_is_typed_in_an_open_document() {
     let home = home(
         &[
@@ -378,6 +452,30 @@ fn works(project: &Project, arguments: &[&str], crash_after: Option<usize>) -> O
         command.env("ROO_LSP_CRASH_AFTER_APPENDS", appends.to_string());
     }
     command.output().unwrap()
+}
+
+#[test]
+fn a_permission_to_be_executed_is_named_and_the_worktree_kept() {
+    let project = Project::outside_temp(&[]);
+    repository(&project.folder());
+    project.configure(&format!("mode: orchestrator\n{AUTO}"));
+    let command = "printf '#!/bin/sh\\n' > run.sh && chmod +x run.sh";
+    let runs = json!({ "tool": "execute_command", "params": { "command": command } });
+    project.script(&script(&[
+        delegates(&[("code", "The first"), ("debug", "The second")]),
+        turn("code", "Do it: The first", &vec![runs]),
+        turn("code", "Exit code: 0", &vec![completes("First.")]),
+        turn("debug", "Do it: The second", &vec![completes("Second.")]),
+        turn("orchestrator", "First.", &vec![completes("Both.")]),
+    ]));
+    let output = works(&project, &["run", "Go."], None);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(project.read("run.sh"), "#!/bin/sh\n");
+    let [log] = project.logs().try_into().unwrap();
+    let told = results(&log, "new_task");
+    let note =
+        "was merged but for run.sh (its permission to be executed; its text is merged). Its worktree is kept";
+    assert!(told.iter().any(|text| text.contains(note)), "{told:?}");
 }
 
 #[test]

@@ -205,11 +205,10 @@ pub(super) fn start(
         Effect::MakeWorktree => {
             let wanted = worktrees::WantedWorktree::new(task, &around.services);
             tokio::spawn(async move {
-                tokio::select! {
-                    () = around.cancel.cancelled() => wanted.discard(&around.services).await,
-                    made = wanted.make(&around.services) => {
-                        reporter.send(Report::Last(Input::WorktreeMade(made))).await;
-                    }
+                let made = wanted.make(&around.services, &around.cancel).await;
+                match around.cancel.is_cancelled() {
+                    true => wanted.discard(&around.services).await,
+                    false => reporter.send(Report::Last(Input::WorktreeMade(made))).await,
                 }
             })
         }
@@ -370,6 +369,7 @@ impl ToolRun {
 fn leave_out_unseen(outcome: &mut Outcome, seen: &BTreeMap<String, Digest>) {
     let Outcome { changes, seen: now, .. } = outcome;
     let mut known: BTreeSet<&str> = BTreeSet::new();
+    let seen_digest = |path: &String| seen.get(path);
     for FileChange { path, old_path, before, .. } in changes {
         // What the user made of an edit is a further change of the same file.
         if !known.insert(path) {
@@ -377,9 +377,13 @@ fn leave_out_unseen(outcome: &mut Outcome, seen: &BTreeMap<String, Digest>) {
         }
         let was_seen = match before {
             Side::Absent => true,
-            Side::Text { digest, .. } | Side::Opaque(digest) => {
-                seen.get(old_path.as_ref().unwrap_or(path)) == Some(digest)
+            Side::Text { text, digest } => {
+                seen_digest(old_path.as_ref().unwrap_or(path)).is_some_and(|seen| {
+                    // A byte order mark is part of what is seen on disk, and of no text.
+                    seen == digest || *seen == Digest::of(format!("\u{feff}{text}"))
+                })
             }
+            Side::Opaque(digest) => seen_digest(old_path.as_ref().unwrap_or(path)) == Some(digest),
         };
         if !was_seen {
             now.retain(|(name, digest)| name != path || digest.is_none());
@@ -419,7 +423,7 @@ struct GateRequest {
     profile: Option<String>,
     tools: ToolChoice,
     is_branch: bool,
-    opens_several: bool,
+    opens_parallel_branches: bool,
     merge: Option<OpenWorktree>,
     /// Private directory for the snapshots of its work tree.
     store: PathBuf,
@@ -450,7 +454,7 @@ impl GateRequest {
             profile: settings.pinned.then(|| settings.profile.clone()),
             tools: around.services.tools_of(&settings.profile),
             is_branch: task.parent.is_some(),
-            opens_several: task.opens_several(),
+            opens_parallel_branches: task.opens_parallel_branches(),
             merge: task.open_worktree().filter(|_| task.merges()).cloned(),
             store: worktrees::store(&task.id, &around.services),
             delegations: task.guard.delegations(),
@@ -502,7 +506,7 @@ impl GateRequest {
             profile: self.profile.as_deref(),
             tools: &self.tools,
             is_branch: self.is_branch,
-            opens_several: self.opens_several,
+            opens_parallel_branches: self.opens_parallel_branches,
             merge: self.merge.as_ref().map(|merge| worktrees::source(merge, &self.store)),
             delegations: self.delegations,
             urid: &self.urid,

@@ -6,6 +6,8 @@
 
 use std::path::PathBuf;
 
+use tokio_util::sync::CancellationToken;
+
 use super::event::Event;
 use super::{Engine, EngineError, fold_log, state};
 use crate::mentions::git::{Git, NewWorkTree, WorkTreePurpose};
@@ -111,7 +113,8 @@ impl Engine {
         }
         let environment = self.git_environment().await;
         let git = Git { workspace, environment: &environment };
-        let made = git.add_work_tree(WorkTreePurpose::Fork, urid.as_str()).await.map_err(|error| {
+        let made = git.add_work_tree(WorkTreePurpose::Fork, urid.as_str(), &CancellationToken::new()).await;
+        let made = made.map_err(|error| {
             EngineError::Configuration(format!("the fork can't have a git worktree of its own: {error}"))
         })?;
         let NewWorkTree { top, folder, left_out } = made;

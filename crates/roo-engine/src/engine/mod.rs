@@ -1197,7 +1197,11 @@ impl Engine {
         self.registry.live().remove(task);
         self.registry.summaries().remove(task);
         let (history, id) = (Arc::clone(&self.history), task.clone());
+        let branches = self.services.branches.clone();
         let removed = roo_durable::spawn_blocking(move || {
+            if let Err(error) = worktrees::remove_stores(&branches, &id) {
+                tracing::warn!(task = %id, %error, "snapshots of branches are left behind");
+            }
             history.lock().unwrap_or_else(PoisonError::into_inner).forget(&id);
             directory.remove()
         })

@@ -132,7 +132,7 @@ impl EngineServices {
         let new =
             Self { settings_fault: fault.clone(), ..Self::new(Arc::clone(&self.shared), settings, gate) };
         let folders = self.in_folders.lock().unwrap_or_else(PoisonError::into_inner);
-        let folders = folders.iter().map(|(folder, services)| {
+        let folders = folders.iter().filter(|(folder, _)| folder.is_dir()).map(|(folder, services)| {
             let services = services.with_settings(Arc::clone(&new.settings), fault.clone());
             (folder.clone(), Arc::new(Self { models: Arc::clone(&new.models), ..services }))
         });
@@ -164,16 +164,13 @@ impl EngineServices {
             ..Self::new(Arc::new(shared), Arc::clone(&self.settings), gate)
         };
         let services = Arc::new(services);
+        // Those of branches that have ended.
+        folders.retain(|folder, _| folder.is_dir());
         // A folder that isn't there may come.
         if services.workspace.roots().paths().next().is_some() {
             folders.insert(folder.to_owned(), Arc::clone(&services));
         }
         services
-    }
-
-    /// Forgets the folder of a work tree that is gone.
-    pub(super) fn forget_folder(&self, folder: &Path) {
-        self.in_folders.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
     }
 
     /// Returns the reason why no agent may work: settings or hooks that are meant to count and can't. Reads the disk.

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tokio_util::sync::CancellationToken;
+
 use super::event::BranchWorktree;
 use super::services::EngineServices;
 use super::task::{OpenWorktree, Task};
@@ -11,7 +13,7 @@ use crate::mentions::git::{Git, GitError, NewWorkTree, Snapshots, WorkTreePurpos
 use crate::policy::{MergeSource, Preview};
 use roo_formats::modes;
 use roo_protocol::ids::TaskId;
-use roo_sandbox::exec::{Environment, EnvironmentRules};
+use roo_sandbox::exec::Environment;
 
 /// A work tree that is to be made.
 pub(super) struct WantedWorktree {
@@ -46,8 +48,22 @@ pub(super) async fn preview_merge(task: &Task, services: &EngineServices) -> Opt
     services.gate.preview_merge(&task.urid, source(worktree, &store(&task.id, services))).await
 }
 
-fn environment(services: &EngineServices) -> Environment {
-    Environment::inherited_by(&EnvironmentRules::new(services.settings.sandbox.env.clone()))
+/// Removes the private directories of all branches of a request.
+///
+/// # Errors
+/// Those of reading and removing directories.
+pub(super) fn remove_stores(branches: &Path, root: &TaskId) -> io::Result<()> {
+    let entries = match fs::read_dir(branches) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| TaskId::new(name).root() == *root) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 impl WantedWorktree {
@@ -65,18 +81,23 @@ impl WantedWorktree {
     ///
     /// # Errors
     /// The reason why there can't be one, for people.
-    pub(super) async fn make(&self, services: &EngineServices) -> Result<BranchWorktree, String> {
+    pub(super) async fn make(
+        &self,
+        services: &EngineServices,
+        cancel: &CancellationToken,
+    ) -> Result<BranchWorktree, String> {
         let workspace = &services.workspace;
         if workspace.roots().paths().count() != 1 {
             return Err("the workspace is not one folder".to_owned());
         }
-        let environment = environment(services);
+        let environment = services.gate.environment();
         let git = Git { workspace, environment: &environment };
         let NewWorkTree { top, folder, left_out } = git
-            .add_work_tree(WorkTreePurpose::Branch, &self.name)
+            .add_work_tree(WorkTreePurpose::Branch, &self.name, cancel)
             .await
             .map_err(|error| error.to_string())?;
-        match self.take_base(&folder, services, &environment).await {
+        let taking = cancel.run_until_cancelled(self.take_base(&folder, services, &environment)).await;
+        match taking.unwrap_or(Err(GitError::Cancelled)) {
             Ok((folder, base)) => Ok(BranchWorktree { top, folder, base, left_out }),
             Err(error) => {
                 git.remove_merged_work_tree(&top).await;
@@ -104,13 +125,13 @@ impl WantedWorktree {
         }
         let workspace = services.workspace.beside(&folder);
         let git = Git { workspace: &workspace, environment };
-        let base = Snapshots::of(git, &self.store).await?.take(Some(&self.directory)).await?;
+        let base = Snapshots::open(git, &self.store).await?.take(Some(&self.directory)).await?;
         Ok((folder, base))
     }
 
     /// Removes what there is of it.
     pub(super) async fn discard(&self, services: &EngineServices) {
-        let environment = environment(services);
+        let environment = services.gate.environment();
         let git = Git { workspace: &services.workspace, environment: &environment };
         git.discard_work_tree(&self.name).await;
         // What is left says nothing to anybody.
@@ -128,18 +149,25 @@ impl ClosingWorktree {
 
     /// Removes it, unless something in it is not merged. Returns the reason why it was kept; none where it is gone.
     pub(super) async fn close(&self, services: &EngineServices) -> Option<String> {
+        let kept_because = self.remove(services).await;
+        // Nothing is merged from here on.
+        let _ = fs::remove_dir_all(&self.store);
+        kept_because
+    }
+
+    async fn remove(&self, services: &EngineServices) -> Option<String> {
         let OpenWorktree { top, folder, base, left_out, .. } = &self.last;
         if !left_out.is_empty() {
             return Some("it has files that could not be merged".to_owned());
         }
-        let environment = environment(services);
+        let environment = services.gate.environment();
         // Written when nothing is left to merge: a removal that was cut off leaves nothing to look at.
         let checked = self.store.join("merged");
         let is_checked = fs::read_to_string(&checked).is_ok_and(|merged| merged == *base);
         if !is_checked && top.symlink_metadata().is_ok() {
             let workspace = services.workspace.beside(folder);
             let git = Git { workspace: &workspace, environment: &environment };
-            let now = match Snapshots::of(git, &self.store).await {
+            let now = match Snapshots::open(git, &self.store).await {
                 Ok(snapshots) => snapshots.take(Some(&self.directory)).await,
                 Err(error) => Err(error),
             };
@@ -156,9 +184,6 @@ impl ClosingWorktree {
         if !git.remove_merged_work_tree(top).await {
             return Some("it can't be removed".to_owned());
         }
-        services.forget_folder(folder);
-        // What is left says nothing to anybody.
-        let _ = fs::remove_dir_all(&self.store);
         None
     }
 }

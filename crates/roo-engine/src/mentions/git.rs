@@ -79,8 +79,10 @@ pub(crate) enum GitError {
     Start(#[from] io::Error),
     #[error("git refused: {0}")]
     Refused(String),
-    #[error("git took longer than {} seconds", DEADLINE.as_secs())]
-    TimedOut,
+    #[error("git took longer than {} seconds", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("it was cancelled")]
+    Cancelled,
     #[error("the repository's own configuration names programs that git would run for it ({0})")]
     Filters(String),
     #[error("the repository or its work tree is outside this workspace and doesn't refer back to it")]
@@ -120,8 +122,7 @@ impl Git<'_> {
 
     async fn read_changes(&self) -> Result<String, GitError> {
         self.check_repository().await?;
-        let prefix = self.text(&["rev-parse", "--show-prefix"]).await?;
-        let prefix = prefix.strip_suffix('\n').unwrap_or(&prefix);
+        let prefix = self.line(&["rev-parse", "--show-prefix"]).await?;
         self.check_filters().await?;
         let status = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
         let status = self.names(&[&status[..], &["--ignore-submodules=all", "--", "."]].concat()).await?;
@@ -278,6 +279,15 @@ impl Git<'_> {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// The one line that git prints, without its end.
+    async fn line(&self, arguments: &[&str]) -> Result<String, GitError> {
+        let mut line = self.text(arguments).await?;
+        if line.ends_with('\n') {
+            line.pop();
+        }
+        Ok(line)
+    }
+
     /// The names that git prints, all of them: what is left out of a diff must not depend on a limit.
     async fn names(&self, arguments: &[&str]) -> Result<Vec<Vec<u8>>, GitError> {
         let output = self.run(arguments).await?;
@@ -317,7 +327,7 @@ fn refused(output: &ProcessOutput) -> GitError {
 }
 
 async fn within(work: impl Future<Output = Result<String, GitError>>) -> Result<String, GitError> {
-    timeout(DEADLINE, work).await.unwrap_or(Err(GitError::TimedOut))
+    timeout(DEADLINE, work).await.unwrap_or(Err(GitError::TimedOut(DEADLINE)))
 }
 
 /// Runs git to its end. It is killed when the future is dropped.

@@ -129,7 +129,7 @@ pub struct ConflictingFile {
     /// The text that it gets in the work tree; none where it stays.
     pub resolving: Option<String>,
     /// The path, and what conflicts.
-    pub said: String,
+    pub description: String,
 }
 
 /// The gate's one-use key to run one exact action: it can be neither cloned nor stored, and only

@@ -55,7 +55,7 @@ pub struct ToolCallContext<'a> {
     /// True if another task delegated it.
     pub is_branch: bool,
     /// True if the same answer opens other branches too.
-    pub opens_several: bool,
+    pub opens_parallel_branches: bool,
     /// The work tree that the call would merge; none for any other call.
     pub merge: Option<MergeSource<'a>>,
     /// Number of delegations of the task since its user's last message.

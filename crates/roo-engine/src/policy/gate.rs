@@ -35,7 +35,7 @@ use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::review::HunkAnswer;
 use roo_protocol::rule::RuleSubject;
 use roo_sandbox::exec::redaction::{self, TextMask};
-use roo_sandbox::exec::{Environment, known_secrets};
+use roo_sandbox::exec::{Environment, EnvironmentRules, known_secrets};
 use roo_text::{diff, render};
 use roo_workspace::{Purpose, ReadAccess, Resolved, Workspace};
 
@@ -171,6 +171,11 @@ impl Gate {
     /// The tool of a server that a call names.
     pub fn server_tool(&self, name: &str) -> Option<Arc<ServerTool>> {
         self.policy_context.server_tools.find(name)
+    }
+
+    /// The environment of programs that the server runs itself.
+    pub(crate) fn environment(&self) -> Environment {
+        Environment::inherited_by(&EnvironmentRules::new(self.settings().sandbox.env.clone()))
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -2,8 +2,10 @@
 //! file by file, and judged as one edit.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::action::{ConflictingFile, MergeConflict, ProposedPatch};
 use super::context::{MergeSource, ToolCallContext};
@@ -19,13 +21,15 @@ use roo_catalog::ToolName;
 use roo_formats::modes;
 use roo_model::prompts::replies;
 use roo_protocol::ids::Urid;
-use roo_sandbox::exec::{Environment, EnvironmentRules};
 use roo_text::merge::{Merge, SideNames};
 use roo_text::render::exact_line;
 use roo_workspace::{FileEdit, Purpose, ReadError};
 
 /// The most files that one merge changes.
 const MOST_FILES: usize = 1000;
+
+/// Time limit for all that git does for a merge.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The byte order mark, which texts of files don't have.
 const BOM: char = '\u{feff}';
@@ -76,7 +80,8 @@ impl Gate {
         if !conflicts.is_empty() {
             return Ok(CheckedCall::from(conflict(source, conflicts)));
         }
-        if edits.is_empty() && left_out.is_empty() {
+        // What needs no edit is merged all the same: others may have made the same changes.
+        if snapshot == source.base && source.conflict_bases.is_empty() && left_out.is_empty() {
             return Ok(unchanged);
         }
         let touched = edits.iter().map(|edit| {
@@ -101,21 +106,35 @@ impl Gate {
     }
 
     async fn propose_merge(&self, urid: &Urid, source: MergeSource<'_>) -> Result<MergeProposal, Refusal> {
-        let environment =
-            Environment::inherited_by(&EnvironmentRules::new(self.settings().sandbox.env.clone()));
+        let proposed = timeout(DEADLINE, self.propose_merge_now(urid, source)).await;
+        proposed.unwrap_or_else(|_| Err(git_failed(GitError::TimedOut(DEADLINE))))
+    }
+
+    async fn propose_merge_now(
+        &self,
+        urid: &Urid,
+        source: MergeSource<'_>,
+    ) -> Result<MergeProposal, Refusal> {
+        let environment = self.environment();
         let workspace = self.workspace().beside(source.folder);
         let git = Git { workspace: &workspace, environment: &environment };
-        let failed = |error: GitError| {
-            let text = format!(
-                "What you changed in your worktree can't be merged: {error}. Nothing was merged. End with \
-                 complete_with_failure and say so."
-            );
-            Refusal::forbidden(RefusalRule::Content, text)
-        };
-        let snapshots = Snapshots::of(git, source.store).await.map_err(failed)?;
+        let snapshots = Snapshots::open(git, source.store).await.map_err(git_failed)?;
         let directory = modes::task_directory(urid);
-        let snapshot = snapshots.take(Some(&directory)).await.map_err(failed)?;
-        let changed = snapshots.changed(source.base, &snapshot).await.map_err(failed)?;
+        let snapshot = snapshots.take(Some(&directory)).await.map_err(git_failed)?;
+        let mut changed = snapshots.changed(source.base, &snapshot).await.map_err(git_failed)?;
+        // A conflict may be resolved by the text with which the branch began.
+        for path in source.conflict_bases.keys() {
+            if !changed.iter().any(|file| file.path == *path) {
+                let is_there = snapshots.has(&snapshot, path).await.map_err(git_failed)?;
+                changed.push(ChangedPath {
+                    path: path.clone(),
+                    was_there: is_there,
+                    is_there,
+                    changes_permission: false,
+                    unmergeable: None,
+                });
+            }
+        }
         if changed.len() > MOST_FILES {
             let text = format!(
                 "You changed {} files in your worktree, and at most {MOST_FILES} are merged at once. Undo what need not be \
@@ -128,7 +147,7 @@ impl Gate {
         for file in changed {
             self.merge_file(file, source, &snapshots, &mut proposal).await.map_err(
                 |problem| match problem {
-                    FileProblem::Git(error) => failed(error),
+                    FileProblem::Git(error) => git_failed(error),
                     FileProblem::Refusal(refusal) => refusal,
                 },
             )?;
@@ -144,7 +163,7 @@ impl Gate {
         snapshots: &Snapshots<'_>,
         proposal: &mut MergeProposal,
     ) -> Result<(), FileProblem> {
-        let ChangedPath { path, was_there, is_there, unmergeable } = file;
+        let ChangedPath { path, was_there, is_there, changes_permission, unmergeable } = file;
         let name = exact_line(&path);
         let mut leave_out = |why: &str| proposal.left_out.push(format!("{name} ({why})"));
         if let Some(why) = unmergeable {
@@ -201,6 +220,9 @@ impl Gate {
             );
             return Err(FileProblem::Refusal(Refusal::mistake(RefusalRule::Content, text)));
         }
+        if changes_permission {
+            proposal.left_out.push(format!("{name} (its permission to be executed; its text is merged)"));
+        }
         match sides.merge() {
             MergedFile::Nothing => {}
             MergedFile::Text(after) => proposal.edits.extend(match (sides.ours, after) {
@@ -211,8 +233,8 @@ impl Gate {
             }),
             MergedFile::Conflict { resolving, what } => {
                 let Sides { ours, theirs, .. } = sides;
-                let said = format!("{name}: {what}");
-                proposal.conflicts.push(ConflictingFile { path, ours, theirs, resolving, said });
+                let description = format!("{name}: {what}");
+                proposal.conflicts.push(ConflictingFile { path, ours, theirs, resolving, description });
             }
         }
         Ok(())
@@ -250,6 +272,15 @@ fn conflict(source: MergeSource<'_>, files: Vec<ConflictingFile>) -> CallAssessm
             files,
         })),
     }
+}
+
+/// A refusal where git fails.
+fn git_failed(error: GitError) -> Refusal {
+    let text = format!(
+        "What you changed in your worktree can't be merged: {error}. Nothing was merged. End with complete_with_failure and \
+         say so."
+    );
+    Refusal::forbidden(RefusalRule::Content, text)
 }
 
 fn without_mark(text: String) -> String {

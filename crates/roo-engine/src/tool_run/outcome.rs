@@ -55,6 +55,8 @@ pub struct Outcome {
     pub exit_code: Option<i32>,
     /// True if nothing was written, as a file has changed since the call was judged.
     pub is_stale: bool,
+    /// True if the user left out some of the changes in their editor.
+    pub is_partial: bool,
     /// Conflicts that kept a branch's changes from being merged: the files, and the ids of their texts in the parent's folder.
     pub conflicts: Vec<(String, Option<String>)>,
 }
@@ -96,6 +98,7 @@ impl Outcome {
             server_call: None,
             exit_code: None,
             is_stale: false,
+            is_partial: false,
             conflicts: vec![],
         }
     }

@@ -96,7 +96,8 @@ async fn review(edits: &[FileEdit], notice: Option<String>, label: &str, context
             Reviewed::Other { text, changed } => told.other(edit, text.as_deref(), changed),
         }
     }
-    told.end(if all { WRITTEN } else { CHOSEN }, notice)
+    let outcome = told.end(if all { WRITTEN } else { CHOSEN }, notice);
+    Outcome { is_partial: !all, ..outcome }
 }
 
 fn failed(edits: &[FileEdit], error: &WriteError) -> Outcome {

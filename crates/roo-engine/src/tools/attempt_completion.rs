@@ -26,6 +26,9 @@ impl Action for ProposedMerge {
     }
 
     fn for_hooks(&self) -> Option<ToolCall> {
+        if self.patch.edits.is_empty() {
+            return None;
+        }
         let mut params = Map::new();
         params.insert("patch".to_owned(), as_patch(&self.patch.edits).into());
         let name = ToolName::ApplyPatch.as_str().to_owned();
@@ -58,7 +61,7 @@ async fn merge(proposed: ProposedMerge, context: &ToolContext) -> Outcome {
     let mut outcome = apply_patch::run(patch, context).await;
     // It is of the folder, and the branch knows the files of its work tree.
     outcome.seen.clear();
-    if outcome.status == ToolStatus::Ok {
+    if outcome.status == ToolStatus::Ok && !outcome.is_partial {
         outcome.text = replies::merge_done(&files, &merge.left_out);
         outcome.summary = format!("Merged: {}", outcome.summary);
     }
@@ -71,12 +74,12 @@ async fn resolve_in_worktree(conflict: &MergeConflict, context: &ToolContext) ->
     let environment = Environment::inherited_by(&context.environment);
     let workspace = context.workspace.beside(&conflict.folder);
     let git = Git { workspace: &workspace, environment: &environment };
-    let said = |error: GitError| error.to_string();
-    let snapshots = Snapshots::of(git, &conflict.store).await.map_err(said)?;
+    let reason = |error: GitError| error.to_string();
+    let snapshots = Snapshots::open(git, &conflict.store).await.map_err(reason)?;
     let mut conflicts = Vec::new();
     for ConflictingFile { path, ours, .. } in &conflict.files {
         let kept = match ours {
-            Some(text) => Some(snapshots.keep(text).await.map_err(said)?),
+            Some(text) => Some(snapshots.keep(text).await.map_err(reason)?),
             None => None,
         };
         conflicts.push((path.clone(), kept));
@@ -88,10 +91,10 @@ async fn resolve_in_worktree(conflict: &MergeConflict, context: &ToolContext) ->
         let label = "roo-lsp: conflict of a branch";
         workspace.write(&place, before, text, label).await.map_err(|error| error.to_string())?;
     }
-    let said: Vec<String> = conflict.files.iter().map(|file| file.said.clone()).collect();
+    let descriptions: Vec<String> = conflict.files.iter().map(|file| file.description.clone()).collect();
     let names: Vec<&str> = conflict.files.iter().map(|file| file.path.as_str()).collect();
     let summary = format!("Others have changed the same lines: {}", names.join(", "));
-    let mut outcome = Outcome::new(ToolStatus::Failed, replies::merge_conflicted(&said), summary);
+    let mut outcome = Outcome::new(ToolStatus::Failed, replies::merge_conflicted(&descriptions), summary);
     // The work tree has other texts now.
     outcome.seen = names.iter().map(|name| ((*name).to_owned(), None)).collect();
     outcome.conflicts = conflicts;

@@ -61,7 +61,7 @@ impl Tool for NewTask {
                 delegation,
                 task_directory: Some(task_directory).filter(|own| gate.workspace().has_place_for(own)),
                 todos: call.todos,
-                worktree: call_context.opens_several && may_write(target) && gate.makes_worktrees(),
+                worktree: call_context.opens_parallel_branches && may_write(target) && gate.makes_worktrees(),
             })),
         }))
     }

@@ -167,6 +167,13 @@ pub fn merge_refused() -> String {
         .to_owned()
 }
 
+/// To a branch of whose changes the user took only some.
+pub fn merged_in_part() -> String {
+    "The user did not take all that you changed as it was, and only what they took was merged. Complete again with a result \
+     that says what is in the workspace now, or change in your worktree what they want otherwise first."
+        .to_owned()
+}
+
 /// To a branch whose changes are merged.
 pub fn merge_done(files: &[String], left_out: &[String]) -> String {
     let mut text = match files {

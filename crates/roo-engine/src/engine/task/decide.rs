@@ -28,6 +28,7 @@ use roo_model::providers::{AssistantBlock, Finish};
 use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::review::{HunkDecision, ReviewedHunk};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoStatus, Usage,
@@ -695,9 +696,14 @@ fn deliver_queue(task: &Task) -> Event {
     Event::QueueChanged { items: task.queue.iter().map(now).collect() }
 }
 
+/// Returns whether a user has not taken all of a proposal as it was.
+fn changes_proposal(hunks: &[ReviewedHunk]) -> bool {
+    hunks.iter().any(|hunk| hunk.decision != HunkDecision::Accept)
+}
+
 /// The result of a call that has merged the work tree of a branch: the branch ends with it, unless the user has said
-/// something meanwhile.
-fn merged(task: &Task, call: &ToolCall, mut finished: Event) -> Vec<Event> {
+/// something meanwhile, or has not taken all of it, of which its result knows nothing.
+fn merged(task: &Task, call: &ToolCall, mut finished: Event, is_partial: bool) -> Vec<Event> {
     let Ok(Invocation::AttemptCompletion(completion)) = roo_catalog::parse(call) else {
         return vec![finished];
     };
@@ -706,6 +712,11 @@ fn merged(task: &Task, call: &ToolCall, mut finished: Event) -> Vec<Event> {
         result.text.push('\n');
         result.text.push_str(&replies::completion_with_queue());
         return vec![finished, deliver_queue(task)];
+    }
+    if is_partial {
+        result.text.push('\n');
+        result.text.push_str(&replies::merged_in_part());
+        return vec![finished];
     }
     let text = completion.result;
     *ends = Some(Ending { state: EndState::Completed, result: Some(text.clone()), reason: None });
@@ -766,6 +777,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         return vec![Event::ToolRestarted { call_id: call.id.clone() }];
     }
     let review = current.review().map(|review| &*review.hunks);
+    let is_partial = outcome.is_partial || review.is_some_and(changes_proposal);
     let edits = outcome.edits.into_iter();
     let mut events: Vec<Event> = void_question(task).into_iter().collect();
     events.extend(edits.map(|edit| Event::EditApplied {
@@ -806,7 +818,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         exit_code: outcome.exit_code,
     };
     if status == ToolStatus::Ok && task.merge_in_progress().is_some() {
-        events.extend(merged(task, call, finished));
+        events.extend(merged(task, call, finished, is_partial));
         return events;
     }
     events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
@@ -906,7 +918,7 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>], saved: Vec<Sa
         exit_code: None,
     };
     match merges && status == ToolStatus::Ok {
-        true => events.extend(merged(task, call, finished)),
+        true => events.extend(merged(task, call, finished, review.is_some_and(changes_proposal))),
         false => events.push(finished),
     }
     events

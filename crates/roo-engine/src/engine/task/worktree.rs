@@ -128,7 +128,7 @@ impl Task {
     }
 
     /// Returns whether the answer that is worked off opens more than one branch.
-    pub(in crate::engine) fn opens_several(&self) -> bool {
+    pub(in crate::engine) fn opens_parallel_branches(&self) -> bool {
         self.batch().is_some_and(|batch| batch.delegations() > 1)
     }
 

@@ -29,6 +29,8 @@ const LONGEST_LIST: u64 = 4 << 20;
 const LINK: &[u8] = b"120000";
 /// Mode of a submodule.
 const SUBMODULE: &[u8] = b"160000";
+/// Mode of a file that may be executed.
+const EXECUTABLE: &[u8] = b"100755";
 /// Mode of a file that isn't there.
 const ABSENT: &[u8] = b"000000";
 
@@ -53,25 +55,25 @@ pub(crate) struct ChangedPath {
     pub(crate) was_there: bool,
     /// True if it is there now.
     pub(crate) is_there: bool,
+    /// True if its permission to be executed has changed, or it is a new file that has it.
+    pub(crate) changes_permission: bool,
     /// Reason why its text can't be merged.
     pub(crate) unmergeable: Option<&'static str>,
 }
 
 impl<'a> Snapshots<'a> {
-    /// Those of the work tree in which git is.
-    pub(crate) async fn of(git: Git<'a>, store: &'a Path) -> Result<Self, GitError> {
+    /// Opens those of the work tree in which git is.
+    pub(crate) async fn open(git: Git<'a>, store: &'a Path) -> Result<Self, GitError> {
         git.check_repository().await?;
         let folder = git.workspace.roots().paths().next().ok_or(GitError::NoRoot)?;
-        let common = git.text(&["rev-parse", "--git-common-dir"]).await?;
-        let repository = folder.join(common.trim_end_matches('\n')).join("objects");
-        let prefix = git.text(&["rev-parse", "--show-prefix"]).await?;
-        let prefix = prefix.strip_suffix('\n').map(str::to_owned).unwrap_or(prefix);
+        let repository = folder.join(git.line(&["rev-parse", "--git-common-dir"]).await?).join("objects");
+        let prefix = git.line(&["rev-parse", "--show-prefix"]).await?;
         Ok(Self { git, store, repository, prefix })
     }
 
     /// Takes a snapshot of the files as they are, and returns its id. `own` is the request's own directory, which git may ignore.
     pub(crate) async fn take(&self, own: Option<&str>) -> Result<String, GitError> {
-        timeout(DEADLINE, self.take_now(own)).await.unwrap_or(Err(GitError::TimedOut))
+        timeout(DEADLINE, self.take_now(own)).await.unwrap_or(Err(GitError::TimedOut(DEADLINE)))
     }
 
     async fn take_now(&self, own: Option<&str>) -> Result<String, GitError> {
@@ -79,8 +81,7 @@ impl<'a> Snapshots<'a> {
         let index = self.index();
         if !index.exists() {
             fs::create_dir_all(self.objects()).map_err(GitError::Files)?;
-            let known = self.git.text(&["rev-parse", "--absolute-git-dir"]).await?;
-            let known = Path::new(known.trim_end_matches('\n')).join("index");
+            let known = Path::new(&self.git.line(&["rev-parse", "--absolute-git-dir"]).await?).join("index");
             // With it, git need not read what has not changed.
             if let Err(error) = fs::copy(&known, &index)
                 && error.kind() != io::ErrorKind::NotFound
@@ -114,6 +115,12 @@ impl<'a> Snapshots<'a> {
             changed.extend(changed_path(head, path));
         }
         Ok(changed)
+    }
+
+    /// Returns whether a snapshot has something at a path.
+    pub(crate) async fn has(&self, snapshot: &str, path: &str) -> Result<bool, GitError> {
+        let object = format!("{snapshot}:{}{path}", self.prefix);
+        Ok(self.run(&["cat-file", "-e", &object], super::OUTPUT).await?.is_success())
     }
 
     /// The text of a file in a snapshot, as it is in the work tree; none where that is no text.
@@ -201,6 +208,7 @@ fn changed_path(head: &[u8], path: &[u8]) -> Option<ChangedPath> {
     let (old, new) = (fields.next()?, fields.next()?);
     let (was_there, is_there) = (before != ABSENT, after != ABSENT);
     let name = std::str::from_utf8(path);
+    let is_executable = |mode: &[u8]| mode == EXECUTABLE;
     let unmergeable = if name.is_err() {
         Some("its name is no text")
     } else if [before, after].contains(&SUBMODULE) {
@@ -212,7 +220,13 @@ fn changed_path(head: &[u8], path: &[u8]) -> Option<ChangedPath> {
     } else {
         None
     };
-    Some(ChangedPath { path: String::from_utf8_lossy(path).into_owned(), was_there, is_there, unmergeable })
+    Some(ChangedPath {
+        path: String::from_utf8_lossy(path).into_owned(),
+        was_there,
+        is_there,
+        changes_permission: is_there && is_executable(before) != is_executable(after),
+        unmergeable,
+    })
 }
 
 #[cfg(test)]
@@ -225,11 +239,17 @@ mod tests {
             let changed = changed_path(head.as_bytes(), b"a").unwrap();
             (changed.was_there, changed.is_there, changed.unmergeable)
         };
+        let changes_permission = |head: &str| changed_path(head.as_bytes(), b"a").unwrap().changes_permission;
         assert_eq!(read(":100644 100644 a1 b2 M"), (true, true, None));
         assert_eq!(read(":000000 100644 00 b2 A"), (false, true, None));
         assert_eq!(read(":100644 000000 a1 00 D"), (true, false, None));
         assert_eq!(read(":100644 100755 a1 a1 M").2, Some("only its permissions have changed"));
         assert_eq!(read(":000000 120000 00 b2 A").2, Some("it is a symbolic link"));
+        assert!(changes_permission(":000000 100755 00 b2 A"));
+        assert!(changes_permission(":100644 100755 a1 b2 M"));
+        assert!(changes_permission(":100755 100644 a1 b2 M"));
+        assert!(!changes_permission(":100755 100755 a1 b2 M"));
+        assert!(!changes_permission(":100755 000000 a1 00 D"));
         assert_eq!(read(":160000 160000 a1 b2 M").2, Some("it is a repository of its own"));
     }
 }

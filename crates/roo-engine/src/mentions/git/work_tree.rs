@@ -11,7 +11,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::{Git, GitError, refused};
 
@@ -38,29 +40,49 @@ pub(crate) struct NewWorkTree {
     pub(crate) left_out: Vec<String>,
 }
 
+/// What there is of a work tree that is being made.
+#[derive(Default)]
+struct BegunWorkTree {
+    /// Its top, once it may be there.
+    top: Option<PathBuf>,
+    /// The copying of uncommitted files, while it goes on.
+    copying: Option<JoinHandle<io::Result<Vec<String>>>>,
+    /// Ends the copying.
+    stop: CancellationToken,
+}
+
 impl Git<'_> {
-    /// Makes a work tree beside the repository, in a directory of this name.
+    /// Makes a work tree beside the repository, in a directory of this name. Where that fails or is cancelled, nothing is left of
+    /// it.
     pub(crate) async fn add_work_tree(
         &self,
         purpose: WorkTreePurpose,
         name: &str,
+        cancel: &CancellationToken,
     ) -> Result<NewWorkTree, GitError> {
-        let mut begun = None;
-        let made = timeout(DEADLINE, self.make_work_tree(purpose, name, &mut begun)).await;
-        let made = made.unwrap_or(Err(GitError::TimedOut));
-        if let (Err(_), Some(place)) = (&made, &begun) {
-            match purpose {
-                WorkTreePurpose::Fork => self.remove_work_tree(place).await,
-                WorkTreePurpose::Branch => self.remove_merged_work_tree(place).await,
-            };
+        let mut begun = BegunWorkTree::default();
+        let making = timeout(DEADLINE, self.make_work_tree(purpose, name, &mut begun));
+        let made = match cancel.run_until_cancelled(making).await {
+            Some(made) => made.unwrap_or(Err(GitError::TimedOut(DEADLINE))),
+            None => Err(GitError::Cancelled),
+        };
+        let (Err(_), BegunWorkTree { top: Some(top), copying, stop }) = (&made, begun) else { return made };
+        stop.cancel();
+        if let Some(copying) = copying {
+            // It would write into what is removed.
+            let _ = copying.await;
         }
+        match purpose {
+            WorkTreePurpose::Fork => self.remove_work_tree(&top).await,
+            WorkTreePurpose::Branch => self.remove_merged_work_tree(&top).await,
+        };
         made
     }
 
     /// Removes what an attempt to make a work tree for a branch has left.
     pub(crate) async fn discard_work_tree(&self, name: &str) {
-        let Ok(top) = self.text(&["rev-parse", "--show-toplevel"]).await else { return };
-        let place = beside(Path::new(one_line(&top)), WorkTreePurpose::Branch, name);
+        let Ok(top) = self.line(&["rev-parse", "--show-toplevel"]).await else { return };
+        let place = beside(Path::new(&top), WorkTreePurpose::Branch, name);
         self.remove_merged_work_tree(&place).await;
     }
 
@@ -92,12 +114,11 @@ impl Git<'_> {
         is_gone
     }
 
-    /// `begun` gets the top once it may be there.
     async fn make_work_tree(
         &self,
         purpose: WorkTreePurpose,
         name: &str,
-        begun: &mut Option<PathBuf>,
+        begun: &mut BegunWorkTree,
     ) -> Result<NewWorkTree, GitError> {
         if !self.run(&["rev-parse", "--git-dir"]).await?.is_success() {
             return Err(GitError::NoRepository);
@@ -107,8 +128,8 @@ impl Git<'_> {
         if !self.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await?.is_success() {
             return Err(GitError::Unborn);
         }
-        let top = PathBuf::from(one_line(&self.text(&["rev-parse", "--show-toplevel"]).await?));
-        let prefix = one_line(&self.text(&["rev-parse", "--show-prefix"]).await?).to_owned();
+        let top = PathBuf::from(self.line(&["rev-parse", "--show-toplevel"]).await?);
+        let prefix = self.line(&["rev-parse", "--show-prefix"]).await?;
         let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
         let entries = self.names(&[&status[..], &["--ignore-submodules=all"]].concat()).await?;
 
@@ -124,7 +145,7 @@ impl Git<'_> {
             // Git may know the place still.
             add.push(OsStr::new("--force"));
         }
-        *begun = Some(place.clone());
+        begun.top = Some(place.clone());
         let made = self.run(&[&add[..], &[place.as_os_str(), OsStr::new("HEAD")]].concat()).await?;
         if !made.is_success() {
             return Err(refused(&made));
@@ -136,11 +157,14 @@ impl Git<'_> {
             return Err(refused(&filled));
         }
         let (folder, new) = (place.join(&prefix), place.clone());
-        let copied = roo_durable::spawn_blocking(move || {
+        let stop = begun.stop.clone();
+        let copying = begun.copying.insert(roo_durable::spawn_blocking(move || {
             fs::create_dir_all(place.join(prefix))?;
-            copy(&top, &place, &entries)
-        });
-        let left_out = copied.await.map_err(io::Error::other).flatten().map_err(GitError::Files)?;
+            copy(&top, &place, &entries, &stop)
+        }));
+        let copied = copying.await;
+        begun.copying = None;
+        let left_out = copied.map_err(io::Error::other).flatten().map_err(GitError::Files)?;
         Ok(NewWorkTree { top: new, folder, left_out })
     }
 }
@@ -153,10 +177,6 @@ fn beside(top: &Path, purpose: WorkTreePurpose, name: &str) -> PathBuf {
         WorkTreePurpose::Branch => "-branches",
     });
     top.with_file_name(directory).join(name)
-}
-
-fn one_line(text: &str) -> &str {
-    text.strip_suffix('\n').unwrap_or(text)
 }
 
 /// Copies the files of a directory to the same place below another top. Links and what can't be made there are left out.
@@ -181,9 +201,17 @@ pub(crate) fn copy_directory(from: &Path, to: &Path, directory: &Path) -> io::Re
 
 /// Makes paths of a work tree in another one what they are in this. `entries` are those of `git status`. Returns those that
 /// can't be made so.
-fn copy(from: &Path, to: &Path, entries: &[Vec<u8>]) -> io::Result<Vec<String>> {
+///
+/// # Errors
+/// [`io::ErrorKind::Interrupted`] once `stop` is cancelled.
+fn copy(from: &Path, to: &Path, entries: &[Vec<u8>], stop: &CancellationToken) -> io::Result<Vec<String>> {
+    let check_stop = || match stop.is_cancelled() {
+        true => Err(io::Error::from(io::ErrorKind::Interrupted)),
+        false => Ok(()),
+    };
     let (mut left_out, mut there) = (vec![], vec![]);
     for entry in entries {
+        check_stop()?;
         let (Some(state), Some(path)) = (entry.get(..2), entry.get(3..)) else { continue };
         let path = Path::new(OsStr::from_bytes(path));
         match from.join(path).symlink_metadata() {
@@ -197,6 +225,7 @@ fn copy(from: &Path, to: &Path, entries: &[Vec<u8>]) -> io::Result<Vec<String>> 
     }
     // Behind what is gone: where a directory was there may be a file now, or the other way round.
     for (path, is_link) in there {
+        check_stop()?;
         if !make_parents(to, path)? {
             left_out.push(path.display().to_string());
             continue;
@@ -279,13 +308,28 @@ mod tests {
         fs::create_dir(from.join("kept")).unwrap();
         fs::write(from.join("kept/x"), "mine").unwrap();
         let entries = [" D d", "?? d/x", "?? kept/x", " D kept/y"].map(entry);
-        assert_eq!(copy(&from, &to, &entries).unwrap(), ["kept/x"]);
+        assert_eq!(copy(&from, &to, &entries, &CancellationToken::new()).unwrap(), ["kept/x"]);
         assert_eq!(fs::read_to_string(to.join("d/x")).unwrap(), "mine");
         assert!(!to.join("d").is_symlink());
         for name in ["x", "y"] {
             assert_eq!(fs::read_to_string(elsewhere.join(name)).unwrap(), "theirs");
         }
         assert!(!make_parents(&to, Path::new("../up/a")).unwrap());
+    }
+
+    #[test]
+    fn nothing_is_copied_after_a_cancellation() {
+        let directory = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
+        for place in [&from, &to] {
+            fs::create_dir(place).unwrap();
+        }
+        fs::write(from.join("a"), "mine").unwrap();
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let problem = copy(&from, &to, &[entry("?? a")], &stop).unwrap_err();
+        assert_eq!(problem.kind(), io::ErrorKind::Interrupted);
+        assert!(!to.join("a").exists());
     }
 
     #[test]
@@ -299,7 +343,7 @@ mod tests {
         fs::write(to.join("c/d"), "was").unwrap();
         fs::write(to.join("a"), "was").unwrap();
         let entries = [" D a", " D c/d", "?? a/b", "?? c"].map(entry);
-        assert_eq!(copy(&from, &to, &entries).unwrap(), Vec::<String>::new());
+        assert_eq!(copy(&from, &to, &entries, &CancellationToken::new()).unwrap(), Vec::<String>::new());
         assert_eq!(fs::read_to_string(to.join("a/b")).unwrap(), "in");
         assert_eq!(fs::read_to_string(to.join("c")).unwrap(), "out");
     }

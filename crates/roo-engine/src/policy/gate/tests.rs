@@ -174,7 +174,7 @@ impl Fixture {
             profile: self.profile,
             tools: &self.tools,
             is_branch: self.is_branch,
-            opens_several: false,
+            opens_parallel_branches: false,
             merge: None,
             delegations: self.delegations,
             urid: &self.urid,

@@ -174,7 +174,7 @@ impl Lines {
             profile: None,
             tools: &self.fixture.tools,
             is_branch: false,
-            opens_several: false,
+            opens_parallel_branches: false,
             merge: None,
             delegations: 0,
             urid: &self.fixture.urid,
