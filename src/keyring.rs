@@ -21,10 +21,10 @@ pub(crate) const LONGEST: usize = 8191;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyringError {
     #[error(
-        "the keyring can't be used: secret-tool could not be run ({0}); install it, or keep the key in another place"
+        "the keyring can't be used: secret-tool could not be run ({0}); install it, or keep the secret in another place"
     )]
     NotRun(io::Error),
-    #[error("the keyring did not take the key{0}")]
+    #[error("the keyring did not take the secret{0}")]
     Refused(String),
     #[error("the keyring could not be changed{0}")]
     Failed(String),
@@ -32,7 +32,7 @@ pub(crate) enum KeyringError {
     Unreadable(String),
     #[error("the keyring was not unlocked within a minute")]
     TookTooLong,
-    #[error("the key is too long for the keyring")]
+    #[error("the secret is too long for the keyring")]
     TooLong,
     #[error("that is not a key: a key is one line of visible ASCII characters")]
     Unusable,

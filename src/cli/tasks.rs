@@ -289,7 +289,8 @@ fn named(items: &[HistoryItem], name: &str) -> Result<TaskId, CliError> {
     }
     let begins =
         |item: &&HistoryItem| item.urid.as_str().starts_with(name) || item.task_id.as_str().starts_with(name);
-    let matching: Vec<&HistoryItem> = items.iter().filter(begins).collect();
+    // All begin with nothing, and none is meant by it.
+    let matching: Vec<&HistoryItem> = items.iter().filter(begins).filter(|_| !name.is_empty()).collect();
     match matching.as_slice() {
         [item] => Ok(item.task_id.clone()),
         [] => Err(CliError::Other(format!(

@@ -2,6 +2,8 @@
 //! file of the state directory that only they can read. A file of each login tells which of the two, so that the keyring is
 //! asked only for what is in it. Commands of agents can't read that directory.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -32,6 +34,9 @@ pub(crate) struct Logins {
 struct Record {
     /// Name of the server, for people.
     server: String,
+    /// The workspace folder that the server is of; none for one of the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workspace: Option<String>,
     /// The authorization server.
     issuer: String,
     /// Time of the login in nanoseconds since 1970, by which it is told from an earlier one.
@@ -147,11 +152,46 @@ impl Logins {
         Ok(())
     }
 
-    /// Keeps the tokens of a login, in the place of an earlier one.
+    /// The logins to servers of this name, those of the user's and of this workspace folder: also of servers that have another
+    /// address now, or are configured no more. Reads the disk.
+    ///
+    /// # Errors
+    /// The directory can't be read.
+    pub(crate) fn named(&self, server: &str, root: &str) -> Result<Vec<CredentialKey>, LoginsError> {
+        let failed = |error: io::Error| LoginsError::Disk(format!("{}: {error}", self.directory.display()));
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+            entries => entries.map_err(failed)?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            let Some(key) = name.to_str().and_then(|name| CredentialKey::parse(name.strip_suffix(".json")?))
+            else {
+                continue;
+            };
+            let is_meant = |record: &Record| {
+                record.server == server && record.workspace.as_deref().is_none_or(|folder| folder == root)
+            };
+            if self.record(&key)?.as_ref().is_some_and(is_meant) {
+                found.push(key);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Scopes of a login that there is already; empty where there is none, or it can't be read.
+    pub(crate) async fn scopes(&self, key: &CredentialKey) -> Vec<String> {
+        let known = self.credentials(key).await.ok().flatten().and_then(|credentials| credentials.scope);
+        known.iter().flat_map(|scopes| scopes.split_whitespace()).map(str::to_owned).collect()
+    }
+
+    /// Keeps the tokens of a login, in the place of an earlier one. `workspace` is the folder that the server is of.
     pub(crate) async fn keep(
         &self,
         key: &CredentialKey,
         server: &str,
+        workspace: Option<String>,
         credentials: Credentials,
         place: LoginPlace,
     ) -> Result<(), LoginsError> {
@@ -172,7 +212,7 @@ impl Logins {
                 None
             }
         };
-        self.write(key, &Record { server: server.to_owned(), issuer, made, credentials })
+        self.write(key, &Record { server: server.to_owned(), workspace, issuer, made, credentials })
     }
 
     /// Removes the tokens of a login. Returns the authorization server, if there was one.

@@ -328,6 +328,15 @@ fn without_a_keyring_nothing_is_opened_and_a_file_is_for_those_who_ask_for_it() 
     project.succeed(&["trust", "--approve", ".roo/mcp.json"]);
     let listed = String::from_utf8(project.run(&["mcp", "list"]).stdout).unwrap();
     assert!(listed.contains("notes (workspace): needs login"), "{listed}");
+
+    // A login can be removed when its server is gone.
+    fs::remove_file(project.folder().join(".roo/mcp.json")).unwrap();
+    let removed = project.run(&["mcp", "remove", "notes"]);
+    let told = String::from_utf8(removed.stderr).unwrap();
+    assert!(told.contains("its login is kept; roo-lsp mcp logout notes removes it"), "{told}");
+    assert!(project.succeed(&["mcp", "logout", "notes"]).starts_with("notes: logged out"));
+    assert_eq!(holding(&project.beside("state"), "-token-"), Vec::<PathBuf>::new());
+    assert!(!project.run(&["mcp", "logout", "notes"]).status.success(), "there is no such server any more");
 }
 
 #[test]

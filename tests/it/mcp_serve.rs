@@ -328,9 +328,9 @@ fn what_can_not_be_done_is_said_in_words() {
         ("start_task", json!({}), "missing field `prompt`"),
         ("start_task", json!({ "prompt": "Go.", "approve": true }), "unknown field `approve`"),
         ("start_task", json!({ "prompt": "/files:delete now" }), "only its user may fetch"),
-        ("task_status", json!({ "id": "20200101" }), "there is no task '20200101'"),
-        ("wait_for_task", json!({ "id": "20200101" }), "there is no task '20200101'"),
-        ("read_task", json!({ "id": "../x" }), "there is no task '../x'"),
+        ("task_status", json!({ "id": "20200101" }), "no task of this workspace is named '20200101'"),
+        ("wait_for_task", json!({ "id": "20200101" }), "no task of this workspace is named '20200101'"),
+        ("read_task", json!({ "id": "../x" }), "no task of this workspace is named ''"),
         ("query_trace", json!({ "since": "yesterday" }), "since: expected 2026-11-20"),
         ("query_trace", json!({ "blame": "../config/roo-lsp/config.yaml" }), "can't be named"),
     ] {
@@ -347,13 +347,17 @@ fn what_can_not_be_done_is_said_in_words() {
 fn documents_events_and_the_trace_are_read_page_by_page_and_without_secrets() {
     let secret = format!("ghp_{}", "a1B2c3D4e5".repeat(4).get(..36).unwrap());
     let long = "line of text. ".repeat(4000);
+    // One with what JSON escapes, and one where a long result is cut.
+    let quoted = r#"qu"ote\1234567-secret"#;
+    let fill = "x".repeat((16 << 10) - 20);
     let project = playing(&format!(
-        "{WRITES}  - text: 'I found {secret}. {long}'\n    calls: [{{ tool: attempt_completion, params: {{ result: 'It is {secret}' }} }}]\n"
+        "{WRITES}  - text: 'I found {secret} and {quoted}. {long}'\n    calls: [{{ tool: attempt_completion, params: {{ result: '{fill} {secret}' }} }}]\n"
     ));
+    project.write(".env", &format!("PASSWORD='{quoted}'\n"));
     let mut caller = Caller::start(&project, &["--allow-write"]);
     let done = caller.run("Write it.");
     assert_eq!(done["state"], "completed", "{done}");
-    assert!(!done.to_string().contains(&secret), "{done}");
+    assert!(!done.to_string().contains(&secret[..8]), "{done}");
     let id = done["id"].as_str().unwrap().to_owned();
 
     let first = caller.text("read_task", json!({ "id": id }));
@@ -372,6 +376,10 @@ fn documents_events_and_the_trace_are_read_page_by_page_and_without_secrets() {
     let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(events[0]["event"]["type"], "task.created");
     assert!(!lines.contains(&secret));
+    let said = events.iter().find(|event| {
+        event["event"]["message"]["text"].as_str().is_some_and(|text| text.starts_with("I found"))
+    });
+    assert!(!said.unwrap().to_string().contains("1234567-secret"));
 
     let records = caller.text("query_trace", json!({ "task": id, "outcome": "ok" }));
     assert!(records.contains("a.txt"), "{records}");

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::secrets;
+use super::{login, secrets};
 use crate::cli::arguments::McpAdd;
 use crate::cli::session::SessionContext;
 use crate::cli::{CliError, Ending, terminal};
 use crate::configuration_file::ConfigurationFile;
+use crate::mcp::Logins;
 use roo_engine::customization::{GLOBAL_MCP, PROJECT_MCP};
 use roo_formats::mcp::edit::{EditError, SameName, with_server, without_server};
 use roo_formats::mcp::{FILE_LIMIT, Level, ParsedServers, ServerEntry, ServerList, ServerType};
@@ -181,6 +182,11 @@ pub(super) fn remove(context: &SessionContext, name: &str, project: bool) -> Res
     })?;
     file.write(context)?;
     writeln!(terminal::stdout(), "{}: removed from {}", exact_line(name), file.shown())?;
+    let logins = Logins::new(&context.directories).named(name, &login::root(context)?);
+    if logins.is_ok_and(|keys| !keys.is_empty()) {
+        let name = shell_word(&exact_line(name));
+        writeln!(terminal::stderr(), "roo-lsp: its login is kept; roo-lsp mcp logout {name} removes it")?;
+    }
     Ok(Ending::Done)
 }
 

@@ -38,10 +38,14 @@ pub(super) async fn login(context: &SessionContext, arguments: McpLogin) -> Resu
         true => Some(Dialogue::new().ask_secret("Secret of the client (it is not shown):")?),
         false => None,
     };
+    // Those of an earlier login stay, so that one for a further scope takes none away.
+    let mut scopes: Vec<String> =
+        scope.iter().flat_map(|scopes| scopes.split_whitespace()).map(str::to_owned).collect();
+    scopes.extend(logins.scopes(&key).await);
     let request = LoginRequest {
         policy,
         client: client_id.map(|id| GivenClient { id, secret }),
-        scopes: scope.iter().flat_map(|scopes| scopes.split_whitespace()).map(str::to_owned).collect(),
+        scopes,
         port,
         server: remote,
     };
@@ -59,7 +63,8 @@ pub(super) async fn login(context: &SessionContext, arguments: McpLogin) -> Resu
     writeln!(out, "roo-lsp: waiting for the answer of the browser; press Ctrl-C to give up")?;
     let credentials = pending.finish().await.map_err(failed)?;
     let refreshes = credentials.refresh_token.is_some();
-    let kept = logins.keep(&key, &name, credentials, place).await;
+    let workspace = (level == Level::Workspace).then_some(root);
+    let kept = logins.keep(&key, &name, workspace, credentials, place).await;
     kept.map_err(|error| match place {
         LoginPlace::Keyring => without_keyring(&logins, &name, &error),
         LoginPlace::File => CliError::Other(failure(&name, &error.to_string())),
@@ -75,29 +80,29 @@ pub(super) async fn login(context: &SessionContext, arguments: McpLogin) -> Resu
     Ok(Ending::Done)
 }
 
-/// Forgets the login to a server.
+/// Forgets the logins to servers of a name, whether one of that name is still configured or not.
 pub(super) async fn logout(context: &SessionContext, name: &str) -> Result<Ending, CliError> {
-    let server = find(context, name)?;
-    let root = root(context)?;
-    let target =
-        LoginTarget::new(&server, &root).map_err(|reason| CliError::Other(failure(name, &reason)))?;
-    let removed = Logins::new(&context.directories).remove(&target.key).await;
-    let name = exact_line(name);
-    match removed.map_err(|error| CliError::Other(failure(&name, &error.to_string())))? {
-        Some(issuer) => {
-            let issuer = exact_line(&issuer);
+    let logins = Logins::new(&context.directories);
+    let failed = |error: LoginsError| CliError::Other(failure(name, &error.to_string()));
+    let keys = logins.named(name, &root(context)?).map_err(failed)?;
+    if keys.is_empty() {
+        find(context, name)?;
+        writeln!(terminal::stdout(), "{}: there was no login", exact_line(name))?;
+    }
+    for key in keys {
+        if let Some(issuer) = logins.remove(&key).await.map_err(failed)? {
+            let (name, issuer) = (exact_line(name), exact_line(&issuer));
             writeln!(
                 terminal::stdout(),
                 "{name}: logged out; {issuer} may list the grant until you revoke it there"
             )?;
         }
-        None => writeln!(terminal::stdout(), "{name}: there was no login")?,
     }
     Ok(Ending::Done)
 }
 
 /// The workspace folder as servers are given it.
-fn root(context: &SessionContext) -> Result<String, CliError> {
+pub(super) fn root(context: &SessionContext) -> Result<String, CliError> {
     let workspace = context.workspace()?;
     Ok(workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default())
 }

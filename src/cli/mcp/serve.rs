@@ -10,6 +10,7 @@ mod requests;
 mod status;
 mod tools;
 
+use std::env::VarError;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -116,11 +117,14 @@ async fn over_http(
 ) -> Result<(), CliError> {
     let address = listener.local_addr().map_err(|error| CliError::Other(error.to_string()))?;
     let token = match std::env::var(TOKEN) {
-        Ok(token) if token.len() >= SHORTEST_TOKEN => token,
-        Ok(_) => {
+        Ok(token) if token.len() < SHORTEST_TOKEN => {
             return Err(CliError::Usage(format!("{TOKEN} is shorter than {SHORTEST_TOKEN} bytes")));
         }
-        Err(_) => {
+        Ok(token) if token.bytes().all(|byte| byte.is_ascii_graphic()) => token,
+        Ok(_) | Err(VarError::NotUnicode(_)) => {
+            return Err(CliError::Usage(format!("{TOKEN} is not made of visible ASCII characters alone")));
+        }
+        Err(VarError::NotPresent) => {
             let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
             writeln!(terminal::stderr(), "roo-lsp: clients send the header Authorization: Bearer {token}")?;
             token

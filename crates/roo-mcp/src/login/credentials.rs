@@ -106,6 +106,18 @@ impl CredentialKey {
         hasher.update(url);
         Self(Arc::new(hasher.finalize().into()))
     }
+
+    /// Reads a key as it is displayed; none from anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if !text.is_ascii() || text.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+        }
+        Some(Self(Arc::new(bytes)))
+    }
 }
 
 /// The key as hexadecimal digits. They tell nothing of the address, which may hold secrets.

@@ -22,7 +22,13 @@ struct Held {
     key: CredentialKey,
     store: Arc<dyn CredentialStore>,
     web: Web,
-    current: Mutex<Credentials>,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    credentials: Credentials,
+    /// True if the store has older ones, as it failed to take these.
+    is_unstored: bool,
 }
 
 /// Reasons why there is no usable token.
@@ -52,20 +58,25 @@ impl HeldCredentials {
         resolver: Arc<dyn Resolve>,
         user_agent: String,
     ) -> Result<Option<Self>, RefreshError> {
-        let Some(current) = store.load(&key).await? else { return Ok(None) };
+        let Some(credentials) = store.load(&key).await? else { return Ok(None) };
         // They were given for this address, so it is one that may have them.
         let web = Web::new(server, policy, resolver, user_agent)
             .map_err(|error| RefreshError::NeedsLogin(error.to_string()))?;
-        Ok(Some(Self(Arc::new(Held { key, store, web, current: Mutex::new(current) }))))
+        Ok(Some(Self(Arc::new(Held {
+            key,
+            store,
+            web,
+            current: Mutex::new(Current { credentials, is_unstored: false }),
+        }))))
     }
 
     /// The token for the next request.
     pub(crate) async fn token(&self) -> Result<String, RefreshError> {
         let current = self.0.current.lock().await;
-        match is_over(&current, token::now()) {
-            false => Ok(current.access_token.clone()),
+        match is_over(&current.credentials, token::now()) {
+            false => Ok(current.credentials.access_token.clone()),
             true => {
-                let over = current.access_token.clone();
+                let over = current.credentials.access_token.clone();
                 drop(current);
                 self.other_than(over).await
             }
@@ -88,6 +99,7 @@ impl HeldCredentials {
 impl Held {
     async fn refresh(&self, old: &str) -> Result<String, RefreshError> {
         let mut current = self.current.lock().await;
+        let Current { credentials: current, is_unstored } = &mut *current;
         if current.access_token != old {
             return Ok(current.access_token.clone());
         }
@@ -96,8 +108,11 @@ impl Held {
         let Some(stored) = self.store.load(&self.key).await? else {
             return Err(RefreshError::NeedsLogin("you logged out".to_owned()));
         };
-        *current = stored;
-        if current.access_token != old && !is_over(&current, token::now()) {
+        // Refresh tokens that are used a second time look stolen, and end the login.
+        if !*is_unstored {
+            *current = stored;
+        }
+        if current.access_token != old && !is_over(current, token::now()) {
             return Ok(current.access_token.clone());
         }
         let Some(refresh) = current.refresh_token.clone() else {
@@ -117,7 +132,11 @@ impl Held {
         current.refresh_token = tokens.refresh.or(Some(refresh));
         current.scope = tokens.scope.or(current.scope.take());
         current.expiry = tokens.expiry;
-        self.store.replace(&self.key, &current).await?;
+        let stored = self.store.replace(&self.key, current).await;
+        *is_unstored = stored.is_err();
+        if let Err(StoreError(reason)) = stored {
+            tracing::warn!(%reason, "the refreshed login of an MCP server can't be kept; it ends with this process");
+        }
         Ok(current.access_token.clone())
     }
 }

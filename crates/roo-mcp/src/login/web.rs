@@ -89,6 +89,22 @@ impl Web {
         }
     }
 
+    /// Decides where the name of a host may lead: into private networks only if the server is in one itself.
+    async fn policy_for(&self, url: &Url) -> AddressPolicy {
+        if self.policy == AddressPolicy::Workspace || url.origin() == self.server.origin() {
+            return self.policy;
+        }
+        let is_private = match class_of(&self.server) {
+            Some(_) => true,
+            None => {
+                let host = self.server.host_str().unwrap_or_default();
+                let addresses = self.resolver.resolve(host, 0).await.unwrap_or_default();
+                addresses.iter().any(|address| address_class(address.ip()).is_some())
+            }
+        };
+        if is_private { AddressPolicy::User } else { AddressPolicy::Workspace }
+    }
+
     /// Reads a document of JSON; none if there is none, or something else.
     pub(super) async fn document<T: DeserializeOwned>(&self, url: &Url) -> Result<Option<T>, LoginError> {
         let reply =
@@ -108,8 +124,9 @@ impl Web {
     ) -> Result<Reply, LoginError> {
         let unreachable = |reason: String| LoginError::Unreachable { host: host_of(url), reason };
         let failed = |error: reqwest::Error| unreachable(short(&network::error_chain(&error.without_url())));
-        let client = network::client(url, self.policy, Arc::clone(&self.resolver), &self.user_agent)
-            .map_err(failed)?;
+        let policy = self.policy_for(url).await;
+        let client =
+            network::client(url, policy, Arc::clone(&self.resolver), &self.user_agent).map_err(failed)?;
         let answered = async {
             let response = request(&client).send().await.map_err(failed)?;
             let status = response.status();
@@ -152,6 +169,10 @@ pub(super) fn host_of(url: &Url) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::net::SocketAddr;
+
+    use futures_util::future::BoxFuture;
     use roo_sandbox::egress::SystemResolver;
 
     use super::*;
@@ -168,6 +189,30 @@ mod tests {
             ["https://mcp.example.com/", "http://localhost:8080/mcp", "http://127.0.0.1/", "http://[::1]/"]
         {
             assert!(web(server).is_ok(), "{server}");
+        }
+    }
+
+    #[tokio::test]
+    async fn names_that_a_server_gives_lead_into_private_networks_only_from_there() {
+        struct Corporate;
+        impl Resolve for Corporate {
+            fn resolve<'a>(&'a self, name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
+                let address = if name.ends_with(".corp.example") { [10, 0, 0, 1] } else { [192, 0, 2, 1] };
+                Box::pin(async move { Ok(vec![(address, port).into()]) })
+            }
+        }
+        for (server, expected) in [
+            ("https://mcp.example.com/mcp", AddressPolicy::Workspace),
+            ("https://mcp.corp.example/mcp", AddressPolicy::User),
+            ("https://10.0.0.7/mcp", AddressPolicy::User),
+        ] {
+            let web = |policy| Web::new(server, policy, Arc::new(Corporate), "test".to_owned()).unwrap();
+            let issuer = Url::parse("https://vault.corp.example/token").unwrap();
+            assert_eq!(web(AddressPolicy::User).policy_for(&issuer).await, expected, "{server}");
+            let own = Url::parse(server).unwrap();
+            assert_eq!(web(AddressPolicy::User).policy_for(&own).await, AddressPolicy::User, "{server}");
+            let strict = web(AddressPolicy::Workspace).policy_for(&issuer).await;
+            assert_eq!(strict, AddressPolicy::Workspace, "{server}");
         }
     }
 

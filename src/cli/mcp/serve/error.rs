@@ -1,10 +1,8 @@
 //! Reasons why a tool of the server did not do what it was called for, in words for the calling agent.
 
+use super::requests::MOST_AT_WORK;
 use roo_durable::StoreError;
 use roo_engine::engine::EngineError;
-
-/// The most requests that are at work at once.
-pub(super) const MOST_AT_WORK: usize = 16;
 
 /// Reasons why a tool of the server did not do what it was called for, in words for the calling agent.
 #[derive(Debug, thiserror::Error)]
@@ -16,13 +14,13 @@ pub(super) enum RequestError {
     Untrusted { folder: String },
     #[error("{MOST_AT_WORK} tasks are at work already; wait for one of them, or cancel one")]
     Full,
-    #[error("there is no task '{0}' in this workspace; list_tasks lists them")]
+    #[error("{0}, or the tool list_tasks")]
     Unknown(String),
     #[error(
-        "{0} was not started by this server, so you can read it and not steer it. Its user continues it in an editor or with: \
-         roo-lsp tasks resume {0}"
+        "{id} was not started by this server, so you can read it and not steer it. Its user continues it in an editor or with: \
+         roo-lsp --workspace {folder} tasks resume {id}"
     )]
-    NotYours(String),
+    NotYours { id: String, folder: String },
     #[error(
         "{0} waits for its user: {1}. No text of yours answers that, and nothing was done with it. task_status says how the \
          user answers"

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,8 +63,10 @@ pub(super) async fn serve(
     server: RooServer,
     cancel: CancellationToken,
 ) -> io::Result<()> {
+    let address = listener.local_addr()?;
     let config = StreamableHttpServerConfig::default()
-        .with_allowed_origins(origins(listener.local_addr()?))
+        .with_allowed_hosts(hosts(address))
+        .with_allowed_origins(hosts(address).map(|host| format!("http://{host}:{}", address.port())))
         .with_cancellation_token(cancel.child_token());
     let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config);
     let accepting = accept(&listener, Arc::new(token), service, &cancel);
@@ -101,10 +103,14 @@ async fn accept(
     }
 }
 
-/// The origins of pages that this server would serve itself, if it had any. Every other page is refused.
-fn origins(address: SocketAddr) -> [String; 3] {
-    let port = address.port();
-    ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("http://{host}:{port}"))
+/// The names of this machine by which the server is reached. With its port they are the origins of pages that it would serve
+/// itself, if it had any; every other page is refused.
+fn hosts(address: SocketAddr) -> [String; 4] {
+    let own = match address.ip() {
+        IpAddr::V4(own) => own.to_string(),
+        IpAddr::V6(own) => format!("[{own}]"),
+    };
+    ["127.0.0.1".to_owned(), "localhost".to_owned(), "[::1]".to_owned(), own]
 }
 
 async fn connection(stream: TcpStream, token: Arc<Token>, service: McpService) {

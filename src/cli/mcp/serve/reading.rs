@@ -139,12 +139,15 @@ pub(super) async fn events(requests: &Requests, task: &TaskId) -> Result<String,
     let mut lines: Vec<String> = Vec::new();
     let mut length = 0;
     for event in events.iter().rev() {
-        let line = serde_json::to_string(event).map_err(|error| RequestError::Invalid(error.to_string()))?;
+        let mut event =
+            serde_json::to_value(event).map_err(|error| RequestError::Invalid(error.to_string()))?;
+        mask.apply_to_texts(&mut event);
+        let line = event.to_string();
         length += line.len() + 1;
         if length > RESOURCE {
             break;
         }
-        lines.push(mask.masked(line));
+        lines.push(line);
     }
     lines.reverse();
     Ok(lines.iter().map(|line| format!("{line}\n")).collect())

@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::error::{MOST_AT_WORK, RequestError};
+use super::error::RequestError;
 use super::masking::Mask;
 use super::progress::ProgressReport;
 use super::status::{self, TaskStatus, is_for_caller};
@@ -35,6 +35,8 @@ use roo_workspace::{Purpose, Workspace};
 const LINE: usize = 200;
 /// Time limit for a cancelled request to end.
 const CANCEL: Duration = Duration::from_secs(10);
+/// The most requests that are at work at once.
+pub(super) const MOST_AT_WORK: usize = 16;
 /// Name of calling agents, in events.
 const CALLER: &str = "mcp";
 
@@ -47,7 +49,7 @@ struct Progress {
     is_at_rest: bool,
     /// Number of lines so far.
     step: u64,
-    /// What is being done.
+    /// What is being done, of any length.
     line: String,
 }
 
@@ -56,6 +58,8 @@ struct OwnRequest {
     /// Held while somebody changes who drives it, or what it is told.
     steering: tokio::sync::Mutex<()>,
     progress: watch::Sender<Progress>,
+    /// Its share of what may be at work at once; none while it is at rest.
+    slot: Mutex<Option<OwnedSemaphorePermit>>,
     /// Approvals and questions that were answered here, while the events don't tell of it yet.
     answered: Mutex<HashSet<String>>,
 }
@@ -63,22 +67,30 @@ struct OwnRequest {
 impl OwnRequest {
     fn new() -> Arc<Self> {
         let (steering, progress) = (tokio::sync::Mutex::default(), watch::Sender::default());
-        Arc::new(Self { steering, progress, answered: Mutex::default() })
+        Arc::new(Self { steering, progress, slot: Mutex::default(), answered: Mutex::default() })
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<OwnedSemaphorePermit>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answered(&self) -> MutexGuard<'_, HashSet<String>> {
         self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn works(&self) {
+    fn works(&self, slot: Option<OwnedSemaphorePermit>) {
+        if slot.is_some() {
+            *self.slot() = slot;
+        }
         self.progress.send_modify(|progress| (progress.is_driven, progress.is_at_rest) = (true, false));
     }
 
     fn rests(&self, is_driven: bool) {
+        self.slot().take();
         self.progress.send_modify(|progress| (progress.is_driven, progress.is_at_rest) = (is_driven, true));
     }
 
-    fn tell(&self, line: String) {
+    fn report(&self, line: String) {
         self.progress.send_modify(|progress| {
             progress.step += 1;
             progress.line = line;
@@ -102,6 +114,7 @@ pub(super) struct Requests {
     settings: Arc<LiveSettings>,
     customization: Arc<Customization>,
     on_ask: Unattended,
+    slots: Arc<Semaphore>,
     own: Mutex<HashMap<TaskId, Arc<OwnRequest>>>,
 }
 
@@ -114,7 +127,8 @@ impl Requests {
         on_ask: Unattended,
     ) -> Arc<Self> {
         let (engine, own) = (Arc::new(engine), Mutex::default());
-        Arc::new(Self { engine, context, settings, customization, on_ask, own })
+        let slots = Arc::new(Semaphore::new(MOST_AT_WORK));
+        Arc::new(Self { engine, context, settings, customization, on_ask, slots, own })
     }
 
     fn own(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<OwnRequest>>> {
@@ -133,7 +147,7 @@ impl Requests {
         match tasks::find(&self.engine, name).await {
             Ok(task) => Ok(task),
             Err(CliError::Engine(error)) => Err(error.into()),
-            Err(_) => Err(RequestError::Unknown(one_line(name, LINE))),
+            Err(error) => Err(RequestError::Unknown(error.to_string())),
         }
     }
 
@@ -141,22 +155,21 @@ impl Requests {
     pub(super) async fn start(self: &Arc<Self>, new: NewRequest) -> Result<TaskStatus, RequestError> {
         self.check_trust().await?;
         self.check_mentions(&new.prompt).await?;
-        let at_work = |own: &&Arc<OwnRequest>| {
-            let progress = own.progress.borrow();
-            progress.is_driven && !progress.is_at_rest
-        };
-        if self.own().values().filter(at_work).count() >= MOST_AT_WORK {
-            return Err(RequestError::Full);
-        }
+        let slot = self.free_slot()?;
         let requests = Arc::clone(self);
         let starting = tokio::task::spawn_blocking(move || requests.start_blocking(new));
         let task = starting.await.map_err(|_| RequestError::Ending)??;
-        let own = OwnRequest::new();
-        own.works();
-        self.own().insert(task.clone(), Arc::clone(&own));
         let follower = self.engine.follow(&task, 0).await?;
+        let own = OwnRequest::new();
+        own.works(Some(slot));
+        self.own().insert(task.clone(), Arc::clone(&own));
         tokio::spawn(Arc::clone(self).drive(own, follower));
         self.status(&task).await
+    }
+
+    /// A share of what may be at work at once.
+    fn free_slot(&self) -> Result<OwnedSemaphorePermit, RequestError> {
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| RequestError::Full)
     }
 
     fn start_blocking(&self, new: NewRequest) -> Result<TaskId, RequestError> {
@@ -211,7 +224,7 @@ impl Requests {
     /// A request that was started here.
     fn yours(&self, task: &TaskId, name: &str) -> Result<Arc<OwnRequest>, RequestError> {
         let own = self.own().get(&task.root()).cloned();
-        own.ok_or_else(|| RequestError::NotYours(one_line(name, LINE)))
+        own.ok_or_else(|| RequestError::NotYours { id: one_line(name, LINE), folder: self.folder_in_shell() })
     }
 
     /// State of a task's request.
@@ -219,10 +232,8 @@ impl Requests {
         let task = task.root();
         let progress = self.own().get(&task).map(|own| own.progress.borrow().clone());
         let is_driven = progress.is_some_and(|progress| progress.is_driven);
-        let mut status = status::read(&self.engine, &task, is_driven, &self.folder_in_shell()).await?;
         let mask = self.mask().await?;
-        status.texts_mut().for_each(|text| mask.apply(text));
-        Ok(status)
+        status::read(&self.engine, &task, is_driven, &self.folder_in_shell(), &mask).await
     }
 
     /// Waits until nothing in a request goes on by itself, at most so long, and returns its state. The caller is told what is
@@ -246,16 +257,15 @@ impl Requests {
             }
             return self.status(task).await;
         };
-        let (mask, mut told) = (self.mask().await?, 0);
+        let (mask, mut reported) = (self.mask().await?, 0);
         loop {
-            let Progress { is_at_rest, step, mut line, .. } = progress.borrow_and_update().clone();
+            let Progress { is_at_rest, step, line, .. } = progress.borrow_and_update().clone();
             if is_at_rest {
                 break;
             }
-            if let Some(report) = report.as_ref().filter(|_| step > told) {
-                told = step;
-                mask.apply(&mut line);
-                report.send(step, line).await;
+            if let Some(report) = report.as_ref().filter(|_| step > reported) {
+                reported = step;
+                report.send(step, one_line(&mask.masked(line), LINE)).await;
             }
             tokio::select! {
                 // The request holds the sender.
@@ -299,10 +309,14 @@ impl Requests {
         };
         let state = self.engine.get(&task).await?.item.state;
         if chosen.is_none()
-            && let Some(what) = users_business(&approvals, &users)
+            && let Some(what) = users_business(&approvals, &users, &self.mask().await?)
         {
             return Err(RequestError::UsersAnswer(name.to_owned(), what));
         }
+        let slot = match own.slot().is_some() {
+            true => None,
+            false => Some(self.free_slot()?),
+        };
         // From before anything is said, so that no event is missed.
         let follower = match own.progress.borrow().is_driven {
             true => None,
@@ -321,7 +335,7 @@ impl Requests {
                 self.engine.send(said).await.map_err(about)?;
             }
         }
-        own.works();
+        own.works(slot);
         if let Some(follower) = follower {
             tokio::spawn(Arc::clone(self).drive(Arc::clone(&own), follower));
         }
@@ -416,7 +430,7 @@ impl Requests {
                 Some(branch) => format!("{branch}: {line}"),
                 None => line,
             };
-            own.tell(one_line(&line, LINE));
+            own.report(line);
         }
         let answered = match &params.event {
             Event::ApprovalRequested { approval } => self.answer_approval(own, approval).await,
@@ -502,10 +516,11 @@ fn context_item(workspace: &Workspace, file: &str) -> Result<ContextItem, Reques
 fn users_business(
     approvals: &[(TaskId, PendingApproval)],
     questions: &[(TaskId, PendingQuestion)],
+    mask: &Mask,
 ) -> Option<String> {
-    let approvals =
-        approvals.iter().map(|(_, approval)| format!("permission to {}", one_line(&approval.title, LINE)));
-    let questions = questions.iter().map(|(_, asked)| one_line(&asked.text, LINE));
+    let line = |text: &str| one_line(&mask.masked(text.to_owned()), LINE);
+    let approvals = approvals.iter().map(|(_, approval)| format!("permission to {}", line(&approval.title)));
+    let questions = questions.iter().map(|(_, asked)| line(&asked.text));
     let all: Vec<String> = approvals.chain(questions).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error::RequestError;
+use super::masking::Mask;
 use crate::view::{MessageRole, branch_name, conversation, waits_for_user};
 use roo_engine::engine::{Engine, Resumable};
 use roo_protocol::event::QuestionKind;
@@ -112,18 +113,6 @@ impl TaskStatus {
     pub(super) fn is_open_elsewhere(&self) -> bool {
         self.is_open_elsewhere
     }
-
-    /// All texts of models, tools and users in it.
-    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        let waits = self.waits_for.iter_mut().flat_map(|waits| {
-            std::iter::once(&mut waits.text).chain(&mut waits.subject).chain(&mut waits.suggestions)
-        });
-        std::iter::once(&mut self.title)
-            .chain(&mut self.last_message)
-            .chain(&mut self.result)
-            .chain(&mut self.reason)
-            .chain(waits)
-    }
 }
 
 /// Returns whether a calling agent may answer such a question. Leave to go on, to spend more and to tell a server something
@@ -138,20 +127,22 @@ pub(super) fn is_for_caller(kind: QuestionKind) -> bool {
 }
 
 /// Reads the state of a request. `is_driven`: whether this process drives it; `folder`: the workspace, as a word of a command
-/// line.
+/// line; `mask` is over all texts of models, tools and users.
 pub(super) async fn read(
     engine: &Engine,
     task: &TaskId,
     is_driven: bool,
     folder: &str,
+    mask: &Mask,
 ) -> Result<TaskStatus, RequestError> {
+    let cut = |text: &str, most: usize| cut(&mask.masked(text.to_owned()), most);
     let snapshot = engine.get(task).await?;
     let nodes = engine.tree(task).await?.nodes;
     let Resumable { approvals, questions, .. } = engine.resumable(task).await?;
     let changes = engine.changes(task).await?;
     let mut waits_for: Vec<WaitsFor> =
-        approvals.iter().map(|(task, asked)| of_approval(&nodes, task, asked)).collect();
-    waits_for.extend(questions.iter().map(|(task, asked)| of_question(&nodes, task, asked)));
+        approvals.iter().map(|(task, asked)| waits_for_approval(&nodes, task, asked, cut)).collect();
+    waits_for.extend(questions.iter().map(|(task, asked)| waits_for_answer(&nodes, task, asked, cut)));
     waits_for.truncate(WAITS);
     let item = &snapshot.item;
     let stage = stage(item.state, &nodes, &waits_for);
@@ -159,14 +150,14 @@ pub(super) async fn read(
     let id = item.urid.to_string();
     Ok(TaskStatus {
         next: next(stage, is_open_elsewhere, &id, folder),
-        title: item.title.clone(),
+        title: mask.masked(item.title.clone()),
         mode: item.mode.clone(),
         state: stage,
         waits_for,
         last_message: last_message(&snapshot).map(|text| cut(text, MESSAGE)),
         result: snapshot.result.as_deref().map(|text| cut(text, RESULT)),
         reason: snapshot.reason.as_deref().map(|text| cut(text, MESSAGE)),
-        files_changed: changes.files.into_iter().take(FILES).map(|file| file.path).collect(),
+        files_changed: changes.files.into_iter().take(FILES).map(|file| mask.masked(file.path)).collect(),
         cost_usd: item.usage.cost_usd,
         tokens_in: item.usage.tokens_in,
         tokens_out: item.usage.tokens_out,
@@ -217,14 +208,19 @@ fn next(stage: Stage, is_open_elsewhere: bool, id: &str, folder: &str) -> String
     }
 }
 
-fn of_approval(nodes: &[TreeNode], task: &TaskId, approval: &PendingApproval) -> WaitsFor {
+fn waits_for_approval(
+    nodes: &[TreeNode],
+    task: &TaskId,
+    approval: &PendingApproval,
+    cut: impl Fn(&str, usize) -> String,
+) -> WaitsFor {
     let reason = match approval.reason.as_str() {
         "" => String::new(),
         reason => format!(" ({reason})"),
     };
     WaitsFor {
         answered_by: Answerer::User,
-        branch: branch(nodes, task),
+        branch: branch(nodes, task).map(|name| cut(&name, MESSAGE)),
         question_id: None,
         text: cut(&format!("Permission: {}{reason}", approval.title), MESSAGE),
         subject: Some(cut(&approval.subject, MESSAGE)),
@@ -232,11 +228,16 @@ fn of_approval(nodes: &[TreeNode], task: &TaskId, approval: &PendingApproval) ->
     }
 }
 
-fn of_question(nodes: &[TreeNode], task: &TaskId, question: &PendingQuestion) -> WaitsFor {
+fn waits_for_answer(
+    nodes: &[TreeNode],
+    task: &TaskId,
+    question: &PendingQuestion,
+    cut: impl Fn(&str, usize) -> String,
+) -> WaitsFor {
     let is_callers = is_for_caller(question.kind);
     WaitsFor {
         answered_by: if is_callers { Answerer::You } else { Answerer::User },
-        branch: branch(nodes, task),
+        branch: branch(nodes, task).map(|name| cut(&name, MESSAGE)),
         question_id: is_callers.then(|| question.question_id.to_string()),
         text: cut(&question.text, MESSAGE),
         subject: None,
