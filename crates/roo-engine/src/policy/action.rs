@@ -47,10 +47,23 @@ pub struct Execute {
     pub directory: Resolved,
     /// Time to wait for its end, if the model sets one.
     pub timeout: Option<Duration>,
+    /// Whether it is to run on, and in what.
+    pub session: CommandSession,
     /// Sandbox that bounds it; none where nothing does.
     pub confined: Option<Box<Confined>>,
     /// Watch that finds its changes; none where they are not.
     pub watch: Option<Box<Watch>>,
+}
+
+/// How a command is to run, as its call asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandSession {
+    /// True if it is to go to the background at once.
+    pub background: bool,
+    /// True if it is to run in a terminal.
+    pub pty: bool,
+    /// True if what is typed to it has no more effect than a command that the sandbox holds by itself.
+    pub is_held: bool,
 }
 
 /// Answers that the server gives itself instead of running a command.
