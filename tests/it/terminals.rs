@@ -151,6 +151,33 @@ turns:
     assert_eq!(client.shut_down(), 0);
 }
 
+/// What runs keeps the rights with which it was started, and who types there may have fewer.
+#[test]
+fn a_task_with_other_intents_than_the_command_asks_before_it_types() {
+    let script = r#"
+turns:
+  - calls: [{ tool: select_active_intent, params: { intent_id: INT-001 } }]
+  - calls: [{ tool: execute_command, params: { command: "cat", background: true, pty: true, timeout: 1 } }]
+  - when: { contains: as cmd-11 }
+    calls: [{ tool: send_command_input, params: { command_id: cmd-11, input: one } }]
+  - when: { contains: "one\none" }
+    calls: [{ tool: select_active_intent, params: { intent_id: INT-002 } }]
+  - calls: [{ tool: send_command_input, params: { command_id: cmd-11, input: two } }]
+  - when: { contains: "two\ntwo" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let intents = "active_intents:\n  - { id: INT-001, name: All, status: TODO, owned_scope: [\"src/**\"] }\n  \
+                   - { id: INT-002, name: Few, status: TODO, owned_scope: [\"docs/**\"] }\n";
+    let home = playing(script, "autoApprove: { execute: { mode: confined } }\n");
+    std::fs::create_dir_all(home.work(".orchestration")).unwrap();
+    std::fs::write(home.work(".orchestration/active_intents.yaml"), intents).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/trust/grant", json!({}));
+    client.start_task("Type.");
+    assert_eq!(allow_until_completed(&mut client), ["Type at cmd-11: two"]);
+    assert_eq!(client.shut_down(), 0);
+}
+
 #[test]
 fn a_command_without_a_terminal_reads_no_input_and_says_so() {
     let mark = processes::mark(800);

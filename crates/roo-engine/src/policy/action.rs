@@ -12,7 +12,7 @@ use super::plan::PlannedMerge;
 use super::watch::Watch;
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::ToolCall;
-use roo_protocol::ids::{ToolCallId, Urid};
+use roo_protocol::ids::{Digest, ToolCallId, Urid};
 use roo_workspace::{FileEdit, Resolved};
 
 /// Action that a tool call would take, with every path resolved. Each kind is in the file of its tool.
@@ -62,8 +62,8 @@ pub struct CommandSession {
     pub background: bool,
     /// True if it is to run in a terminal.
     pub pty: bool,
-    /// True if what is typed to it has no more effect than a command that the sandbox holds by itself.
-    pub is_held: bool,
+    /// Bounds in which what is typed to it can do no more than a command that the sandbox holds; none where it can.
+    pub held: Option<Digest>,
 }
 
 /// Answers that the server gives itself instead of running a command.

@@ -2,7 +2,7 @@
 //!
 //! What a program makes of a text is its own matter: `rm -rf .` deletes where a shell reads it. So no rule for commands
 //! allows input, those that forbid count as for a command line, and the rest asks. Nobody is asked only where commands run
-//! unasked because the sandbox holds them, and the program was started in just that sandbox.
+//! unasked because the sandbox holds them, and the program was started in just the sandbox that a command of this task would get.
 
 use serde_json::json;
 
@@ -54,7 +54,9 @@ impl Gate {
         let mut allowed_by = None;
         // With any other key, the text may be a part of what only later input completes.
         let is_whole = input.key == CommandKey::Enter;
-        if must_ask.is_none() && sandbox.holds_within_grants && running.is_held && is_whole {
+        // Another task of the request may have started it, with other rights.
+        let is_held = sandbox.holds_within_grants && running.held == Some(self.bounds_of(grant.as_ref()));
+        if must_ask.is_none() && is_held && is_whole {
             match (
                 confined_commands::confined(self.policy_context(), call_context)?,
                 self.input_leaves(call_context, &directory, text),

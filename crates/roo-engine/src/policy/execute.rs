@@ -25,6 +25,7 @@ use super::task_network::NetworkRules;
 use super::watch::Watch;
 use roo_catalog::ExecuteCommand;
 use roo_formats::config::{Execute as ExecuteRules, RunContext};
+use roo_formats::intents::Intent;
 use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess, TRUST_EXPLANATION};
@@ -114,6 +115,7 @@ impl Gate {
         }
         opened.sort();
         let is_held = sandbox.holds_within_grants && !execute.network && opened == shared;
+        let held = is_held.then(|| self.bounds_of(grant.as_ref()));
 
         let network = granted_network(network, &opened.hosts, &shared_hosts)?;
         let (confined, watch) = self.command_bounds(call_context, grant.as_ref(), &opened, network).await?;
@@ -152,7 +154,7 @@ impl Gate {
                 parts,
                 directory,
                 timeout: execute.timeout.map(Duration::from_secs),
-                session: CommandSession { background: execute.background, pty: execute.pty, is_held },
+                session: CommandSession { background: execute.background, pty: execute.pty, held },
                 confined: confined.map(Box::new),
                 watch: watch.map(Box::new),
             })),
@@ -187,6 +189,16 @@ impl Gate {
             }
             _ => Ok(grant),
         }
+    }
+
+    /// Identifies the bounds of a command that wants nothing of its own: the folders, and what its task's intents grant.
+    pub(super) fn bounds_of(&self, grant: Option<&Grant>) -> Digest {
+        let roots: Vec<_> = self.workspace().roots().paths().collect();
+        let intents = grant.map(|grant| {
+            let granted = |intent: &Intent| json!([intent.id, intent.owned_scope, intent.network]);
+            grant.intents.iter().map(granted).collect::<Vec<_>>()
+        });
+        Digest::of(json!({ "folders": roots, "intents": intents }).to_string())
     }
 
     /// Returns the hosts that the command may reach, by the settings and its task's intents.

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::outcome::Outcome;
-use roo_protocol::ids::CommandId;
+use roo_protocol::ids::{CommandId, Digest};
 use roo_sandbox::exec::{Collector, CommandHandle, Output};
 
 /// The most commands of a request that run in the background.
@@ -49,8 +49,8 @@ pub struct RunningCommand {
     pub line: String,
     /// Its terminal and its network.
     pub handle: Arc<CommandHandle>,
-    /// True if what is typed to it has no more effect than a command that the sandbox holds by itself.
-    pub is_held: bool,
+    /// Bounds in which what is typed to it can do no more than a command that the sandbox holds; none where it can.
+    pub held: Option<Digest>,
     output: Mutex<Collected>,
     /// Time when it last printed something.
     printed: watch::Sender<Instant>,
@@ -81,14 +81,14 @@ impl RunningCommand {
         line: String,
         collector: Collector,
         handle: Arc<CommandHandle>,
-        is_held: bool,
+        held: Option<Digest>,
     ) -> Self {
         let output = Collected { collector, bytes: 0, files: 0, recent: String::new(), awaited: Vec::new() };
         Self {
             id,
             line,
             handle,
-            is_held,
+            held,
             output: Mutex::new(output),
             printed: watch::Sender::new(Instant::now()),
             stop: CancellationToken::new(),
@@ -317,7 +317,7 @@ mod tests {
             "serve".to_owned(),
             Collector::default(),
             Arc::default(),
-            true,
+            None,
         )
     }
 

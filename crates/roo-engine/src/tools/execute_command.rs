@@ -167,7 +167,7 @@ pub(super) async fn run(
     let handle = Arc::new(CommandHandle::new(terminal));
     let id = context.command_id.clone();
     let running =
-        Arc::new(RunningCommand::new(id, command.clone(), collector, Arc::clone(&handle), session.is_held));
+        Arc::new(RunningCommand::new(id, command.clone(), collector, Arc::clone(&handle), session.held));
     let run = Run {
         command: Command {
             line: command,
