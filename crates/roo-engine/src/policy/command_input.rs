@@ -2,7 +2,8 @@
 //!
 //! What a program makes of a text is its own matter: `rm -rf .` deletes where a shell reads it. So no rule for commands
 //! allows input, those that forbid count as for a command line, and the rest asks. Nobody is asked only where commands run
-//! unasked because the sandbox holds them, and the program was started in just the sandbox that a command of this task would get.
+//! unasked because the sandbox holds them, and the program was started in just the sandbox that a command of this task
+//! would get.
 
 use serde_json::json;
 

@@ -78,8 +78,8 @@ fn ports() -> impl Iterator<Item = u16> {
 }
 
 /// Makes this process the first of a session, with the terminal to which its output goes or without one, and gives it the
-/// limit on open files that the server was started with. Done here, as a server that had to do it between fork and exec would have to copy its page tables
-/// for each command.
+/// limit on open files that the server was started with. Done here, as a server that had to do it between fork and exec
+/// would have to copy its page tables for each command.
 fn lead_session() -> Result<(), SetupFailure> {
     setsid().step("a session")?;
     if isatty(stdout()) {
