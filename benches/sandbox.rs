@@ -75,7 +75,7 @@ fn commands() -> Outcome {
     let sandboxes = [Mechanism::Namespaces, Mechanism::Landlock]
         .map(|mechanism| runtime.block_on(Sandbox::with(helper(), mechanism)));
     let environment = Environment::inherited();
-    let command = Command { line: "true".to_owned(), directory: folder.clone(), timeout: None };
+    let command = Command { line: "true".to_owned(), directory: folder.clone(), timeout: None, handle: None };
     let cancel = CancellationToken::new();
     let mut samples: [Vec<f64>; 4] = Default::default();
     for _ in 0..RUNS {
@@ -208,7 +208,8 @@ fn sizes() -> Outcome {
         let private = tempfile::tempdir()?;
         let store = Store::open(private.path().join("kept"), Limits::default())?;
         let (rules, index) = (Arc::new(Rules(Keep::Nothing)), Arc::new(FileIndex::default()));
-        let command = Command { line: "true".to_owned(), directory: folder.clone(), timeout: None };
+        let command =
+            Command { line: "true".to_owned(), directory: folder.clone(), timeout: None, handle: None };
         let run = || -> Outcome<f64> {
             let begun = Instant::now();
             let recording = record(&index, &folder, &rules, &store)?;
@@ -246,7 +247,7 @@ fn supervised() -> Outcome {
     let sandbox = runtime.block_on(Sandbox::with(helper(), Mechanism::Namespaces));
     let (environment, cancel) = (Environment::inherited(), CancellationToken::new());
     let line = "for f in d*/f*; do echo more >>$f; done";
-    let command = Command { line: line.to_owned(), directory: folder.clone(), timeout: None };
+    let command = Command { line: line.to_owned(), directory: folder.clone(), timeout: None, handle: None };
     let mut samples: [Vec<f64>; 2] = Default::default();
     for _ in 0..RUNS {
         for (samples, except) in samples.iter_mut().zip([vec![], vec![folder.clone()]]) {
@@ -296,7 +297,8 @@ fn staged() -> Outcome {
         let mut samples: [Vec<f64>; 3] = Default::default();
         let mut at_once = Vec::new();
         for _ in 0..RUNS {
-            let command = Command { line: line.to_owned(), directory: folder.clone(), timeout: None };
+            let command =
+                Command { line: line.to_owned(), directory: folder.clone(), timeout: None, handle: None };
             let direct = Confinement { writable: vec![folder.clone()], ..Confinement::default() };
             let begun = Instant::now();
             let run = exec::run_confined(&command, &environment, &sandbox, &direct, |_| {}, &cancel);

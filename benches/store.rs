@@ -221,6 +221,7 @@ fn judge(bencher: Bencher, tool: &str) {
         within: &[],
         hooks: None,
         offers: Offers::default(),
+        commands: None,
     };
     bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
 }

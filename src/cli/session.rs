@@ -337,6 +337,7 @@ impl Judge {
             // Hooks are tried out with `hooks run`.
             hooks: None,
             offers: Offers::default(),
+            commands: None,
         };
         self.gate.judge(call, subject).await
     }

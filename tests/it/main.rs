@@ -49,6 +49,7 @@ mod several_processes;
 mod soak;
 mod support;
 mod task_document;
+mod terminals;
 mod toolchains;
 mod trace;
 mod user_hooks;

@@ -1268,7 +1268,7 @@ mod customization {
         let mut client = Client::start(&home, Options::typed());
         let report = client.request("roo/trust/grant", json!({}));
         let pending = &report["pendingApprovals"][0];
-        let tools = "execute_command, read_command_output, stop_command";
+        let tools = "execute_command, read_command_output, send_command_input, stop_command";
         assert_eq!(
             pending["widens"],
             json!([format!("the mode 'ask' would get more than it has: {tools}")]),

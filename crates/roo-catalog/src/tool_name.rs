@@ -18,6 +18,7 @@ macro_rules! with_tools {
             ListCodeDefinitionNames: list_code_definition_names,
             ExecuteCommand: execute_command,
             ReadCommandOutput: read_command_output,
+            SendCommandInput: send_command_input,
             StopCommand: stop_command,
             AskFollowupQuestion: ask_followup_question,
             UpdateTodoList: update_todo_list,

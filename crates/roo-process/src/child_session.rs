@@ -6,7 +6,9 @@ use std::io;
 use std::time::Duration;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, ioctl_tiocsctty, kill_process_group, setsid, waitid,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
@@ -54,6 +56,28 @@ impl ChildSession {
         Self::start(command)
     }
 
+    /// As [`Self::spawn`], with standard input, which has to be a terminal, as the session's own: keys such as Ctrl-C there
+    /// reach the command.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn spawn_in_terminal(mut command: Command) -> io::Result<Self> {
+        open_files::inherit_limit(&mut command);
+        let lead = || {
+            setsid()?;
+            ioctl_tiocsctty(rustix::stdio::stdin())?;
+            Ok(())
+        };
+        #[expect(
+            unsafe_code,
+            reason = "between fork and exec it makes two system calls and allocates nothing"
+        )]
+        unsafe {
+            command.pre_exec(lead);
+        }
+        Self::start(CommandWrap::from(command))
+    }
+
     /// Starts a program that first of all makes itself the leader of a session, and takes the limit on open files from
     /// its arguments. It is started without a copy of this process, however large that is.
     ///
@@ -71,6 +95,11 @@ impl ChildSession {
             return Err(io::Error::other("it has no process id"));
         };
         Ok(Self { child, pid, child_ended, is_over: false })
+    }
+
+    /// Returns the id of the process.
+    pub fn id(&self) -> Option<u32> {
+        u32::try_from(self.pid.as_raw_nonzero().get()).ok()
     }
 
     /// Takes the piped standard streams; each can be taken once.

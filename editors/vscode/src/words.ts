@@ -40,6 +40,7 @@ const DOING: Record<string, string> = {
   searchFiles: "Search",
   listCodeDefinitionNames: "List the definitions of",
   readCommandOutput: "Read the output of",
+  sendCommandInput: "Type at",
   stopCommand: "Stop",
   updateTodoList: "Update the to-do list",
   switchMode: "Switch mode to",

@@ -242,7 +242,7 @@ mod tests {
         insta::assert_snapshot!(hover_at("customModes:\n  - groups: [co|mmand]\n"), @r"
         **command**: Runs shell commands.
 
-        Tools: `execute_command`, `read_command_output`, `stop_command`
+        Tools: `execute_command`, `read_command_output`, `send_command_input`, `stop_command`
         ");
         assert!(hover_at("customModes:\n  - groups: [[\"ed|it\", {}]]\n").contains("`write_to_file`"));
     }
@@ -254,13 +254,13 @@ mod tests {
         insta::assert_snapshot!(hover_at(text), @r"
         ❓ **Ask** (`ask`, project)
 
-        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `list_code_definition_names`, `execute_command`, `read_command_output`, `stop_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `fetch_instructions`, `new_task`, `attempt_completion`, `complete_with_failure`
+        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `list_code_definition_names`, `execute_command`, `read_command_output`, `send_command_input`, `stop_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `fetch_instructions`, `new_task`, `attempt_completion`, `complete_with_failure`
 
         Changes: only notes in the task's own directory
 
         Delegates to: code
 
-        Replaces the built-in mode, and gives it more: execute_command, read_command_output, stop_command, new_task, delegating to code
+        Replaces the built-in mode, and gives it more: execute_command, read_command_output, send_command_input, stop_command, new_task, delegating to code
         ");
         assert!(
             at_kind(ConfigFileKind::Command, "---\nmode: archi|tect\n---\n")

@@ -181,7 +181,7 @@ impl Fixture {
     }
 
     fn command(&self, line: &str) -> Command {
-        Command { line: line.to_owned(), directory: self.at("ws"), timeout: Some(PATIENCE) }
+        Command { line: line.to_owned(), directory: self.at("ws"), timeout: Some(PATIENCE), handle: None }
     }
 
     /// Runs a line in the workspace.

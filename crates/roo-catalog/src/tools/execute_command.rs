@@ -13,6 +13,10 @@ pub struct ExecuteCommand {
     pub timeout: Option<u64>,
     /// True if it is to reach the network.
     pub network: bool,
+    /// True if it is to go on in the background as soon as it has printed something.
+    pub background: bool,
+    /// True if it is to run in a terminal.
+    pub pty: bool,
 }
 
 impl Declaration for ExecuteCommand {
@@ -35,13 +39,23 @@ impl Declaration for ExecuteCommand {
                  test run that takes longer than the user's setting, which counts when left out.",
             ),
             optional(
+                "background",
+                Kind::Boolean,
+                "`true` for what runs on, such as a server: the call returns its id and first output.",
+            ),
+            optional(
+                "pty",
+                Kind::Boolean,
+                "`true` for what needs a terminal, such as a REPL: send_command_input types there.",
+            ),
+            optional(
                 "network",
                 Kind::Boolean,
                 "`true` when it must reach the network, which is off otherwise; the user is asked.",
             ),
         ],
         example: "<execute_command>\n<command>cargo test --quiet</command>\n</execute_command>",
-        mistake: "An interactive program: nothing can answer it.",
+        mistake: "An interactive program without `pty`: nothing can answer it.",
         hook_names: &["Bash"],
         ..ToolSpec::new(ToolName::ExecuteCommand, Group::Command, Effect::Execute)
     };
@@ -55,6 +69,8 @@ impl Declaration for ExecuteCommand {
                 Some(seconds) => Some(seconds as u64),
             },
             network: reader.boolean("network")?.unwrap_or(false),
+            background: reader.boolean("background")?.unwrap_or(false),
+            pty: reader.boolean("pty")?.unwrap_or(false),
         })
     }
 

@@ -73,6 +73,7 @@ with_tools! { $ tools }
 
 pub use fetch_instructions::InstructedTask;
 pub use read_file::ReadRequest;
+pub use send_command_input::CommandKey;
 
 impl ToolName {
     /// The tool of this name, or of a name that Roo used for it.

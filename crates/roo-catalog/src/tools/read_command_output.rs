@@ -3,12 +3,19 @@
 use super::prelude::*;
 use roo_protocol::ids::CommandId;
 
+/// Seconds to wait for a pattern or a port where the call doesn't say.
+const READY: u64 = 30;
+
 /// Reads the output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCommandOutput {
     /// The command; all that run in the background when none.
     pub command: Option<CommandId>,
-    /// Time to wait for its end, in seconds.
+    /// A regular expression; its call returns when new output matches.
+    pub until: Option<String>,
+    /// A TCP port; its call returns when a program listens there.
+    pub port: Option<u16>,
+    /// Time to wait for that, or for its end, in seconds.
     pub timeout: u64,
 }
 
@@ -25,7 +32,18 @@ impl Declaration for ReadCommandOutput {
             optional(
                 "timeout",
                 Kind::Integer,
-                "Seconds to wait for the command's end before its output is returned; 0 when left out.",
+                "Seconds to wait for the command's end before its output is returned; 0 when left out, 30 with `until` or \
+                 `port`.",
+            ),
+            optional(
+                "until",
+                Kind::Text,
+                "A regular expression: returns as soon as new output matches.",
+            ),
+            optional(
+                "port",
+                Kind::Integer,
+                "A TCP port: returns as soon as a program listens there.",
             ),
         ],
         legacy_parameters: &["artifact_id"],
@@ -36,7 +54,19 @@ impl Declaration for ReadCommandOutput {
     };
 
     fn parse(reader: &Reader<'_>) -> Result<Self, InvalidCall> {
-        Ok(Self { command: command_id(reader)?, timeout: reader.integer("timeout")?.unwrap_or(0) as u64 })
+        let command = command_id(reader)?;
+        let until = reader.optional_text("until")?;
+        let port = match reader.integer("port")?.map(u16::try_from) {
+            None => None,
+            Some(Ok(port @ 1..)) => Some(port),
+            Some(_) => return Err(reader.bad("port", "it is no port number from 1 to 65535")),
+        };
+        let waits = until.is_some() || port.is_some();
+        if waits && command.is_none() {
+            return Err(reader.missing("command_id"));
+        }
+        let timeout = reader.integer("timeout")?.map(|seconds| seconds as u64);
+        Ok(Self { command, until, port, timeout: timeout.unwrap_or(if waits { READY } else { 0 }) })
     }
 
     fn subject(&self) -> String {

@@ -307,7 +307,7 @@ mod trust {
         assert_eq!(place.source("poet"), Some(Source::Project), "a new mode takes nothing from anybody");
         let problems = place.problems();
         let start = "work/.roomodes:2:11: the mode 'architect' would get more than it has: execute_command, \
-                     read_command_output, stop_command, changing any file.";
+                     read_command_output, send_command_input, stop_command, changing any file.";
         assert!(
             problems[0].starts_with(start) && problems[0].contains("--approve .roomodes"),
             "{problems:?}"

@@ -435,6 +435,7 @@ struct GateRequest {
     intent: Option<Binding>,
     within: Vec<Binding>,
     offers: OfferMemory,
+    background: Arc<BackgroundCommands>,
     hook_dispatch: HookDispatch,
 }
 
@@ -465,6 +466,7 @@ impl GateRequest {
             intent: task.intents.bound.clone(),
             within: task.intents.within.clone(),
             offers: task.offers.clone(),
+            background: Arc::clone(&around.background),
             hook_dispatch: HookDispatch::new(task, around),
         }
     }
@@ -521,6 +523,7 @@ impl GateRequest {
                 Some(self.hook_dispatch.gate_context(hooks).await)
             },
             offers: self.offers.for_gate(call),
+            commands: Some(&self.background),
         };
         let outcome = services.gate.judge(call, call_context).await;
         if let (PolicyDecision::Deny { rule, mistake, .. }, Some(audit_record)) =
@@ -797,6 +800,7 @@ impl Turn {
                 id: command.id.clone(),
                 line: command.line.clone(),
                 unread: command.unread(),
+                terminal: command.handle.terminal.is_some(),
             })
             .collect();
         let tail = self.environment(&mode, &editor, &commands, services);

@@ -205,7 +205,8 @@ async fn confined(
     let made = made.map_err(io::Error::other).flatten();
     let mut exchange = made.map_err(|error| format!("its input can't be written: {error}"))?;
     let line = line(job, environment, &exchange).map_err(|error| error.to_string())?;
-    let command = Command { line, directory: job.directory.clone(), timeout: Some(job.timeout) };
+    let command =
+        Command { line, directory: job.directory.clone(), timeout: Some(job.timeout), handle: None };
     let variables: BTreeMap<String, String> = job
         .variables
         .iter()

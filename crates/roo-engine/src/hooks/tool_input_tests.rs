@@ -177,6 +177,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "command_id": "cmd-4", "timeout": 5 }),
         ),
         (
+            "send_command_input",
+            json!({ "command_id": "cmd-3", "input": "1 + 1" }),
+            json!({ "command_id": "cmd-3", "input": "1 + 1" }),
+            json!({ "command_id": "cmd-3", "input": "2", "key": "none" }),
+            json!({ "command_id": "cmd-3", "input": "2", "key": "none" }),
+        ),
+        (
             "stop_command",
             json!({ "command_id": "cmd-3" }),
             json!({ "shell_id": "cmd-3" }),

@@ -12,7 +12,7 @@ use super::plan::PlannedMerge;
 use super::watch::Watch;
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::ToolCall;
-use roo_protocol::ids::{ToolCallId, Urid};
+use roo_protocol::ids::{Digest, ToolCallId, Urid};
 use roo_workspace::{FileEdit, Resolved};
 
 /// Action that a tool call would take, with every path resolved. Each kind is in the file of its tool.
@@ -47,10 +47,23 @@ pub struct Execute {
     pub directory: Resolved,
     /// Time to wait for its end, if the model sets one.
     pub timeout: Option<Duration>,
+    /// Whether it is to run on, and in what.
+    pub session: CommandSession,
     /// Sandbox that bounds it; none where nothing does.
     pub confined: Option<Box<Confined>>,
     /// Watch that finds its changes; none where they are not.
     pub watch: Option<Box<Watch>>,
+}
+
+/// How a command is to run, as its call asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandSession {
+    /// True if it is to go to the background at once.
+    pub background: bool,
+    /// True if it is to run in a terminal.
+    pub pty: bool,
+    /// Bounds in which what is typed to it can do no more than a command that the sandbox holds; none where it can.
+    pub held: Option<Digest>,
 }
 
 /// Answers that the server gives itself instead of running a command.

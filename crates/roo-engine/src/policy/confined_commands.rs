@@ -120,6 +120,28 @@ impl Gate {
     }
 }
 
+impl Gate {
+    /// As [`Self::leaves`], for what is typed to a program, whose language may be another than the shell's: each word counts
+    /// as it would in a command.
+    pub(super) fn input_leaves(
+        &self,
+        call_context: ToolCallContext<'_>,
+        directory: &Resolved,
+        text: &str,
+    ) -> Option<String> {
+        if text.chars().any(|c| c != '\t' && roo_shell::is_deceptive(c)) {
+            return Some("it holds characters that hide or reorder text".to_owned());
+        }
+        let ends_word = |c: char| c.is_whitespace() || "\"'`()[]{}|&<>".contains(c);
+        let walk = Walk { gate: self, call_context, base: directory.absolute().to_path_buf() };
+        let mut words = text.split(ends_word).filter(|word| !word.is_empty());
+        words.find_map(|word| walk.word(word)).or_else(|| {
+            let is_line = !roo_shell::read(text).is_incomplete();
+            is_line.then(|| self.leaves(call_context, directory, text)).flatten()
+        })
+    }
+}
+
 /// A walk through the commands of a line.
 struct Walk<'a> {
     gate: &'a Gate,

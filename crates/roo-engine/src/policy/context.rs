@@ -12,6 +12,7 @@ use crate::customization::Customization;
 use crate::hooks::{HookContext, UserHooks};
 use crate::intent_store::{Binding, Orchestration};
 use crate::server_tools::ServerTools;
+use crate::tool_run::BackgroundCommands;
 use roo_formats::config::{Settings, ToolChoice};
 use roo_formats::modes::{Mode, Modes};
 use roo_protocol::ids::{Digest, Urid};
@@ -76,6 +77,8 @@ pub struct ToolCallContext<'a> {
     pub hooks: Option<UserHookContext<'a>>,
     /// Standing rules that the user may be offered.
     pub offers: Offers<'a>,
+    /// The commands of the request that run in the background; none where there is no such place.
+    pub commands: Option<&'a BackgroundCommands>,
 }
 
 /// A branch's work tree whose changes are to be merged.

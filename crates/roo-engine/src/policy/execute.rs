@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::action::{Execute, Native};
+use super::action::{CommandSession, Execute, Native};
 use super::bounds::BoundsRequest;
 use super::command::{self, AllowedBy, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
@@ -25,6 +25,7 @@ use super::task_network::NetworkRules;
 use super::watch::Watch;
 use roo_catalog::ExecuteCommand;
 use roo_formats::config::{Execute as ExecuteRules, RunContext};
+use roo_formats::intents::Intent;
 use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess, TRUST_EXPLANATION};
@@ -94,8 +95,14 @@ impl Gate {
         let summary = command::summarize(line, &here);
         let parts = self.independent_parts(line);
         let mut shown = describe(line, &directory, &summary, &parts);
+        if execute.pty {
+            shown.push_str("\nIt runs in a terminal, where the model can type; what it types asks too, unless commands run \
+                            unasked in this sandbox.");
+        }
         describe_sandbox(&mut shown, execute.network.then_some(&network), &sandbox, &consent);
         let shared_hosts = grants.allowed.hosts.clone();
+        let mut shared = grants.allowed.clone();
+        shared.sort();
         let grants = grants.for_line(|commands| command::consists_of(commands, line, &here));
         // A question is asked about one thing: what else asks comes first.
         let offered = grants.offered(call_context, line).filter(|_| consent.must_ask.is_none());
@@ -107,6 +114,8 @@ impl Gate {
             consent.offer_access(access, command::shortest_commands(line, &here));
         }
         opened.sort();
+        let is_held = sandbox.holds_within_grants && !execute.network && opened == shared;
+        let held = is_held.then(|| self.bounds_of(grant.as_ref()));
 
         let network = granted_network(network, &opened.hosts, &shared_hosts)?;
         let (confined, watch) = self.command_bounds(call_context, grant.as_ref(), &opened, network).await?;
@@ -122,6 +131,8 @@ impl Gate {
                 "directory": directory.display(),
                 "timeout": execute.timeout,
                 "network": execute.network,
+                "background": execute.background,
+                "pty": execute.pty,
                 "sandbox": sandbox.level,
                 // What it may write is a part of what is allowed.
                 "grants": confined.as_ref().map(|confined| &confined.confinement.writable),
@@ -143,6 +154,7 @@ impl Gate {
                 parts,
                 directory,
                 timeout: execute.timeout.map(Duration::from_secs),
+                session: CommandSession { background: execute.background, pty: execute.pty, held },
                 confined: confined.map(Box::new),
                 watch: watch.map(Box::new),
             })),
@@ -150,7 +162,7 @@ impl Gate {
     }
 
     /// Returns the sandbox that the settings want. Without it nothing runs.
-    async fn command_sandbox(&self) -> Result<CommandSandbox, Refusal> {
+    pub(super) async fn command_sandbox(&self) -> Result<CommandSandbox, Refusal> {
         let roots: Vec<_> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
         let held = self.policy_context().bounds.check(self.settings().sandbox.level, &roots).await;
         let held = held.map_err(|error| Refusal::forbidden(RefusalRule::Sandbox, error))?;
@@ -162,7 +174,7 @@ impl Gate {
     }
 
     /// Returns the paths that the command's task may change, and refuses the network where an intent grants none.
-    fn command_grant(
+    pub(super) fn command_grant(
         &self,
         call_context: ToolCallContext<'_>,
         wants_network: bool,
@@ -179,6 +191,16 @@ impl Gate {
         }
     }
 
+    /// Identifies the bounds of a command that wants nothing of its own: the folders, and what its task's intents grant.
+    pub(super) fn bounds_of(&self, grant: Option<&Grant>) -> Digest {
+        let roots: Vec<_> = self.workspace().roots().paths().collect();
+        let intents = grant.map(|grant| {
+            let granted = |intent: &Intent| json!([intent.id, intent.owned_scope, intent.network]);
+            grant.intents.iter().map(granted).collect::<Vec<_>>()
+        });
+        Digest::of(json!({ "folders": roots, "intents": intents }).to_string())
+    }
+
     /// Returns the hosts that the command may reach, by the settings and its task's intents.
     fn command_network(&self, grant: Option<&Grant>, wants_network: bool) -> Result<NetworkRules, Refusal> {
         let intents = grant.map(|grant| grant.intents.as_slice()).unwrap_or_default();
@@ -188,7 +210,7 @@ impl Gate {
     }
 
     /// Judges the line by the user's rules for commands.
-    fn apply_command_rules(
+    pub(super) fn apply_command_rules(
         &self,
         rules: &ExecuteRules,
         line: &str,
@@ -313,17 +335,17 @@ impl Gate {
 }
 
 /// Sandbox in which a command is to run.
-struct CommandSandbox {
+pub(super) struct CommandSandbox {
     /// Level, as users are shown it.
-    level: String,
+    pub(super) level: String,
     /// True if the machine has none, and the settings let commands run without.
     is_missing: bool,
     /// True if it holds what is protected or hidden within what a command may write.
-    holds_within_grants: bool,
+    pub(super) holds_within_grants: bool,
 }
 
 impl CommandSandbox {
-    fn asks(&self) -> Option<AskReason> {
+    pub(super) fn asks(&self) -> Option<AskReason> {
         self.is_missing.then(|| AskReason {
             rule: AskRule::Sandbox,
             text: "this machine has no sandbox, so the command could do all that you can".to_owned(),
@@ -333,7 +355,7 @@ impl CommandSandbox {
 
 /// Policy on a command, as far as its steps have come. The fields are those of [`CallAssessment`].
 #[derive(Default)]
-struct Consent {
+pub(super) struct Consent {
     must_ask: Option<AskReason>,
     undecided: Option<AskReason>,
     allowed_by: Option<AllowRule>,

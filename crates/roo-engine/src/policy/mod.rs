@@ -8,6 +8,7 @@ mod action;
 mod bounds;
 mod check;
 pub mod command;
+mod command_input;
 mod command_place;
 mod command_scope;
 mod confined;
@@ -58,8 +59,8 @@ mod watch;
 mod withheld_paths;
 
 pub use action::{
-    Action, ConflictingFile, Execute, MergeConflict, Native, Permit, Permitted, ProposedEdit, ProposedMerge,
-    ProposedPatch, ReviewedTexts,
+    Action, CommandSession, ConflictingFile, Execute, MergeConflict, Native, Permit, Permitted, ProposedEdit,
+    ProposedMerge, ProposedPatch, ReviewedTexts,
 };
 pub use bounds::{AvailableSandbox, Bounds};
 pub use command::{is_context_command, is_urid_recipe};

@@ -8,17 +8,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use regex::Regex;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::outcome::Outcome;
-use roo_protocol::ids::CommandId;
-use roo_sandbox::exec::{Collector, Output};
+use roo_protocol::ids::{CommandId, Digest};
+use roo_sandbox::exec::{Collector, CommandHandle, Output};
 
 /// The most commands of a request that run in the background.
 const MOST: usize = 16;
+/// The most output in which a pattern is looked for, in bytes.
+const SEARCHED: usize = 64 * 1024;
+/// Time between two looks for a port. No kernel tells when a program begins to listen.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Reasons why a command is ended before it ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,10 @@ pub struct RunningCommand {
     pub id: CommandId,
     /// The command line.
     pub line: String,
+    /// Its terminal and its network.
+    pub handle: Arc<CommandHandle>,
+    /// Bounds in which what is typed to it can do no more than a command that the sandbox holds; none where it can.
+    pub held: Option<Digest>,
     output: Mutex<Collected>,
     /// Time when it last printed something.
     printed: watch::Sender<Instant>,
@@ -59,15 +68,28 @@ struct Collected {
     bytes: u64,
     /// Number of outputs that were too long to be told whole.
     files: u32,
+    /// The end of the output that people see, since the model read on purpose.
+    recent: String,
+    /// Patterns that are waited for.
+    awaited: Vec<(Regex, oneshot::Sender<()>)>,
 }
 
 impl RunningCommand {
     /// A command that is about to start, and what collects its output.
-    pub(crate) fn new(id: CommandId, line: String, collector: Collector) -> Self {
+    pub(crate) fn new(
+        id: CommandId,
+        line: String,
+        collector: Collector,
+        handle: Arc<CommandHandle>,
+        held: Option<Digest>,
+    ) -> Self {
+        let output = Collected { collector, bytes: 0, files: 0, recent: String::new(), awaited: Vec::new() };
         Self {
             id,
             line,
-            output: Mutex::new(Collected { collector, bytes: 0, files: 0 }),
+            handle,
+            held,
+            output: Mutex::new(output),
             printed: watch::Sender::new(Instant::now()),
             stop: CancellationToken::new(),
             reason: OnceLock::new(),
@@ -87,6 +109,63 @@ impl RunningCommand {
         output.collector.push(text);
         drop(output);
         self.printed.send_replace(Instant::now());
+    }
+
+    /// It printed something that people see as this, with secrets masked: in it, patterns are looked for.
+    pub(crate) fn look_at(&self, shown: &str) {
+        let mut output = self.output();
+        let Collected { recent, awaited, .. } = &mut *output;
+        recent.push_str(shown);
+        for index in (0..awaited.len()).rev() {
+            if awaited[index].0.is_match(recent) {
+                // Whoever waited may have given up.
+                let _ = awaited.swap_remove(index).1.send(());
+            }
+        }
+        let mut surplus = recent.len().saturating_sub(SEARCHED);
+        while !recent.is_char_boundary(surplus) {
+            surplus += 1;
+        }
+        recent.drain(..surplus);
+    }
+
+    /// Forgets the output in which patterns are looked for.
+    pub(crate) fn forget_recent(&self) {
+        self.output().recent.clear();
+    }
+
+    /// Resolves when the output since it was forgotten matches, or the last 64 KiB of it.
+    pub(crate) async fn matches(&self, pattern: &Regex) {
+        let matched = {
+            let mut output = self.output();
+            if pattern.is_match(&output.recent) {
+                return;
+            }
+            let (sender, matched) = oneshot::channel();
+            output.awaited.retain(|(_, sender)| !sender.is_closed());
+            output.awaited.push((pattern.clone(), sender));
+            matched
+        };
+        if matched.await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Resolves when a program in its network listens at this TCP port.
+    pub(crate) async fn listens_at(&self, port: u16) {
+        while !self.handle.listens_at(port) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Resolves when there is output that nobody has taken, and no more has come for so long.
+    pub(crate) async fn settled(&self, quiet: Duration) {
+        let mut printed = self.printed.subscribe();
+        if self.unread() == 0 {
+            // This holds the sender, so the wait can't fail.
+            let _ = printed.changed().await;
+        }
+        self.silent(quiet).await;
     }
 
     /// Takes the output since the last time.
@@ -133,7 +212,6 @@ impl RunningCommand {
     }
 
     /// Tells when it prints something.
-    #[cfg(test)]
     pub(crate) fn printed(&self) -> watch::Receiver<Instant> {
         self.printed.subscribe()
     }
@@ -226,5 +304,62 @@ impl BackgroundCommands {
         if let Some(command) = self.running().remove(id) {
             command.ended.cancel();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command() -> RunningCommand {
+        RunningCommand::new(
+            CommandId::new("cmd-1"),
+            "serve".to_owned(),
+            Collector::default(),
+            Arc::default(),
+            None,
+        )
+    }
+
+    #[tokio::test]
+    async fn a_pattern_is_found_in_what_came_before_and_across_pieces() {
+        let command = command();
+        command.look_at("listening on ");
+        let pattern = Regex::new("listening on [0-9]+").unwrap();
+        let waits = command.matches(&pattern);
+        let prints = async {
+            command.look_at("80");
+            command.look_at("80\n");
+        };
+        tokio::join!(waits, prints);
+        command.matches(&pattern).await;
+        command.forget_recent();
+        assert!(futures_util::FutureExt::now_or_never(command.matches(&pattern)).is_none());
+    }
+
+    #[tokio::test]
+    async fn two_calls_wait_for_patterns_of_their_own() {
+        let command = command();
+        let (one, two) = (Regex::new("one").unwrap(), Regex::new("two").unwrap());
+        let prints = async {
+            command.look_at("two\n");
+            command.look_at("one\n");
+        };
+        tokio::join!(command.matches(&one), command.matches(&two), prints);
+    }
+
+    #[tokio::test]
+    async fn a_match_is_not_missed_however_much_follows_it_and_what_is_searched_is_bounded() {
+        let command = command();
+        let pattern = Regex::new("ready").unwrap();
+        let prints = async {
+            command.look_at("ready\n");
+            for _ in 0..100 {
+                command.look_at(&"é".repeat(SEARCHED / 10 + 1));
+                assert!(command.output().recent.len() <= SEARCHED);
+            }
+        };
+        tokio::join!(command.matches(&pattern), prints);
+        assert!(futures_util::FutureExt::now_or_never(command.matches(&pattern)).is_none());
     }
 }

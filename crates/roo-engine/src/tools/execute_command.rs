@@ -3,6 +3,7 @@
 //! The command runs in a task of its own, up to the decision of what it changed. The call waits for it; when it takes too
 //! long, the call ends and the command goes to the background ([`crate::tool_run::BackgroundCommands`]).
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use super::command_effects::{self, Before, CommandEffects};
 use super::context_command;
 use super::withheld::{self, Ended, Explanation};
 use crate::policy::{
-    Action, CheckedCall, Confined, Execute, Gate, NamedAllowRule, Permitted, Refusal, Tool, ToolCallContext,
-    Watch,
+    Action, CheckedCall, CommandSession, Confined, Execute, Gate, NamedAllowRule, Permitted, Refusal, Tool,
+    ToolCallContext, Watch,
 };
 use crate::tool_run::{ChangesUnknown, Outcome, ToolContext};
 use crate::tool_run::{RunningCommand, Snapshot, StopReason};
@@ -28,7 +29,8 @@ use roo_sandbox::egress::proxy_environment;
 use roo_sandbox::exec::redaction::Redactor;
 use roo_sandbox::exec::sandbox::{Confinement, LeftRunning, Level};
 use roo_sandbox::exec::{
-    self, Collector, Command, Environment, Escapes, NO_SIGNING, Output, Overflow, Status, known_secrets,
+    self, Collector, Command, CommandHandle, Environment, Escapes, NO_SIGNING, Output, Overflow, Status,
+    Terminal, known_secrets,
 };
 use roo_text::render::exact_line;
 use roo_trace::record::{CommandRun, FileChange, Side};
@@ -37,10 +39,17 @@ use roo_workspace::{Location, Protection, Purpose, Resolved, protection};
 /// A command in the foreground that has printed nothing for so long is waited for no longer, where the user has set no time
 /// limit.
 const SILENCE: Duration = Duration::from_secs(600);
+/// Time for which a command that is to run on, or at which something was typed, is waited for, at most, to tell what it
+/// prints.
+pub(super) const BEGINNING: Duration = Duration::from_secs(3);
+/// Time without output after which that is told.
+pub(super) const QUIET: Duration = Duration::from_millis(250);
 
 /// Bounds of a command, and the watch that finds what it changed.
 #[derive(Default)]
 pub(super) struct Bounds {
+    /// Whether it is to run on, and in what.
+    pub session: CommandSession,
     /// Sandbox that bounds it; none where nothing does.
     pub confined: Option<Box<Confined>>,
     /// Watch that finds its changes; none where they are not.
@@ -62,8 +71,8 @@ impl Tool for ExecuteCommand {
 
 impl Action for Execute {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
-        let Self { command, parts, directory, timeout, confined, watch } = *self;
-        let bounds = Bounds { confined, watch };
+        let Self { command, parts, directory, timeout, session, confined, watch } = *self;
+        let bounds = Bounds { session, confined, watch };
         Box::pin(async move {
             if parts.is_empty() {
                 run(command, directory, timeout, bounds, context).await
@@ -90,8 +99,21 @@ pub(super) async fn run(
     let Some(unsaved) = context.cancel.run_until_cancelled(context.workspace.save_dirty()).await else {
         return cancelled();
     };
-    let Bounds { confined, watch } = bounds;
+    let Bounds { session, confined, watch } = bounds;
     let is_staged = confined.as_ref().is_some_and(|confined| confined.level == Level::L3);
+    if session.background
+        && let Some(obstacle) = obstacle(is_staged, context)
+    {
+        let text = format!("The command did not run: it can't go to the background, because {obstacle}.");
+        return Outcome::new(ToolStatus::Failed, text, "not started");
+    }
+    let terminal = match session.pty.then(|| open_terminal(context)).transpose() {
+        Ok(terminal) => terminal,
+        Err(error) => {
+            let text = format!("The command did not run: there is no terminal for it ({error}).");
+            return Outcome::new(ToolStatus::Failed, text, "not started");
+        }
+    };
     let watched = match watch {
         Some(watch) => {
             let begun = command_effects::before(watch, &context.workspace);
@@ -142,13 +164,17 @@ pub(super) async fn run(
         head.push_str(&format!("\nThese files have unsaved changes that the command did not see: {names}"));
     }
     let collector = Collector::default().with_redactor(redactor());
-    let running = Arc::new(RunningCommand::new(context.command_id.clone(), command.clone(), collector));
+    let handle = Arc::new(CommandHandle::new(terminal));
+    let id = context.command_id.clone();
+    let running =
+        Arc::new(RunningCommand::new(id, command.clone(), collector, Arc::clone(&handle), session.held));
     let run = Run {
         command: Command {
             line: command,
             directory: directory.absolute().to_owned(),
             // What can't go to the background has no other end.
             timeout: if stays { timeout.or(limits.timeout) } else { limits.timeout },
+            handle: Some(handle),
         },
         head: head.clone(),
         bounds: confined.zip(confinement),
@@ -164,17 +190,24 @@ pub(super) async fn run(
         return cancelled();
     }
     let mut job = tokio::spawn(run.finish());
-    let wait = timeout.or(limits.foreground).filter(|_| !stays);
-    match attend(&mut job, &running, wait, is_staged, context).await {
+    let wait = match session.background {
+        true => timeout.or(Some(BEGINNING)),
+        false => timeout.or(limits.foreground).filter(|_| !stays),
+    };
+    match attend(&mut job, &running, (wait, session.background), is_staged, context).await {
         ForegroundEnd::Ended(outcome) => *outcome,
         ForegroundEnd::Background(why) => {
             let output = tell_output(running.take_output(), &running, context).await;
             let id = running.id.clone();
+            let types = match &running.handle.terminal {
+                Some(_) => " send_command_input types at its terminal;",
+                None => "",
+            };
             let text = format!(
                 "{head}\nThe command is still running{why}. It is in the background now, as {id}: it runs on until \
                  it ends, \
                  you stop it or the task ends, and you are told how it ended. read_command_output returns what it \
-                 prints from now on; stop_command ends it.\n{output}"
+                 prints from now on;{types} stop_command ends it.\n{output}"
             );
             context.background.add(Arc::clone(&running), job);
             Outcome {
@@ -197,7 +230,7 @@ enum ForegroundEnd {
 async fn attend(
     job: &mut JoinHandle<Outcome>,
     running: &RunningCommand,
-    wait: Option<Duration>,
+    (wait, to_background): (Option<Duration>, bool),
     is_staged: bool,
     context: &ToolContext,
 ) -> ForegroundEnd {
@@ -218,6 +251,7 @@ async fn attend(
                 asked = CancellationToken::new();
                 ", and the user has sent it to the background".to_owned()
             }
+            () = running.settled(QUIET), if to_background => return ForegroundEnd::Background(String::new()),
             wait = passed(deadline) => {
                 deadline = None;
                 format!(" after {} s", wait.as_secs_f64())
@@ -231,19 +265,31 @@ async fn attend(
                 format!(" and has printed nothing for {} s", SILENCE.as_secs())
             }
         };
-        let obstacle = if is_staged {
-            "what it writes is staged, and reaches the workspace at its end"
-        } else if !context.background.is_possible() {
-            "no task could watch it there"
-        } else if !context.background.has_room() {
-            "too many commands run there already"
-        } else {
-            return ForegroundEnd::Background(why);
-        };
+        let Some(obstacle) = obstacle(is_staged, context) else { return ForegroundEnd::Background(why) };
         (context.output)(&format!(
             "\n[The command can't go to the background: {obstacle}. It continues in the foreground.]\n"
         ));
     }
+}
+
+/// Returns the reason why a command can't go to the background; none where it can.
+fn obstacle(is_staged: bool, context: &ToolContext) -> Option<&'static str> {
+    if is_staged {
+        Some("what it writes is staged, and reaches the workspace at its end")
+    } else if !context.background.is_possible() {
+        Some("no task could watch it there")
+    } else if !context.background.has_room() {
+        Some("too many commands run there already")
+    } else {
+        None
+    }
+}
+
+fn open_terminal(context: &ToolContext) -> io::Result<Terminal> {
+    if !context.commands.starts_processes() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Terminal::open()
 }
 
 async fn passed(deadline: Option<(Instant, Duration)>) -> Duration {
@@ -382,7 +428,10 @@ async fn run_to_end(
     };
     let show = |text: &str| {
         running.print(text);
-        print(&shown.push(&escapes.plain(text)));
+        let plain = escapes.plain(text);
+        let visible = shown.push(&plain);
+        running.look_at(&visible);
+        print(&visible);
     };
     let exit = match bounds {
         None => (context.commands)
@@ -607,6 +656,7 @@ mod tests {
     use super::*;
     use crate::tool_run::{BackgroundCommands, ShadowRepositories};
     use crate::tools::fixture::Fixture;
+    use crate::tools::read_command_output::Awaited;
     use crate::tools::{read_command_output, stop_command};
     use roo_protocol::ids::CommandId;
 
@@ -830,8 +880,13 @@ mod tests {
         while running.unread() == 0 {
             printed.changed().await.expect("it prints");
         }
-        let read =
-            read_command_output::read(Some(running.id.clone()), Duration::ZERO, &fixture.context).await;
+        let read = read_command_output::read(
+            Some(running.id.clone()),
+            Awaited::default(),
+            Duration::ZERO,
+            &fixture.context,
+        )
+        .await;
         assert!(read.text.starts_with("cmd-1 is still running: mkfifo"), "{}", read.text);
         assert!(read.text.ends_with("Output:\none"), "{}", read.text);
         std::fs::write(fixture.path("two"), "two\n").expect("it is read");
@@ -847,7 +902,8 @@ mod tests {
         let found = run_in(&fixture, "sleep 1000", Some(Duration::from_millis(10))).await;
         assert!(found.text.contains("is still running after 0.01 s"), "{}", found.text);
         let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
-        let list = read_command_output::read(None, Duration::ZERO, &fixture.context).await;
+        let list =
+            read_command_output::read(None, Awaited::default(), Duration::ZERO, &fixture.context).await;
         assert_eq!(list.text, "cmd-1: sleep 1000 (0 bytes of new output)");
         running.stop(StopReason::Model);
         let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);

@@ -27,6 +27,7 @@ mod request_scope_expansion;
 mod search_and_replace;
 mod search_files;
 mod select_active_intent;
+mod send_command_input;
 mod server_call;
 pub(crate) mod skill;
 mod stop_command;

@@ -384,9 +384,10 @@ mod tests {
                 | ToolName::InsertContent
                 | ToolName::SearchAndReplace
                 | ToolName::ApplyPatch => &["architect", "code", "debug"],
-                ToolName::ExecuteCommand | ToolName::ReadCommandOutput | ToolName::StopCommand => {
-                    &["new-task", "code", "debug"]
-                }
+                ToolName::ExecuteCommand
+                | ToolName::ReadCommandOutput
+                | ToolName::SendCommandInput
+                | ToolName::StopCommand => &["new-task", "code", "debug"],
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
                 ToolName::UseMcpTool | ToolName::AccessMcpResource => {
                     &["orchestrator", "architect", "code", "debug", "ask"]

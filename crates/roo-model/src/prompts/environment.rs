@@ -66,6 +66,8 @@ pub struct CommandStatus {
     pub line: String,
     /// Number of printed bytes that no task has read.
     pub unread: u64,
+    /// True if it runs in a terminal, and so takes input.
+    pub terminal: bool,
 }
 
 /// The file that has the user's attention.
@@ -194,11 +196,12 @@ fn active_file(file: &ActiveFile<'_>) -> String {
     text
 }
 
-fn command(CommandStatus { id, line, unread }: &CommandStatus) -> String {
+fn command(CommandStatus { id, line, unread, terminal }: &CommandStatus) -> String {
     let line = one_line(line, COMMAND_LINE);
+    let place = if *terminal { " in a terminal" } else { "" };
     match unread {
-        0 => format!("{id} runs: {line}"),
-        unread => format!("{id} runs: {line} ({unread} bytes of output that you have not read)"),
+        0 => format!("{id} runs{place}: {line}"),
+        unread => format!("{id} runs{place}: {line} ({unread} bytes of output that you have not read)"),
     }
 }
 

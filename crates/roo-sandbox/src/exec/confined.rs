@@ -67,8 +67,12 @@ impl ConfinedProgram {
             return Err(ExecError::Directory(directory.to_owned()));
         }
         // The helper's own standard input is its order, so the program finds its input where its output goes.
-        let command =
-            Command { line: format!("exec {words} <&1"), directory: directory.to_owned(), timeout: None };
+        let command = Command {
+            line: format!("exec {words} <&1"),
+            directory: directory.to_owned(),
+            timeout: None,
+            handle: None,
+        };
         let (order, environment) = sandbox.prepare(&command, environment, confinement)?;
         let job =
             Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, open_files, time_is_over};
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::decode::Decoder;
 use super::disk_quota;
 use super::environment::Environment;
+use super::handle::CommandHandle;
 use super::sandbox::{
     Active, ConfinementError, End, Helper, LeftRunning, Message, Order, PrivateNetwork, Stage,
     helper_arguments,
@@ -27,7 +29,7 @@ use super::shell::shell;
 const CHUNK: usize = 64 * 1024;
 
 /// A command to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Command {
     /// For the [`shell`].
     pub line: String,
@@ -35,6 +37,8 @@ pub struct Command {
     pub directory: PathBuf,
     /// Timeout; none for no limit.
     pub timeout: Option<Duration>,
+    /// Through which somebody looks after it, and which has its terminal; none where nobody does.
+    pub handle: Option<Arc<CommandHandle>>,
 }
 
 /// End of a command.
@@ -87,7 +91,7 @@ pub enum ExecError {
 
 /// Runs a command to its end.
 ///
-/// It has no standard input and no terminal. What it prints, standard output and error in the order
+/// It has no standard input and no terminal, unless its handle has one. What it prints, standard output and error in the order
 /// of arrival, goes to `on_output` piece by piece, decoded. When it is cancelled or its time is over,
 /// all its processes get SIGTERM and, half a second later, SIGKILL; what the shell leaves behind when it
 /// exits is killed too, and so is everything when the future is dropped. What leaves less than
@@ -188,6 +192,8 @@ pub(super) struct ProcessGroup {
     control: Option<Control>,
     /// Restrictions in force, when the helper has reported them.
     active: Option<Active>,
+    /// To be told when the helper has started the shell.
+    handle: Option<Arc<CommandHandle>>,
 }
 
 impl ProcessGroup {
@@ -206,12 +212,13 @@ impl ProcessGroup {
             None => {
                 let mut program = tokio::process::Command::new(shell().program());
                 program.args(shell().arguments(&command.line)).current_dir(&command.directory);
-                program.stdin(Stdio::null());
-                Self::spawn(program, environment, None)
+                Self::spawn(program, environment, None, command.handle.clone())
                     .map_err(|source| ExecError::Start { directory: command.directory.clone(), source })
             }
             Some(job) => Self::helper(job)
-                .and_then(|(program, control)| Self::spawn(program, environment, Some(control)))
+                .and_then(|(program, control)| {
+                    Self::spawn(program, environment, Some(control), command.handle.clone())
+                })
                 .map_err(|error| ExecError::Sandbox(format!("its helper can't be started: {error}"))),
         }
     }
@@ -237,16 +244,48 @@ impl ProcessGroup {
         Ok((program, control))
     }
 
-    /// Starts a program with both streams in one pipe, which keeps the order in which things were printed.
+    /// Starts a program in its terminal, or with both streams in one pipe, which keeps the order in which things were
+    /// printed.
     fn spawn(
-        program: tokio::process::Command,
+        mut program: tokio::process::Command,
         environment: &Environment,
         control: Option<Control>,
+        handle: Option<Arc<CommandHandle>>,
     ) -> io::Result<(Self, pipe::Receiver)> {
-        let (reader, writer) = io::pipe()?;
-        let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        let streams = (Stdio::from(writer.try_clone()?), Stdio::from(writer));
-        Ok((Self::spawn_with(program, environment, control, streams)?, reader))
+        let is_confined = control.is_some();
+        let (mut group, reader) = match handle.as_ref().and_then(|handle| handle.terminal.as_ref()) {
+            Some(terminal) => {
+                let ([stdin, stdout, stderr], reader) = terminal.take()?;
+                let group = if is_confined {
+                    Self::spawn_with(program, environment, control, (stdout, stderr))?
+                } else {
+                    program.env_clear().envs(environment.variables());
+                    program.stdin(stdin).stdout(stdout).stderr(stderr);
+                    Self::new(ChildSession::spawn_in_terminal(program)?, None)
+                };
+                (group, reader)
+            }
+            None => {
+                let (reader, writer) = io::pipe()?;
+                let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
+                let streams = (Stdio::from(writer.try_clone()?), Stdio::from(writer));
+                if !is_confined {
+                    program.stdin(Stdio::null());
+                }
+                (Self::spawn_with(program, environment, control, streams)?, reader)
+            }
+        };
+        match handle {
+            // A helper enters the network of its command later.
+            Some(handle) if is_confined => group.handle = Some(handle),
+            Some(handle) => handle.set_started(group.child.id()),
+            None => {}
+        }
+        Ok((group, reader))
+    }
+
+    fn new(child: ChildSession, control: Option<Control>) -> Self {
+        Self { child, control, active: None, handle: None }
     }
 
     /// Starts a program with these streams for its output and its errors.
@@ -266,7 +305,7 @@ impl ProcessGroup {
         } else {
             ChildSession::spawn(program)?
         };
-        Ok(Self { child, control, active: None })
+        Ok(Self::new(child, control))
     }
 
     /// Hands the order to the helper, and waits until the shell has started in its bounds.
@@ -295,7 +334,12 @@ impl ProcessGroup {
             },
             Some(control) => loop {
                 match control.next().await {
-                    Ok(Some(Message::Started(active))) => self.active = Some(active),
+                    Ok(Some(Message::Started(active))) => {
+                        self.active = Some(active);
+                        if let Some(handle) = &self.handle {
+                            handle.set_started(self.child.id());
+                        }
+                    }
                     Ok(Some(Message::Failed(Stage::Sandbox, reason))) => {
                         return Err(ExecError::Sandbox(reason));
                     }
@@ -415,9 +459,13 @@ impl<F: FnMut(&str)> Printed<F> {
     /// than that.
     fn finish(&mut self) {
         // Straight from the descriptor: the runtime may not have heard yet that it is readable.
-        if self.open
-            && let Ok(count @ 1..) = rustix::io::read(&self.pipe, &mut self.buffer)
+        let mut room = CHUNK;
+        // A terminal gives it in smaller pieces than a pipe.
+        while self.open
+            && room > 0
+            && let Ok(count @ 1..) = rustix::io::read(&self.pipe, &mut self.buffer[..room])
         {
+            room -= count;
             self.hand_out(count);
         }
         let rest = self.decoder.finish();

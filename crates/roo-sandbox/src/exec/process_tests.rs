@@ -7,13 +7,13 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::*;
-use crate::exec::Collector;
+use crate::exec::{Collector, Terminal};
 
 /// Nothing here takes longer, however busy the machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn command(line: &str) -> Command {
-    Command { line: line.to_owned(), directory: std::env::temp_dir(), timeout: None }
+    Command { line: line.to_owned(), directory: std::env::temp_dir(), timeout: None, handle: None }
 }
 
 async fn run_in_time(
@@ -162,6 +162,7 @@ async fn it_runs_in_its_directory_with_its_environment_only() {
         line: "pwd; echo \"$HOME $TERM [$API_KEY]\"".to_owned(),
         directory: directory.clone(),
         timeout: None,
+        handle: None,
     };
     run(&command, &environment, |text| output.push_str(text), &CancellationToken::new())
         .await
@@ -328,8 +329,12 @@ async fn many_commands_at_once_each_get_their_own_end() {
 #[tokio::test]
 async fn a_hostile_repository_starts_nothing_when_git_looks_at_it() {
     let directory = tempfile::tempdir().expect("a directory");
-    let command =
-        |line: &str| Command { line: line.to_owned(), directory: directory.path().to_owned(), timeout: None };
+    let command = |line: &str| Command {
+        line: line.to_owned(),
+        directory: directory.path().to_owned(),
+        timeout: None,
+        handle: None,
+    };
     let prepare = "git init -q . && git config core.fsmonitor 'touch CANARY; false'";
     let line = "git status && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git checkout -q -b y";
     for line in [prepare, line] {
@@ -344,4 +349,75 @@ fn a_run_can_move_between_threads() {
     let (command, environment, cancel) =
         (command("true"), Environment::inherited(), CancellationToken::new());
     drop(is_send(run(&command, &environment, |_| {}, &cancel)));
+}
+
+/// A command in a terminal, and what is typed there.
+fn in_terminal(line: &str) -> (Command, Arc<CommandHandle>) {
+    let handle = Arc::new(CommandHandle::new(Some(Terminal::open().expect("a terminal"))));
+    (Command { handle: Some(Arc::clone(&handle)), ..command(line) }, handle)
+}
+
+/// Types each text when the command has printed the one before it.
+async fn converse(line: &str, talk: &[(&str, &[u8])]) -> (Status, String) {
+    let (command, handle) = in_terminal(line);
+    let (sender, mut printed) = mpsc::unbounded_channel();
+    let task = tokio::spawn(async move {
+        let report = |text: &str| sender.send(text.to_owned()).unwrap_or_default();
+        run_in_time(&command, report, &CancellationToken::new()).await.expect("it starts")
+    });
+    let mut output = String::new();
+    for (awaited, typed) in talk {
+        while !output.contains(awaited) {
+            let more = timeout(PATIENCE, printed.recv()).await.expect("it prints");
+            output.push_str(
+                &more.unwrap_or_else(|| panic!("it ended before it printed {awaited:?}: {output}")),
+            );
+        }
+        let terminal = handle.terminal.as_ref().expect("it has one");
+        terminal.send(typed).await.expect("it reads");
+    }
+    let status = task.await.expect("it ends");
+    while let Ok(more) = printed.try_recv() {
+        output.push_str(&more);
+    }
+    (status, output)
+}
+
+#[tokio::test]
+async fn a_command_in_a_terminal_reads_what_is_typed_there() {
+    let line =
+        "test -t 0 && test -t 1 && test -t 2 && exec 3</dev/tty && echo name? && read x && echo \"<$x>\"";
+    let (status, output) = converse(line, &[("name?", b"ada\n")]).await;
+    assert_eq!((status, output.as_str()), (Status::Code(0), "name?\nada\n<ada>\n"));
+}
+
+#[tokio::test]
+async fn keys_of_a_terminal_interrupt_and_end_the_input() {
+    let (status, _) = converse("echo ready; sleep 1000", &[("ready", b"\x03")]).await;
+    assert_eq!(status, Status::Signal(2));
+    let (status, output) = converse("echo ready; cat; echo over", &[("ready", b"\x04")]).await;
+    assert_eq!((status, output.as_str()), (Status::Code(0), "ready\nover\n"));
+}
+
+#[tokio::test]
+async fn the_last_output_of_a_terminal_is_not_lost() {
+    let (_, output) = converse("seq 1 5000", &[]).await;
+    assert!(output.ends_with("\n4999\n5000\n") && output.lines().count() == 5000, "{}", output.len());
+}
+
+#[tokio::test]
+async fn what_nobody_reads_is_typed_in_vain() {
+    let (command, handle) = in_terminal("stty raw; echo ready; sleep 1000");
+    let cancel = CancellationToken::new();
+    let token = cancel.clone();
+    let (sender, mut printed) = mpsc::unbounded_channel();
+    let task = tokio::spawn(async move {
+        run_in_time(&command, |text: &str| sender.send(text.to_owned()).unwrap_or_default(), &token).await
+    });
+    timeout(PATIENCE, printed.recv()).await.expect("it prints");
+    let terminal = handle.terminal.as_ref().expect("it has one");
+    let error = terminal.send(&[b'x'; 1 << 20]).await.expect_err("nobody reads it");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    cancel.cancel();
+    assert_eq!(task.await.expect("it ends").expect("it started"), Status::Cancelled);
 }

@@ -185,6 +185,7 @@ impl Fixture {
             within: &self.within,
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),
             offers: Offers::default(),
+            commands: None,
         };
         self.gate.judge(&call, call_context).await
     }
@@ -912,6 +913,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("execute_command", json!({ "command": "ls" })),
         ("request_scope_expansion", json!({ "patterns": ["x"], "reason": "y" })),
         ("read_command_output", json!({ "command_id": "cmd-12" })),
+        ("send_command_input", json!({ "command_id": "cmd-12", "input": "1" })),
         ("stop_command", json!({ "command_id": "cmd-12" })),
         // What the server answers itself.
         ("execute_command", json!({ "command": roo_formats::config::CONTEXT_COMMAND })),

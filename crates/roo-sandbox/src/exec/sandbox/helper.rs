@@ -18,8 +18,10 @@ use std::process::{Command, ExitCode, Stdio};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork};
 use rustix::process::{
-    DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal, setsid,
+    DumpableBehavior, Signal, ioctl_tiocsctty, set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
+use rustix::stdio::stdout;
+use rustix::termios::isatty;
 
 use super::confinement::Network;
 use super::connections::SocketPolicy;
@@ -75,11 +77,14 @@ fn ports() -> impl Iterator<Item = u16> {
     std::env::args().skip(3).filter_map(|port| port.parse().ok())
 }
 
-/// Makes this process the first of a session without a terminal, and gives it the limit on open files that the server
-/// was started with. Done here, as a server that had to do it between fork and exec would have to copy its page tables
-/// for each command.
+/// Makes this process the first of a session, with the terminal to which its output goes or without one, and gives it the
+/// limit on open files that the server was started with. Done here, as a server that had to do it between fork and exec
+/// would have to copy its page tables for each command.
 fn lead_session() -> Result<(), SetupFailure> {
     setsid().step("a session")?;
+    if isatty(stdout()) {
+        ioctl_tiocsctty(stdout()).step("the terminal")?;
+    }
     let limit = std::env::args().nth(3).and_then(|limit| limit.parse().ok());
     roo_process::open_files::lower_limit(limit).step("the limit on open files")
 }
@@ -228,9 +233,14 @@ fn keep(order: &Order, active: &Active) -> Result<(), SetupFailure> {
     }
 }
 
-/// The shell. It gets this process's output and environment, and nothing else (see [`inherited`]).
+/// The shell. It gets this process's output, with the keyboard where that is a terminal, and environment, and nothing
+/// else (see [`inherited`]).
 fn shell(order: &Order) -> Command {
     let mut command = Command::new::<&Path>(&order.program.0);
-    command.args(&order.arguments).current_dir(&order.directory.0).stdin(Stdio::null());
+    let keyboard = isatty(stdout()).then(|| stdout().try_clone_to_owned().ok()).flatten();
+    command
+        .args(&order.arguments)
+        .current_dir(&order.directory.0)
+        .stdin(keyboard.map_or_else(Stdio::null, Stdio::from));
     command
 }

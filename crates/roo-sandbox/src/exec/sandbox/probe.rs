@@ -153,7 +153,8 @@ impl Sandbox {
     /// Why not.
     pub async fn try_layers(&self, layers: &[Staged]) -> Result<(), String> {
         let confinement = Confinement { staged: layers.to_vec(), ..Confinement::default() };
-        let command = Command { line: "true".to_owned(), directory: "/".into(), timeout: Some(TRIAL) };
+        let command =
+            Command { line: "true".to_owned(), directory: "/".into(), timeout: Some(TRIAL), handle: None };
         let (environment, cancel) = (Environment::inherited(), CancellationToken::new());
         let (order, environment) =
             self.prepare(&command, &environment, &confinement).map_err(|error| error.to_string())?;
@@ -180,7 +181,7 @@ impl Sandbox {
             // One by one: an upper directory serves once.
             let confinement = Confinement { staged: vec![each.clone()], ..Confinement::default() };
             let (line, directory) = (format!(": >{name}"), root.clone());
-            let command = Command { line, directory, timeout: Some(TRIAL) };
+            let command = Command { line, directory, timeout: Some(TRIAL), handle: None };
             let (order, environment) = self
                 .prepare(&command, &Environment::inherited(), &confinement)
                 .map_err(|error| error.to_string())?;
@@ -420,7 +421,7 @@ impl Trial {
             "exec 2>/dev/null; echo x >out/x; cat hidden/secret >>in/read; {within_grants}\
              echo x >\"$TMPDIR/x\" || exit 8; echo x >in/x"
         );
-        let command = Command { line, directory: self.0.clone(), timeout: Some(TRIAL) };
+        let command = Command { line, directory: self.0.clone(), timeout: Some(TRIAL), handle: None };
         let order = order(&command, shell(), &confinement, mechanism, None)?;
         let environment = within(&Environment::inherited(), &confinement, mechanism);
         let job = process::Ordered { helper, order: &order, loopback: None };

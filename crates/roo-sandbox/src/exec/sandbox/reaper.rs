@@ -19,8 +19,8 @@ const NAMED: usize = 8;
 /// The longest name of a process, in characters.
 const NAME: usize = 80;
 
-/// Keeps the requests to end away from this process: they are meant for the command, whose helper has
-/// to see it end.
+/// Keeps the requests to end away from this process, also those by keys of its terminal: they are meant for the command,
+/// whose helper has to see it end.
 pub(super) fn outlive_requests_to_end() -> nix::Result<()> {
     requests_to_end().thread_block()
 }
@@ -31,7 +31,12 @@ pub(super) fn take_requests_to_end() -> nix::Result<()> {
 }
 
 fn requests_to_end() -> SigSet {
-    SigSet::from_iter([BlockedSignal::SIGTERM, BlockedSignal::SIGINT, BlockedSignal::SIGHUP])
+    SigSet::from_iter([
+        BlockedSignal::SIGTERM,
+        BlockedSignal::SIGINT,
+        BlockedSignal::SIGHUP,
+        BlockedSignal::SIGQUIT,
+    ])
 }
 
 /// Waits until the server closes its end of the socket for writing, or is gone. Tells it what still runs; `sees_processes`

@@ -185,6 +185,7 @@ impl Lines {
             within: &[],
             hooks: None,
             offers: Offers::default(),
+            commands: None,
         };
         let policy_context = &self.fixture.gate.policy_context;
         let directory = policy_context.workspace.resolve(".", Purpose::Directory).unwrap();
