@@ -103,6 +103,8 @@ pub(super) struct Requests {
     customization: Arc<Customization>,
     on_ask: Unattended,
     own: Mutex<HashMap<TaskId, Arc<OwnRequest>>>,
+    /// Held from the look for a place until a request is at work: callers send several calls at once.
+    setting_to_work: tokio::sync::Mutex<()>,
 }
 
 impl Requests {
@@ -113,8 +115,9 @@ impl Requests {
         customization: Arc<Customization>,
         on_ask: Unattended,
     ) -> Arc<Self> {
-        let (engine, own) = (Arc::new(engine), Mutex::default());
-        Arc::new(Self { engine, context, settings, customization, on_ask, own })
+        let (engine, own, setting_to_work) =
+            (Arc::new(engine), Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { engine, context, settings, customization, on_ask, own, setting_to_work })
     }
 
     fn own(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<OwnRequest>>> {
@@ -141,22 +144,31 @@ impl Requests {
     pub(super) async fn start(self: &Arc<Self>, new: NewRequest) -> Result<TaskStatus, RequestError> {
         self.check_trust().await?;
         self.check_mentions(&new.prompt).await?;
-        let at_work = |own: &&Arc<OwnRequest>| {
-            let progress = own.progress.borrow();
-            progress.is_driven && !progress.is_at_rest
-        };
-        if self.own().values().filter(at_work).count() >= MOST_AT_WORK {
-            return Err(RequestError::Full);
-        }
+        let turn = self.setting_to_work.lock().await;
+        self.check_place(None)?;
         let requests = Arc::clone(self);
         let starting = tokio::task::spawn_blocking(move || requests.start_blocking(new));
         let task = starting.await.map_err(|_| RequestError::Ending)??;
         let own = OwnRequest::new();
         own.works();
         self.own().insert(task.clone(), Arc::clone(&own));
+        drop(turn);
         let follower = self.engine.follow(&task, 0).await?;
         tokio::spawn(Arc::clone(self).drive(own, follower));
         self.status(&task).await
+    }
+
+    /// Refuses a request that would be at work beside too many others. The caller holds `setting_to_work` until it is.
+    fn check_place(&self, request: Option<&Arc<OwnRequest>>) -> Result<(), RequestError> {
+        let is_other = |own: &&Arc<OwnRequest>| request.is_none_or(|request| !Arc::ptr_eq(own, request));
+        let at_work = |own: &&Arc<OwnRequest>| {
+            let progress = own.progress.borrow();
+            progress.is_driven && !progress.is_at_rest
+        };
+        match self.own().values().filter(is_other).filter(at_work).count() >= MOST_AT_WORK {
+            true => Err(RequestError::Full),
+            false => Ok(()),
+        }
     }
 
     fn start_blocking(&self, new: NewRequest) -> Result<TaskId, RequestError> {
@@ -303,6 +315,8 @@ impl Requests {
         {
             return Err(RequestError::UsersAnswer(name.to_owned(), what));
         }
+        let turn = self.setting_to_work.lock().await;
+        self.check_place(Some(&own))?;
         // From before anything is said, so that no event is missed.
         let follower = match own.progress.borrow().is_driven {
             true => None,
@@ -322,6 +336,7 @@ impl Requests {
             }
         }
         own.works();
+        drop(turn);
         if let Some(follower) = follower {
             tokio::spawn(Arc::clone(self).drive(Arc::clone(&own), follower));
         }
