@@ -13,7 +13,7 @@ use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_catalog::{ToolCall, ToolSpec};
 use roo_engine::policy::{PolicyDecision, decode_command};
-use roo_engine::server_tools::NoUser;
+use roo_engine::server_tools::NoTask;
 use roo_engine::tool_run::{BackgroundCommands, CommandLimits, ToolContext, UserShell};
 use roo_formats::modes;
 use roo_protocol::event::ToolStatus;
@@ -86,7 +86,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         to_background: CancellationToken::new(),
         commands: Arc::new(UserShell),
         shadow: None,
-        user: Arc::new(NoUser),
+        caller: Arc::new(NoTask),
     };
     let outcome = permit.run(&context).await;
     writeln!(terminal::stdout(), "{}", call.with_note(outcome.text))?;

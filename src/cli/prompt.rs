@@ -212,6 +212,7 @@ async fn ask(model: &dyn Model, mode: &Mode, system: Arc<str>, items: Vec<Item>)
         tools: Arc::new([]),
         protocol: ToolProtocol::Native,
         mode: mode.slug.clone(),
+        max_tokens: None,
     });
     let mut answer = String::new();
     let mut told = 0;

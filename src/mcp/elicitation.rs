@@ -1,14 +1,11 @@
 //! What servers ask the user while they answer a call, as questions of the task that made it: one for each field of a form,
 //! or one about an address. Every question names its server, and can be declined.
 
-use roo_engine::server_tools::{AskUser, DECLINE, ServerQuestion};
+use roo_engine::server_tools::{CallingTask, DECLINE, ServerQuestion};
 use roo_mcp::{Answer, Elicitation, FieldKind, FormField, Wanted};
 use roo_text::render::{one_line, visible};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
-/// The most questions of a call that wait for their turn.
-const WAITING: usize = 4;
 /// The most choices that are suggested. The others stand in the question.
 const SUGGESTED: usize = 10;
 /// The longest first line of a message in a question, in characters.
@@ -19,40 +16,15 @@ const ACCEPT: &str = "Accept";
 const LEAVE_OUT: &str = "Leave it out";
 const VISITED: &str = "I opened it";
 
-/// A way for a call's questions.
-pub(super) fn channel() -> (mpsc::Sender<Elicitation>, mpsc::Receiver<Elicitation>) {
-    mpsc::channel(WAITING)
-}
-
-/// Has the user asked, one question after another, while a call waits for its answer.
-pub(super) async fn answered_by<T>(
-    user: &dyn AskUser,
-    server: &str,
-    mut asked: mpsc::Receiver<Elicitation>,
-    call: impl Future<Output = T>,
-) -> T {
-    let answer = async {
-        while let Some(elicitation) = asked.recv().await {
-            Dialog { user, server, elicitation }.run().await;
-        }
-        std::future::pending().await
-    };
-    tokio::select! {
-        biased;
-        answered = call => answered,
-        never = answer => never,
-    }
-}
-
 /// One elicitation.
-struct Dialog<'a> {
-    user: &'a dyn AskUser,
-    server: &'a str,
-    elicitation: Elicitation,
+pub(super) struct Dialog<'a> {
+    pub(super) user: &'a dyn CallingTask,
+    pub(super) server: &'a str,
+    pub(super) elicitation: Elicitation,
 }
 
 impl Dialog<'_> {
-    async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         let answer = match self.elicitation.wanted.clone() {
             Wanted::Form(fields) if fields.is_empty() => self.consent().await,
             Wanted::Form(fields) => self.form(&fields).await,
@@ -219,7 +191,7 @@ mod tests {
     /// A user who gives these answers.
     struct Answers(Mutex<VecDeque<&'static str>>, Mutex<Vec<ServerQuestion>>);
 
-    impl AskUser for Answers {
+    impl CallingTask for Answers {
         fn ask<'a>(
             &'a self,
             question: ServerQuestion,

@@ -10,6 +10,7 @@ mod files;
 mod launcher;
 mod logins;
 mod prompts;
+mod requests;
 mod resources;
 mod results;
 mod watched;
@@ -25,7 +26,7 @@ use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer};
 use roo_engine::policy::Bounds;
 use roo_engine::server_prompts::ServerPrompts;
-use roo_engine::server_tools::{AskUser, ServerAnswer, ServerToolError, ServerTools};
+use roo_engine::server_tools::{CallingTask, ServerAnswer, ServerToolError, ServerTools};
 use roo_formats::config::{Directories, SandboxSettings, Settings, SettingsSource};
 use roo_formats::mcp::{
     Access, Level, ResolveError, ResolvedServer, Server, Stdio, ToolNames, Transport, Variables,
@@ -46,6 +47,7 @@ use self::files::ServerFiles;
 pub(crate) use self::files::SwitchError;
 use self::launcher::SandboxLauncher;
 pub(crate) use self::logins::{LoginPlace, LoginTarget, Logins, LoginsError};
+use self::requests::Requests;
 use self::results::Origin;
 use self::watched::FilesState;
 
@@ -199,6 +201,7 @@ impl McpServers {
                     server: resolved,
                     policy: policy_of(level),
                     disabled_tools: server.disabled_tools.clone(),
+                    sampling: configured.may_sample(),
                     sandbox: match server.transport {
                         Transport::Stdio(_) => Box::new(bounding(level, sandbox)),
                         Transport::StreamableHttp(_) | Transport::Sse(_) => Box::default(),
@@ -465,13 +468,12 @@ impl ServerTools for McpServers {
         tool: &'a ServerToolName,
         arguments: Object,
         cancel: &'a CancellationToken,
-        user: &'a dyn AskUser,
+        task: &'a dyn CallingTask,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async move {
-            let (questions, asked) = elicitation::channel();
-            let options = CallOptions { cancel: cancel.clone(), progress: None, questions: Some(questions) };
+            let (options, requests) = Requests::of_call(cancel);
             let call = self.hub.call_tool(tool.server(), tool.tool(), arguments, &options);
-            match elicitation::answered_by(user, tool.server(), asked, call).await {
+            match requests.answered_by(task, tool.server(), call).await {
                 Ok(result) => Ok(results::answer(tool, result)),
                 // An answer too.
                 Err(error @ CallError::Refused { .. }) => {
@@ -492,13 +494,12 @@ impl ServerTools for McpServers {
         server: &'a str,
         uri: &'a str,
         cancel: &'a CancellationToken,
-        user: &'a dyn AskUser,
+        task: &'a dyn CallingTask,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async move {
-            let (questions, asked) = elicitation::channel();
-            let options = CallOptions { cancel: cancel.clone(), progress: None, questions: Some(questions) };
+            let (options, requests) = Requests::of_call(cancel);
             let read = self.hub.read_resource(server, uri, &options);
-            match elicitation::answered_by(user, server, asked, read).await {
+            match requests.answered_by(task, server, read).await {
                 Ok((contents, omitted)) => Ok(results::resource(server, uri, contents, omitted)),
                 // An answer too.
                 Err(error @ CallError::Refused { .. }) => Ok(ServerAnswer {

@@ -345,6 +345,92 @@ fn what_a_server_asks_is_declined_where_nobody_can_answer() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "Done.\n");
 }
 
+/// Has a model asked when its tool is called, where it may, and tells what came of it.
+const SAMPLING: &str = r#"import json, sys
+def send(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+may = None
+for line in sys.stdin:
+    message = json.loads(line)
+    method, number = message.get("method"), message.get("id")
+    if method == "initialize":
+        may = "sampling" in message["params"]["capabilities"]
+        send({"id": number, "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+              "serverInfo": {"name": "poet", "version": "1"}}})
+    elif method == "tools/list":
+        tools = [{"name": "poem", "description": "Writes.", "inputSchema": {"type": "object"}}]
+        send({"id": number, "result": {"tools": tools}})
+    elif method == "tools/call":
+        content = {"type": "text", "text": "Write a poem on " + message["params"]["arguments"]["on"] + "."}
+        send({"id": "ask", "method": "sampling/createMessage",
+              "params": {"messages": [{"role": "user", "content": content}], "maxTokens": 50}})
+        while True:
+            told = json.loads(sys.stdin.readline())
+            if told.get("id") == "ask":
+                break
+        told = told["result"]["content"]["text"] if "result" in told else told["error"]["message"]
+        send({"id": number, "result": {"content": [{"type": "text", "text": f"may={may}: {told}"}]}})
+    elif number is not None:
+        send({"id": number, "error": {"code": -32601, "message": "unknown"}})
+"#;
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_server_that_may_has_the_model_write_a_text_once_the_user_has_seen_what_it_asks() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__poem, params: { on: desks } }]
+  - { mode: sampling, text: Oh desk. }
+  - when: { contains: "may=True: Oh desk.", status: ok }
+    calls: [{ tool: mcp__fake__poem, params: { on: chairs } }]
+  - when: { contains: "may=True: sampling was refused: the user declined", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = home(script, "autoApprove: { mcp: true }\n");
+    fs::write(home.work("server.py"), SAMPLING).unwrap();
+    let server = json!({ "command": "python3", "args": ["server.py"], "sampling": true });
+    let servers = json!({ "mcpServers": { "fake": server } });
+    fs::write(home.path("config/roo-lsp/mcp.json"), servers.to_string()).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Go");
+    for (wanted, text) in
+        [("> Write a poem on desks.", "Allow this request"), ("> Write a poem on chairs.", "Decline")]
+    {
+        let asked = client.event("question.asked");
+        let shown = asked["event"]["text"].as_str().unwrap();
+        assert!(shown.contains(wanted) && shown.contains("at most 50 tokens"), "{shown}");
+        let answer = json!({ "questionId": asked["event"]["questionId"], "text": text });
+        assert_eq!(client.request("roo/question/answer", answer)["accepted"], true);
+    }
+    client.state("completed");
+    client.shut_down();
+    // What is recorded of it is enough to derive the request anew.
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_roo-lsp"));
+    command.args(["replay", task.as_str()]).current_dir(home.work(""));
+    let directories = [("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state"), ("HOME", "")];
+    let replayed = command.envs(directories.map(|(name, path)| (name, home.path(path)))).output().unwrap();
+    assert!(replayed.status.success(), "{replayed:?}");
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_server_that_may_not_is_refused_whatever_the_workspace_says() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__poem, params: { on: desks } }]
+  - when: { contains: "may=False: sampling/createMessage", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let server = json!({ "command": "python3", "args": ["server.py"], "sampling": true });
+    let servers = json!({ "mcpServers": { "fake": server } }).to_string();
+    let project = Project::new(&[("server.py", SAMPLING), (".roo/mcp.json", &servers)]);
+    project.succeed(&["trust"]);
+    project.succeed(&["trust", "--approve", ".roo/mcp.json"]);
+    let script = project.script(script);
+    let output =
+        project.run(&["run", "Go", "--mode=code", "--on-ask=allow", "--script", script.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Done.\n");
+}
+
 #[test]
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_server_is_restarted_before_the_next_turn_when_what_it_watches_has_changed() {

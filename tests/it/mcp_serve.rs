@@ -292,6 +292,30 @@ fn a_waiting_caller_is_told_of_progress_and_can_stop_waiting() {
 }
 
 #[test]
+fn sixteen_tasks_work_at_once_however_many_are_started_together() {
+    let slow = "turns:\n".to_owned() + &"  - { text: Working., delayMs: 600000 }\n".repeat(20);
+    let project = playing(&slow);
+    let mut caller = Caller::start(&project, &[]);
+    let start = json!({ "name": "start_task", "arguments": { "prompt": "Work." } });
+    let calls: Vec<i64> = (0..20).map(|_| caller.send("tools/call", start.clone())).collect();
+    let (mut started, mut refused) = (vec![], 0);
+    for call in calls {
+        let answer = caller.wait_for(|message| message["id"] == call && message.get("method").is_none());
+        let result = &answer["result"];
+        match result["isError"].as_bool() {
+            Some(false) => started.push(result["structuredContent"]["id"].as_str().unwrap().to_owned()),
+            _ => {
+                let words = result["content"][0]["text"].as_str().unwrap();
+                assert!(words.contains("16 tasks are at work already"), "{words}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((started.len(), refused), (16, 4));
+    caller.leave();
+}
+
+#[test]
 fn requests_of_others_are_read_and_not_steered() {
     let project = playing(&format!("{ASKS}{DONE}"));
     assert_eq!(project.run(&["run", "Mine."]).status.code(), Some(3));

@@ -54,6 +54,7 @@ fn request(protocol: ToolProtocol, items: Vec<Item>) -> ModelRequest {
         tools: Arc::new([ToolName::ListFiles.into(), ToolName::AttemptCompletion.into()]),
         protocol,
         mode: "code".into(),
+        max_tokens: None,
     }
 }
 

@@ -68,7 +68,7 @@ pub trait ServerTools: Debug + Send + Sync {
         tool: &'a ServerToolName,
         arguments: Object,
         cancel: &'a CancellationToken,
-        user: &'a dyn AskUser,
+        task: &'a dyn CallingTask,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>>;
 
     /// Reads a resource. It is asked for at most once for each permit, and ends soon when it is cancelled.
@@ -77,7 +77,7 @@ pub trait ServerTools: Debug + Send + Sync {
         server: &'a str,
         _uri: &'a str,
         _cancel: &'a CancellationToken,
-        _user: &'a dyn AskUser,
+        _task: &'a dyn CallingTask,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         let reason = "it is not connected".to_owned();
         Box::pin(async move { Err(ServerToolError::Unreachable { server: server.to_owned(), reason }) })
@@ -113,24 +113,84 @@ pub struct ServerQuestion {
     pub secret: bool,
 }
 
-/// User of the task that a server is called for.
-pub trait AskUser: Send + Sync {
+/// The task that a server is called for: its user, and its model.
+pub trait CallingTask: Send + Sync {
     /// Returns the user's answer; none if it is withdrawn before, or the task ends. One question waits at a time.
     fn ask<'a>(
         &'a self,
         question: ServerQuestion,
         withdrawn: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Option<String>>;
+
+    /// Has the task's model asked, if its user allows it. What was used is recorded when this returns, so whoever waits for
+    /// it withdraws it rather than dropping it.
+    fn sample<'a>(
+        &'a self,
+        _request: SamplingRequest,
+        _withdrawn: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<SamplingAnswer, SamplingError>> {
+        Box::pin(std::future::ready(Err(SamplingError::Declined)))
+    }
+}
+
+/// Request of a server to the model of the task that calls it (*sampling*).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplingRequest {
+    /// The server.
+    pub server: String,
+    /// The system prompt that it wants.
+    pub system: Option<String>,
+    /// The conversation that it wants continued.
+    pub messages: Vec<SamplingMessage>,
+    /// The most tokens of the answer.
+    pub max_tokens: u64,
+}
+
+/// Message of a [`SamplingRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplingMessage {
+    /// True if the server presents it as a model's words.
+    pub by_model: bool,
+    /// Text.
+    pub text: String,
+}
+
+/// Answer of a model for a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplingAnswer {
+    /// Text.
+    pub text: String,
+    /// Provider and model.
+    pub model: String,
+    /// True if it reached the limit of tokens.
+    pub is_cut: bool,
+}
+
+/// Reasons why a server gets no answer of a model. The text is for the server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SamplingError {
+    /// The user refused, or nobody could be asked.
+    #[error("the user declined")]
+    Declined,
+    /// Nothing is left of what servers may use in a task, or of what the request may cost.
+    #[error("{0}; the model was not asked")]
+    Spent(String),
+    /// The model gave none.
+    #[error("the model gave no answer: {0}")]
+    Failed(String),
+    /// It is not waited for any more.
+    #[error("the request was withdrawn")]
+    Withdrawn,
 }
 
 /// The suggested answer by which the user refuses to tell a server anything.
 pub const DECLINE: &str = "Decline";
 
-/// Nobody who could answer.
+/// No task: nobody answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoUser;
+pub struct NoTask;
 
-impl AskUser for NoUser {
+impl CallingTask for NoTask {
     fn ask<'a>(&'a self, _: ServerQuestion, _: BoxFuture<'a, ()>) -> BoxFuture<'a, Option<String>> {
         Box::pin(std::future::ready(None))
     }
@@ -188,7 +248,7 @@ impl ServerTools for NoServerTools {
         tool: &'a ServerToolName,
         _: Object,
         _: &'a CancellationToken,
-        _: &'a dyn AskUser,
+        _: &'a dyn CallingTask,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async { Err(ServerToolError::Gone(tool.clone())) })
     }

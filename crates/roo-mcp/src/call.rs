@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::elicitation::Elicitation;
 use crate::fault::ServerFault;
+use crate::sampling::Sampling;
 
 /// Something that is asked of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,9 @@ pub struct CallOptions {
     /// Receives what the server asks the user meanwhile. Where there is none, or it is full, the user is said to decline; so
     /// they are after 20 questions, and while other calls wait at the server, since a question does not name its call.
     pub questions: Option<mpsc::Sender<Elicitation>>,
+    /// Receives what the server asks a model meanwhile, under the same conditions and counted with the questions. Servers
+    /// that are not let are refused before.
+    pub samplings: Option<mpsc::Sender<Sampling>>,
 }
 
 /// Progress of a call.
@@ -162,6 +166,18 @@ pub enum CallError {
         operation: Operation,
         /// The limit, in MiB.
         limit: usize,
+    },
+    /// The server wants something before it goes on, and does not get it.
+    #[error(
+        "MCP server `{server}` wants more for {operation}, and does not get it: {reason}. Its effects are unknown"
+    )]
+    Unfulfilled {
+        /// The server.
+        server: String,
+        /// Request.
+        operation: Operation,
+        /// Reason.
+        reason: String,
     },
     /// The answer is of another kind than asked for, or of one that is not supported.
     #[error("MCP server `{server}` answered {operation} with {what}")]

@@ -8,9 +8,9 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, Extensions, GetPromptRequest,
-    GetPromptRequestParams, JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest,
-    ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, RequestOptionalParam, ServerPeerInfo,
-    ServerResult, SubscriptionFilter,
+    GetPromptRequestParams, InputRequiredResult, InputResponses, JsonObject, ListToolsRequest,
+    PaginatedRequestParams, PingRequest, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams,
+    RequestOptionalParam, ServerPeerInfo, ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle, RoleClient,
@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::authorized::{Authorization, AuthorizedClient, names_its_user};
 use crate::call::{CallError, CallOptions, Operation};
 use crate::catalog::{ENTRIES, ServerCatalog};
-use crate::events::{Changed, Events, Signals, Signs};
+use crate::events::{Changed, Events, QuestionRegistration, Signals, Signs};
 use crate::fault::{ServerFault, short};
 use crate::http_fault::http_fault;
 use crate::launcher::{LaunchRequest, ServerProcess};
@@ -47,6 +47,10 @@ const LISTING: Duration = Duration::from_secs(30);
 const PAGES: usize = 100;
 /// Time limit for a call, however often it reports progress.
 const LONGEST_CALL: Duration = Duration::from_secs(3600);
+/// The most times that a request is sent because the server wants something before it goes on.
+const ROUNDS: usize = rmcp::model::DEFAULT_MRTR_MAX_ROUNDS;
+/// The longest state that a server gets back meanwhile, in bytes.
+const REQUEST_STATE: usize = 64 << 10;
 /// Time limit for telling a server that a request was cancelled.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Time limit for the reason of a program's end, after the end of its output.
@@ -64,6 +68,8 @@ pub(crate) struct Target {
     pub policy: AddressPolicy,
     /// What its login is kept by; none if nobody can log in to it.
     pub credentials: Option<CredentialKey>,
+    /// True if it may ask the model of the task that calls it.
+    pub sampling: bool,
 }
 
 /// Handle for requests. Clones use the same connection.
@@ -164,7 +170,7 @@ impl Session {
             Transport::Stdio(_) => &services.folders,
             Transport::StreamableHttp(_) | Transport::Sse(_) => &[],
         };
-        let config = services.identity.config(!folders.is_empty());
+        let config = services.identity.config(!folders.is_empty(), target.sampling);
         let events = Events::new(config, folders, log.clone());
         let opening = Opening { target, signals: &signals, events: &events, log, handshake };
         let mut program = None;
@@ -373,6 +379,15 @@ fn note(events: &Events, notification: &rmcp::model::ServerNotification) {
     });
 }
 
+/// What a server wanted before it goes on with a request.
+#[derive(Default)]
+struct Given {
+    /// The answers by the server's names for its questions.
+    responses: Option<InputResponses>,
+    /// Its own state, as it gave it.
+    state: Option<String>,
+}
+
 /// The way to a session.
 struct Opening<'a> {
     target: &'a Target,
@@ -458,7 +473,7 @@ impl Opening<'_> {
         remote: &ResolvedRemote,
         services: &HubServices,
     ) -> Result<Authorization, ServerFault> {
-        let Target { server, policy, credentials } = self.target;
+        let Target { server, policy, credentials, .. } = self.target;
         let (Some(key), Some(store)) = (credentials, &services.credentials) else {
             return Ok(Authorization::Nobody);
         };
@@ -654,8 +669,11 @@ impl Connection {
         options: &CallOptions,
     ) -> Result<rmcp::model::CallToolResult, CallError> {
         let operation = Operation::Tool(tool.to_owned());
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let request = |given: Given| {
+            let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
+            (params.input_responses, params.request_state) = (given.responses, given.state);
+            ClientRequest::CallToolRequest(CallToolRequest::new(params))
+        };
         match self.ask(operation.clone(), request, limit, options).await? {
             ServerResult::CallToolResult(result) => Ok(result),
             // A result may be empty.
@@ -672,8 +690,11 @@ impl Connection {
         options: &CallOptions,
     ) -> Result<rmcp::model::ReadResourceResult, CallError> {
         let operation = Operation::Resource(uri.to_owned());
-        let request =
-            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(ReadResourceRequestParams::new(uri)));
+        let request = |given: Given| {
+            let mut params = ReadResourceRequestParams::new(uri);
+            (params.input_responses, params.request_state) = (given.responses, given.state);
+            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+        };
         match self.ask(operation.clone(), request, limit, options).await? {
             ServerResult::ReadResourceResult(result) => Ok(result),
             other => Err(self.unsupported(operation, &other)),
@@ -689,8 +710,11 @@ impl Connection {
         options: &CallOptions,
     ) -> Result<rmcp::model::GetPromptResult, CallError> {
         let operation = Operation::Prompt(name.to_owned());
-        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
-        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
+        let request = |given: Given| {
+            let mut params = GetPromptRequestParams::new(name).with_arguments(arguments.clone());
+            (params.input_responses, params.request_state) = (given.responses, given.state);
+            ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+        };
         match self.ask(operation.clone(), request, limit, options).await? {
             ServerResult::GetPromptResult(result) => Ok(result),
             other => Err(self.unsupported(operation, &other)),
@@ -699,9 +723,8 @@ impl Connection {
 
     /// Asks for a sign of life.
     pub(crate) async fn ping(&self, limit: Duration) -> Result<(), CallError> {
-        let modern =
-            self.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28);
-        let request = match modern {
+        let is_modern = self.is_modern();
+        let request = |_| match is_modern {
             // That version has no ping; every server answers this.
             true => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
             false => ClientRequest::PingRequest(PingRequest::default()),
@@ -713,19 +736,92 @@ impl Connection {
         }
     }
 
-    /// Sends a request and waits for its answer, as long as it may take.
+    /// Returns whether the server speaks a version without a handshake.
+    fn is_modern(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28)
+    }
+
+    /// Sends a request and waits for its answer, as long as it may take. Where the server wants something before it goes on,
+    /// it gets that with the request, which is still the same one.
     async fn ask(
         &self,
         operation: Operation,
-        request: ClientRequest,
+        request: impl Fn(Given) -> ClientRequest,
         limit: Duration,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
+        // Before the server knows of it: what it asks from then on may be for this call. Signs of life ask nothing.
+        let asking = (operation != Operation::Ping).then(|| self.events.0.ask_during(options));
+        let end = Instant::now() + LONGEST_CALL.max(limit);
+        let mut given = Given::default();
+        for _ in 0..ROUNDS {
+            let answer = self
+                .ask_once(operation.clone(), request(given), (limit, end), options, asking.as_ref())
+                .await?;
+            match (answer, &asking) {
+                (ServerResult::InputRequiredResult(wanted), Some(asking)) if self.is_modern() => {
+                    given = self.give(&operation, wanted, (limit, end), options, asking).await?;
+                }
+                (answer, _) => return Ok(answer),
+            }
+        }
+        let reason = format!("it has asked {ROUNDS} times");
+        Err(CallError::Unfulfilled { server: self.server.to_string(), operation, reason })
+    }
+
+    /// Gets what a server wants before it goes on.
+    async fn give(
+        &self,
+        operation: &Operation,
+        wanted: InputRequiredResult,
+        (limit, end): (Duration, Instant),
+        options: &CallOptions,
+        asking: &QuestionRegistration,
+    ) -> Result<Given, CallError> {
+        let (server, operation) = (self.server.to_string(), operation.clone());
         let mut signs = self.signals.subscribe();
         let before = self.signals.now();
-        // Before the server knows of it: what it asks from then on may be for this call. Signs of life ask nothing.
-        let asking =
-            (operation != Operation::Ping).then(|| self.events.0.ask_during(options.questions.clone()));
+        if wanted.request_state.as_ref().is_some_and(|state| state.len() > REQUEST_STATE) {
+            let reason = format!("the state that it wants back has more than {} KiB", REQUEST_STATE >> 10);
+            return Err(CallError::Unfulfilled { server, operation, reason });
+        }
+        let responses = async {
+            match wanted.input_requests {
+                Some(requests) => self.events.0.give(requests, asking).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        tokio::select! {
+            biased;
+            () = options.cancel.cancelled() => Err(CallError::Cancelled { server, operation }),
+            () = self.signals.closed() => {
+                Err(CallError::Interrupted { server, operation, fault: ServerFault::Closed })
+            }
+            _ = signs.wait_for(|signs| is_worse(signs, &before)) => {
+                let fault = self.signals.now().fault.unwrap_or(ServerFault::Closed);
+                Err(CallError::Interrupted { server, operation, fault })
+            }
+            responses = responses => match responses {
+                Ok(responses) => Ok(Given { responses, state: wanted.request_state }),
+                Err(reason) => Err(CallError::Unfulfilled { server, operation, reason }),
+            },
+            () = sleep_until(end) => {
+                Err(CallError::Timeout { server, operation, after: limit, unexpected_answers: false })
+            }
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    async fn ask_once(
+        &self,
+        operation: Operation,
+        request: ClientRequest,
+        (limit, end): (Duration, Instant),
+        options: &CallOptions,
+        asking: Option<&QuestionRegistration>,
+    ) -> Result<ServerResult, CallError> {
+        let mut signs = self.signals.subscribe();
+        let before = self.signals.now();
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let mut handle = match sent {
             Ok(handle) => handle,
@@ -734,9 +830,8 @@ impl Connection {
         // Progress is followed in any case: it tells that the server is at work.
         let (progress, mut told) = tokio::sync::mpsc::channel(32);
         let following = self.events.0.follow(handle.progress_token.clone(), progress);
-        let mut open = asking.as_ref().map(|asking| asking.open.clone());
-        let end = Instant::now() + LONGEST_CALL.max(limit);
-        let mut deadline = Instant::now() + limit;
+        let mut open = asking.map(|asking| asking.open.clone());
+        let mut deadline = (Instant::now() + limit).min(end);
         let server = || self.server.to_string();
         let outcome = loop {
             tokio::select! {
@@ -809,7 +904,9 @@ impl Connection {
 
     fn unsupported(&self, operation: Operation, result: &ServerResult) -> CallError {
         let what = match result {
-            ServerResult::InputRequiredResult(_) => "a question to the user, which is not supported yet",
+            ServerResult::InputRequiredResult(_) => {
+                "a question, which its version of the protocol has no place for"
+            }
             ServerResult::CreateTaskResult(_) => "a task in the background, which is not supported",
             _ => "a result of another kind",
         };

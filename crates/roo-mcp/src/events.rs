@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[expect(deprecated, reason = "servers of today ask for roots")]
 use rmcp::model::{
-    ClientConfig, ClientJsonRpcMessage, ElicitRequestParams, ElicitResult, ListRootsResult,
-    ProgressNotificationParam, ProgressToken, Root, ServerJsonRpcMessage,
+    ClientConfig, ClientJsonRpcMessage, CreateMessageRequestMethod, CreateMessageRequestParams,
+    CreateMessageResult, ElicitRequestParams, ElicitResult, InputRequest, InputRequests, InputResponses,
+    ListRootsResult, ProgressNotificationParam, ProgressToken, Root, ServerJsonRpcMessage,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::transport::Transport;
@@ -16,10 +17,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
-use crate::call::Progress;
+use crate::call::{CallOptions, Progress};
 use crate::elicitation::{self, Answer, Elicitation, Wanted};
 use crate::fault::ServerFault;
 use crate::log::{LogSource, ServerLog};
+use crate::sampling::{self, Sampled, Sampling, SamplingParts};
 
 /// The longest message of a progress, in characters.
 const PROGRESS_TEXT: usize = 1000;
@@ -181,38 +183,47 @@ impl Events {
         Following { progress: Arc::clone(&self.progress), token }
     }
 
-    /// Notes that a call waits for its answer. The user is asked through `receiver` meanwhile; nobody is if there is none.
-    pub(crate) fn ask_during(&self, receiver: Option<mpsc::Sender<Elicitation>>) -> QuestionRegistration {
+    /// Notes that a call waits for its answer. The user, and the model, are asked by way of its options meanwhile.
+    pub(crate) fn ask_during(&self, options: &CallOptions) -> QuestionRegistration {
         let open = watch::Sender::new(0);
         let subscriber = open.subscribe();
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let number = calls.last().map_or(0, |call| call.number + 1);
-        calls.push(WaitingCall { number, receiver, asked: 0, open });
+        let way =
+            WayBack { questions: options.questions.clone(), samplings: options.samplings.clone(), open };
+        calls.push(WaitingCall { number, way, asked: 0 });
         QuestionRegistration { calls: Arc::clone(&self.calls), number, open: subscriber }
     }
 
-    /// Counts a question for the call that waits. Messages don't name theirs: where several wait, the question could
-    /// appear in the task of another one, so that it is for none of them.
+    /// Counts a question for the call that it is about.
     ///
     /// # Errors
     /// Says why nobody is asked.
-    fn call_that_asks(&self) -> Result<(mpsc::Sender<Elicitation>, watch::Sender<u32>), String> {
+    fn way_back(&self, about: About) -> Result<WayBack, String> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let call = match calls.as_mut_slice() {
-            [] => return Err("no call waits for its answer".to_owned()),
-            [call] => call,
-            _ => return Err("several calls wait, and it does not say which one asks".to_owned()),
+        let call = match about {
+            About::Call(number) => calls.iter_mut().find(|call| call.number == number),
+            // Where several wait, the question could appear in the task of another one, so that it is for none of them.
+            About::Unnamed if calls.len() > 1 => {
+                return Err("several calls wait, and it does not say which one asks".to_owned());
+            }
+            About::Unnamed => calls.first_mut(),
         };
-        let receiver = call.receiver.clone().ok_or("the request is none that may ask")?;
+        let call = call.ok_or("no call waits for its answer")?;
         if call.asked == ELICITATIONS {
             return Err(format!("the call has asked {ELICITATIONS} times"));
         }
         call.asked += 1;
-        Ok((receiver, call.open.clone()))
+        Ok(call.way.clone())
     }
 
     /// Has the user asked; none if the question was given up.
-    async fn elicit(&self, params: ElicitRequestParams, withdrawn: CancellationToken) -> Option<Answer> {
+    async fn elicit(
+        &self,
+        params: ElicitRequestParams,
+        about: About,
+        withdrawn: CancellationToken,
+    ) -> Option<Answer> {
         let (message, wanted) = match Wanted::read(params) {
             Ok(asked) => asked,
             Err(problem) => {
@@ -220,8 +231,13 @@ impl Events {
                 return Some(Answer::Declined);
             }
         };
-        let (receiver, open) = match self.call_that_asks() {
-            Ok(call) => call,
+        let way = self.way_back(about);
+        let way = way.and_then(|way| match &way.questions {
+            Some(questions) => Ok((questions.clone(), way.open)),
+            None => Err("the request is none that may ask".to_owned()),
+        });
+        let (receiver, open) = match way {
+            Ok(way) => way,
             Err(problem) => {
                 self.log.add(LogSource::Hub, &format!("the user was not asked, as {problem}: {message}"));
                 return Some(Answer::Declined);
@@ -245,16 +261,122 @@ impl Events {
         self.log.add(LogSource::Hub, &format!("the user {what}"));
         answer
     }
+
+    /// Has a model asked.
+    #[expect(deprecated, reason = "servers of today sample")]
+    async fn sample(
+        &self,
+        params: CreateMessageRequestParams,
+        about: About,
+        withdrawn: CancellationToken,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        if self.config.capabilities.sampling.is_none() {
+            self.log
+                .add(LogSource::Hub, "no model was asked: `sampling` is not on for it in your own mcp.json");
+            return Err(ErrorData::method_not_found::<CreateMessageRequestMethod>());
+        }
+        let outcome = self.sampled(params, about, withdrawn).await;
+        let what = match &outcome {
+            Ok(_) => "a model has answered".to_owned(),
+            Err(reason) => format!("no model has answered: {reason}"),
+        };
+        self.log.add(LogSource::Hub, &what);
+        outcome.map(sampling::result).map_err(|reason| sampling::rejected(&reason))
+    }
+
+    #[expect(deprecated, reason = "servers of today sample")]
+    async fn sampled(
+        &self,
+        params: CreateMessageRequestParams,
+        about: About,
+        withdrawn: CancellationToken,
+    ) -> Result<Sampled, String> {
+        let SamplingParts { system, messages, max_tokens } = SamplingParts::read(params)?;
+        let way = self.way_back(about)?;
+        let receiver = way.samplings.ok_or("the request is none that may ask")?;
+        let _open = OpenQuestion::new(way.open);
+        let (sender, answer) = oneshot::channel();
+        let sampling = Sampling { system, messages, max_tokens, answer: sender };
+        receiver.try_send(sampling).map_err(|_| "nobody answers, or too many requests wait")?;
+        tokio::select! {
+            answer = answer => answer.unwrap_or_else(|_| Err("the call is over".to_owned())),
+            () = withdrawn.cancelled() => Err("it was withdrawn".to_owned()),
+        }
+    }
+
+    /// Gets what a server wants before it goes on with a request.
+    ///
+    /// # Errors
+    /// Says what it does not get.
+    pub(crate) async fn give(
+        &self,
+        requests: InputRequests,
+        asking: &QuestionRegistration,
+    ) -> Result<InputResponses, String> {
+        let about = About::Call(asking.number);
+        // Whoever drops this withdraws the question.
+        let withdrawn = CancellationToken::new();
+        let mut responses = InputResponses::new();
+        if requests.len() > ELICITATIONS as usize {
+            return Err(format!("it asks more than {ELICITATIONS} things at once"));
+        }
+        for (name, request) in requests {
+            let response = match request {
+                InputRequest::Elicitation(request) => {
+                    let answer = self.elicit(request.params, about, withdrawn.clone()).await;
+                    serde_json::to_value(elicitation::result(answer))
+                }
+                InputRequest::CreateMessage(request) => {
+                    let sampled = self.sample(request.params, about, withdrawn.clone()).await;
+                    serde_json::to_value(sampled.map_err(|error| error.message.into_owned())?)
+                }
+                InputRequest::ListRoots(_) if self.config.capabilities.roots.is_some() => {
+                    serde_json::to_value(self.roots())
+                }
+                _ => return Err("it asks for what it was not offered".to_owned()),
+            };
+            responses.insert(name, response.map_err(|error| error.to_string())?);
+        }
+        Ok(responses)
+    }
+
+    #[expect(deprecated, reason = "servers of today ask for roots")]
+    fn roots(&self) -> ListRootsResult {
+        let roots = self.folders.iter().filter_map(|folder| {
+            let root = Root::new(Url::from_directory_path(folder).ok()?);
+            Some(match folder.file_name() {
+                Some(name) => root.with_name(name.to_string_lossy()),
+                None => root,
+            })
+        });
+        ListRootsResult::new(roots.collect())
+    }
+}
+
+/// The call that a request of a server is about.
+#[derive(Clone, Copy, Debug)]
+enum About {
+    /// The one that waits: messages name none.
+    Unnamed,
+    /// The one that it came in answer to.
+    Call(u64),
+}
+
+/// How a call's user and model are asked.
+#[derive(Clone)]
+struct WayBack {
+    questions: Option<mpsc::Sender<Elicitation>>,
+    samplings: Option<mpsc::Sender<Sampling>>,
+    /// The number of questions that are not answered.
+    open: watch::Sender<u32>,
 }
 
 /// A call that waits for its answer.
 struct WaitingCall {
     number: u64,
-    receiver: Option<mpsc::Sender<Elicitation>>,
+    way: WayBack,
     /// The number of questions so far, also of those that were withdrawn.
     asked: u32,
-    /// The number of questions that the user has not answered.
-    open: watch::Sender<u32>,
 }
 
 type Calls = Arc<Mutex<Vec<WaitingCall>>>;
@@ -309,14 +431,16 @@ impl ClientHandler for Events {
 
     #[expect(deprecated, reason = "servers of today ask for roots")]
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        let roots = self.folders.iter().filter_map(|folder| {
-            let root = Root::new(Url::from_directory_path(folder).ok()?);
-            Some(match folder.file_name() {
-                Some(name) => root.with_name(name.to_string_lossy()),
-                None => root,
-            })
-        });
-        Ok(ListRootsResult::new(roots.collect()))
+        Ok(self.roots())
+    }
+
+    #[expect(deprecated, reason = "servers of today sample")]
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        self.sample(params, About::Unnamed, context.ct).await
     }
 
     async fn create_elicitation(
@@ -324,7 +448,7 @@ impl ClientHandler for Events {
         params: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Ok(elicitation::result(self.elicit(params, context.ct).await))
+        Ok(elicitation::result(self.elicit(params, About::Unnamed, context.ct).await))
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

@@ -57,6 +57,8 @@ pub enum DesiredState {
         credentials: Option<CredentialKey>,
         /// Tools that are not offered and not called.
         disabled_tools: ToolNames,
+        /// True if it may ask the model of the task that calls it.
+        sampling: bool,
         /// The settings that bound its program, if it is one: by others it is restarted.
         sandbox: Box<SandboxSettings>,
         /// State of the files that it is made of, in whatever numbers: in another state it is restarted.
@@ -144,12 +146,13 @@ impl Hub {
     fn apply(&self, name: &str, entry: &mut Entry, state: DesiredState) {
         if let (
             Some(actor),
-            DesiredState::Running { server, policy, credentials, disabled_tools, sandbox, files },
+            DesiredState::Running { server, policy, credentials, disabled_tools, sampling, sandbox, files },
         ) = (&entry.actor, &state)
             && let DesiredState::Running {
                 server: current,
                 policy: current_policy,
                 credentials: current_credentials,
+                sampling: may_sample,
                 sandbox: held,
                 files: known,
                 ..
@@ -157,6 +160,7 @@ impl Hub {
             && current.transport == server.transport
             && current_policy == policy
             && current_credentials == credentials
+            && may_sample == sampling
             && held == sandbox
             && known == files
         {
@@ -181,12 +185,13 @@ impl Hub {
         };
         self.inner.board.assign(name, number, status);
         match &state {
-            DesiredState::Running { server, policy, credentials, disabled_tools, .. } => {
+            DesiredState::Running { server, policy, credentials, disabled_tools, sampling, .. } => {
                 let parts = ServerParts {
                     target: Target {
                         server: server.clone(),
                         policy: *policy,
                         credentials: credentials.clone(),
+                        sampling: *sampling,
                     },
                     rules: CallRules { timeout: server.timeout, disabled_tools: disabled_tools.clone() },
                     actor: number,

@@ -30,6 +30,7 @@ mod launcher;
 mod log;
 pub mod login;
 mod network;
+mod sampling;
 mod server;
 mod services;
 mod sse;
@@ -50,6 +51,7 @@ pub use launcher::{
 };
 pub use log::{LogLine, LogSource, ServerLog};
 pub use network::{AddressPolicy, RefusedAddress};
+pub use sampling::{Sampled, SampledMessage, Sampling};
 pub use services::{ClientIdentity, HubServices};
 pub use status::{ServerStatus, Statuses};
 pub use tool::{RejectedTool, ToolDescription, ToolDigest, ToolHints};

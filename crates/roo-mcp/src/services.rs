@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability, Implementation,
-    ProtocolVersion, RootsCapabilities, UrlElicitationCapability,
+    ProtocolVersion, RootsCapabilities, SamplingCapability, UrlElicitationCapability,
 };
 use roo_sandbox::egress::{Resolve, SystemResolver};
 
@@ -55,11 +55,13 @@ pub struct ClientIdentity {
 }
 
 impl ClientIdentity {
-    /// What the client tells a server of itself; `has_roots` says that it answers questions for workspace folders.
-    pub(crate) fn config(&self, has_roots: bool) -> ClientConfig {
+    /// What the client tells a server of itself; `has_roots` says that it answers questions for workspace folders, `samples`
+    /// that the server may ask a model.
+    pub(crate) fn config(&self, has_roots: bool, samples: bool) -> ClientConfig {
         let implementation = Implementation::new(self.name.clone(), self.version.clone());
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = has_roots.then(RootsCapabilities::default);
+        capabilities.sampling = samples.then(SamplingCapability::default);
         capabilities.elicitation = Some(
             ElicitationCapability::default()
                 .with_form(FormElicitationCapability::default().with_schema_validation(true))

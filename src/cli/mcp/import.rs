@@ -216,6 +216,8 @@ impl Target {
         let mut out = terminal::stdout();
         let (shown, target) = (exact_line(name), self.file.shown());
         let unasked = entry.always_allow.join(", ");
+        // Of what a server may spend, users decide here.
+        entry.sampling = false;
         let secrets = match self.level {
             Level::User => secrets::replace_by_references(name, &mut entry.clone()),
             Level::Workspace => secrets::replace_by_references(name, &mut entry),

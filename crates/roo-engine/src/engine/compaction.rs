@@ -181,6 +181,7 @@ async fn summary(
         // No tools are declared.
         protocol: ToolProtocol::Xml,
         mode: SUMMARY_MODE.to_owned(),
+        max_tokens: None,
     };
     let mut newest = Usage::default();
     let begun = match services.queue(profile, turns.len() as u64 / TOKEN_BYTES) {

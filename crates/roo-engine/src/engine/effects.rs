@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::actor_message::{ActorMessage, Report};
 use super::audit;
+use super::caller::Caller;
 use super::compaction;
 use super::context::EditorContext;
 use super::effect_context::EffectContext;
@@ -36,7 +36,7 @@ use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
-use crate::server_tools::{AskUser, SERVERS_START, ServerQuestion};
+use crate::server_tools::SERVERS_START;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
@@ -104,7 +104,7 @@ impl Reporter {
         Self { sender, task, generation }
     }
 
-    async fn send(&self, report: Report) {
+    pub(super) async fn send(&self, report: Report) {
         // An actor that has ended needs no report.
         let (task, generation) = (self.task.clone(), self.generation);
         let _ = self.sender.send(ActorMessage::Report { task, generation, report: Box::new(report) }).await;
@@ -112,27 +112,6 @@ impl Reporter {
 
     async fn send_end_of_command(&self, id: CommandId, outcome: Outcome) {
         let _ = self.sender.send(ActorMessage::CommandEnded(id, Box::new(outcome))).await;
-    }
-}
-
-impl AskUser for Reporter {
-    fn ask<'a>(
-        &'a self,
-        question: ServerQuestion,
-        withdrawn: BoxFuture<'a, ()>,
-    ) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let (sender, answer) = oneshot::channel();
-            self.send(Report::ServerAsked(question, sender)).await;
-            tokio::select! {
-                biased;
-                answer = answer => answer.ok(),
-                () = withdrawn => {
-                    self.send(Report::Progress(Input::ServerQuestionOver)).await;
-                    None
-                }
-            }
-        })
     }
 }
 
@@ -284,7 +263,7 @@ impl ToolRun {
     ) -> Self {
         Self {
             permit,
-            context: tool_context(&call_id, task, around, reporter),
+            context: tool_context(&call_id, task, tree, around, reporter),
             executes: task.current_effect() == ToolEffect::Execute,
             edit: task.edit_in_progress().cloned(),
             audit_record: audit::begin(task, tree, &around.services),
@@ -620,6 +599,7 @@ async fn save_settled(
 fn tool_context(
     call_id: &ToolCallId,
     task: &Task,
+    tree: &Tree,
     around: &EffectContext,
     reporter: &Reporter,
 ) -> ToolContext {
@@ -650,7 +630,7 @@ fn tool_context(
         to_background: around.to_background.clone(),
         commands: Arc::clone(&around.services.commands),
         shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
-        user: Arc::new(reporter.clone()),
+        caller: Arc::new(Caller::new(task, tree, around, reporter)),
     }
 }
 
@@ -813,6 +793,7 @@ impl Turn {
             tools: told.tools.into(),
             protocol,
             mode: mode.slug.clone(),
+            max_tokens: None,
         })
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::task::{Choice, LeftOut, MeasuredRequest, Placeholders, RULE};
+use super::task::{Choice, LeftOut, MeasuredRequest, Placeholders, RULE, SampledText};
 use crate::intent_store::Binding;
 use crate::policy::{ModeChange, PlannedBranch, PlannedEdit, RecordedVerdict, Review};
 use crate::tool_run::{ChangesUnknown, RecordedFile, SavedFile, digest_of};
@@ -357,6 +357,34 @@ pub enum Event {
         subject: String,
         /// For a write: what it will do, so that it can be settled after a kill.
         write: Option<PlannedEdit>,
+    },
+    /// The model is asked for the server that answers the current call.
+    SamplingStarted {
+        /// The call.
+        call_id: ToolCallId,
+        /// The server.
+        server: String,
+        /// What it wants of the model, as its user is shown it.
+        asked: String,
+        /// The most tokens that it takes.
+        tokens: u64,
+        /// True if the user allows all requests of the server in this task from now on.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        allow_all: bool,
+    },
+    /// The request for that server is over.
+    SamplingEnded {
+        /// The call.
+        call_id: ToolCallId,
+        /// The server.
+        server: String,
+        /// The tokens that it has taken; none where that isn't known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        taken: Option<u64>,
+        /// What the server gets.
+        outcome: SampledText,
+        /// Total usage of the task; a request that failed costs too.
+        total: Usage,
     },
     /// The tool's edit reached a buffer or the disk.
     EditApplied {
@@ -875,6 +903,17 @@ impl Event {
             }
             Self::CommandEnded { command_id, call_id, status, summary, exit_code, .. } => {
                 WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary, exit_code }
+            }
+            Self::SamplingStarted { server, .. } => state(
+                TaskState::Running,
+                Some(format!("the model writes a text for the MCP server {server}")),
+            ),
+            Self::SamplingEnded { server, outcome, .. } => {
+                let told = match outcome {
+                    SampledText::Answer(_) => format!("the MCP server {server} has a text of the model"),
+                    SampledText::Failure(error) => format!("the MCP server {server} gets no text: {error}"),
+                };
+                state(TaskState::Running, Some(told))
             }
             Self::ChangesUnknown { fault } => state(TaskState::Running, Some(fault.to_string())),
             Self::ToolRestarted { .. } => {

@@ -226,6 +226,15 @@ impl HookDispatch {
         }
     }
 
+    /// Tells hooks that a server that is called waits for the user.
+    pub(super) async fn notify_of_server(&self, hooks: &UserHooks, message: &str) {
+        if hooks.has(EventName::Notification) {
+            let title = "An MCP server asks";
+            let context = self.hook_context(hooks).await;
+            log(&hooks.notification("elicitation_dialog", title, message, &context).await.warnings);
+        }
+    }
+
     /// Before a conversation is shortened. Why it has to stay as it is; none where it may be shortened.
     pub(super) async fn before_shortening(&self, trigger: CompactTrigger) -> Option<String> {
         let hooks = hooks_of(&self.services).await;

@@ -8,6 +8,7 @@
 mod actor;
 mod actor_message;
 mod audit;
+mod caller;
 pub mod cassette;
 mod changes;
 mod checkpoint_store;

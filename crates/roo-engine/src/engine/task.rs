@@ -31,6 +31,7 @@ mod ongoing_compaction;
 mod quotation;
 mod recorded_input;
 mod results;
+mod sampling;
 mod settings;
 mod settle;
 mod shortening;
@@ -67,12 +68,14 @@ pub use self::context::{ContextState, ConversationSize, FrameShare, MeasuredRequ
 pub use self::conversation::{Conversation, FileContext, LeftOut};
 pub use self::decide::decide;
 pub use self::guard::LoopGuard;
-pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
+pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy, SampledText};
 pub use self::lifecycle::{Lifecycle, OpenTask, Phase};
 pub(super) use self::offers::NewRule;
 pub use self::offers::OfferMemory;
 pub use self::ongoing_compaction::{Compaction, CompactionOutcome};
 pub(super) use self::recorded_input::{TimedInput, inputs_of, wakes};
+pub(super) use self::sampling::SAMPLING_REQUESTS;
+pub use self::sampling::SamplingTally;
 pub use self::settings::{AgentSettings, IntentScope};
 pub use self::settle::{settle, wanted};
 pub use self::shortening::Placeholders;
@@ -139,6 +142,8 @@ pub struct Task {
     pub todo: Vec<TodoItem>,
     /// Requests and usage.
     pub totals: Totals,
+    /// What servers have had its model asked.
+    pub sampling: SamplingTally,
     /// Counts that show that it gets nowhere.
     pub guard: LoopGuard,
     /// State of offers to its user.
@@ -299,6 +304,7 @@ impl Task {
             answered: BTreeMap::new(),
             todo: vec![],
             totals: Totals::default(),
+            sampling: SamplingTally::default(),
             guard: LoopGuard::default(),
             offers: OfferMemory::default(),
             commands: CommandsInBackground::default(),

@@ -261,7 +261,9 @@ impl Tree {
 
     fn spent(&self) -> Spending {
         Spending {
-            requests: self.tasks.iter().fold(0, |sum, task| sum.saturating_add(task.request_number())),
+            requests: self.tasks.iter().fold(0, |sum, task| {
+                sum.saturating_add(task.request_number()).saturating_add(task.sampling.requests())
+            }),
             cost_usd: self.tasks.iter().map(|task| task.totals.usage.cost_usd).sum(),
         }
     }

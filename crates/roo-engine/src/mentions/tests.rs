@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::customization::{Scope, load_commands};
 use crate::server_prompts::{PromptArgument, ServerPrompt, ServerPrompts};
-use crate::server_tools::{AskUser, NoServerTools, ServerAnswer, ServerToolError};
+use crate::server_tools::{CallingTask, NoServerTools, ServerAnswer, ServerToolError};
 use futures_util::future::BoxFuture;
 use roo_catalog::{Object, ServerTool, ServerToolName};
 use roo_protocol::editor::Severity;
@@ -373,7 +373,7 @@ impl ServerTools for Prompts {
         tool: &'a ServerToolName,
         _: Object,
         _: &'a CancellationToken,
-        _: &'a dyn AskUser,
+        _: &'a dyn CallingTask,
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         Box::pin(async { Err(ServerToolError::Gone(tool.clone())) })
     }

@@ -10,7 +10,7 @@ use super::background::BackgroundCommands;
 use super::command_runner::CommandRunner;
 use super::shadow::{ShadowRepositories, Sources};
 use crate::intent_store::Orchestration;
-use crate::server_tools::AskUser;
+use crate::server_tools::CallingTask;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -59,7 +59,7 @@ pub struct ToolContext {
     /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
     pub shadow: Option<Arc<ShadowRepositories>>,
     /// Answers what a server asks that is called.
-    pub user: Arc<dyn AskUser>,
+    pub caller: Arc<dyn CallingTask>,
 }
 
 impl ToolContext {

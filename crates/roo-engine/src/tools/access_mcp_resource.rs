@@ -66,7 +66,7 @@ impl Action for Read {
             let AccessMcpResource { server, uri } = &self.resource;
             let arguments = Object::from_iter([("uri".to_owned(), uri.clone().into())]);
             let made = server_call::recorded(format!("{server}/{METHOD}"), &arguments);
-            let read = self.servers.read_resource(server, uri, &context.cancel, &*context.user).await;
+            let read = self.servers.read_resource(server, uri, &context.cancel, &*context.caller).await;
             server_call::outcome(read, made, &format!("{uri} of {server}"), context)
         })
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 use crate::intent_store::Orchestration;
-use crate::server_tools::NoUser;
+use crate::server_tools::NoTask;
 use crate::tool_run::{CommandLimits, ToolContext, UserShell};
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -62,7 +62,7 @@ impl Fixture {
             to_background: CancellationToken::new(),
             commands: Arc::new(UserShell),
             shadow: None,
-            user: Arc::new(NoUser),
+            caller: Arc::new(NoTask),
         };
         let fixture = Self { directory, context, shown };
         for (name, text) in files {

@@ -119,7 +119,7 @@ impl Action for CallServer {
             }
             self.servers.keep_description(&self.tool).await;
             let made = server_call::recorded(name.to_string(), &self.arguments);
-            let answered = self.servers.call(&name, self.arguments, &context.cancel, &*context.user).await;
+            let answered = self.servers.call(&name, self.arguments, &context.cancel, &*context.caller).await;
             server_call::outcome(answered, made, &name.to_string(), context)
         })
     }

@@ -93,6 +93,10 @@ pub struct ServerEntry {
     /// Tools that the model does not get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disabled_tools: Vec<String>,
+    /// Lets the server ask the task's model while it answers a call (sampling). Each request asks you. Counts in your own
+    /// `mcp.json` only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sampling: bool,
     /// Files whose change restarts the program; relative paths begin at the workspace folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watch_paths: Vec<String>,
@@ -295,6 +299,7 @@ impl<'a> Reader<'a> {
             timeout,
             always_allow: ToolNames::new(entry.always_allow),
             disabled_tools: ToolNames::new(entry.disabled_tools),
+            sampling: entry.sampling,
         })
     }
 

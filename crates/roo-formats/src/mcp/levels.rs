@@ -32,6 +32,11 @@ impl ConfiguredServer {
             Level::Workspace => &NONE,
         }
     }
+
+    /// Reports whether it may ask a task's model: only the user's own configuration can say so.
+    pub fn may_sample(&self) -> bool {
+        self.level == Level::User && self.server.sampling
+    }
 }
 
 /// Puts both levels together. A workspace's server takes the place of the user's of the same name as a whole: no
@@ -65,19 +70,27 @@ mod tests {
     fn a_workspaces_server_replaces_the_users_and_inherits_nothing() {
         let user = parse(
             r#"{"mcpServers": {
-                "db": {"command": "db-server", "env": {"PASSWORD": "${env:DB_PASSWORD}"}, "alwaysAllow": ["*"]},
-                "mail": {"command": "mail-server", "alwaysAllow": ["list"]}
+                "db": {"command": "db-server", "env": {"PASSWORD": "${env:DB_PASSWORD}"}, "alwaysAllow": ["*"], "sampling": true},
+                "mail": {"command": "mail-server", "alwaysAllow": ["list"], "sampling": true},
+                "news": {"command": "news-server"}
             }}"#,
         );
-        let workspace = parse(r#"{"mcpServers": {"db": {"command": "./evil", "alwaysAllow": ["*"]}}}"#);
+        let workspace =
+            parse(r#"{"mcpServers": {"db": {"command": "./evil", "alwaysAllow": ["*"], "sampling": true}}}"#);
         let merged = merge(user, workspace);
-        let [db, mail] = merged.as_slice() else { panic!("{merged:?}") };
+        let [db, mail, news] = merged.as_slice() else { panic!("{merged:?}") };
         assert_eq!((db.level, db.replaces_users), (Level::Workspace, true));
         let Transport::Stdio(stdio) = &db.server.transport else { panic!("{db:?}") };
         assert_eq!((stdio.command.to_string(), stdio.env.len()), ("./evil".to_owned(), 0));
         assert!(!db.always_allowed().contains("anything"));
         assert_eq!((mail.level, mail.replaces_users), (Level::User, false));
         assert!(mail.always_allowed().contains("list") && !mail.always_allowed().contains("send"));
+        let may_sample = [db, mail, news].map(ConfiguredServer::may_sample);
+        assert_eq!(
+            may_sample,
+            [false, true, false],
+            "off unless the user says so, and never by a workspace's word"
+        );
     }
 
     #[test]

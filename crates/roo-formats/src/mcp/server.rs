@@ -24,6 +24,8 @@ pub struct Server {
     pub always_allow: ToolNames,
     /// Tools that the model does not get.
     pub disabled_tools: ToolNames,
+    /// True if it may ask a task's model, where the user's own configuration says so.
+    pub sampling: bool,
 }
 
 /// Transport of a server.

@@ -54,6 +54,7 @@ async fn run(url: String) -> Result<(), String> {
         policy: AddressPolicy::User,
         credentials: Some(CredentialKey::new(&url, None)),
         disabled_tools: ToolNames::default(),
+        sampling: false,
         sandbox: Box::default(),
         files: 0,
     };

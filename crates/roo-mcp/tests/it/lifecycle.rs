@@ -53,6 +53,7 @@ async fn only_what_changed_is_restarted() {
             policy: AddressPolicy::User,
             credentials: None,
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
+            sampling: false,
             sandbox: Box::default(),
             files: 0,
         },
@@ -74,6 +75,7 @@ async fn only_what_changed_is_restarted() {
             policy: AddressPolicy::User,
             credentials: None,
             disabled_tools: ToolNames::default(),
+            sampling: false,
             sandbox: Box::new(SandboxSettings {
                 level: SandboxLevel::Namespaces,
                 ..SandboxSettings::default()

@@ -209,7 +209,15 @@ impl World {
             unreachable!()
         };
         let credentials = Some(key);
-        let state = DesiredState::Running { server, policy, credentials, disabled_tools, sandbox, files };
+        let state = DesiredState::Running {
+            server,
+            policy,
+            credentials,
+            disabled_tools,
+            sampling: false,
+            sandbox,
+            files,
+        };
         hub.configure(vec![DesiredServer { name, state }]);
         hub
     }

@@ -11,4 +11,5 @@ mod lifecycle;
 mod login;
 mod programs;
 mod real_servers;
+mod sampling;
 mod support;

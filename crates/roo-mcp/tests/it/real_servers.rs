@@ -248,3 +248,34 @@ async fn server_fetch() {
     assert!(text_of(&fetched).contains("fetched by MCP"), "{fetched:?}");
     hub.shutdown().await;
 }
+
+#[tokio::test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+async fn a_server_has_a_model_write_a_text_where_it_may() {
+    let everything = installed(EVERYTHING);
+    let server = stdio("s", installed(NODE).to_str().unwrap(), &[everything.to_str().unwrap()]);
+    let tool = "trigger-sampling-request";
+    let off = start(server.clone());
+    assert!(catalog(&off).await.tool(tool).is_none(), "it isn't offered, so it isn't asked for");
+    off.shutdown().await;
+
+    let path = BTreeMap::from([("PATH".into(), std::env::var_os("PATH").unwrap())]);
+    let launcher = Arc::new(PlainLauncher::new(path, std::env::temp_dir()));
+    let hub = Hub::new(HubServices::new(launcher, identity()));
+    hub.configure(vec![crate::sampling::sampling(running(server))]);
+    status(&hub, "s", |status| status.catalog().is_some_and(|catalog| catalog.tool(tool).is_some())).await;
+    let (samplings, mut asked) = mpsc::channel(4);
+    let options = CallOptions { samplings: Some(samplings), ..CallOptions::default() };
+    let with = arguments(json!({ "prompt": "Who are you?", "maxTokens": 50 }));
+    let call = hub.call_tool("s", tool, with, &options);
+    let answer = async {
+        let sampling = asked.recv().await.unwrap();
+        assert!(sampling.messages[0].text.contains("Who are you?") && sampling.max_tokens == 50);
+        let (text, model) = ("A desk.".to_owned(), "test/model".to_owned());
+        sampling.answer.send(Ok(roo_mcp::Sampled { text, model, is_cut: false })).unwrap();
+    };
+    let (result, ()) = tokio::join!(call, answer);
+    let told = text_of(&result.unwrap());
+    assert!(told.contains("A desk.") && told.contains("endTurn"), "{told}");
+    hub.shutdown().await;
+}

@@ -217,6 +217,7 @@ pub fn running(server: ResolvedServer) -> DesiredServer {
         policy: AddressPolicy::User,
         credentials: None,
         disabled_tools: ToolNames::default(),
+        sampling: false,
         sandbox: Box::default(),
         files: 0,
     };

@@ -14,6 +14,7 @@ mod delegation;
 mod environment;
 mod overrides;
 pub mod replies;
+pub mod sampling;
 mod sections;
 mod system;
 mod system_input;

@@ -16,6 +16,7 @@ const TAGS: &[&str] = &[
     "hook_output",
     "conversation_summary",
     "user_edits",
+    "sampling_request",
 ];
 
 /// Text after the bracket in the head of a tool's result.

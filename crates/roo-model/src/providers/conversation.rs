@@ -436,6 +436,7 @@ mod tests {
             tools: Arc::new([]),
             protocol,
             mode: "code".into(),
+            max_tokens: None,
         }
     }
 

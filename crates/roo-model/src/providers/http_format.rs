@@ -87,6 +87,7 @@ pub(super) trait Decoder: Send + Sync {
 }
 
 /// Settings of a profile for its requests.
+#[derive(Clone)]
 pub(super) struct RequestOptions {
     /// Provider and model: what thinking is bound to.
     pub(super) origin: String,

@@ -56,7 +56,9 @@ impl Model for HttpModel {
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {
-        let body = request.rendered.body(self.format, &request, &self.options);
+        let most = self.options.max_tokens.into_iter().chain(request.max_tokens).min();
+        let options = RequestOptions { max_tokens: most, ..self.options.clone() };
+        let body = request.rendered.body(self.format, &request, &options);
         self.endpoint.ask(body, self.format.decoder(self.options.prices))
     }
 }

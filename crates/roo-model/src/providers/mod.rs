@@ -219,6 +219,8 @@ pub struct ModelRequest {
     pub protocol: ToolProtocol,
     /// The mode, for the scripted model.
     pub mode: String,
+    /// The most tokens of the answer, where that is less than the profile's limit.
+    pub max_tokens: Option<u64>,
 }
 
 /// Items of a model's stream.
@@ -307,6 +309,9 @@ impl ModelErrorKind {
 
 /// The mode of a request for a summary, for the scripted model: only turns that name it are played.
 pub const SUMMARY_MODE: &str = "condense";
+
+/// The mode of a request of an MCP server, likewise.
+pub const SAMPLING_MODE: &str = "sampling";
 
 /// A model that can be asked.
 pub trait Model: Send + Sync {

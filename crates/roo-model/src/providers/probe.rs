@@ -82,6 +82,7 @@ async fn ask(
         tools: Arc::new([]),
         protocol: ToolProtocol::Xml,
         mode: String::new(),
+        max_tokens: None,
     };
     let begun = Instant::now();
     let mut usage = Usage::default();

@@ -336,6 +336,7 @@ mod tests {
                             tools: Arc::new([ToolName::ReadFile.into()]),
                             protocol,
                             mode: "code".into(),
+                            max_tokens: None,
                         };
                         let continued = rendered.body(format, &request, &options(origin));
                         let at_once = Rendered::default().body(format, &request, &options(origin));
@@ -362,6 +363,7 @@ mod tests {
             tools: Arc::new([]),
             protocol: ToolProtocol::Native,
             mode: "code".into(),
+            max_tokens: None,
         };
         let (origin, format) = FORMATS[0];
         let rendered = Rendered::default();
@@ -404,6 +406,7 @@ mod tests {
                     tools: Arc::new([]),
                     protocol: ToolProtocol::Native,
                     mode: "code".into(),
+                    max_tokens: None,
                 };
                 let rendering = rendering.get_or_insert_with(|| Rendering::new(&request, &options));
                 let before = rendering.text.len();

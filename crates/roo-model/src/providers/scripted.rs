@@ -45,7 +45,8 @@ use serde_json::{Map, Value};
 
 use super::conversation::tags;
 use super::{
-    AccountId, Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, SUMMARY_MODE,
+    AccountId, Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, SAMPLING_MODE,
+    SUMMARY_MODE,
 };
 use crate::parser::StreamEvent;
 use roo_catalog::{ToolId, ToolProtocol};
@@ -293,8 +294,9 @@ impl Model for Scripted {
 
 impl Turn {
     fn is_of_mode(&self, mode: &str) -> bool {
-        // A summary is no turn of a mode.
-        self.mode.as_deref().map_or(mode != SUMMARY_MODE, |own| own == mode)
+        // A summary is no turn of a mode, and neither is the answer for a server.
+        let is_mode = !matches!(mode, SUMMARY_MODE | SAMPLING_MODE);
+        self.mode.as_deref().map_or(is_mode, |own| own == mode)
     }
 
     fn fits(&self, mode: &str, situation: &Situation) -> bool {
@@ -509,6 +511,7 @@ mod tests {
             tools: Arc::new([]),
             protocol,
             mode: "code".into(),
+            max_tokens: None,
         }
     }
 

@@ -138,6 +138,19 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::ToolDone(outcome) => tool_done(task, outcome),
         Input::ServerAsked(question) => server_asked(task, question),
         Input::ServerQuestionOver => task.void_server_question().into_iter().collect(),
+        Input::SamplingStarted { server, asked, tokens, allow_all } => match running_call(task) {
+            Some(call) => {
+                vec![Event::SamplingStarted { call_id: call.id.clone(), server, asked, tokens, allow_all }]
+            }
+            None => vec![],
+        },
+        Input::SamplingEnded { server, taken, outcome, used } => match running_call(task) {
+            Some(call) => {
+                let (call_id, total) = (call.id.clone(), task.totals.including(used));
+                vec![Event::SamplingEnded { call_id, server, taken, outcome, total }]
+            }
+            None => vec![],
+        },
         Input::WriteSettled(found, saved) => write_settled(task, &found, saved),
         Input::CommandEnded { id, outcome } => command_ended(task, &id, outcome),
     }
@@ -619,6 +632,14 @@ fn started(call: &ToolCall, write: Option<PlannedEdit>) -> Event {
 /// The question of the server that answers the current call.
 fn server_question(task: &Task) -> Option<&PendingQuestion> {
     task.question().filter(|question| question.kind == QuestionKind::McpElicitation)
+}
+
+/// The call whose tool runs.
+fn running_call(task: &Task) -> Option<&ToolCall> {
+    match task.in_progress()? {
+        CurrentCall { call, stage: Stage::Run { .. }, .. } => Some(call),
+        CurrentCall { .. } => None,
+    }
 }
 
 /// Asks the user what a server wants to know, unless its call is not waited for any more.

@@ -10,8 +10,8 @@ use super::results::summary;
 use super::shortening::within;
 use super::{
     Answered, Begins, Choice, Compaction, Conversation, Gather, LeftOut, Lifecycle, LoopGuard,
-    MeasuredRequest, OpenTask, Phase, Prompt, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved, Worktree,
-    is_stop, offers,
+    MeasuredRequest, OpenTask, Phase, Prompt, SamplingTally, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved,
+    Worktree, is_stop, offers,
 };
 use crate::engine::event::{EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
@@ -152,6 +152,13 @@ impl Task {
                 self.finish_call(result, seen, *mistake, withheld.as_ref());
                 self.note_saving(*saves, result);
                 ends.iter().for_each(|ending| self.begin_ending(ending.clone()));
+            }
+            Event::SamplingStarted { server, tokens, allow_all, .. } => {
+                self.sampling.begin(server, *tokens, *allow_all);
+            }
+            Event::SamplingEnded { taken, total, .. } => {
+                self.totals.usage = *total;
+                self.sampling.end(*taken);
             }
             Event::ChangesUnknown { fault } => self.unknown_changes.push(fault.clone()),
             Event::CommandBackgrounded { command } => self.commands.begin(command.clone()),
@@ -435,6 +442,8 @@ impl Task {
         self.urid = urid.clone();
         self.totals.usage = Usage::default();
         self.totals.tools = ToolUsage::default();
+        // What the user allowed, they allowed the other request.
+        self.sampling = SamplingTally::default();
         self.queue.clear();
         self.commands.interrupt();
         self.restore = None;

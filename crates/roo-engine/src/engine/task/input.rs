@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Choice, Compaction, CompactionOutcome, LeftOut, RequestFrame};
 use crate::engine::event::BranchWorktree;
 use crate::intent_store::Binding;
@@ -210,6 +212,28 @@ pub enum Input {
     ServerAsked(ServerQuestion),
     /// The server's question needs no answer any more.
     ServerQuestionOver,
+    /// The model is asked for the server that the current call is answered by.
+    SamplingStarted {
+        /// The server.
+        server: String,
+        /// What it wants of the model, as its user is shown it.
+        asked: String,
+        /// The most tokens that it takes.
+        tokens: u64,
+        /// True if the user allows all requests of the server in this task from now on.
+        allow_all: bool,
+    },
+    /// The request for that server is over.
+    SamplingEnded {
+        /// The server.
+        server: String,
+        /// The tokens that it has taken; none where that isn't known.
+        taken: Option<u64>,
+        /// What the server gets.
+        outcome: SampledText,
+        /// Usage of the request.
+        used: Usage,
+    },
     /// A command in the background has ended.
     CommandEnded {
         /// The command.
@@ -240,9 +264,21 @@ impl Input {
                 | Self::WorktreeClosed { .. }
                 | Self::ServerAsked(_)
                 | Self::ServerQuestionOver
+                | Self::SamplingStarted { .. }
+                | Self::SamplingEnded { .. }
                 | Self::CommandEnded { .. }
         )
     }
+}
+
+/// What a server gets of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SampledText {
+    /// The model's answer.
+    Answer(String),
+    /// The reason why there is none.
+    Failure(String),
 }
 
 /// Remedy for a failed model request.

@@ -110,6 +110,18 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
             let all = [ran(task, events), settled(task, events), command_ended(events), refused_unsaved()];
             timeless(all.into_iter().flatten())
         }
+        Event::SamplingStarted { server, asked, tokens, allow_all, .. } => now(Input::SamplingStarted {
+            server: server.clone(),
+            asked: asked.clone(),
+            tokens: *tokens,
+            allow_all: *allow_all,
+        }),
+        Event::SamplingEnded { server, taken, outcome, total, .. } => now(Input::SamplingEnded {
+            server: server.clone(),
+            taken: *taken,
+            outcome: outcome.clone(),
+            used: used(task, total),
+        }),
         Event::CommandEnded { .. } => timeless(command_ended(events)),
         Event::SummaryRequested { .. } => now(Input::Condense),
         Event::ContextShortened { .. } | Event::ContextCondensed { .. } | Event::ContextKept { .. } => {
