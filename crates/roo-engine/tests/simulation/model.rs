@@ -263,7 +263,9 @@ fn urid(items: &Items) -> String {
 fn has_forgotten(items: &Items) -> bool {
     items.iter().any(|item| match item {
         Item::Summary { .. } => true,
-        Item::Results { results } => results.iter().any(|result| result.text.contains("Make the call again")),
+        Item::Results { results } => {
+            results.iter().any(|result| result.text.contains("Read the file again if you need it."))
+        }
         _ => false,
     })
 }
