@@ -9,7 +9,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::disk::{Access, Disk, DiskFile, FileIdentity};
-use super::fork::Base;
 use super::line::{self, BadLine, Mark, Record};
 use super::lines::{LONGEST_LINE, Lines, LogLine};
 use super::replace::replace_by;
@@ -519,7 +518,7 @@ fn read_lines<E: DeserializeOwned>(
     let error = || StoreError::io("read", &path);
     let base = directory.base().map_err(error())?;
     let mut lines = Lines::new(directory.read_log(&base, offset).map_err(error())?, offset);
-    let mut holes = Holes::new(directory, &base);
+    let mut holes = Holes::new(directory, base.length());
     loop {
         let begin = lines.offset();
         let next = lines.next().map_err(error())?;
@@ -569,7 +568,8 @@ fn no_fork() -> io::Error {
 /// records before the next one were synced. Records of earlier versions don't say that, and count.
 struct Holes<'a> {
     directory: &'a RequestDirectory,
-    base: &'a Base,
+    /// Length of what other logs have of it, in bytes.
+    shared: u64,
     /// Offset of the first damaged line in the request's own part that no whole line has followed yet.
     begin: Option<u64>,
     /// The highest number of a synced record that is found from the first damaged line on.
@@ -577,13 +577,13 @@ struct Holes<'a> {
 }
 
 impl<'a> Holes<'a> {
-    fn new(directory: &'a RequestDirectory, base: &'a Base) -> Self {
-        Self { directory, base, begin: None, synced: None }
+    fn new(directory: &'a RequestDirectory, shared: u64) -> Self {
+        Self { directory, shared, begin: None, synced: None }
     }
 
     /// A line at this offset is no record, or its payload is missing.
     fn damaged(&mut self, offset: u64) {
-        if offset >= self.base.length() {
+        if offset >= self.shared {
             self.begin.get_or_insert(offset);
         }
     }
@@ -606,7 +606,7 @@ impl<'a> Holes<'a> {
         if let Some(synced) = self.synced {
             return Ok(synced);
         }
-        let mut lines = Lines::new(self.directory.read_log(self.base, begin)?, begin);
+        let mut lines = Lines::new(self.directory.read_log(&self.directory.base()?, begin)?, begin);
         let mut newest = 0;
         while let Some(line) = lines.next()? {
             if let LogLine::Complete(line) = line
@@ -657,7 +657,7 @@ impl Scan {
     ) -> io::Result<Self> {
         let base = directory.base()?;
         let mut lines = Lines::new(directory.read_log(&base, 0)?, 0);
-        let mut holes = Holes::new(directory, &base);
+        let mut holes = Holes::new(directory, base.length());
         // The damage since the last whole line, and the number of a record in it whose payload is missing.
         let (mut pending, mut numbered) = (Vec::new(), 0);
         let mut damage = Vec::new();
