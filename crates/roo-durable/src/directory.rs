@@ -26,16 +26,56 @@ const CONTENTS: &str = "contents";
 pub struct WorkspaceDirectory {
     path: PathBuf,
     disk: Arc<dyn Disk>,
-    /// The directories from the parent of the state directory down to the requests.
+    /// The directories above those of requests.
     ancestors: Arc<Ancestors>,
     locks: Arc<RequestLocks>,
 }
 
-/// Directories that this process has to sync once: the process that created them may have ended before it did.
+/// Directories that this process has to sync once. It can't know which of their names are new: the process that created
+/// them may have ended before it synced them, and so may an attempt of this one.
 #[derive(Debug)]
 struct Ancestors {
-    paths: Vec<PathBuf>,
+    /// From the directory of the workspace up to the parent of the state directory.
+    own: Vec<PathBuf>,
+    /// From there up to the root.
+    above: Vec<PathBuf>,
     is_synced: AtomicBool,
+}
+
+impl Ancestors {
+    /// Those of the directory of a workspace in this state directory.
+    fn new(workspace: &Path, state: &Path) -> Self {
+        // Its parent holds the name of the state directory, which may be new too.
+        let top = state.parent().unwrap_or(state);
+        let (own, above) = workspace.ancestors().map(Path::to_owned).partition(|path| path.starts_with(top));
+        Self { own, above, is_synced: AtomicBool::new(false) }
+    }
+
+    /// Makes the names in them survive power loss, if that was not yet done.
+    fn sync(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if self.is_synced.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let sync = |path: &PathBuf| disk.sync(path).map_err(StoreError::io("sync", path));
+        self.own.iter().try_for_each(sync)?;
+        for path in &self.above {
+            match disk.sync(path) {
+                // The user can't read it, so it is somebody else's; or its file system is not for new names or has no
+                // such sync. The state directory would not have been created there just now.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::PermissionDenied
+                            | io::ErrorKind::ReadOnlyFilesystem
+                            | io::ErrorKind::InvalidInput
+                            | io::ErrorKind::Unsupported
+                    ) => {}
+                synced => synced.map_err(StoreError::io("sync", path))?,
+            }
+        }
+        self.is_synced.store(true, Ordering::Release);
+        Ok(())
+    }
 }
 
 impl WorkspaceDirectory {
@@ -53,18 +93,10 @@ impl WorkspaceDirectory {
 
     /// The directory of this name.
     fn named(disk: Arc<dyn Disk>, state: &Path, name: &str) -> Self {
-        let workspaces = state.join("workspaces");
-        let path = workspaces.join(name);
-        let mut paths = vec![path.clone(), workspaces, state.to_owned()];
-        // It holds the name of the state directory, which may be new too.
-        paths.extend(state.parent().map(Path::to_owned));
+        let path = state.join("workspaces").join(name);
+        let ancestors = Arc::new(Ancestors::new(&path, state));
         let locks = Arc::new(RequestLocks::new(Arc::clone(&disk), path.join("requests.lock")));
-        Self {
-            path,
-            disk,
-            ancestors: Arc::new(Ancestors { paths, is_synced: AtomicBool::new(false) }),
-            locks,
-        }
+        Self { path, disk, ancestors, locks }
     }
 
     /// The user's state directory.
@@ -240,11 +272,7 @@ impl RequestDirectory {
         let sync = |path: &Path| self.disk.sync(path).map_err(StoreError::io("sync", path));
         sync(&self.path)?;
         self.path.parent().map_or(Ok(()), sync)?;
-        if !self.ancestors.is_synced.load(Ordering::Acquire) {
-            self.ancestors.paths.iter().try_for_each(|path| sync(path))?;
-            self.ancestors.is_synced.store(true, Ordering::Release);
-        }
-        Ok(())
+        self.ancestors.sync(self.disk.as_ref())
     }
 
     /// The request's summary, if there is a readable one.

@@ -261,7 +261,7 @@ fn lines_behind<E: Serialize>(seq: u64, records: &[Record<E>]) -> Result<Vec<u8>
         if record.seq != last_seq {
             return Err(StoreError::Sequence { expected: last_seq, found: record.seq });
         }
-        line::encode(record, &mut lines, |_, text| too_long = Some(text.len()))?;
+        line::encode(record, seq, &mut lines, |_, text| too_long = Some(text.len()))?;
     }
     match (too_long, last_seq) {
         (Some(length), _) => Err(StoreError::TooLong { length }),

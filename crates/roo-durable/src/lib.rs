@@ -47,6 +47,7 @@ mod request_locks;
 pub mod reserve;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated_disk;
+mod temporary_name;
 mod torn_tail;
 mod watched_file;
 
@@ -62,6 +63,7 @@ pub use log::{Damage, Loaded, RequestLog, Synced, read_from, read_while};
 pub use private_file::PrivateFile;
 pub use regular_file::{create_named, open_regular, read_named, read_regular};
 pub use replace::{replace, replace_checked, replace_unsynced};
+pub use temporary_name::{is_temporary_name, temporary_name};
 pub use torn_tail::keep_torn_tail;
 pub use watched_file::{SAVING, WatchedFile};
 

@@ -12,6 +12,10 @@ pub(super) const INLINE_LIMIT: usize = 32 * 1024;
 /// Key of an object that refers to a blob. An event's own key of this name is escaped by another `$`.
 const BLOB_KEY: &str = "$blob";
 
+/// Before the checksum: the number of a record up to which all were synced when this one was written. Lines of versions
+/// before it have none.
+const SYNCED: &str = ",\"synced\":";
+
 /// `,"sum":"xxxxxxxx"}`: the checksum is the CRC-32 of the bytes before it.
 const SEAL_LENGTH: usize = 18;
 
@@ -41,9 +45,20 @@ pub(super) enum BadLine {
     Blob { digest: Digest, seq: u64 },
 }
 
-/// Appends the record's line, with its newline, to `out`. Large strings are passed to `blob`.
+/// What a whole line says of its place in the log, whatever its event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The record's number.
+    pub(super) seq: u64,
+    /// All records up to this number were synced when this one was written; none in lines of earlier versions.
+    pub(super) synced: Option<u64>,
+}
+
+/// Appends the record's line, with its newline, to `out`. All records up to `synced` are synced. Large strings are passed to
+/// `blob`.
 pub(super) fn encode<E: Serialize>(
     record: &Record<E>,
+    synced: u64,
     out: &mut Vec<u8>,
     mut blob: impl FnMut(Digest, &str),
 ) -> Result<(), serde_json::Error> {
@@ -58,6 +73,7 @@ pub(super) fn encode<E: Serialize>(
     }
     // The record is an object, so the last byte is its brace.
     out.pop();
+    out.extend_from_slice(format!("{SYNCED}{synced}").as_bytes());
     let sum = crc32fast::hash(&out[start..]);
     out.extend_from_slice(format!(",\"sum\":\"{sum:08x}\"}}\n").as_bytes());
     Ok(())
@@ -68,12 +84,7 @@ pub(super) fn decode<E: DeserializeOwned>(
     line: &[u8],
     mut blob: impl FnMut(Digest) -> Option<String>,
 ) -> Result<Record<E>, BadLine> {
-    let body_length = line.len().checked_sub(SEAL_LENGTH).ok_or(BadLine::Checksum)?;
-    let (body, seal) = line.split_at(body_length);
-    let sum = crc32fast::hash(body);
-    if seal != format!(",\"sum\":\"{sum:08x}\"}}").as_bytes() {
-        return Err(BadLine::Checksum);
-    }
+    let body = body(line).ok_or(BadLine::Checksum)?;
     // Unknown keys are ignored by serde, so the seal may stay.
     let json_error = |error: serde_json::Error| BadLine::Json(error.to_string());
     if contains(body, BLOB_KEY.as_bytes()) {
@@ -84,6 +95,36 @@ pub(super) fn decode<E: DeserializeOwned>(
     } else {
         serde_json::from_slice(line).map_err(json_error)
     }
+}
+
+/// Reads the mark of a line without its newline; none unless the line is whole.
+pub(super) fn mark(line: &[u8]) -> Option<Mark> {
+    #[derive(Deserialize)]
+    struct Numbered {
+        seq: u64,
+    }
+    let body = body(line)?;
+    let Numbered { seq } = serde_json::from_slice(line).ok()?;
+    Some(Mark { seq, synced: synced(body) })
+}
+
+/// What [`Mark::synced`] is, of a line that was decoded.
+pub(super) fn synced_before(line: &[u8]) -> Option<u64> {
+    synced(&line[..line.len().checked_sub(SEAL_LENGTH)?])
+}
+
+fn synced(body: &[u8]) -> Option<u64> {
+    let digits = body.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (head, number) = body.split_at(body.len() - digits);
+    // The event before it is an object, so none of its own keys is at this place.
+    head.ends_with(SYNCED.as_bytes()).then(|| std::str::from_utf8(number).ok()?.parse().ok())?
+}
+
+/// The bytes before the checksum; none if it doesn't match.
+fn body(line: &[u8]) -> Option<&[u8]> {
+    let (body, seal) = line.split_at(line.len().checked_sub(SEAL_LENGTH)?);
+    let sum = crc32fast::hash(body);
+    (seal == format!(",\"sum\":\"{sum:08x}\"}}").as_bytes()).then_some(body)
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
@@ -150,7 +191,7 @@ mod tests {
     fn round_trip(event: Value) -> (String, Record<Value>) {
         let mut blobs = HashMap::new();
         let mut line = Vec::new();
-        encode(&record(event), &mut line, |digest, text| {
+        encode(&record(event), 5, &mut line, |digest, text| {
             blobs.insert(digest, text.to_owned());
         })
         .unwrap();
@@ -162,8 +203,22 @@ mod tests {
     #[test]
     fn a_line_is_json_with_a_checksum_at_its_end() {
         let (line, decoded) = round_trip(json!({ "type": "x", "text": "é\n" }));
-        insta::assert_snapshot!(line, @r#"{"seq":7,"at":1700000000000,"taskId":"t","event":{"type":"x","text":"é\n"},"sum":"7f3bf7c2"}"#);
+        insta::assert_snapshot!(line, @r#"{"seq":7,"at":1700000000000,"taskId":"t","event":{"type":"x","text":"é\n"},"synced":5,"sum":"fc758f29"}"#);
         assert_eq!(decoded, record(json!({ "type": "x", "text": "é\n" })));
+    }
+
+    #[test]
+    fn a_line_says_what_was_synced_before_it() {
+        for event in [json!({ "synced": 3 }), json!({ "text": "a".repeat(INLINE_LIMIT + 1), "synced": 3 })] {
+            let (line, _) = round_trip(event);
+            assert_eq!(mark(line.as_bytes()), Some(Mark { seq: 7, synced: Some(5) }));
+            assert_eq!(synced_before(line.as_bytes()), Some(5));
+            assert_eq!(mark(line.replace("\"seq\":7", "\"seq\":8").as_bytes()), None);
+        }
+        let earlier =
+            r#"{"seq":7,"at":1700000000000,"taskId":"t","event":{"type":"x","text":"é\n"},"sum":"7f3bf7c2"}"#;
+        assert_eq!(mark(earlier.as_bytes()), Some(Mark { seq: 7, synced: None }));
+        assert_eq!(decode::<Value>(earlier.as_bytes(), |_| None).unwrap().seq, 7);
     }
 
     #[test]
@@ -184,7 +239,7 @@ mod tests {
     #[test]
     fn any_changed_byte_is_noticed() {
         let mut line = Vec::new();
-        encode(&record(json!({ "text": "hello" })), &mut line, |_, _| {}).unwrap();
+        encode(&record(json!({ "text": "hello" })), 5, &mut line, |_, _| {}).unwrap();
         line.pop();
         for index in 0..line.len() {
             let mut damaged = line.clone();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::disk::{Access, Disk, DiskFile, FileIdentity};
-use super::line::{self, BadLine, Record};
+use super::line::{self, BadLine, Mark, Record};
 use super::lines::{LONGEST_LINE, Lines, LogLine};
 use super::replace::replace_by;
 use super::request_locks::RequestLock;
@@ -31,6 +31,8 @@ pub struct RequestLog {
     end: u64,
     /// The number of the newest record.
     last_seq: u64,
+    /// The number up to which all records are known to be synced. Each record says what it was, see [`Holes`].
+    synced: u64,
     /// True if part of a line that could not be written may follow `end`.
     is_torn: bool,
     /// Data not yet synced.
@@ -104,6 +106,14 @@ pub enum Damage {
         /// New path.
         moved_to: PathBuf,
     },
+    /// A loss of power has lost a record, but not all that was appended behind it. That part was moved to a separate file, too:
+    /// it was never acknowledged.
+    Hole {
+        /// The number of the last record before it.
+        after: u64,
+        /// New path.
+        moved_to: PathBuf,
+    },
     /// A line before the last one is not a record.
     BadLine {
         /// Counted from 1.
@@ -128,6 +138,11 @@ impl std::fmt::Display for Damage {
             Self::TornTail { moved_to } => {
                 write!(f, "the last line is incomplete; it was moved to {}", moved_to.display())
             }
+            Self::Hole { after, moved_to } => write!(
+                f,
+                "what was written behind event {after} is incomplete, as after a loss of power; it was moved to {}",
+                moved_to.display()
+            ),
             Self::BadLine { line, problem } => write!(f, "line {line} can't be read: {problem}"),
             Self::Gap { from, to } => write!(f, "the records {from} to {to} are missing"),
             Self::Empty => f.write_str("it holds no record"),
@@ -147,7 +162,7 @@ impl RequestLog {
         let file = directory.disk().open(&path, true).map_err(StoreError::io("create", &path))?;
         let identity = file.identity().map_err(StoreError::io("look at", &path))?;
         let unsynced = Unsynced { names: true, ..Unsynced::default() };
-        Ok(Self::over(directory, identity, (0, 0), unsynced, lock))
+        Ok(Self::over(directory, identity, Extent::default(), unsynced, lock))
     }
 
     /// Opens the log of an earlier request to continue it. Its writer may have ended before a sync, so the next sync
@@ -175,27 +190,35 @@ impl RequestLog {
         let disk = Arc::clone(directory.disk());
         let file = disk.open(&path, false).map_err(StoreError::io("open", &path))?;
         let mut scan = Scan::new(&directory, take).map_err(StoreError::io("read", &path))?;
-        if scan.is_torn {
-            let moved_to = keep_torn_tail(disk.as_ref(), &path, scan.end)
+        let Extent { end, last_seq, .. } = scan.extent;
+        if scan.tail != Tail::Whole {
+            let moved_to = keep_torn_tail(disk.as_ref(), &path, end)
                 .map_err(StoreError::io("move the torn tail of", &path))?;
-            file.truncate(scan.end).map_err(StoreError::io("truncate", &path))?;
-            scan.damage.push(Damage::TornTail { moved_to });
+            file.truncate(end).map_err(StoreError::io("truncate", &path))?;
+            scan.damage.push(match scan.tail {
+                Tail::Hole => {
+                    // Whole records of the tail must not turn up behind those that are appended next.
+                    file.sync().map_err(StoreError::io("sync", &path))?;
+                    Damage::Hole { after: last_seq, moved_to }
+                }
+                Tail::Torn | Tail::Whole => Damage::TornTail { moved_to },
+            });
         }
-        if scan.last_seq == 0 && scan.damage.is_empty() {
+        if last_seq == 0 && scan.damage.is_empty() {
             // A log is created with its first records, so another program emptied it.
             scan.damage.push(Damage::Empty);
         }
         let blobs = scan.blobs.into_iter().map(|digest| Blob { digest, text: None }).collect();
         let unsynced = Unsynced { names: true, blobs, ..Unsynced::default() };
         let identity = file.identity().map_err(StoreError::io("look at", &path))?;
-        let log = Self::over(directory, identity, (scan.end, scan.last_seq), unsynced, lock);
+        let log = Self::over(directory, identity, scan.extent, unsynced, lock);
         Ok((log, scan.damage))
     }
 
     fn over(
         directory: RequestDirectory,
         identity: FileIdentity,
-        (end, last_seq): (u64, u64),
+        Extent { end, last_seq, synced }: Extent,
         unsynced: Unsynced,
         lock: RequestLock,
     ) -> Self {
@@ -205,6 +228,7 @@ impl RequestLog {
             identity,
             end,
             last_seq,
+            synced,
             is_torn: false,
             unsynced,
             #[cfg(debug_assertions)]
@@ -238,7 +262,9 @@ impl RequestLog {
             }
             last_seq = record.seq;
             let begin = bytes.len();
-            line::encode(record, &mut bytes, |digest, text| blobs.push((digest, Arc::from(text))))?;
+            line::encode(record, self.synced, &mut bytes, |digest, text| {
+                blobs.push((digest, Arc::from(text)))
+            })?;
             let length = bytes.len() - begin;
             if length > LONGEST_LINE {
                 return Err(StoreError::TooLong { length });
@@ -369,6 +395,7 @@ impl RequestLog {
 
     /// Records that a sync has succeeded.
     pub fn synced(&mut self, synced: &Synced) {
+        self.synced = self.synced.max(synced.seq);
         let newer = usize::try_from(self.end.saturating_sub(synced.end)).unwrap_or(usize::MAX);
         let unsynced = &mut self.unsynced;
         unsynced.from = synced.end;
@@ -422,7 +449,9 @@ impl Blob {
                 .and_then(|text| text.map(Arc::from).ok_or_else(|| io::ErrorKind::InvalidData.into()))
                 .map_err(StoreError::io("read", &path))?,
         };
-        let (disk, temporary) = (directory.disk().as_ref(), path.with_extension("new"));
+        let disk = directory.disk().as_ref();
+        // Another name each time: a loss of power may keep the rename and undo what was last written under the name.
+        let temporary = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
         replace_by(disk, &temporary, &path, text.as_bytes(), Access::Private, secure)
             .map_err(StoreError::io("write", &path))
     }
@@ -489,6 +518,7 @@ fn read_lines<E: DeserializeOwned>(
     let error = || StoreError::io("read", &path);
     let base = directory.base().map_err(error())?;
     let mut lines = Lines::new(directory.read_log(&base, offset).map_err(error())?, offset);
+    let mut holes = Holes::new(directory, base.length());
     loop {
         let begin = lines.offset();
         let next = lines.next().map_err(error())?;
@@ -500,23 +530,27 @@ fn read_lines<E: DeserializeOwned>(
                 if begin < base.length() {
                     digests.clear();
                 }
-                match record {
-                    Ok(record) => {
-                        if !take(record, digests) {
-                            break;
-                        }
-                    }
-                    Err(_) if is_first => return Err(error()(no_fork())),
-                    Err(_) => {}
+                if record.is_err() && is_first {
+                    return Err(error()(no_fork()));
+                }
+                match &record {
+                    Err(BadLine::Checksum | BadLine::Blob { .. }) => holes.damaged(begin),
+                    _ if holes.is_before(line).map_err(error())? => break,
+                    _ => {}
+                }
+                if let Ok(record) = record
+                    && !take(record, digests)
+                {
+                    break;
                 }
             }
             _ if is_first => return Err(error()(no_fork())),
-            Some(LogLine::NotARecord) => {}
+            Some(LogLine::NotARecord) => holes.damaged(begin),
             // A line without a line end is still being written.
             Some(LogLine::Unfinished) | None => break,
         }
     }
-    Ok(lines.offset())
+    Ok(holes.begin.unwrap_or(lines.offset()))
 }
 
 /// The first record of a fork's own part says that it is a fork. Without it the request would pass for the one that it was
@@ -525,15 +559,95 @@ fn no_fork() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the record of the fork is damaged")
 }
 
+/// Tells holes from other damage.
+///
+/// Unsynced appends may reach the disk in any order, so that a loss of power may leave a record without one before it. Such a
+/// record was never acknowledged, and what it follows from is gone: it counts for nothing, with all that comes
+/// behind it. Where a record was lost that was synced, as when a sector of the disk has gone bad, what follows counts. Each
+/// record says up to which number all were synced when it was written; so damage is no hole where a later record says that all
+/// records before the next one were synced. Records of earlier versions don't say that, and count.
+struct Holes<'a> {
+    directory: &'a RequestDirectory,
+    /// Length of what other logs have of it, in bytes.
+    shared: u64,
+    /// Offset of the first damaged line in the request's own part that no whole line has followed yet.
+    begin: Option<u64>,
+    /// The highest number of a synced record that is found from the first damaged line on.
+    synced: Option<u64>,
+}
+
+impl<'a> Holes<'a> {
+    fn new(directory: &'a RequestDirectory, shared: u64) -> Self {
+        Self { directory, shared, begin: None, synced: None }
+    }
+
+    /// A line at this offset is no record, or its payload is missing.
+    fn damaged(&mut self, offset: u64) {
+        if offset >= self.shared {
+            self.begin.get_or_insert(offset);
+        }
+    }
+
+    /// Returns whether there is a hole before this line, which is whole.
+    fn is_before(&mut self, line: &[u8]) -> io::Result<bool> {
+        let Some(begin) = self.begin else { return Ok(false) };
+        let Some(mark) = line::mark(line) else { return Ok(false) };
+        let is_hole = match mark.synced {
+            None => false,
+            Some(_) => self.synced_from(begin)? < mark.seq.saturating_sub(1),
+        };
+        if !is_hole {
+            self.begin = None;
+        }
+        Ok(is_hole)
+    }
+
+    fn synced_from(&mut self, begin: u64) -> io::Result<u64> {
+        if let Some(synced) = self.synced {
+            return Ok(synced);
+        }
+        let mut lines = Lines::new(self.directory.read_log(&self.directory.base()?, begin)?, begin);
+        let mut newest = 0;
+        while let Some(line) = lines.next()? {
+            if let LogLine::Complete(line) = line
+                && let Some(Mark { synced: Some(synced), .. }) = line::mark(line)
+            {
+                newest = newest.max(synced);
+            }
+        }
+        self.synced = Some(newest);
+        Ok(newest)
+    }
+}
+
+/// What a log has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    /// Offset after the last line that counts, in the request's own part.
+    end: u64,
+    /// The number of the last record.
+    last_seq: u64,
+    /// The number up to which all records are known to be synced.
+    synced: u64,
+}
+
+/// What follows the last line that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tail {
+    /// Nothing.
+    Whole,
+    /// An incomplete line.
+    Torn,
+    /// A hole, and whatever is behind it.
+    Hole,
+}
+
 struct Scan {
     damage: Vec<Damage>,
     /// The payloads of the records.
     blobs: HashSet<Digest>,
-    last_seq: u64,
-    /// Offset after the last complete line in the request's own part.
-    end: u64,
-    /// True if the log ends in an incomplete line.
-    is_torn: bool,
+    extent: Extent,
+    tail: Tail,
 }
 
 impl Scan {
@@ -543,8 +657,11 @@ impl Scan {
     ) -> io::Result<Self> {
         let base = directory.base()?;
         let mut lines = Lines::new(directory.read_log(&base, 0)?, 0);
+        let mut holes = Holes::new(directory, base.length());
+        // The damage since the last whole line, and the number of a record in it whose payload is missing.
+        let (mut pending, mut numbered) = (Vec::new(), 0);
         let mut damage = Vec::new();
-        let (mut last_seq, mut is_torn) = (0, false);
+        let (mut last_seq, mut synced, mut tail) = (0, 0, Tail::Whole);
         let mut blobs = HashSet::new();
         for line in 1.. {
             let begin = lines.offset();
@@ -553,45 +670,67 @@ impl Scan {
             if begin == base.length() && begin > 0 && !matches!(next, Some(LogLine::Complete(_))) {
                 return Err(no_fork());
             }
-            let decoded = match next {
+            let bad = |problem: &dyn ToString| Damage::BadLine { line, problem: problem.to_string() };
+            let bytes = match next {
                 None => break,
                 Some(LogLine::Unfinished) => {
-                    is_torn = true;
+                    tail = Tail::Torn;
                     break;
                 }
-                Some(LogLine::NotARecord) => Err(BadLine::Json("it doesn't start with `{`".to_owned())),
-                Some(LogLine::Complete(bytes)) => {
-                    decode(directory, bytes, |digest| _ = is_shared || blobs.insert(digest))?
+                Some(LogLine::NotARecord) => {
+                    holes.damaged(begin);
+                    pending.push(bad(&"it is not a record: it doesn't start with `{`"));
+                    continue;
                 }
+                Some(LogLine::Complete(bytes)) => bytes,
             };
+            let mut found = Vec::new();
+            let decoded = decode(directory, bytes, |digest| found.push(digest))?;
             if begin == base.length() && begin > 0 && decoded.is_err() {
                 return Err(no_fork());
             }
-            let seq = match &decoded {
-                Ok(Record { seq, .. }) | Err(BadLine::Blob { seq, .. }) => *seq,
-                // Its number can't be trusted.
+            if let Err(problem @ (BadLine::Checksum | BadLine::Blob { .. })) = &decoded {
+                holes.damaged(begin);
+                // Without the checksum its number can't be trusted.
+                if let BadLine::Blob { seq, .. } = problem {
+                    numbered = *seq;
+                }
+                pending.push(bad(problem));
+                continue;
+            }
+            if holes.is_before(bytes)? {
+                break;
+            }
+            damage.append(&mut pending);
+            last_seq = last_seq.max(std::mem::take(&mut numbered));
+            // One of a later version whose event is not known here is damage, and no hole.
+            let record = match decoded {
+                Ok(record) => record,
                 Err(problem) => {
-                    damage.push(Damage::BadLine { line, problem: problem.to_string() });
+                    damage.push(bad(&problem));
                     continue;
                 }
             };
-            if seq <= last_seq {
-                damage.push(Damage::BadLine { line, problem: format!("the number {seq} occurs twice") });
+            if record.seq <= last_seq {
+                damage.push(bad(&format!("the number {} occurs twice", record.seq)));
                 continue;
             }
-            if let Err(problem) = &decoded {
-                damage.push(Damage::BadLine { line, problem: problem.to_string() });
+            if record.seq > last_seq + 1 {
+                damage.push(Damage::Gap { from: last_seq + 1, to: record.seq - 1 });
             }
-            if seq > last_seq + 1 {
-                damage.push(Damage::Gap { from: last_seq + 1, to: seq - 1 });
+            last_seq = record.seq;
+            synced = synced.max(line::synced_before(bytes).unwrap_or(0));
+            if !is_shared {
+                blobs.extend(found);
             }
-            last_seq = seq;
-            if let Ok(record) = decoded {
-                take(record);
-            }
+            take(record);
         }
-        let end = lines.offset() - base.length();
-        Ok(Self { damage, blobs, last_seq, end, is_torn })
+        let mut end = lines.offset();
+        if let Some(begin) = holes.begin {
+            (end, tail) = (begin, Tail::Hole);
+        }
+        let extent = Extent { end: end - base.length(), last_seq, synced };
+        Ok(Self { damage, blobs, extent, tail })
     }
 }
 
@@ -667,6 +806,7 @@ mod tests {
 
     use super::*;
     use crate::WorkspaceDirectory;
+    use crate::simulated_disk::{Fault, Random, SimulatedDisk};
     use roo_protocol::ids::TaskId;
 
     struct Fixture {
@@ -739,8 +879,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_in_the_middle_is_reported_and_the_rest_loads() {
-        let fixture = Fixture::with_records(3);
+    fn a_bad_line_among_synced_ones_is_reported_and_the_rest_loads() {
+        let fixture = Fixture::with_records(2);
+        let (mut log, _) = fixture.open();
+        let synced = log.sync_handle()().unwrap();
+        log.synced(&synced);
+        log.append(&[record(3)]).unwrap();
+        drop(log);
         let mut bytes = fixture.bytes();
         let second = bytes.iter().position(|&b| b == b'\n').unwrap() + 10;
         bytes[second] = 0;
@@ -756,6 +901,128 @@ mod tests {
         );
         log.append(&[record(4)]).unwrap();
         assert_eq!(log.last_seq(), 4);
+    }
+
+    fn request_on(disk: &SimulatedDisk) -> RequestDirectory {
+        let (state, root) = (Path::new("/state"), Path::new("/work"));
+        WorkspaceDirectory::on(Arc::new(disk.clone()), state, root).request(&TaskId::new("t1"))
+    }
+
+    #[test]
+    fn the_first_request_survives_where_all_directories_above_it_are_new() {
+        let directory_on = |disk: &SimulatedDisk| {
+            let (state, root) = (Path::new("/home/me/.local/state/roo-lsp"), Path::new("/work"));
+            WorkspaceDirectory::on(Arc::new(disk.clone()), state, root).request(&TaskId::new("t1"))
+        };
+        let (io, denied) = (rustix::io::Errno::IO.raw_os_error(), rustix::io::Errno::ACCESS.raw_os_error());
+        for failing in 0.. {
+            let disk = SimulatedDisk::new();
+            let mut log = RequestLog::create(directory_on(&disk)).unwrap();
+            log.append(&[record(1)]).unwrap();
+            let mut syncs = 0;
+            disk.plan(move |_, call| {
+                syncs += usize::from(call == "sync");
+                (call == "sync" && syncs == failing + 1).then_some(Fault::Errno(io))
+            });
+            let failed = log.sync_handle()().map(|synced| log.synced(&synced));
+            disk.heal();
+            if failed.is_err() {
+                log.sync_failed();
+                let synced = log.sync_handle()().unwrap();
+                log.synced(&synced);
+            }
+            for seed in 0..50 {
+                let left = disk.after_power_loss(disk.operations(), &mut Random::new(seed));
+                let opened = RequestLog::open::<Value>(directory_on(&left));
+                let (_, loaded) = opened.unwrap_or_else(|error| panic!("sync {failing} failed: {error}"));
+                assert_eq!(seqs(&loaded), [1], "sync {failing} failed");
+            }
+            if failed.is_ok() {
+                // The log, its directory, and nine above that.
+                assert_eq!(failing, 11);
+                break;
+            }
+        }
+        // What is not the user's can't be opened, and holds nothing new.
+        let disk = SimulatedDisk::new();
+        let mut log = RequestLog::create(directory_on(&disk)).unwrap();
+        log.append(&[record(1)]).unwrap();
+        let mut syncs = 0;
+        disk.plan(move |_, call| {
+            syncs += usize::from(call == "sync");
+            (call == "sync" && syncs == 11).then_some(Fault::Errno(denied))
+        });
+        log.sync_handle()().unwrap();
+    }
+
+    #[test]
+    fn behind_a_hole_of_a_loss_of_power_nothing_counts() {
+        let disk = SimulatedDisk::new();
+        let mut log = RequestLog::create(request_on(&disk)).unwrap();
+        log.append(&[record(1)]).unwrap();
+        let synced = log.sync_handle()().unwrap();
+        log.synced(&synced);
+        let begun = disk.operations();
+        for seq in 2..=4 {
+            // The third has a payload beside the log.
+            let text = if seq == 3 { "x".repeat(40_000) } else { String::new() };
+            log.append(&[Record { event: json!({ "n": seq, "text": text }), ..record(seq) }]).unwrap();
+        }
+        let (mut holes, mut states) = (0, 0);
+        for (operations, left) in disk.every_power_loss(begun) {
+            let place = format!("state {states}, after {operations} operations");
+            let path = log.directory().log();
+            let before = left.bytes(&path).unwrap();
+            let read: Vec<u64> = {
+                let directory = request_on(&left);
+                let (records, end) = read_from::<Value>(&directory, 0, 10).unwrap();
+                assert_eq!(read_from::<Value>(&directory, end, 10).unwrap(), (vec![], end), "{place}");
+                records.iter().map(|record| record.seq).collect()
+            };
+            let (mut log, loaded) = RequestLog::open::<Value>(request_on(&left)).unwrap();
+            let last = loaded.records.len() as u64;
+            assert!(last >= 1 && seqs(&loaded) == (1..=last).collect::<Vec<_>>(), "{place}: {loaded:?}");
+            assert_eq!(read, seqs(&loaded), "{place}: a reader sees what the next writer goes on from");
+            let kept = left.bytes(&path).unwrap();
+            match loaded.damage.as_slice() {
+                [] => assert_eq!(kept, before, "{place}"),
+                [Damage::Hole { moved_to, .. } | Damage::TornTail { moved_to }] => {
+                    assert_eq!([kept, left.bytes(moved_to).unwrap()].concat(), before, "{place}");
+                }
+                damage => panic!("{place}: {damage:?}"),
+            }
+            holes += usize::from(matches!(loaded.damage.as_slice(), [Damage::Hole { .. }]));
+            // What was set aside doesn't come back, whatever is written in its place.
+            log.append(&[Record { event: json!("new"), ..record(last + 1) }]).unwrap();
+            let mut random = Random::new(states);
+            let again = left.after_power_loss(left.operations(), &mut random);
+            let again = RequestLog::open::<Value>(request_on(&again)).unwrap().1;
+            let is_new = again.records.get(loaded.records.len()).is_none_or(|record| record.event == "new");
+            assert!(again.records.starts_with(&loaded.records) && is_new, "{place}: {again:?}");
+            assert!(again.records.len() <= loaded.records.len() + 1, "{place}: {again:?}");
+            states += 1;
+        }
+        assert!(holes > 100, "{holes} of {states}");
+    }
+
+    #[test]
+    fn a_damaged_line_of_an_earlier_version_is_no_hole() {
+        let fixture = Fixture::with_records(3);
+        let without_marks: Vec<String> = String::from_utf8(fixture.bytes())
+            .unwrap()
+            .lines()
+            .map(|line| {
+                let body = line.split_once(",\"synced\"").unwrap().0;
+                format!("{body},\"sum\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes()))
+            })
+            .collect();
+        let damaged = [&without_marks[0], "{}\n", &without_marks[2]].concat();
+        fs::write(fixture.directory.log(), damaged).unwrap();
+        let (mut log, loaded) = fixture.open();
+        assert_eq!((seqs(&loaded), loaded.damage.len()), (vec![1, 3], 2));
+        log.append(&[record(4)]).unwrap();
+        drop(log);
+        assert_eq!(seqs(&fixture.open().1), [1, 3, 4]);
     }
 
     #[test]
@@ -817,12 +1084,10 @@ mod tests {
 
     #[test]
     fn a_limit_on_open_files_is_told_as_what_it_is() {
-        let disk = crate::simulated_disk::SimulatedDisk::new();
-        let workspace =
-            WorkspaceDirectory::on(Arc::new(disk.clone()), Path::new("/state"), Path::new("/work"));
-        let mut log = RequestLog::create(workspace.request(&TaskId::new("t1"))).unwrap();
+        let disk = SimulatedDisk::new();
+        let mut log = RequestLog::create(request_on(&disk)).unwrap();
         let limit = rustix::io::Errno::MFILE.raw_os_error();
-        disk.plan(move |_, call| (call == "open").then_some(crate::simulated_disk::Fault::Errno(limit)));
+        disk.plan(move |_, call| (call == "open").then_some(Fault::Errno(limit)));
         let error = log.append(&[record(1)]).unwrap_err();
         assert!(matches!(error, StoreError::TooManyOpenFiles { .. }), "{error}");
         assert!(error.to_string().contains("too many open files"), "{error}");

@@ -281,6 +281,18 @@ impl SimulatedDisk {
         }
     }
 
+    /// What any loss of power at this moment would leave: nothing but what is synced.
+    pub fn synced(&self) -> Self {
+        let state = self.state();
+        let mut left = state.empty();
+        for (operation, survives) in state.operations.iter().zip(certain_survivors(&state.operations)) {
+            if survives {
+                left.apply(operation);
+            }
+        }
+        Self::with(left)
+    }
+
     /// A random state that a loss of power after this many operations may leave.
     pub fn after_power_loss(&self, operations: usize, random: &mut Random) -> Self {
         let state = self.state();

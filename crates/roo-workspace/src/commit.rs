@@ -191,7 +191,7 @@ impl<'a> Staged<'a> {
         let directory =
             if before.is_some() { folders.parent(target)? } else { folders.parent_created(target)? };
         let after = Digest::of(content);
-        let temporary = format!(".roo-lsp-{}.tmp", uuid::Uuid::new_v4().simple());
+        let temporary = roo_durable::temporary_name();
         let pending =
             PendingCommit { target: target.absolute().to_path_buf(), temporary, after, exchanging: None };
         lock.record(Some(&pending))?;

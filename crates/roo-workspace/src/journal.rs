@@ -537,7 +537,7 @@ impl Prepared {
     ) -> Result<Self, WriteError> {
         let files = steps.iter().map(|step| FileRecord {
             target: step.target.absolute().to_path_buf(),
-            temporary: format!(".roo-lsp-{}.tmp", uuid::Uuid::new_v4().simple()),
+            temporary: roo_durable::temporary_name(),
             before: step.before,
             after: step.after.as_ref().map(Digest::of),
         });

@@ -46,7 +46,7 @@ pub struct Walk {
 impl Walk {
     /// Walks a directory: siblings in natural order, a directory before what it holds. `.gitignore`
     /// (of directories above as well) and `.rooignore` are honoured; what can't be read, or has a name
-    /// that isn't UTF-8, is left out.
+    /// that isn't UTF-8, is left out, and so is what a write that is under way has there for a moment.
     pub fn below(self, directory: &Resolved, rules: Option<Arc<Rules>>) -> impl Iterator<Item = WalkEntry> {
         let rules = rules.unwrap_or_default();
         let prefix = match directory.location() {
@@ -71,7 +71,7 @@ impl Walk {
             };
             let is_directory = kind == FoundKind::Directory;
             let name = path.rsplit('/').next().unwrap_or_default();
-            if is_directory && (self.leave_out)(name) {
+            if is_directory && (self.leave_out)(name) || roo_durable::is_temporary_name(name.as_bytes()) {
                 return None;
             }
             let relative = if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };

@@ -12,17 +12,20 @@ use roo_engine::engine::EngineError;
 use roo_protocol::ids::TaskId;
 use serde_json::{Value, json};
 
-use super::{open, record, request};
+use super::{open, record, request, sync};
 use crate::support::engine::Fixture;
 
 /// How many records the logs have.
 const RECORDS: u64 = 8;
 
-/// A log, and where its lines begin.
+/// A log whose records were synced one by one, and where its lines begin.
 fn whole() -> (SimulatedDisk, Vec<u8>, Vec<usize>) {
     let disk = SimulatedDisk::new();
     let mut log = RequestLog::create(request(&disk)).unwrap();
-    (1..=RECORDS).for_each(|seq| log.append(&[record(seq)]).unwrap());
+    for seq in 1..=RECORDS {
+        log.append(&[record(seq)]).unwrap();
+        assert_eq!(sync(&mut log).unwrap(), seq);
+    }
     let bytes = disk.bytes(&request(&disk).log()).unwrap();
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(index, _)| index + 1);
     let begins = std::iter::once(0).chain(ends).collect();

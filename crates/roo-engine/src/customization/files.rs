@@ -145,8 +145,13 @@ impl DirectoryWalk<'_> {
             if self.found.len() >= FILES {
                 return;
             }
+            let name = entry.file_name();
+            // A rule that is being written is there under its own name in a moment.
+            if roo_durable::is_temporary_name(name.as_encoded_bytes()) {
+                continue;
+            }
             // By the name that leads here, which people know.
-            let path = path.join(entry.file_name());
+            let path = path.join(name);
             match entry.file_type() {
                 Ok(kind) if kind.is_symlink() && links < LINK_DEPTH => {
                     match self.files.real(&path, self.scope).and_then(|real| kind_of(&real).ok()) {

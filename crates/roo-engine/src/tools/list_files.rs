@@ -178,6 +178,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_a_write_has_there_for_a_moment_does_not_appear() {
+        let (one, other) = (roo_durable::temporary_name(), roo_durable::temporary_name());
+        let below = format!("sub/{other}");
+        let fixture =
+            Fixture::new(&[(&one, ""), (&below, ""), ("sub/a.tmp", ""), (".roo-lsp-notes.tmp", "")]);
+        assert_eq!(list(&fixture, ".", true).await, ".roo-lsp-notes.tmp\nsub/\nsub/a.tmp");
+        assert_eq!(list(&fixture, "sub", false).await, "a.tmp");
+    }
+
+    #[tokio::test]
     async fn a_recursive_list_leaves_out_what_programs_made_unless_asked_for_it() {
         let fixture = Fixture::new(&[("node_modules/p/i.js", ""), (".git/HEAD", ""), ("src/a.js", "")]);
         assert_eq!(list(&fixture, ".", true).await, "src/\nsrc/a.js");

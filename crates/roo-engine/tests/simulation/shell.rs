@@ -111,6 +111,7 @@ impl CommandRunner for PlannedShell {
             }
             let course = self.course(&command.line);
             self.witness.tell(format!("the shell runs {}", command.line));
+            self.witness.is_done("the shell runs", &command.line);
             *self.witness.seen().executed.entry(command.line.clone()).or_default() += 1;
             let limit = command.timeout.unwrap_or(Duration::from_secs(100_000));
             tokio::select! {

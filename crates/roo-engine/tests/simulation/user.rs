@@ -1,7 +1,7 @@
 //! A user, with a client that follows the request: answers what is asked, by plan, and now and then does something
 //! unasked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ enum Act {
     Answer(PendingQuestion),
     Resume,
     Send,
-    Cancel,
+    /// The whole request, or one of its tasks.
+    Cancel(TaskId),
     Background,
     Stop(TaskId, CommandId),
     EditFile,
@@ -73,8 +74,6 @@ pub struct User {
     /// The number of the last event seen, and of the last that was seen and must survive a loss of power.
     pub seen: u64,
     pub promised: u64,
-    /// The log has gaps, which nobody was told of as events.
-    has_gaps: bool,
     /// Number of things done, by name.
     pub acts: BTreeMap<&'static str, u64>,
 }
@@ -86,6 +85,8 @@ struct View {
     approvals: BTreeMap<String, PendingApproval>,
     questions: BTreeMap<String, PendingQuestion>,
     state: Option<TaskState>,
+    /// The tasks that have not ended.
+    open: BTreeSet<TaskId>,
     last: u64,
     events: usize,
     /// The last cancellation counts as the end of all patience.
@@ -104,14 +105,8 @@ impl User {
             follow_ups: plan.follow_ups,
             seen: 0,
             promised: 0,
-            has_gaps: false,
             acts: BTreeMap::new(),
         }
-    }
-
-    /// From now on, numbers of events may be left out.
-    pub fn expect_gaps(&mut self) {
-        self.has_gaps = true;
     }
 
     /// The request, once its start was answered.
@@ -177,6 +172,7 @@ impl User {
             approvals: BTreeMap::new(),
             questions: BTreeMap::new(),
             state: None,
+            open: BTreeSet::new(),
             last: 0,
             events: 0,
             gave_up: 0,
@@ -231,10 +227,6 @@ impl User {
     /// Nothing is going to happen by itself: returns whether that is the end. What waits for the user gets its end, and
     /// what waits for nobody is a defect.
     async fn settle(&mut self, engine: &Engine, task: &TaskId, view: &mut View) -> Result<bool, String> {
-        if self.has_gaps {
-            // The events that are left need not tell of it.
-            view.state = engine.get(task).await.ok().map(|snapshot| snapshot.item.state);
-        }
         match view.state {
             Some(state) if state.is_final() => {
                 if self.follow_ups == 0 {
@@ -262,7 +254,7 @@ impl User {
                 if view.gave_up > 20 {
                     return Err(format!("it can't be cancelled; {:?} wait", view.questions));
                 }
-                view.plan(Duration::ZERO, Act::Cancel);
+                view.plan(Duration::ZERO, Act::Cancel(task.clone()));
             }
         }
         Ok(false)
@@ -270,7 +262,7 @@ impl User {
 
     fn see(&mut self, view: &mut View, root: &TaskId, params: &EventParams) -> Result<(), String> {
         let Some(seq) = params.seq else { return Ok(()) };
-        if seq != view.last + 1 && !(self.has_gaps && seq > view.last) {
+        if seq != view.last + 1 {
             return Err(format!("a client that has seen event {} is told event {seq}", view.last));
         }
         view.last = seq;
@@ -281,6 +273,10 @@ impl User {
                 if params.task_id == *root {
                     view.state = Some(*state);
                 }
+                match state.is_final() {
+                    true => view.open.remove(&params.task_id),
+                    false => view.open.insert(params.task_id.clone()),
+                };
                 if state.is_final() {
                     self.promised = self.promised.max(seq);
                 }
@@ -323,7 +319,11 @@ impl User {
         }
         if self.plan.interventions.happens(&mut self.random) {
             let act = match self.random.below(6) {
-                0 => Act::Cancel,
+                0 if view.open.is_empty() => Act::Cancel(root.clone()),
+                0 => {
+                    let mut open = view.open.iter();
+                    Act::Cancel(open.nth(self.random.below(view.open.len())).unwrap_or(root).clone())
+                }
                 1 => Act::Restore,
                 2 => Act::Condense,
                 _ => Act::Send,
@@ -427,9 +427,9 @@ impl User {
                 }
             }
             Act::Resume => engine.resume(task).await?,
-            Act::Cancel => {
-                self.witness.tell("the user cancels");
-                engine.cancel(task).await?;
+            Act::Cancel(task) => {
+                self.witness.tell(format!("the user cancels {task}"));
+                engine.cancel(&task).await?;
             }
             Act::Send => {
                 self.witness.tell("the user says more");
@@ -502,7 +502,7 @@ impl Act {
             Self::Answer(..) => "answer",
             Self::Resume => "resume",
             Self::Send => "send",
-            Self::Cancel => "cancel",
+            Self::Cancel(_) => "cancel",
             Self::Background => "background",
             Self::Stop(..) => "stop",
             Self::EditFile => "edit",

@@ -7,12 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use roo_durable::simulated_disk::Random;
+use roo_durable::simulated_disk::{Random, SimulatedDisk};
+use roo_durable::{WorkspaceDirectory, read_from};
 use roo_engine::engine::clock::Clock;
+use roo_engine::engine::event::Event;
+use serde_json::Value;
 use tokio::time::Instant;
 use uuid::{Builder, Uuid};
 
 use super::plan::{Part, numbers};
+use super::promises::lines_of;
 
 /// When the first life begins, in milliseconds since the Unix epoch.
 const BEGIN: i64 = 1_767_225_600_000;
@@ -68,8 +72,31 @@ pub struct Seen {
     /// The calls that the user refused, and those that they allowed.
     pub refused: BTreeSet<String>,
     pub allowed: BTreeSet<String>,
+    /// Promises that were broken as somebody looked.
+    pub broken: Vec<String>,
     /// What happened, in words.
     pub story: Vec<String>,
+    /// The disk of this life, the state directory on it and the workspace folder.
+    life: Option<(SimulatedDisk, PathBuf, PathBuf)>,
+}
+
+/// Returns whether a call with this line has started.
+fn has_started<'a>(events: impl Iterator<Item = &'a Event>, line: &str) -> bool {
+    let mut calls = BTreeSet::new();
+    for event in events {
+        match event {
+            Event::Called { call, .. } => {
+                let mut lines = BTreeSet::new();
+                lines_of(&Value::Object(call.params.clone()), &mut lines);
+                if lines.contains(line) {
+                    calls.insert(call.id.to_string());
+                }
+            }
+            Event::ToolStarted { call_id, .. } if calls.contains(call_id.as_str()) => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Shared between the parts of the world.
@@ -79,6 +106,25 @@ pub struct Witness(Arc<Mutex<Seen>>);
 impl Witness {
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A life begins, on this disk.
+    pub fn begin_life(&self, disk: &SimulatedDisk, place: &Place) {
+        self.seen().life = Some((disk.clone(), place.state(), place.folder()));
+    }
+
+    /// Something is done that a call with this line is to do. It may be only when the log says so for good.
+    pub fn is_done(&self, what: &str, line: &str) {
+        let Some((disk, state, folder)) = self.seen().life.clone() else { return };
+        let directory = WorkspaceDirectory::on(Arc::new(disk.synced()), &state, &folder);
+        let mut requests = directory.requests().unwrap_or_default().into_iter();
+        let is_told = requests.any(|request| {
+            let log = read_from::<Event>(&directory.request(&request), 0, usize::MAX);
+            log.is_ok_and(|(records, _)| has_started(records.iter().map(|record| &record.event), line))
+        });
+        if !is_told {
+            self.seen().broken.push(format!("{what} '{line}', and its start is not synced"));
+        }
     }
 
     pub fn tell(&self, what: impl Into<String>) {

@@ -170,12 +170,6 @@ pub(super) fn pending() -> Vec<u8> {
     format!(".roo-lsp-{}", uuid::Uuid::new_v4()).into_bytes()
 }
 
-/// Returns whether a name is such a one, or one of a write that is under way (see `roo_workspace`).
-pub(super) fn is_pending(name: &[u8]) -> bool {
-    let id = name.strip_prefix(b".roo-lsp-").map(|rest| rest.strip_suffix(b".tmp").unwrap_or(rest));
-    id.is_some_and(|id| uuid::Uuid::try_parse_ascii(id).is_ok())
-}
-
 /// Returns whether what was moved is what was expected. A move changes the time that nobody can set.
 pub(super) fn is_same_file(moved: &Fingerprint, expected: &Fingerprint) -> bool {
     Fingerprint { changed: expected.changed, ..*moved } == *expected

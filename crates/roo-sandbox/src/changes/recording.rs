@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::difference::{Change, Changes, What};
-use super::files::{is_pending, look, open_below, open_file, parent, path, read_at_most, target};
+use super::files::{look, open_below, open_file, parent, path, read_at_most, target};
 use super::record::{Fingerprint, Kind, State};
 use super::store::{Generation, Store};
 use super::tree::{Earlier, Marker, NameTree, Touch};
@@ -344,7 +344,7 @@ impl Recording {
             return None;
         }
         // What a server had under way when the command began.
-        if print.is_none() && is_pending(name) {
+        if print.is_none() && roo_durable::is_temporary_name(name) {
             return None;
         }
         let after = match (&directory, print) {

@@ -214,6 +214,10 @@ fn copy(from: &Path, to: &Path, entries: &[Vec<u8>], stop: &CancellationToken) -
         check_stop()?;
         let (Some(state), Some(path)) = (entry.get(..2), entry.get(3..)) else { continue };
         let path = Path::new(OsStr::from_bytes(path));
+        // What a write that is under way has there for a moment is no part of the other tree.
+        if path.file_name().is_some_and(|name| roo_durable::is_temporary_name(name.as_bytes())) {
+            continue;
+        }
         match from.join(path).symlink_metadata() {
             Ok(found) if found.is_file() || found.is_symlink() => there.push((path, found.is_symlink())),
             // A file or a link that is a directory now: what is in it has entries of its own.
