@@ -194,15 +194,17 @@ mod life {
 
     #[tokio::test]
     async fn whoever_looks_at_a_damaged_log_is_told_and_gets_the_rest() {
-        let script = turns("  - calls: [{ tool: execute_command, params: { command: ls } }]\n");
-        let fixture = Fixture::scripted(&[], &script, json!({}));
+        let calls = "  - calls: [{ tool: execute_command, params: { command: ls } }, { tool: execute_command, params: { command: pwd } }]\n";
+        let settings = json!({ "autoApprove": { "execute": { "mode": "rules", "allow": [["ls"]] } } });
+        let fixture = Fixture::scripted(&[], &turns(calls), settings);
         let mut task = fixture.start("Run").await;
         task.until(|event| matches!(event, Event::ApprovalRequested { .. }).then_some(())).await;
         fixture.engine.shutdown().await;
         let log = fixture.project.logs().pop().unwrap();
         let mut bytes = std::fs::read(&log).unwrap();
-        let third = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(2).unwrap().0;
-        bytes[third + 20] ^= 1;
+        // Later records say that this one was synced: no loss of power has left it so.
+        let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        bytes[first + 20] ^= 1;
         std::fs::write(&log, bytes).unwrap();
         let settings = json!({ "profiles": {} });
         let other = Fixture::beside(&fixture, settings);
@@ -213,7 +215,7 @@ mod life {
                 _ => None,
             })
             .await;
-        assert!(reason.contains("line 4 can't be read"), "{reason}");
+        assert!(reason.contains("line 2 can't be read"), "{reason}");
         assert!(there.seen.len() > 3, "the rest is there");
     }
 

@@ -8,12 +8,24 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use serde::{Deserialize, Serialize};
+
 use roo_catalog::{Object, ServerResources, ServerTool, ServerToolName};
 
 use crate::server_prompts::ServerPrompts;
 
 /// Time limit for servers that are starting, where what they offer is needed.
 pub const SERVERS_START: Duration = Duration::from_secs(3);
+
+/// What a server gets of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SampledText {
+    /// The model's answer.
+    Answer(String),
+    /// The reason why there is none.
+    Failure(String),
+}
 
 /// Source of servers' tools, resources and prompts.
 pub trait ServerTools: Debug + Send + Sync {

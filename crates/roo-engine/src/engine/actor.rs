@@ -24,6 +24,7 @@ use super::effects;
 use super::event::Event;
 use super::hook_dispatch::{self, HookDispatch};
 use super::journal::Journal;
+use super::reporter::Reporter;
 use super::services::{CurrentServices, EngineServices};
 use super::task::{self, Answered, Choice, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
@@ -1089,7 +1090,7 @@ impl Actor {
         let (Some(sender), Some(task)) = (self.sender.upgrade(), self.tree.task(id)) else { return };
         self.generation += 1;
         let cancel = self.cancel.child_token();
-        let reporter = effects::Reporter::new(sender, id.clone(), self.generation);
+        let reporter = Reporter::new(sender, id.clone(), self.generation);
         let to_background = CancellationToken::new();
         let context = EffectContext {
             services: self.services.for_task(&self.tree, task),

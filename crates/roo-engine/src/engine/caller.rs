@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor_message::Report;
 use super::effect_context::EffectContext;
-use super::effects::Reporter;
 use super::hook_dispatch::{self, HookDispatch};
+use super::reporter::Reporter;
 use super::services::EngineServices;
-use super::task::{Input, SAMPLING_REQUESTS, SampledText, SamplingTally, Task};
+use super::task::{Input, SAMPLING_REQUESTS, SamplingTally, Task};
 use super::tree::{BudgetLeft, Tree};
 use crate::server_tools::{
-    CallingTask, DECLINE, SamplingAnswer, SamplingError, SamplingRequest, ServerQuestion,
+    CallingTask, DECLINE, SampledText, SamplingAnswer, SamplingError, SamplingRequest, ServerQuestion,
 };
 use roo_catalog::ToolProtocol;
 use roo_model::parser::StreamEvent;

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
-use super::actor_message::{ActorMessage, Report};
+use super::actor_message::Report;
 use super::audit;
 use super::caller::Caller;
 use super::compaction;
@@ -22,6 +21,7 @@ use super::hook_dispatch::{self, HookDispatch};
 use super::instructions::{Governed, Instructions, ToolSources, definitions_size};
 use super::journal::{Journal, LiveId};
 use super::rate_limits::{BegunRequest, DelayReason, Step};
+use super::reporter::Reporter;
 use super::services::EngineServices;
 use super::task::{
     ContextState, ConversationSize, Effect, Excess, Input, OfferMemory, OpenWorktree, Remedy, RequestFrame,
@@ -88,30 +88,6 @@ impl AnswerLength {
         };
         // Making it again would bring the same.
         Err(ModelError { kind: ModelErrorKind::Invalid, message })
-    }
-}
-
-/// Channel for an effect's reports.
-#[derive(Clone)]
-pub(super) struct Reporter {
-    sender: mpsc::Sender<ActorMessage>,
-    task: TaskId,
-    generation: u64,
-}
-
-impl Reporter {
-    pub(super) fn new(sender: mpsc::Sender<ActorMessage>, task: TaskId, generation: u64) -> Self {
-        Self { sender, task, generation }
-    }
-
-    pub(super) async fn send(&self, report: Report) {
-        // An actor that has ended needs no report.
-        let (task, generation) = (self.task.clone(), self.generation);
-        let _ = self.sender.send(ActorMessage::Report { task, generation, report: Box::new(report) }).await;
-    }
-
-    async fn send_end_of_command(&self, id: CommandId, outcome: Outcome) {
-        let _ = self.sender.send(ActorMessage::CommandEnded(id, Box::new(outcome))).await;
     }
 }
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::task::{Choice, LeftOut, MeasuredRequest, Placeholders, RULE, SampledText};
+use super::task::{Choice, LeftOut, MeasuredRequest, Placeholders, RULE};
 use crate::intent_store::Binding;
 use crate::policy::{ModeChange, PlannedBranch, PlannedEdit, RecordedVerdict, Review};
+use crate::server_tools::SampledText;
 use crate::tool_run::{ChangesUnknown, RecordedFile, SavedFile, digest_of};
 use roo_catalog::{Shown, ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
@@ -911,7 +912,9 @@ impl Event {
             Self::SamplingEnded { server, outcome, .. } => {
                 let told = match outcome {
                     SampledText::Answer(_) => format!("the MCP server {server} has a text of the model"),
-                    SampledText::Failure(error) => format!("the MCP server {server} gets no text: {error}"),
+                    SampledText::Failure(error) => {
+                        format!("the MCP server {server} gets none of the model ({error})")
+                    }
                 };
                 state(TaskState::Running, Some(told))
             }

@@ -28,6 +28,7 @@ mod instructions;
 mod journal;
 mod rate_limits;
 mod replay;
+mod reporter;
 mod restore_plan;
 mod services;
 pub mod task;

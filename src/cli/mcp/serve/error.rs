@@ -1,6 +1,5 @@
 //! Reasons why a tool of the server did not do what it was called for, in words for the calling agent.
 
-use super::requests::MOST_AT_WORK;
 use roo_durable::StoreError;
 use roo_engine::engine::EngineError;
 
@@ -12,8 +11,8 @@ pub(super) enum RequestError {
          roo-lsp --workspace {folder} trust"
     )]
     Untrusted { folder: String },
-    #[error("{MOST_AT_WORK} tasks are at work already; wait for one of them, or cancel one")]
-    Full,
+    #[error("{most} tasks are at work already; wait for one of them, or cancel one")]
+    Full { most: usize },
     #[error("{0}, or the tool list_tasks")]
     Unknown(String),
     #[error(

@@ -36,7 +36,7 @@ const LINE: usize = 200;
 /// Time limit for a cancelled request to end.
 const CANCEL: Duration = Duration::from_secs(10);
 /// The most requests that are at work at once.
-pub(super) const MOST_AT_WORK: usize = 16;
+const MOST_AT_WORK: usize = 16;
 /// Name of calling agents, in events.
 const CALLER: &str = "mcp";
 
@@ -169,7 +169,7 @@ impl Requests {
 
     /// A share of what may be at work at once.
     fn free_slot(&self) -> Result<OwnedSemaphorePermit, RequestError> {
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| RequestError::Full)
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| RequestError::Full { most: MOST_AT_WORK })
     }
 
     fn start_blocking(&self, new: NewRequest) -> Result<TaskId, RequestError> {

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Choice, Compaction, CompactionOutcome, LeftOut, RequestFrame};
 use crate::engine::event::BranchWorktree;
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision, Review};
-use crate::server_tools::ServerQuestion;
+use crate::server_tools::{SampledText, ServerQuestion};
 use crate::tool_run::{Outcome, SavedFile};
 use roo_model::parser::Block;
 use roo_model::providers::Finish;
@@ -269,16 +267,6 @@ impl Input {
                 | Self::CommandEnded { .. }
         )
     }
-}
-
-/// What a server gets of a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum SampledText {
-    /// The model's answer.
-    Answer(String),
-    /// The reason why there is none.
-    Failure(String),
 }
 
 /// Remedy for a failed model request.
