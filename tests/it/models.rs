@@ -497,7 +497,7 @@ fn a_form_with_another_address_sends_and_keeps_nothing_of_the_old_profile() {
     let home = Home::new();
     let before = "profiles:\n  work: # mine\n    provider: openai\n    baseUrl: https://models.example/v1\n    model: m\n    \
                   apiKeyCommand: [echo, sk-old-secret]\n    headers: { x-team: old-secret }\n    temperature: 0.5\n    \
-                  maxTokens: 77\n";
+                  maxTokens: 777777\n";
     fs::write(home.config_file(), before).unwrap();
     let mut client = Client::start(&home, Options::typed());
     let draft = json!({ "provider": "openai", "baseUrl": url, "model": "m" });
@@ -510,7 +510,7 @@ fn a_form_with_another_address_sends_and_keeps_nothing_of_the_old_profile() {
         let sent = runtime.block_on(server.request());
         let text = format!("{:?} {}", sent.headers, sent.body);
         assert!(
-            !text.contains("old-secret") && !text.contains("temperature") && !text.contains("77"),
+            !text.contains("old-secret") && !text.contains("temperature") && !text.contains("777777"),
             "{text}"
         );
     }
