@@ -487,6 +487,33 @@ mod wire {
         }
     }
 
+    #[tokio::test]
+    async fn a_file_that_changed_since_it_was_read_is_named_before_the_next_turn() {
+        let (provider, protocol) = FORMATS[0];
+        let call = |name, parameters| body(provider, protocol, "", &[(name, parameters)]);
+        let turns = [
+            call("read_file", json!({ "path": "a.txt" })),
+            call("execute_command", json!({ "command": "cp b.txt a.txt" })),
+            call("read_file", json!({ "path": "a.txt" })),
+            call("attempt_completion", json!({ "result": "Done." })),
+        ];
+        let mut server = ModelServer::start(turns.map(Answer::stream)).await;
+        let files = [("a.txt", "one\n"), ("b.txt", "two\n")];
+        let more = json!({ "autoApprove": { "execute": { "allow": [["cp"]] } } });
+        let fixture = endpoint(&server, provider, protocol, &files, more);
+        let mut task = fixture.start("Copy it.").await;
+        assert_eq!(task.end().await, (TaskState::Completed, "Done.".into()));
+        assert_eq!(fixture.project.read("a.txt"), "two\n");
+        let mut named = Vec::new();
+        for _ in 0..4 {
+            let body = server.request().await.body.to_string();
+            named.push(
+                body.contains("Recently Modified Files (read them again before you change them)\\na.txt"),
+            );
+        }
+        assert_eq!(named, [false, false, true, false], "until it is read again");
+    }
+
     /// FT-07: an answer cut at every byte. No partial call runs, and after the retry everything is as if
     /// the stream had not been cut.
     #[tokio::test]

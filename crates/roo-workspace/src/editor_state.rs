@@ -5,7 +5,7 @@
 //! are read, as the rules may change in between.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +29,8 @@ const MESSAGE: usize = 500;
 const SOURCE: usize = 60;
 /// The most changed files.
 const CHANGED: usize = 20;
+/// The most files that aren't open and are compared with what a task has seen, since that is done before every request.
+const CLOSED: usize = 500;
 
 /// The active file of the editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -241,19 +243,27 @@ impl Workspace {
         .collect()
     }
 
-    /// The open files whose text is no longer what a task has seen, by [`Resolved::display`], sorted; at most
-    /// 20.
+    /// The files whose text is no longer what a task has seen, by [`Resolved::display`], sorted; at most 20. Of files that
+    /// aren't open, the first 500 are looked at on disk. A file that is gone is not named.
     pub fn changed_since(&self, seen: &BTreeMap<String, Digest>) -> Vec<String> {
-        let open: BTreeSet<PathBuf> = self.documents.with_files().into_iter().map(|(path, _)| path).collect();
-        let changed = open.into_iter().filter_map(|path| {
-            let name = self.roots.name(&path);
-            let digest = *seen.get(&name)?;
-            let text = self.documents.at(&path)?.text;
+        let open: HashMap<String, PathBuf> = (self.documents.with_files().into_iter())
+            .map(|(path, _)| (self.roots.name(&path), path))
+            .collect();
+        let is_as_seen = |path: &Path, digest: Digest| {
+            let Some(document) = self.documents.at(path) else { return true };
+            let text = document.text;
             // A byte order mark is part of what is seen on disk, and of no buffer.
-            let is_as_seen = Digest::of(&*text) == digest || Digest::of(format!("\u{feff}{text}")) == digest;
-            (!is_as_seen).then_some(name)
-        });
-        let mut changed: Vec<String> = changed.collect();
+            Digest::of(&*text) == digest || Digest::of(format!("\u{feff}{text}")) == digest
+        };
+        let closed = seen.iter().filter(|(name, _)| !open.contains_key(*name)).take(CLOSED);
+        let on_disk = closed
+            .filter(|(name, digest)| self.disk_digests.differs(self, name, **digest))
+            .map(|(name, _)| name.clone());
+        let in_buffers = open
+            .iter()
+            .filter(|(name, path)| seen.get(*name).is_some_and(|digest| !is_as_seen(path, *digest)))
+            .map(|(name, _)| name.clone());
+        let mut changed: Vec<String> = on_disk.chain(in_buffers).collect();
         changed.sort();
         changed.truncate(CHANGED);
         changed
@@ -432,16 +442,34 @@ mod tests {
         let documents = fixture.workspace.documents();
         let mut seen = BTreeMap::from([
             ("a.txt".to_owned(), Digest::of("one\n")),
-            ("b.txt".to_owned(), Digest::of("other")),
+            ("b.txt".to_owned(), Digest::of("two\n")),
         ]);
         documents.open(&fixture.uri("a.txt"), 1, "one\n");
-        assert_eq!(fixture.workspace.changed_since(&seen), Vec::<String>::new(), "b.txt is not open");
+        assert_eq!(fixture.workspace.changed_since(&seen), Vec::<String>::new());
         let typed = [Change { range: None, text: "one more\n".into() }];
         documents.change(&fixture.uri("a.txt"), 2, &typed, Encoding::Utf16).unwrap();
         assert_eq!(fixture.workspace.changed_since(&seen), ["a.txt"]);
         seen.insert("a.txt".to_owned(), Digest::of("one more\n"));
         assert_eq!(fixture.workspace.changed_since(&seen), Vec::<String>::new(), "it was read again");
         assert_eq!(fixture.workspace.changed_since(&BTreeMap::new()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_that_is_not_open_has_changed_on_disk() {
+        let fixture = Fixture::new(&[("a.txt", "one\n"), ("b.txt", "two\n"), ("c.txt", "three\n")]);
+        let seen = BTreeMap::from([
+            ("a.txt".to_owned(), Digest::of("one\n")),
+            ("b.txt".to_owned(), Digest::of("two\n")),
+            ("c.txt".to_owned(), Digest::of("three\n")),
+        ]);
+        assert_eq!(fixture.workspace.changed_since(&seen), Vec::<String>::new());
+        let folder = fixture.directory.path().join("w");
+        // As long as before, and within the same second.
+        fs::write(folder.join("b.txt"), "TWO\n").unwrap();
+        fs::remove_file(folder.join("c.txt")).unwrap();
+        assert_eq!(fixture.workspace.changed_since(&seen), ["b.txt"]);
+        fs::write(folder.join("b.txt"), "two\n").unwrap();
+        assert_eq!(fixture.workspace.changed_since(&seen), Vec::<String>::new(), "it is as it was");
     }
 
     #[test]

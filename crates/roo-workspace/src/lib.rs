@@ -7,6 +7,7 @@
 #![warn(unreachable_pub)]
 
 mod commit;
+mod disk_digests;
 mod documents;
 mod editor;
 mod editor_state;
@@ -67,6 +68,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use self::disk_digests::DiskDigests;
 use self::file::READ_LIMIT;
 use self::journal::Journal;
 use self::lock::WorkspaceLock;
@@ -115,6 +117,7 @@ pub struct Workspace {
     /// Directories whose names are not durable yet.
     unsynced_names: Arc<UnsyncedNames>,
     recent: RecentTexts,
+    disk_digests: DiskDigests,
     /// Multi-file edits that could be neither completed nor undone, until they are reported.
     stopped: Mutex<Vec<UnresolvedChange>>,
 }
@@ -180,6 +183,7 @@ impl Workspace {
             turn: Arc::default(),
             unsynced_names: Arc::default(),
             recent: RecentTexts::default(),
+            disk_digests: DiskDigests::default(),
             stopped: Mutex::default(),
         })
     }
@@ -204,6 +208,7 @@ impl Workspace {
             turn: Arc::default(),
             unsynced_names: Arc::clone(&self.unsynced_names),
             recent: RecentTexts::default(),
+            disk_digests: DiskDigests::default(),
             stopped: Mutex::default(),
         }
     }
