@@ -503,8 +503,10 @@ impl Opening<'_> {
         };
         let transport = self.signals.watch(transport);
         let running = serve_client_with_lifecycle(self.events.clone(), transport, lifecycle).await;
-        let running =
-            running.map_err(|error| self.signals.fault().unwrap_or_else(|| initialize_fault(&error)))?;
+        let running = running.map_err(|error| {
+            let server = &self.target.server.name;
+            self.signals.fault().unwrap_or_else(|| initialize_fault(&error, server))
+        })?;
         // A server may settle on what was never offered.
         match running.peer().peer_info() {
             Some(info) if !ProtocolVersion::KNOWN_VERSIONS.contains(&info.protocol_version) => Err(
@@ -515,7 +517,7 @@ impl Opening<'_> {
     }
 }
 
-fn initialize_fault(error: &ClientInitializeError) -> ServerFault {
+fn initialize_fault(error: &ClientInitializeError, server: &str) -> ServerFault {
     match error {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::Cancelled => ServerFault::Closed,
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
@@ -529,18 +531,18 @@ fn initialize_fault(error: &ClientInitializeError) -> ServerFault {
         }
         ClientInitializeError::JsonRpcError(error) => ServerFault::Refused(short(&error.message)),
         // The older protocol was tried last, so its answer says more.
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => initialize_fault(fallback),
-        ClientInitializeError::TransportError { error, .. } => transport_fault(error.error.as_ref()),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => initialize_fault(fallback, server),
+        ClientInitializeError::TransportError { error, .. } => transport_fault(error.error.as_ref(), server),
         other => ServerFault::Protocol(short(&other.to_string())),
     }
 }
 
 /// Returns the fault behind an error of the transport.
-fn transport_fault(error: &(dyn std::error::Error + 'static)) -> ServerFault {
+fn transport_fault(error: &(dyn std::error::Error + 'static), server: &str) -> ServerFault {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-            return http_fault(error);
+            return http_fault(error, server);
         }
         if error.is::<std::io::Error>() {
             return ServerFault::Closed;
@@ -717,6 +719,31 @@ impl Connection {
         };
         match self.ask(operation.clone(), request, limit, options).await? {
             ServerResult::GetPromptResult(result) => Ok(result),
+            other => Err(self.unsupported(operation, &other)),
+        }
+    }
+
+    /// Asks for values of an argument.
+    pub(crate) async fn complete(
+        &self,
+        wanted: &CompletionRequest,
+        limit: Duration,
+        options: &CallOptions,
+    ) -> Result<CompletionInfo, CallError> {
+        let operation = Operation::Completion(wanted.argument.clone());
+        let of = match &wanted.of {
+            CompletionOf::Prompt(name) => Reference::for_prompt(name),
+            CompletionOf::Template(uri) => Reference::for_resource(uri),
+        };
+        let argument = ArgumentInfo::new(&wanted.argument, &wanted.value);
+        let mut params = CompleteRequestParams::new(of, argument);
+        if !wanted.known.is_empty() {
+            let known = wanted.known.clone().into_iter().collect();
+            params = params.with_context(CompletionContext::with_arguments(known));
+        }
+        let request = |_| ClientRequest::CompleteRequest(CompleteRequest::new(params.clone()));
+        match self.ask(operation.clone(), request, limit, options).await? {
+            ServerResult::CompleteResult(CompleteResult { completion, .. }) => Ok(completion),
             other => Err(self.unsupported(operation, &other)),
         }
     }
