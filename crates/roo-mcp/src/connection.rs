@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, Extensions, GetPromptRequest,
-    GetPromptRequestParams, InputRequiredResult, InputResponses, JsonObject, ListToolsRequest,
-    PaginatedRequestParams, PingRequest, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams,
-    RequestOptionalParam, ServerPeerInfo, ServerResult, SubscriptionFilter,
+    ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest,
+    CompleteRequestParams, CompleteResult, CompletionContext, CompletionInfo, ErrorCode, Extensions,
+    GetPromptRequest, GetPromptRequestParams, InputRequiredResult, InputResponses, JsonObject,
+    ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, ReadResourceRequest,
+    ReadResourceRequestParams, Reference, RequestOptionalParam, ServerPeerInfo, ServerResult,
+    SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle, RoleClient,
@@ -25,7 +27,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::authorized::{Authorization, AuthorizedClient, names_its_user};
-use crate::call::{CallError, CallOptions, Operation};
+use crate::call::{CallError, CallOptions, CompletionOf, CompletionRequest, Operation};
 use crate::catalog::{ENTRIES, ServerCatalog};
 use crate::events::{Changed, Events, QuestionRegistration, Signals, Signs};
 use crate::fault::{ServerFault, short};
@@ -777,8 +779,10 @@ impl Connection {
         limit: Duration,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
-        // Before the server knows of it: what it asks from then on may be for this call. Signs of life ask nothing.
-        let asking = (operation != Operation::Ping).then(|| self.events.0.ask_during(options));
+        // Before the server knows of it: what it asks from then on may be for this call. Signs of life and completions ask
+        // nothing.
+        let asks = !matches!(operation, Operation::Ping | Operation::Completion(_));
+        let asking = asks.then(|| self.events.0.ask_during(options));
         let end = Instant::now() + LONGEST_CALL.max(limit);
         let mut given = Given::default();
         for _ in 0..ROUNDS {
@@ -904,7 +908,7 @@ impl Connection {
                 CallError::Refused { server, operation, message: short(&error.message), code: error.code.0 }
             }
             ServiceError::TransportSend(error) => {
-                match transport_fault(error.error.as_ref()) {
+                match transport_fault(error.error.as_ref(), &server) {
                     fault @ ServerFault::Scope { .. } => CallError::Forbidden { server, operation, fault },
                     ServerFault::Unauthorized { status } => {
                         let refusal = self.signals.now().refusal.filter(|_| status == 401);

@@ -206,7 +206,7 @@ impl Requests {
         let reads = self.engine.settings().await.auto_approve.read;
         for mention in mentions::parse(text) {
             let is_users = match mention.kind {
-                MentionKind::ServerPrompt { .. } => true,
+                MentionKind::ServerPrompt { .. } | MentionKind::ServerResource { .. } => true,
                 MentionKind::Path { .. }
                 | MentionKind::Problems
                 | MentionKind::GitChanges
