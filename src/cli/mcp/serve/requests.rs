@@ -385,8 +385,10 @@ impl Requests {
         match tokio::time::timeout(CANCEL, cancel::cancel(&self.engine, &task)).await {
             Ok(Err(CliError::Engine(error))) => return Err(RequestError::about(name, error)),
             Ok(Err(error)) => return Err(RequestError::Invalid(error.to_string())),
+            // Before the events tell of it: the caller may start the next task at once.
+            Ok(Ok(_)) => drop(own.slot().take()),
             // What takes longer is told by its state.
-            Ok(Ok(_)) | Err(_) => {}
+            Err(_) => {}
         }
         self.status(&task).await
     }
