@@ -221,6 +221,11 @@ impl Requests {
         Ok(())
     }
 
+    /// Returns whether a task's request was started here.
+    pub(super) fn is_own(&self, task: &TaskId) -> bool {
+        self.own().contains_key(&task.root())
+    }
+
     /// A request that was started here.
     fn yours(&self, task: &TaskId, name: &str) -> Result<Arc<OwnRequest>, RequestError> {
         let own = self.own().get(&task.root()).cloned();
