@@ -41,11 +41,11 @@ fn named<'a>(statuses: &'a Statuses, word: &str) -> Option<(&'a str, &'a ServerC
 /// Completes the argument of a server's prompt at the end of a text; none where there is no such thing.
 pub(super) async fn argument(services: &WorkspaceServices, text: &str) -> Result<Option<PromptCompletion>> {
     let line = text.rsplit('\n').next().unwrap_or_default();
-    let prompts = parse(line).into_iter().filter_map(|mention| match mention.kind {
+    let mut prompts = parse(line).into_iter().filter_map(|mention| match mention.kind {
         MentionKind::ServerPrompt { server, prompt } => Some((server, prompt, mention.range.end)),
         _ => None,
     });
-    let Some((server, prompt, end)) = prompts.last() else { return Ok(None) };
+    let Some((server, prompt, end)) = prompts.next_back() else { return Ok(None) };
     let Some(written) = line.get(end..).filter(|written| written.starts_with(char::is_whitespace)) else {
         return Ok(None);
     };
