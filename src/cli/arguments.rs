@@ -643,6 +643,10 @@ pub(super) struct McpServe {
     /// Behaviour when permission is asked and settings don't answer.
     #[arg(long, value_enum, default_value_t = Unattended::Wait)]
     pub(super) on_ask: Unattended,
+    /// Show the questions of tasks, never those about permissions, to the user of a client that can (elicitation), while it
+    /// waits for the task. What is answered there counts as the calling agent's own answer.
+    #[arg(long)]
+    pub(super) elicit_questions: bool,
 }
 
 /// Behaviour of `mcp serve` when permission is asked.

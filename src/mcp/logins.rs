@@ -69,6 +69,8 @@ pub(crate) struct LoginTarget {
     pub(crate) remote: ResolvedRemote,
     pub(crate) policy: AddressPolicy,
     pub(crate) key: CredentialKey,
+    /// True if it is of the older transport.
+    pub(crate) sse: bool,
 }
 
 impl LoginTarget {
@@ -84,12 +86,13 @@ impl LoginTarget {
         let level = configured.level;
         let resolved = super::resolved(&configured.server, level, root).map_err(|error| error.to_string())?;
         let policy = super::policy_of(level);
+        let sse = matches!(resolved.transport, Transport::Sse(_));
         match (key(&resolved, level, root), resolved.transport) {
             (_, Transport::Stdio(_)) => {
                 Err("it is a program, and gets its secrets as variables of `env` in mcp.json".to_owned())
             }
             (Some(key), Transport::StreamableHttp(remote) | Transport::Sse(remote)) => {
-                Ok(Self { remote, policy, key })
+                Ok(Self { remote, policy, key, sse })
             }
             (None, _) => Err("mcp.json sets its header `Authorization`; take that out to log in".to_owned()),
         }

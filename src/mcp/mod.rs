@@ -25,15 +25,15 @@ use roo_catalog::{Annotations, Object, ServerResources, ServerTool, ServerToolNa
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer};
 use roo_engine::policy::Bounds;
-use roo_engine::server_prompts::ServerPrompts;
+use roo_engine::server_prompts::{ServerPrompt, ServerPrompts};
 use roo_engine::server_tools::{CallingTask, ServerAnswer, ServerToolError, ServerTools};
 use roo_formats::config::{Directories, SandboxSettings, Settings, SettingsSource};
 use roo_formats::mcp::{
     Access, Level, ResolveError, ResolvedServer, Server, Stdio, ToolNames, Transport, Variables,
 };
 use roo_mcp::{
-    AddressPolicy, CallError, CallOptions, ClientIdentity, DesiredServer, DesiredState, Hub, HubServices,
-    ServerStatus, Statuses, ToolDescription,
+    AddressPolicy, CallError, CallOptions, ClientIdentity, CompletionRequest, DesiredServer, DesiredState,
+    Hub, HubServices, ServerCatalog, ServerStatus, Statuses, ToolDescription,
 };
 use roo_sandbox::exec::sandbox::Helper;
 use roo_workspace::Workspace;
@@ -55,7 +55,7 @@ use self::watched::FilesState;
 const BUDGET: usize = 96 << 10;
 /// The longest description that a model gets, in bytes.
 const DESCRIPTION: usize = 4 << 10;
-/// Time limit for a prompt that a message names. A server's `timeout` may be longer than a user waits for a turn to begin.
+/// Time limit for a prompt or a resource that a message names. A server's `timeout` may be longer than a user waits for a turn to begin.
 const PROMPT: Duration = Duration::from_secs(30);
 
 /// Services that the servers of a workspace need.
@@ -261,6 +261,16 @@ impl McpServers {
         self.hub.statuses()
     }
 
+    /// Returns the values that a server proposes for an argument that its user is writing. None where it fails, or is late:
+    /// that is in its log. When this is dropped, the server is told that nobody waits.
+    pub(crate) async fn complete(this: &Arc<Self>, server: String, wanted: CompletionRequest) -> Vec<String> {
+        let (this, cancel) = (Arc::clone(this), CancellationToken::new());
+        let options = CallOptions { cancel: cancel.clone(), ..CallOptions::default() };
+        let _cancelled = cancel.drop_guard();
+        let asked = tokio::spawn(async move { this.hub.complete(&server, &wanted, &options).await });
+        asked.await.ok().and_then(Result::ok).map(|found| found.values).unwrap_or_default()
+    }
+
     /// Ends a server and starts it again. Returns false if there is none that is to run.
     pub(crate) async fn restart(&self, server: &str) -> bool {
         self.hub.restart(server).await
@@ -364,6 +374,11 @@ fn policy_of(level: Level) -> AddressPolicy {
         Level::User => AddressPolicy::User,
         Level::Workspace => AddressPolicy::Workspace,
     }
+}
+
+/// The prompts of a server, as users write them.
+pub(crate) fn prompts_of(catalog: &ServerCatalog) -> Vec<ServerPrompt> {
+    catalog.prompts.iter().map(prompts::of_server).collect()
 }
 
 /// The tools and resources of the servers that are connected, in the order of their names, as far as the budgets go.
@@ -520,17 +535,31 @@ impl ServerTools for McpServers {
         Box::pin(async move {
             let options = CallOptions::default();
             let got = self.hub.get_prompt(server, prompt, arguments, &options);
-            let got = match tokio::time::timeout(PROMPT, got).await {
-                Ok(got) => got,
-                Err(_) => {
-                    let reason = format!("it took longer than {} s", PROMPT.as_secs());
-                    return Err(ServerToolError::Unanswered { server: server.to_owned(), reason });
-                }
-            };
+            let got = tokio::time::timeout(PROMPT, got).await.map_err(|_| late(server))?;
             got.map(|(messages, omitted)| results::prompt(messages, omitted))
                 .map_err(|error| failure(server, error))
         })
     }
+
+    fn get_resource<'a>(
+        &'a self,
+        server: &'a str,
+        uri: &'a str,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async move {
+            let options = CallOptions::default();
+            let read = tokio::time::timeout(PROMPT, self.hub.read_resource(server, uri, &options)).await;
+            let read = read.map_err(|_| late(server))?;
+            read.map(|(contents, omitted)| results::attachment(contents, omitted))
+                .map_err(|error| failure(server, error))
+        })
+    }
+}
+
+/// Error of a server that took longer than a message waits for it.
+fn late(server: &str) -> ServerToolError {
+    let reason = format!("it took longer than {} s", PROMPT.as_secs());
+    ServerToolError::Unanswered { server: server.to_owned(), reason }
 }
 
 fn failure(server: &str, error: CallError) -> ServerToolError {

@@ -21,7 +21,8 @@ pub(super) fn offered(statuses: &Statuses) -> Vec<ServerPrompts> {
     prompts.collect()
 }
 
-fn of_server(prompt: &Prompt) -> ServerPrompt {
+/// A prompt as its user writes it.
+pub(super) fn of_server(prompt: &Prompt) -> ServerPrompt {
     let description = prompt.description.as_ref().or(prompt.title.as_ref());
     let arguments = prompt.arguments.iter();
     ServerPrompt {

@@ -54,6 +54,14 @@ pub(super) fn prompt(messages: Vec<PromptMessage>, omitted: Omitted) -> ServerAn
     ServerAnswer { text: text + &cut, images, failed: false }
 }
 
+/// The content of a resource that the user pointed at, without a mark: the caller marks it.
+pub(super) fn attachment(contents: Vec<ResourceContent>, omitted: Omitted) -> ServerAnswer {
+    let (mut parts, images) = rendered(contents.into_iter().map(Content::Resource).collect());
+    parts.extend(left_out(omitted));
+    let (text, cut) = cut(&parts.join("\n\n"));
+    ServerAnswer { text: text + &cut, images, failed: false }
+}
+
 fn of_parts(origin: Origin<'_>, result: ToolResult) -> ServerAnswer {
     let (mut parts, images) = rendered(result.parts);
     // The same again, where the server wrote a text too.

@@ -1,5 +1,8 @@
-//! Completion of a prompt that is being written: `@` and a file or what else can be pointed at, `/` and a mode or a command.
+//! Completion of a prompt that is being written: `@` and a file or what else can be pointed at, `/` and a mode or a command,
+//! and arguments of prompts of MCP servers.
 //! Task documents and forms of typed clients offer the same, in the same order.
+
+mod of_servers;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -61,7 +64,7 @@ pub(super) async fn complete(
     services: &WorkspaceServices,
     prompt: &str,
 ) -> Result<Option<PromptCompletion>> {
-    let Some(token) = token(prompt) else { return Ok(None) };
+    let Some(token) = token(prompt) else { return of_servers::argument(services, prompt).await };
     let replaced = match token {
         Token::At(typed) => format!("@{typed}"),
         Token::Slash(typed, _) => format!("/{typed}"),
@@ -69,12 +72,16 @@ pub(super) async fn complete(
     let (items, is_incomplete) = match token {
         Token::Slash(_, is_first) => (modes_and_commands(services, is_first).await?, false),
         Token::At(typed) => {
+            let (of_servers, has_more) = of_servers::resources(services, typed).await?;
             let typed = typed.to_owned();
             let workspace = Arc::clone(services.engine.workspace());
             let open: HashSet<PathBuf> =
                 session.documents.with_files().into_iter().map(|(path, _)| path).collect();
             let listed = tokio::task::spawn_blocking(move || mentions(&workspace, &typed, &open));
-            listed.await.map_err(|_| Error::internal_error())?
+            let (mut items, is_cut) = listed.await.map_err(|_| Error::internal_error())?;
+            let keywords = items.iter().take_while(|item| item.kind == PromptItemKind::Keyword).count();
+            items.splice(keywords..keywords, of_servers);
+            (items, is_cut || has_more)
         }
     };
     Ok(Some(PromptCompletion { replaced, items, is_incomplete }))

@@ -46,6 +46,11 @@ struct Caller {
 
 impl Caller {
     fn start(project: &Project, flags: &[&str]) -> Self {
+        Self::start_with(project, flags, json!({}))
+    }
+
+    /// A client with these capabilities.
+    fn start_with(project: &Project, flags: &[&str], capabilities: Value) -> Self {
         let mut command = project.program();
         command.args(["mcp", "serve"]).args(flags);
         let mut server =
@@ -61,7 +66,8 @@ impl Caller {
         let input = server.stdin.take();
         let mut caller = Self { server, input, output, unread: vec![], next: 0 };
         let me = json!({ "name": "test-agent", "version": "1" });
-        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": me });
+        let params =
+            json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": me });
         let answer = caller.request("initialize", params);
         assert_eq!(answer["result"]["serverInfo"]["name"], "roo-lsp");
         caller.write(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
@@ -264,6 +270,70 @@ fn a_caller_answers_questions_follows_the_work_and_tells_more() {
     caller.leave();
 }
 
+/// A question of the model, and then one about permission.
+fn asks_twice() -> Project {
+    playing(&format!(
+        "{ASKS}  - when: {{ contains: Second }}\n    calls: [{{ tool: write_to_file, params: {{ path: a.txt, content: x }} }}]\n{DONE}"
+    ))
+}
+
+#[test]
+fn a_clients_user_is_asked_the_models_questions_where_that_is_wanted_and_never_for_permission() {
+    let project = asks_twice();
+    let mut caller = Caller::start_with(&project, &["--elicit-questions"], json!({ "elicitation": {} }));
+    let id = caller.succeed("start_task", json!({ "prompt": "Choose." }))["id"].clone();
+    let wait = json!({ "name": "wait_for_task", "arguments": { "id": id } });
+    let waiting = caller.send("tools/call", wait);
+    let asked = caller.wait_for(|message| message["method"] == "elicitation/create");
+    assert_eq!(asked["params"]["message"], "The task \"Choose.\" asks: Which one?");
+    let field = &asked["params"]["requestedSchema"]["properties"]["answer"];
+    assert_eq!(field["description"], "Suggested: First; Second. Any other text will do too.", "{asked}");
+    let answer = json!({ "action": "accept", "content": { "answer": "Second" } });
+    caller.write(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }));
+    let waited = caller.wait_for(|message| message["id"] == waiting && message.get("method").is_none());
+    let status = &waited["result"]["structuredContent"];
+    assert_eq!(status["state"], "waits_for_user", "{waited}");
+    assert_eq!(status["waits_for"][0]["answered_by"], "user");
+    assert!(caller.unread.iter().all(|message| message["method"] != "elicitation/create"));
+    assert!(!project.folder().join("a.txt").exists());
+    caller.leave();
+}
+
+#[test]
+fn a_question_that_a_clients_user_does_not_answer_stays_the_callers() {
+    let project = asks_twice();
+    let mut caller =
+        Caller::start_with(&project, &["--elicit-questions"], json!({ "elicitation": { "form": {} } }));
+    let id = caller.succeed("start_task", json!({ "prompt": "Choose." }))["id"].clone();
+    let wait = json!({ "name": "wait_for_task", "arguments": { "id": id } });
+    for answer in [
+        json!({ "action": "decline" }),
+        json!({ "action": "accept", "content": { "answer": "@db:notes://a" } }),
+    ] {
+        let waiting = caller.send("tools/call", wait.clone());
+        let asked = caller.wait_for(|message| message["method"] == "elicitation/create");
+        caller.write(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }));
+        let waited = caller.wait_for(|message| message["id"] == waiting && message.get("method").is_none());
+        assert_eq!(waited["result"]["structuredContent"]["state"], "waits_for_answer", "{waited}");
+    }
+    let waiting = caller.send("tools/call", wait);
+    let asked = caller.wait_for(|message| message["method"] == "elicitation/create");
+    let stop = json!({ "requestId": waiting, "reason": "enough" });
+    caller.write(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": stop }));
+    let told = caller.wait_for(|message| message["method"] == "notifications/cancelled");
+    assert_eq!(told["params"]["requestId"], asked["id"]);
+    caller.leave();
+
+    // Without the flag, or without a client that can, the caller alone is asked.
+    for (flags, capabilities) in
+        [(&[][..], json!({ "elicitation": {} })), (&["--elicit-questions"][..], json!({}))]
+    {
+        let mut caller = Caller::start_with(&project, flags, capabilities);
+        assert_eq!(caller.run("Choose.")["state"], "waits_for_answer");
+        caller.leave();
+    }
+}
+
 #[test]
 fn a_waiting_caller_is_told_of_progress_and_can_stop_waiting() {
     let slow = "turns:\n  - text: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n    chunk: 1\n    delayMs: 60000\n";
@@ -312,6 +382,11 @@ fn sixteen_tasks_work_at_once_however_many_are_started_together() {
         }
     }
     assert_eq!((started.len(), refused), (16, 4));
+    for id in started.drain(..3) {
+        caller.succeed("cancel_task", json!({ "id": id }));
+        // Its place is free at once.
+        caller.succeed("start_task", json!({ "prompt": "Work." }));
+    }
     caller.leave();
 }
 

@@ -386,6 +386,23 @@ async fn a_servers_requests_count_towards_the_limit_of_the_request() {
 }
 
 #[tokio::test]
+async fn a_servers_requests_count_towards_the_limit_of_costs() {
+    let author = Arc::new(Author::default());
+    let more = json!({ "autoApprove": { "mcp": true }, "limits": { "costUsd": 0.03 } });
+    let poem =
+        "  - { mode: sampling, text: A poem., usage: { tokensIn: 10, tokensOut: 5, costUsd: 0.02 } }\n";
+    let fixture = Fixture::with_server_tools(&[], &poems(poem, 3), more, Arc::clone(&author) as _);
+    let mut task = fixture.start("Note it").await;
+    let asked = question(&mut task).await;
+    reply(&fixture, asked, "Allow all requests of this server in this task").await;
+    let limit = question(&mut task).await;
+    assert_ne!(limit.kind, QuestionKind::McpElicitation, "its own next request is over the limit");
+    let refused = Err("the limit of the user's request is reached; the model was not asked".to_owned());
+    let poem = || Ok("A poem.".to_owned());
+    assert_eq!(author.told(), [poem(), poem(), refused.clone(), refused]);
+}
+
+#[tokio::test]
 async fn a_request_that_is_taken_back_is_recorded_and_counted() {
     let author = Arc::new(Author { withdraws: true, ..Author::default() });
     let allowed = json!({ "autoApprove": { "mcp": true } });

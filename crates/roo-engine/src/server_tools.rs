@@ -105,6 +105,16 @@ pub trait ServerTools: Debug + Send + Sync {
         let reason = "it is not connected".to_owned();
         Box::pin(async move { Err(ServerToolError::Unreachable { server: server.to_owned(), reason }) })
     }
+
+    /// Gets a resource that the user pointed at. The answer is not marked as the server's.
+    fn get_resource<'a>(
+        &'a self,
+        server: &'a str,
+        _uri: &'a str,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        let reason = "it is not connected".to_owned();
+        Box::pin(async move { Err(ServerToolError::Unreachable { server: server.to_owned(), reason }) })
+    }
 }
 
 impl dyn ServerTools {

@@ -50,6 +50,11 @@ impl AuthorizedClient {
         Self { client, server: server.into(), authorization, signals }
     }
 
+    /// Name of the server.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
     /// Posts a message whose answer comes another way.
     pub(crate) async fn post(
         &self,

@@ -1,5 +1,6 @@
 //! Requests to a server, and their errors.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub enum Operation {
     Resource(String),
     /// Getting this prompt.
     Prompt(String),
+    /// Completing this argument.
+    Completion(String),
     /// A sign of life.
     Ping,
 }
@@ -29,9 +32,41 @@ impl fmt::Display for Operation {
             Self::Tool(name) => write!(f, "the tool `{name}`"),
             Self::Resource(uri) => write!(f, "the resource `{uri}`"),
             Self::Prompt(name) => write!(f, "the prompt `{name}`"),
+            Self::Completion(argument) => write!(f, "the completion of `{argument}`"),
             Self::Ping => f.write_str("a ping"),
         }
     }
+}
+
+/// Owner of an argument that a user is writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompletionOf {
+    /// The prompt of this name.
+    Prompt(String),
+    /// The pattern of resources with this address.
+    Template(String),
+}
+
+/// Argument that a user is writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletionRequest {
+    /// What it is an argument of.
+    pub of: CompletionOf,
+    /// Its name.
+    pub argument: String,
+    /// Its value, as far as it is written.
+    pub value: String,
+    /// Values of other arguments that are written already.
+    pub known: BTreeMap<String, String>,
+}
+
+/// Values that a server proposes for an argument. Untrusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// The values, in the server's order, without those that are too long or that a line can't hold.
+    pub values: Vec<String>,
+    /// True if there are more for what is written so far.
+    pub has_more: bool,
 }
 
 /// Options of a request.

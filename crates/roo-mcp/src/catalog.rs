@@ -33,6 +33,8 @@ pub struct ServerCatalog {
     pub resource_templates: Vec<ResourceTemplate>,
     /// Its prompts.
     pub prompts: Vec<Prompt>,
+    /// True if it completes arguments of its prompts and patterns.
+    pub completes_arguments: bool,
 }
 
 /// A resource that can be read.
@@ -82,6 +84,7 @@ impl ServerCatalog {
             server_name: server.map(|server| cut(&server.name)).unwrap_or_default(),
             server_version: server.map(|server| cut(&server.version)).unwrap_or_default(),
             protocol_version: info.protocol_version.to_string(),
+            completes_arguments: info.capabilities.completions.is_some(),
             instructions: info.instructions.as_ref().map(|text| text.chars().take(INSTRUCTIONS).collect()),
             ..Self::default()
         }

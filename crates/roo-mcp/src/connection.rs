@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, Extensions, GetPromptRequest,
-    GetPromptRequestParams, InputRequiredResult, InputResponses, JsonObject, ListToolsRequest,
-    PaginatedRequestParams, PingRequest, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams,
-    RequestOptionalParam, ServerPeerInfo, ServerResult, SubscriptionFilter,
+    ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest,
+    CompleteRequestParams, CompleteResult, CompletionContext, CompletionInfo, ErrorCode, Extensions,
+    GetPromptRequest, GetPromptRequestParams, InputRequiredResult, InputResponses, JsonObject,
+    ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, ReadResourceRequest,
+    ReadResourceRequestParams, Reference, RequestOptionalParam, ServerPeerInfo, ServerResult,
+    SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle, RoleClient,
@@ -25,7 +27,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::authorized::{Authorization, AuthorizedClient, names_its_user};
-use crate::call::{CallError, CallOptions, Operation};
+use crate::call::{CallError, CallOptions, CompletionOf, CompletionRequest, Operation};
 use crate::catalog::{ENTRIES, ServerCatalog};
 use crate::events::{Changed, Events, QuestionRegistration, Signals, Signs};
 use crate::fault::{ServerFault, short};
@@ -503,8 +505,10 @@ impl Opening<'_> {
         };
         let transport = self.signals.watch(transport);
         let running = serve_client_with_lifecycle(self.events.clone(), transport, lifecycle).await;
-        let running =
-            running.map_err(|error| self.signals.fault().unwrap_or_else(|| initialize_fault(&error)))?;
+        let running = running.map_err(|error| {
+            let server = &self.target.server.name;
+            self.signals.fault().unwrap_or_else(|| initialize_fault(&error, server))
+        })?;
         // A server may settle on what was never offered.
         match running.peer().peer_info() {
             Some(info) if !ProtocolVersion::KNOWN_VERSIONS.contains(&info.protocol_version) => Err(
@@ -515,7 +519,7 @@ impl Opening<'_> {
     }
 }
 
-fn initialize_fault(error: &ClientInitializeError) -> ServerFault {
+fn initialize_fault(error: &ClientInitializeError, server: &str) -> ServerFault {
     match error {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::Cancelled => ServerFault::Closed,
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
@@ -529,18 +533,18 @@ fn initialize_fault(error: &ClientInitializeError) -> ServerFault {
         }
         ClientInitializeError::JsonRpcError(error) => ServerFault::Refused(short(&error.message)),
         // The older protocol was tried last, so its answer says more.
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => initialize_fault(fallback),
-        ClientInitializeError::TransportError { error, .. } => transport_fault(error.error.as_ref()),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => initialize_fault(fallback, server),
+        ClientInitializeError::TransportError { error, .. } => transport_fault(error.error.as_ref(), server),
         other => ServerFault::Protocol(short(&other.to_string())),
     }
 }
 
 /// Returns the fault behind an error of the transport.
-fn transport_fault(error: &(dyn std::error::Error + 'static)) -> ServerFault {
+fn transport_fault(error: &(dyn std::error::Error + 'static), server: &str) -> ServerFault {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-            return http_fault(error);
+            return http_fault(error, server);
         }
         if error.is::<std::io::Error>() {
             return ServerFault::Closed;
@@ -721,6 +725,31 @@ impl Connection {
         }
     }
 
+    /// Asks for values of an argument.
+    pub(crate) async fn complete(
+        &self,
+        wanted: &CompletionRequest,
+        limit: Duration,
+        options: &CallOptions,
+    ) -> Result<CompletionInfo, CallError> {
+        let operation = Operation::Completion(wanted.argument.clone());
+        let of = match &wanted.of {
+            CompletionOf::Prompt(name) => Reference::for_prompt(name),
+            CompletionOf::Template(uri) => Reference::for_resource(uri),
+        };
+        let argument = ArgumentInfo::new(&wanted.argument, &wanted.value);
+        let mut params = CompleteRequestParams::new(of, argument);
+        if !wanted.known.is_empty() {
+            let known = wanted.known.clone().into_iter().collect();
+            params = params.with_context(CompletionContext::with_arguments(known));
+        }
+        let request = |_| ClientRequest::CompleteRequest(CompleteRequest::new(params.clone()));
+        match self.ask(operation.clone(), request, limit, options).await? {
+            ServerResult::CompleteResult(CompleteResult { completion, .. }) => Ok(completion),
+            other => Err(self.unsupported(operation, &other)),
+        }
+    }
+
     /// Asks for a sign of life.
     pub(crate) async fn ping(&self, limit: Duration) -> Result<(), CallError> {
         let is_modern = self.is_modern();
@@ -750,8 +779,10 @@ impl Connection {
         limit: Duration,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
-        // Before the server knows of it: what it asks from then on may be for this call. Signs of life ask nothing.
-        let asking = (operation != Operation::Ping).then(|| self.events.0.ask_during(options));
+        // Before the server knows of it: what it asks from then on may be for this call. Signs of life and completions ask
+        // nothing.
+        let asks = !matches!(operation, Operation::Ping | Operation::Completion(_));
+        let asking = asks.then(|| self.events.0.ask_during(options));
         let end = Instant::now() + LONGEST_CALL.max(limit);
         let mut given = Given::default();
         for _ in 0..ROUNDS {
@@ -877,7 +908,7 @@ impl Connection {
                 CallError::Refused { server, operation, message: short(&error.message), code: error.code.0 }
             }
             ServiceError::TransportSend(error) => {
-                match transport_fault(error.error.as_ref()) {
+                match transport_fault(error.error.as_ref(), &server) {
                     fault @ ServerFault::Scope { .. } => CallError::Forbidden { server, operation, fault },
                     ServerFault::Unauthorized { status } => {
                         let refusal = self.signals.now().refusal.filter(|_| status == 401);

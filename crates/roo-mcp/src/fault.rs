@@ -83,8 +83,12 @@ pub enum ServerFault {
         status: u16,
     },
     /// It wants more than the login permits.
-    #[error("its login does not permit this; log in again with `roo-lsp mcp login NAME --scope '{scopes}'`")]
+    #[error(
+        "its login does not permit this; log in again with `roo-lsp mcp login {} --scope '{scopes}'`", shell_word(.server)
+    )]
     Scope {
+        /// The server.
+        server: String,
         /// The scopes that it wants, separated by spaces.
         scopes: String,
     },
@@ -158,6 +162,9 @@ mod tests {
             let fault = ServerFault::NeedsLogin { server: name.to_owned(), last: None };
             let command = format!("run `roo-lsp mcp login {word}`, or set");
             assert!(fault.to_string().starts_with(&command), "{fault}");
+            let fault = ServerFault::Scope { server: name.to_owned(), scopes: "read".to_owned() };
+            let command = format!("log in again with `roo-lsp mcp login {word} --scope 'read'`");
+            assert!(fault.to_string().ends_with(&command), "{fault}");
         }
     }
 }

@@ -18,12 +18,12 @@ pub(crate) fn is_unauthorized(error: &StreamableHttpError<reqwest::Error>) -> bo
     }
 }
 
-/// Fault of an error of the transport.
-pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>) -> ServerFault {
+/// Fault of an error of the transport to a server.
+pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>, server: &str) -> ServerFault {
     match error {
         error if is_unauthorized(error) => ServerFault::Unauthorized { status: 401 },
         StreamableHttpError::InsufficientScope(error) => match error.get_required_scope() {
-            Some(scopes) => ServerFault::Scope { scopes: scopes_to_show(scopes) },
+            Some(scopes) => ServerFault::Scope { server: server.to_owned(), scopes: scopes_to_show(scopes) },
             None => ServerFault::Unauthorized { status: 403 },
         },
         StreamableHttpError::Client(error) => reqwest_fault(error),

@@ -13,11 +13,11 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{CallError, CallOptions};
+use crate::call::{CallError, CallOptions, Completion, CompletionRequest};
 use crate::connection::{Connection, Target};
 use crate::content::{self, Omitted, PromptMessage, ResourceContent, ToolResult};
 use crate::fault::ServerFault;
-use crate::log::ServerLog;
+use crate::log::{LogSource, ServerLog};
 use crate::login::CredentialKey;
 use crate::network::AddressPolicy;
 use crate::server::{CallRules, Command, ServerActor, ServerParts};
@@ -26,6 +26,11 @@ use crate::status::{ServerStatus, StatusBoard, Statuses};
 
 /// Time limit for a sign of life.
 const PING: Duration = Duration::from_secs(10);
+/// Time limit for the completion of an argument: a user who is writing waits for it.
+const COMPLETION: Duration = Duration::from_secs(2);
+/// The most values of an argument, as the protocol has it, and the longest of them, in bytes.
+const VALUES: usize = 100;
+const VALUE: usize = 1 << 10;
 /// Time limit for the end of all servers. Each has its own, shorter bounds.
 const SHUTDOWN: Duration = Duration::from_secs(15);
 
@@ -297,6 +302,40 @@ impl Hub {
     ) -> Result<(Vec<PromptMessage>, Omitted), CallError> {
         let (connection, rules) = self.connection(server)?;
         connection.get_prompt(name, arguments, rules.timeout, options).await.map(content::prompt_messages)
+    }
+
+    /// Asks a server how an argument may go on that a user is writing; nothing where it doesn't complete any. Errors are in
+    /// its log too.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn complete(
+        &self,
+        server: &str,
+        wanted: &CompletionRequest,
+        options: &CallOptions,
+    ) -> Result<Completion, CallError> {
+        let (connection, _) = self.connection(server)?;
+        let status = self.inner.board.get(server);
+        if !status.as_ref().and_then(ServerStatus::catalog).is_some_and(|catalog| catalog.completes_arguments)
+        {
+            return Ok(Completion::default());
+        }
+        match connection.complete(wanted, COMPLETION, options).await {
+            Ok(found) => {
+                let is_line = |value: &String| value.len() <= VALUE && !value.chars().any(char::is_control);
+                let has_more = found.has_more.unwrap_or(false) || found.values.len() > VALUES;
+                let values = found.values.into_iter().take(VALUES).filter(is_line).collect();
+                Ok(Completion { values, has_more })
+            }
+            Err(error) => {
+                if let Some(log) = self.log(server).filter(|_| !matches!(error, CallError::Cancelled { .. }))
+                {
+                    log.add(LogSource::Hub, &error.to_string());
+                }
+                Err(error)
+            }
+        }
     }
 
     /// A server's connection, and the rules for calls over it.

@@ -38,7 +38,7 @@ mod status;
 mod stdio;
 mod tool;
 
-pub use call::{CallError, CallOptions, Operation, Progress};
+pub use call::{CallError, CallOptions, Completion, CompletionOf, CompletionRequest, Operation, Progress};
 pub use catalog::{Prompt, PromptArgument, Resource, ResourceTemplate, ServerCatalog};
 pub use content::{
     Content, Media, Omitted, PromptMessage, ResourceContent, ResourceLink, Speaker, ToolResult,

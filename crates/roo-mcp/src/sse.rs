@@ -53,7 +53,7 @@ impl SseTransport {
         let stream = client
             .get_stream_with_max_sse_event_size(address, None, None, None, headers.clone(), MESSAGE)
             .await
-            .map_err(|error| http_fault(&error))?;
+            .map_err(|error| http_fault(&error, client.server()))?;
         let mut events = stream
             .map(|event| match event {
                 Ok(event) => Ok(Event { name: event.event, data: event.data.unwrap_or_default() }),

@@ -26,7 +26,7 @@ pub(super) async fn login(context: &SessionContext, arguments: McpLogin) -> Resu
     let server = find(context, &name)?;
     let level = server.configured.level;
     let root = root(context)?;
-    let LoginTarget { remote, policy, key } =
+    let LoginTarget { remote, policy, key, sse } =
         LoginTarget::new(&server, &root).map_err(|reason| CliError::Other(failure(&name, &reason)))?;
     let logins = Logins::new(&context.directories);
     let place = if file { LoginPlace::File } else { LoginPlace::Keyring };
@@ -48,6 +48,7 @@ pub(super) async fn login(context: &SessionContext, arguments: McpLogin) -> Resu
         scopes,
         port,
         server: remote,
+        sse,
     };
     let identity =
         ClientIdentity { name: "roo-lsp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };

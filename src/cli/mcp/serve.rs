@@ -1,6 +1,7 @@
 //! `roo-lsp mcp serve`: the tasks of a workspace for agents of other programs, by the Model Context Protocol. Every effect of
 //! a task goes through the same gate as with any other front end, and what has to be approved is approved by the user alone.
 
+mod elicitation;
 mod error;
 mod http;
 mod masking;
@@ -50,7 +51,7 @@ pub(super) async fn serve(
     let settings = context.live_settings(Layer::from_command_line(run::allowed(&serve.allow)))?;
     let (engine, customization) = (context.engine(Arc::clone(&settings) as _)?, context.customization()?);
     let requests = Requests::new(engine, context, settings, customization, serve.on_ask);
-    let server = RooServer::new(Arc::clone(&requests));
+    let server = RooServer::new(Arc::clone(&requests), serve.elicit_questions);
     let cancel = CancellationToken::new();
     let served = async {
         match listener {

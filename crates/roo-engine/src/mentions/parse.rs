@@ -50,6 +50,13 @@ pub enum MentionKind {
         /// Name of its prompt, likewise.
         prompt: String,
     },
+    /// `@server:address`
+    ServerResource {
+        /// Name of the server, as a part of a command.
+        server: String,
+        /// Address of its resource.
+        uri: String,
+    },
 }
 
 /// Finds the mentions of a text, in order. One begins at the start of the text or after white space, so
@@ -109,16 +116,25 @@ fn parse_reference(behind: &str) -> (Option<MentionKind>, usize) {
         "git-changes" => MentionKind::GitChanges,
         id if is_hex => MentionKind::Commit { id: id.to_owned() },
         url if is_url(url) => MentionKind::Url,
-        path => MentionKind::Path { path: path.replace("\\ ", " ") },
+        token => resource(token).unwrap_or_else(|| MentionKind::Path { path: token.replace("\\ ", " ") }),
     };
     (Some(kind), token.len())
 }
 
 fn is_url(token: &str) -> bool {
-    token.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-    })
+    token.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+/// A resource of a server, whose address has a scheme of its own.
+fn resource(token: &str) -> Option<MentionKind> {
+    let (server, uri) = token.split_once(':').filter(|(server, _)| is_command_part(server))?;
+    let (_, rest) = uri.split_once(':').filter(|(scheme, _)| is_scheme(scheme))?;
+    (!rest.is_empty()).then(|| MentionKind::ServerResource { server: server.to_owned(), uri: uri.to_owned() })
 }
 
 fn command(behind: &str) -> (Option<MentionKind>, usize) {
@@ -254,6 +270,23 @@ mod tests {
     fn a_prompt_of_a_server_has_a_colon() {
         let prompt = MentionKind::ServerPrompt { server: "my-db".to_owned(), prompt: "get/rows".to_owned() };
         assert_eq!(found("/my-db:get/rows, please"), [("/my-db:get/rows", prompt)]);
+    }
+
+    #[test]
+    fn a_resource_of_a_server_has_an_address_with_a_scheme() {
+        let resource = |server: &str, uri: &str| MentionKind::ServerResource {
+            server: server.to_owned(),
+            uri: uri.to_owned(),
+        };
+        assert_eq!(
+            found("@my-db:notes://today?x=1, please"),
+            [("@my-db:notes://today?x=1", resource("my-db", "notes://today?x=1"))]
+        );
+        assert_eq!(found("@db:urn:x:1."), [("@db:urn:x:1", resource("db", "urn:x:1"))]);
+        for file in ["src/a.rs:12", "a:b", "c:1:2", "db:urn:"] {
+            let text = format!("@{file}");
+            assert_eq!(found(&text).remove(0).1, path(file.trim_end_matches(':')), "{file}");
+        }
     }
 
     #[test]

@@ -66,11 +66,16 @@ struct ServerMetadata {
 }
 
 impl Discovery {
-    /// Asks the server, and the authorization server that it names. `headers` are those of every request to the server, and
-    /// `scopes` those that the user wants besides.
-    pub(super) async fn run(web: &Web, headers: &HeaderMap, scopes: &[String]) -> Result<Self, LoginError> {
+    /// Asks the server, and the authorization server that it names. `headers` are those of every request to the server, `sse`
+    /// says that it is of the older transport, and `scopes` are those that the user wants besides.
+    pub(super) async fn run(
+        web: &Web,
+        headers: &HeaderMap,
+        sse: bool,
+        scopes: &[String],
+    ) -> Result<Self, LoginError> {
         let server = web.server();
-        let (challenge, is_refused) = challenge(web, headers).await?;
+        let (challenge, is_refused) = challenge(web, headers, sse).await?;
         let named = match &challenge.resource_metadata {
             Some(address) => {
                 let url = web.allow("the server", "its metadata", address)?;
@@ -185,18 +190,20 @@ impl Discovery {
 }
 
 /// What the server says to a request without a login, and whether it refuses it.
-async fn challenge(web: &Web, headers: &HeaderMap) -> Result<(Challenge, bool), LoginError> {
-    let request = |client: &reqwest::Client| {
-        client
-            .post(web.server().clone())
+async fn challenge(web: &Web, headers: &HeaderMap, sse: bool) -> Result<(Challenge, bool), LoginError> {
+    let address = web.server().clone();
+    let request = |client: &reqwest::Client| match sse {
+        true => client.get(address).headers(headers.clone()).header(ACCEPT, "text/event-stream"),
+        false => client
+            .post(address)
             .headers(headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
-            .body(PING)
+            .body(PING),
     };
-    let reply = web.send(web.server(), request).await?;
-    let is_refused = reply.status == StatusCode::UNAUTHORIZED;
-    let values = reply.challenges.iter().map(String::as_str);
+    let (status, challenges) = web.probe(web.server(), request).await?;
+    let is_refused = status == StatusCode::UNAUTHORIZED;
+    let values = challenges.iter().map(String::as_str);
     let challenge = if is_refused { Challenge::parse(values) } else { None };
     Ok((challenge.unwrap_or_default(), is_refused))
 }

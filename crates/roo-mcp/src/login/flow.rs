@@ -35,6 +35,8 @@ const CONSENT: Duration = Duration::from_secs(10 * 60);
 pub struct LoginRequest {
     /// The server.
     pub server: ResolvedRemote,
+    /// True if it is of the older transport: its address gives a stream of events, and takes no requests.
+    pub sse: bool,
     /// Addresses that the owner of its configuration may name.
     pub policy: AddressPolicy,
     /// A client that is registered already.
@@ -90,7 +92,7 @@ pub async fn discover(
     identity: &ClientIdentity,
     resolver: Arc<dyn Resolve>,
 ) -> Result<DiscoveredLogin, LoginError> {
-    let LoginRequest { server, policy, client, scopes, port } = request;
+    let LoginRequest { server, sse, policy, client, scopes, port } = request;
     let web = Web::new(&server.url, policy, resolver, identity.user_agent())?;
     let mut headers = HeaderMap::new();
     for (name, value) in &server.headers {
@@ -98,7 +100,7 @@ pub async fn discover(
             headers.insert(name, value);
         }
     }
-    let discovery = Discovery::run(&web, &headers, &scopes).await?;
+    let discovery = Discovery::run(&web, &headers, sse, &scopes).await?;
     Ok(DiscoveredLogin { discovery, web, client, client_name: identity.name.clone(), port })
 }
 

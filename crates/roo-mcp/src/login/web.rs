@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use reqwest::{Client, RequestBuilder, StatusCode};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use roo_sandbox::egress::{AddressClass, Resolve, address_class, name_class};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -32,8 +32,6 @@ pub(super) struct Web {
 /// An answer.
 pub(super) struct Reply {
     pub status: StatusCode,
-    /// Values of `WWW-Authenticate`.
-    pub challenges: Vec<String>,
     pub body: Vec<u8>,
 }
 
@@ -122,30 +120,45 @@ impl Web {
         url: &Url,
         request: impl FnOnce(&Client) -> RequestBuilder,
     ) -> Result<Reply, LoginError> {
-        let unreachable = |reason: String| LoginError::Unreachable { host: host_of(url), reason };
-        let failed = |error: reqwest::Error| unreachable(short(&network::error_chain(&error.without_url())));
-        let policy = self.policy_for(url).await;
-        let client =
-            network::client(url, policy, Arc::clone(&self.resolver), &self.user_agent).map_err(failed)?;
         let answered = async {
-            let response = request(&client).send().await.map_err(failed)?;
+            let response = self.respond(url, request).await?;
             let status = response.status();
-            let headers = response.headers().get_all(http::header::WWW_AUTHENTICATE);
-            let challenges =
-                headers.iter().filter_map(|value| Some(value.to_str().ok()?.to_owned())).collect();
             let mut body = Vec::new();
             let mut stream = response.bytes_stream();
             while let Some(piece) = stream.next().await {
-                let piece = piece.map_err(failed)?;
+                let piece = piece.map_err(|error| failed(url, error))?;
                 if body.len() + piece.len() > ANSWER {
-                    return Err(unreachable(format!("its answer has more than {} KiB", ANSWER >> 10)));
+                    return Err(unreachable(url, format!("its answer has more than {} KiB", ANSWER >> 10)));
                 }
                 body.extend_from_slice(&piece);
             }
-            Ok(Reply { status, challenges, body })
+            Ok(Reply { status, body })
         };
-        let late = || unreachable(format!("no answer within {} s", REQUEST.as_secs()));
-        timeout(REQUEST, answered).await.unwrap_or_else(|_| Err(late()))
+        timeout(REQUEST, answered).await.unwrap_or_else(|_| Err(late(url)))
+    }
+
+    /// Sends a request whose answer may have no end, and gives its status and its headers `WWW-Authenticate`.
+    pub(super) async fn probe(
+        &self,
+        url: &Url,
+        request: impl FnOnce(&Client) -> RequestBuilder,
+    ) -> Result<(StatusCode, Vec<String>), LoginError> {
+        let answered = timeout(REQUEST, self.respond(url, request));
+        let response = answered.await.unwrap_or_else(|_| Err(late(url)))?;
+        let headers = response.headers().get_all(http::header::WWW_AUTHENTICATE);
+        let challenges = headers.iter().filter_map(|value| Some(value.to_str().ok()?.to_owned()));
+        Ok((response.status(), challenges.collect()))
+    }
+
+    async fn respond(
+        &self,
+        url: &Url,
+        request: impl FnOnce(&Client) -> RequestBuilder,
+    ) -> Result<Response, LoginError> {
+        let policy = self.policy_for(url).await;
+        let client = network::client(url, policy, Arc::clone(&self.resolver), &self.user_agent)
+            .map_err(|error| failed(url, error))?;
+        request(&client).send().await.map_err(|error| failed(url, error))
     }
 }
 
@@ -165,6 +178,18 @@ pub(super) fn host_of(url: &Url) -> String {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     }
+}
+
+fn unreachable(url: &Url, reason: String) -> LoginError {
+    LoginError::Unreachable { host: host_of(url), reason }
+}
+
+fn failed(url: &Url, error: reqwest::Error) -> LoginError {
+    unreachable(url, short(&network::error_chain(&error.without_url())))
+}
+
+fn late(url: &Url) -> LoginError {
+    unreachable(url, format!("no answer within {} s", REQUEST.as_secs()))
 }
 
 #[cfg(test)]

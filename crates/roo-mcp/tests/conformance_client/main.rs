@@ -68,7 +68,7 @@ async fn run(url: String) -> Result<(), String> {
     };
     for tool in &catalog.tools {
         match call(&hub, tool).await {
-            Err(CallError::Forbidden { fault: ServerFault::Scope { scopes }, .. }) => {
+            Err(CallError::Forbidden { fault: ServerFault::Scope { scopes, .. }, .. }) => {
                 let scopes = scopes.split_whitespace().map(str::to_owned).collect();
                 log_in(&hub, &store, &url, scopes).await?;
                 catalog_of(connected(&hub).await)?;
@@ -109,6 +109,7 @@ async fn call(hub: &Hub, tool: &ToolDescription) -> Result<(), CallError> {
 async fn log_in(hub: &Hub, store: &Store, url: &str, scopes: Vec<String>) -> Result<(), String> {
     let request = LoginRequest {
         server: ResolvedRemote { url: url.to_owned(), headers: BTreeMap::new() },
+        sse: false,
         policy: AddressPolicy::User,
         client: given_client(),
         scopes,

@@ -4,8 +4,10 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use roo_mcp::{Answer, CallError, CallOptions, Elicitation, Operation, Progress, Wanted};
-use serde_json::json;
+use roo_mcp::{
+    Answer, CallError, CallOptions, CompletionOf, CompletionRequest, Elicitation, Operation, Progress, Wanted,
+};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -316,4 +318,94 @@ async fn a_server_that_asks_outside_of_a_call_or_takes_its_question_back_keeps_n
     assert!(result.await.unwrap().contains("never mind"));
     let heard = heard.lock().unwrap();
     assert_eq!(heard[0]["result"], json!({ "action": "decline" }), "nobody could be asked: {heard:?}");
+}
+
+/// A server that says what it can do, and what it is asked to complete.
+fn completing(capabilities: Value, answers: bool) -> (Arc<FakeLauncher>, Arc<Mutex<Vec<Value>>>) {
+    let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let hearing = Arc::clone(&heard);
+    let launcher = FakeLauncher::new(move |_, mut peer: Peer| {
+        let (hearing, capabilities) = (Arc::clone(&hearing), capabilities.clone());
+        async move {
+            while let Some(message) = peer.read().await {
+                match message["method"].as_str().unwrap_or_default() {
+                    "initialize" => peer.reply(&message["id"], initialized(capabilities.clone())).await,
+                    "completion/complete" | "notifications/cancelled" => {
+                        hearing.lock().unwrap().push(message.clone());
+                        if answers {
+                            let values = json!(["Berlin", "Ber\u{1b}n", "b".repeat(2000), "Bern"]);
+                            let found = json!({ "completion": { "values": values, "hasMore": true } });
+                            peer.reply(&message["id"], found).await;
+                        }
+                    }
+                    _ => peer.answer(&message, &json!([])).await,
+                }
+            }
+        }
+    });
+    (launcher, heard)
+}
+
+fn city() -> CompletionRequest {
+    CompletionRequest {
+        of: CompletionOf::Prompt("weather".to_owned()),
+        argument: "city".to_owned(),
+        value: "Ber".to_owned(),
+        known: [("country".to_owned(), "de".to_owned())].into(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_completes_arguments_with_values_that_a_line_can_hold() {
+    let (launcher, heard) = completing(json!({ "completions": {} }), true);
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let found = hub.complete("s", &city(), &CallOptions::default()).await.unwrap();
+    assert_eq!((found.values, found.has_more), (vec!["Berlin".to_owned(), "Bern".to_owned()], true));
+    let of = CompletionOf::Template("weather://{city}".to_owned());
+    hub.complete("s", &CompletionRequest { of, ..city() }, &CallOptions::default()).await.unwrap();
+    let heard = heard.lock().unwrap().clone();
+    let params: Vec<Value> = heard.into_iter().map(|mut message| message["params"].take()).collect();
+    for (params, expected) in params.iter().zip([
+        json!({ "type": "ref/prompt", "name": "weather" }),
+        json!({ "type": "ref/resource", "uri": "weather://{city}" }),
+    ]) {
+        assert_eq!(params["ref"], expected);
+        assert_eq!(params["argument"], json!({ "name": "city", "value": "Ber" }));
+        assert_eq!(params["context"], json!({ "arguments": { "country": "de" } }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_completes_nothing_is_not_asked_to() {
+    let (launcher, heard) = completing(json!({ "prompts": {} }), true);
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    assert_eq!(hub.complete("s", &city(), &CallOptions::default()).await, Ok(Default::default()));
+    assert_eq!(heard.lock().unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_ends_soon_or_when_it_is_cancelled_and_the_server_is_told() {
+    let (launcher, heard) = completing(json!({ "completions": {} }), false);
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let began = tokio::time::Instant::now();
+    let late = hub.complete("s", &city(), &CallOptions::default()).await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 2);
+    let log = hub.log("s").unwrap();
+    assert!(log.lines().iter().any(|line| line.text == late.to_string()), "{:?}", log.lines());
+
+    let cancel = CancellationToken::new();
+    let options = CallOptions { cancel: cancel.clone(), ..CallOptions::default() };
+    let wanted = city();
+    let (cancelled, ()) = tokio::join!(hub.complete("s", &wanted, &options), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        cancel.cancel();
+    });
+    assert!(matches!(cancelled, Err(CallError::Cancelled { .. })), "{cancelled:?}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let told = heard.lock().unwrap().iter().filter(|one| one["method"] == "notifications/cancelled").count();
+    assert_eq!(told, 2);
+    assert!(!log.lines().iter().any(|line| line.text.contains("was cancelled")), "it was no failure");
 }

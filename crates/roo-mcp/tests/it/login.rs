@@ -174,6 +174,7 @@ impl World {
     async fn discovered(&self, client: Option<GivenClient>) -> Result<DiscoveredLogin, LoginError> {
         let request = LoginRequest {
             server: remote(&self.url(), &[]),
+            sse: false,
             policy: AddressPolicy::User,
             client,
             scopes: vec![],
@@ -390,7 +391,7 @@ async fn a_call_that_the_login_does_not_permit_names_the_scope_and_ends_nothing(
     assert_eq!(
         call(&hub).await.unwrap_err(),
         "MCP server `s` did not do the tool `echo`: its login does not permit this; log in again with `roo-lsp mcp login \
-         NAME --scope 'write; x'`"
+         s --scope 'write; x'`"
     );
     world.authority.lock().unwrap().wants_scope = false;
     call(&hub).await.unwrap();
@@ -513,6 +514,7 @@ async fn the_metadata_of_the_server_are_its_own() {
     .await;
     let request = LoginRequest {
         server: remote(&server.url("/mcp"), &[]),
+        sse: false,
         policy: AddressPolicy::User,
         client: None,
         scopes: vec![],
@@ -521,6 +523,39 @@ async fn the_metadata_of_the_server_are_its_own() {
     let error = discover(request, &identity(), Arc::new(SystemResolver)).await.err().unwrap().to_string();
     assert!(error.ends_with("it is of another server"), "{error}");
     assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_of_the_older_transport_is_asked_for_its_stream() {
+    let authority: Arc<Mutex<Authority>> = Arc::default();
+    let issuer = Server::start(move |request| authority.lock().unwrap().answer(request)).await;
+    let named = issuer.url("");
+    let server = Server::start(move |request| {
+        let own = format!("http://{}", request.header("host").unwrap());
+        match (request.method.as_str(), request.path.as_str()) {
+            ("GET", "/sse") => {
+                let challenge = format!("www-authenticate: Bearer resource_metadata=\"{own}/metadata\"\r\n");
+                reply("401 Unauthorized", &challenge, "")
+            }
+            ("GET", "/metadata") => {
+                document(&json!({ "resource": format!("{own}/sse"), "authorization_servers": [named] }))
+            }
+            // As the reference implementation answers requests to the address of its stream.
+            _ => reply("404 Not Found", "", ""),
+        }
+    })
+    .await;
+    let request = LoginRequest {
+        server: remote(&server.url("/sse"), &[]),
+        sse: true,
+        policy: AddressPolicy::User,
+        client: None,
+        scopes: vec![],
+        port: None,
+    };
+    let found = discover(request, &identity(), Arc::new(SystemResolver)).await.unwrap();
+    assert_eq!(found.issuer(), issuer.url(""));
+    assert!(server.requests().iter().all(|request| request.method == "GET"));
 }
 
 /// Has every name lead to this machine.
@@ -536,7 +571,7 @@ impl Resolve for Rebound {
 async fn a_name_that_leads_to_this_machine_is_not_asked() {
     for policy in [AddressPolicy::User, AddressPolicy::Workspace] {
         let server = remote("https://mcp.example.com/mcp", &[]);
-        let request = LoginRequest { server, policy, client: None, scopes: vec![], port: None };
+        let request = LoginRequest { server, sse: false, policy, client: None, scopes: vec![], port: None };
         let error = discover(request, &identity(), Arc::new(Rebound)).await.err().unwrap().to_string();
         assert!(error.contains("DNS rebinding"), "{error}");
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use roo_formats::mcp::{ResolvedServer, Transport};
 use roo_mcp::{
-    Answer, CallOptions, Content, Elicitation, FormField, Hub, HubServices, PlainLauncher, ResourceContent,
-    ServerCatalog, ToolResult, Wanted,
+    Answer, CallOptions, CompletionOf, CompletionRequest, Content, Elicitation, FormField, Hub, HubServices,
+    PlainLauncher, ResourceContent, ServerCatalog, ToolResult, Wanted,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -138,6 +138,17 @@ async fn everything(hub: &Hub) {
     let prompt = catalog.prompts.iter().find(|prompt| prompt.arguments.is_empty()).unwrap();
     let prompt = hub.get_prompt("s", &prompt.name, arguments(json!({})), &CallOptions::default()).await;
     assert!(!prompt.unwrap().0.is_empty());
+    let complete = async |of: CompletionOf, argument: &str, value: &str, known: &[(&str, &str)]| {
+        let known = known.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (argument, value) = (argument.to_owned(), value.to_owned());
+        let wanted = CompletionRequest { of, argument, value, known };
+        hub.complete("s", &wanted, &CallOptions::default()).await.unwrap().values
+    };
+    let promotion = || CompletionOf::Prompt("completable-prompt".to_owned());
+    assert_eq!(complete(promotion(), "department", "S", &[]).await, ["Sales", "Support"]);
+    assert_eq!(complete(promotion(), "name", "E", &[("department", "Sales")]).await, ["Eve"]);
+    let template = CompletionOf::Template(catalog.resource_templates[0].uri_template.clone());
+    assert_eq!(complete(template, "resourceId", "7", &[]).await, ["7"]);
     hub.ping("s").await.unwrap();
     hub.shutdown().await;
 }

@@ -277,7 +277,8 @@ export class Composer {
         : undefined;
     // Known at once; the rest follows.
     this.#show((known ?? []).filter(({ name }) => name.startsWith(word)).map(({ name, detail }) => ({ insert: name, replaced: word, label: name, detail })));
-    this.#asked = known || prompt.includes("@") ? prompt : undefined;
+    // A blank may be part of a path, and arguments of a server's prompt stand behind it.
+    this.#asked = known || prompt.includes("@") || /(^|\s)\/[^\s:]+:\S+\s[^\n]*$/.test(prompt) ? prompt : undefined;
     if (this.#asked !== undefined) this.#post({ type: "complete", prompt });
   }
 
@@ -323,12 +324,12 @@ export class Composer {
   #insert(choice: Choice | undefined): void {
     if (!choice) return;
     const end = this.#text.selectionStart;
-    // A folder is gone into.
-    const isFolder = choice.insert.endsWith("/");
-    this.#text.setRangeText(isFolder ? choice.insert : `${choice.insert} `, end - choice.replaced.length, end, "end");
+    // A folder is gone into, and so are the resources of a server.
+    const goesOn = /[/:]$/.test(choice.insert);
+    this.#text.setRangeText(goesOn ? choice.insert : `${choice.insert} `, end - choice.replaced.length, end, "end");
     this.#close();
     this.#keep();
-    if (isFolder) this.#offer();
+    if (goesOn) this.#offer();
   }
 
   #keep(): void {

@@ -206,7 +206,7 @@ impl Requests {
         let reads = self.engine.settings().await.auto_approve.read;
         for mention in mentions::parse(text) {
             let is_users = match mention.kind {
-                MentionKind::ServerPrompt { .. } => true,
+                MentionKind::ServerPrompt { .. } | MentionKind::ServerResource { .. } => true,
                 MentionKind::Path { .. }
                 | MentionKind::Problems
                 | MentionKind::GitChanges
@@ -219,6 +219,11 @@ impl Requests {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a task's request was started here.
+    pub(super) fn is_own(&self, task: &TaskId) -> bool {
+        self.own().contains_key(&task.root())
     }
 
     /// A request that was started here.
@@ -385,8 +390,10 @@ impl Requests {
         match tokio::time::timeout(CANCEL, cancel::cancel(&self.engine, &task)).await {
             Ok(Err(CliError::Engine(error))) => return Err(RequestError::about(name, error)),
             Ok(Err(error)) => return Err(RequestError::Invalid(error.to_string())),
+            // Before the events tell of it: the caller may start the next task at once.
+            Ok(Ok(_)) => drop(own.slot().take()),
             // What takes longer is told by its state.
-            Ok(Ok(_)) | Err(_) => {}
+            Err(_) => {}
         }
         self.status(&task).await
     }

@@ -70,6 +70,16 @@ pub(super) struct WaitsFor {
     /// Suggested answers; any other text is allowed too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     suggestions: Vec<String>,
+    /// True if it is the model's question, and none about how to go on.
+    #[serde(skip)]
+    is_followup: bool,
+}
+
+/// A question of the model in a task.
+pub(super) struct OpenQuestion {
+    pub(super) id: String,
+    pub(super) text: String,
+    pub(super) suggestions: Vec<String>,
 }
 
 /// State of a task.
@@ -112,6 +122,17 @@ impl TaskStatus {
     /// Returns whether another process drives it.
     pub(super) fn is_open_elsewhere(&self) -> bool {
         self.is_open_elsewhere
+    }
+
+    /// The first question of the model that the caller can answer.
+    pub(super) fn question(&self) -> Option<OpenQuestion> {
+        let asked = self.waits_for.iter().find(|waits| waits.is_followup)?;
+        let who = asked.branch.as_ref().map(|branch| format!(" ({branch})")).unwrap_or_default();
+        Some(OpenQuestion {
+            id: asked.question_id.clone()?,
+            text: format!("The task \"{}\"{who} asks: {}", self.title, asked.text),
+            suggestions: asked.suggestions.clone(),
+        })
     }
 }
 
@@ -225,6 +246,7 @@ fn waits_for_approval(
         text: cut(&format!("Permission: {}{reason}", approval.title), MESSAGE),
         subject: Some(cut(&approval.subject, MESSAGE)),
         suggestions: vec![],
+        is_followup: false,
     }
 }
 
@@ -242,6 +264,7 @@ fn waits_for_answer(
         text: cut(&question.text, MESSAGE),
         subject: None,
         suggestions: question.suggestions.iter().map(|suggestion| cut(&suggestion.text, MESSAGE)).collect(),
+        is_followup: question.kind == QuestionKind::Followup,
     }
 }
 

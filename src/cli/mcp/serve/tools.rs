@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::elicitation::ClientUser;
 use super::error::RequestError;
 use super::progress::ProgressReport;
 use super::reading::{self, TaskList, TraceParams};
@@ -101,11 +102,45 @@ struct ReadParams {
 
 /// The server, one for all its clients.
 #[derive(Clone)]
-pub(super) struct RooServer(Arc<Requests>);
+pub(super) struct RooServer {
+    requests: Arc<Requests>,
+    /// True if questions of tasks are shown to clients' users.
+    elicits: bool,
+}
 
 impl RooServer {
-    pub(super) fn new(requests: Arc<Requests>) -> Self {
-        Self(requests)
+    pub(super) fn new(requests: Arc<Requests>, elicits: bool) -> Self {
+        Self { requests, elicits }
+    }
+
+    /// Waits for a task. Meanwhile the client's user is asked what the model asks, each question once, if that is wanted.
+    async fn wait(
+        &self,
+        WaitParams { id, timeout_s }: WaitParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<TaskStatus, RequestError> {
+        let requests = &self.requests;
+        let limit = Duration::from_secs(timeout_s.unwrap_or(WAIT).min(LONGEST_WAIT));
+        let task = requests.find(&id).await?;
+        let user = ClientUser::of(context).filter(|_| self.elicits && requests.is_own(&task));
+        let mut asked: Option<String> = None;
+        loop {
+            let report = ProgressReport::wanted(context);
+            let status = requests.wait(&task, limit, &context.ct, report).await?;
+            let (Some(user), Some(question)) = (&user, status.question()) else { return Ok(status) };
+            if asked.as_ref() == Some(&question.id) {
+                return Ok(status);
+            }
+            let Some(answer) = user.ask(&question).await else { return Ok(status) };
+            match requests.answer(&id, answer, Some(question.id.clone())).await {
+                Ok(_) => asked = Some(question.id),
+                // It was answered elsewhere meanwhile, or the answer points at what is the user's: the status tells.
+                Err(error) => {
+                    tracing::debug!(%error, "an answer of a client's user was not taken");
+                    return requests.status(&task).await;
+                }
+            }
+        }
     }
 
     async fn call(
@@ -114,7 +149,7 @@ impl RooServer {
         arguments: Value,
         context: &RequestContext<RoleServer>,
     ) -> Option<Result<CallToolResult, RequestError>> {
-        let requests = &self.0;
+        let requests = &self.requests;
         Some(match name {
             "start_task" => {
                 let start = async |StartParams { prompt, mode, profile, files }: StartParams| {
@@ -129,11 +164,7 @@ impl RooServer {
                 with(arguments, status).await
             }
             "wait_for_task" => {
-                let wait = async |WaitParams { id, timeout_s }: WaitParams| {
-                    let limit = Duration::from_secs(timeout_s.unwrap_or(WAIT).min(LONGEST_WAIT));
-                    let (task, report) = (requests.find(&id).await?, ProgressReport::wanted(context));
-                    structured(&requests.wait(&task, limit, &context.ct, report).await?)
-                };
+                let wait = async |params: WaitParams| structured(&self.wait(params, context).await?);
                 with(arguments, wait).await
             }
             "answer_task" => {
@@ -281,7 +312,7 @@ impl ServerHandler for RooServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let listed = reading::list(&self.0, RESOURCES).await.map_err(internal)?;
+        let listed = reading::list(&self.requests, RESOURCES).await.map_err(internal)?;
         let resource = |(id, title): (String, String)| {
             Resource::new(format!("{URI}{id}"), title).with_mime_type("text/markdown")
         };
@@ -315,10 +346,10 @@ impl ServerHandler for RooServer {
             Some(name) => (name, true),
             None => (name, false),
         };
-        let task = self.0.find(name).await.map_err(|_| not_found())?;
+        let task = self.requests.find(name).await.map_err(|_| not_found())?;
         let (text, kind) = match has_events {
-            true => (reading::events(&self.0, &task).await, "application/x-ndjson"),
-            false => (reading::document(&self.0, &task).await, "text/markdown"),
+            true => (reading::events(&self.requests, &task).await, "application/x-ndjson"),
+            false => (reading::document(&self.requests, &task).await, "text/markdown"),
         };
         let contents = ResourceContents::text(text.map_err(internal)?, uri).with_mime_type(kind);
         Ok(ReadResourceResult::new(vec![contents]).into())

@@ -12,7 +12,7 @@ use super::*;
 use crate::engine::event::BranchWorktree;
 use crate::engine::forks::as_own;
 use crate::engine::replay::{Replayed, replay};
-use crate::engine::task::{Choice, CompactionOutcome, Effect, Gathered, Remedy, wanted};
+use crate::engine::task::{Choice, CompactionOutcome, Effect, Gathered, Remedy, SamplingTally, wanted};
 use crate::policy::{
     AskRule, ModeChange, NamedAllowRule, Plan, PlannedBranch, PlannedFile, PlannedMerge, PlannedPatch,
     PlannedWrite, PolicyDecision, RefusalRule,
@@ -985,4 +985,32 @@ fn that_there_are_no_work_trees_is_told_once() {
     });
     assert_eq!(told.map(|record| record.task_id.clone()).collect::<Vec<_>>(), [root()]);
     replay(&root(), &sim.log).unwrap();
+}
+
+#[test]
+fn what_servers_may_have_the_model_write_is_each_tasks_own_and_no_forks() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["One", "Two"]);
+    let sampled = Event::SamplingStarted {
+        call_id: ToolCallId::new("call"),
+        server: "desk".into(),
+        asked: "A poem.".into(),
+        tokens: 30_000,
+        allow_all: true,
+    };
+    sim.commit(vec![(branches[0].clone(), sampled)]);
+    let of = |sim: &Sim, id: &TaskId| sim.task(id).sampling.clone();
+    let used = of(&sim, &branches[0]);
+    assert!(used.allows("desk") && used.requests() == 1 && used.refusal(20_000).is_some());
+    for other in [&root(), &branches[1]] {
+        assert_eq!(of(&sim, other), SamplingTally::default(), "{other}");
+    }
+
+    let facts = sim.tree.clone().fork(forked(sim.log.len() as u64, sim.tree.usage()), NOW);
+    sim.commit(facts);
+    assert_eq!(
+        of(&sim, &branches[0]),
+        SamplingTally::default(),
+        "what was allowed was allowed the other request"
+    );
 }
