@@ -282,6 +282,7 @@ fn gate() -> Option<(Gate, TempDir)> {
         bounds,
         recorder,
         server_tools,
+        language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
         is_worktree: false,
     };
     Some((Gate::new(grounds), root))

@@ -16,6 +16,7 @@ compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths
 pub mod cli;
 mod configuration_file;
 mod keyring;
+mod language_servers;
 mod live_settings;
 mod markdown;
 mod mcp;

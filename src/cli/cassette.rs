@@ -187,7 +187,7 @@ impl<'a> PlayContext<'a> {
                 mode,
                 &self.modes,
                 protocol,
-                ToolSources { choice, server_tools: &[], server_resources: &[] },
+                ToolSources { choice, server_tools: &[], server_resources: &[], has_language_server: false },
                 &self.customization,
                 Governed { orchestration: &self.orchestration, require: self.settings.intents.require },
                 &self.workspace,

@@ -284,7 +284,12 @@ fn check_windows(
             continue;
         }
         let choice = profile.tools();
-        let tools = ToolSources { choice: &choice, server_tools: &[], server_resources: &[] };
+        let tools = ToolSources {
+            choice: &choice,
+            server_tools: &[],
+            server_resources: &[],
+            has_language_server: false,
+        };
         let protocol = profile.tool_protocol();
         let instructions =
             Instructions::new(mode, &modes, protocol, tools, customization, governed, &workspace);

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::arguments::Common;
 use super::{CliError, terminal};
+use crate::language_servers;
 use crate::live_settings::LiveSettings;
 use crate::mcp::{self, McpServers};
 pub(super) use crate::model_setup::environment;
@@ -30,6 +31,7 @@ use roo_formats::config::{
     self, Directories, Layer, Loaded, NoHome, Profile, Settings, SettingsProblem, SettingsSource,
 };
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
+use roo_language_servers::LanguageServers;
 use roo_model::providers::{self, ConfiguredModels, ModelError};
 use roo_protocol::ids::{Digest, Urid};
 use roo_sandbox::exec::sandbox::Helper;
@@ -237,6 +239,7 @@ impl SessionContext {
             bounds: Arc::clone(&bounds),
             recorder: Arc::clone(&recorder),
             server_tools: Arc::new(NoServerTools),
+            language_servers: Arc::new(LanguageServers::none()),
             is_worktree: false,
         });
         let urid = modes::urid(clock.zoned().datetime(), clock.random());
@@ -267,6 +270,13 @@ impl SessionContext {
     pub(super) fn engine(&self, settings: Arc<dyn SettingsSource>) -> Result<Engine, SessionError> {
         let (workspace, customization) = (self.workspace()?, self.customization()?);
         let mcp = self.servers(Arc::clone(&settings), &workspace, &customization);
+        let language_servers = language_servers::language_servers(language_servers::Setup {
+            settings: Arc::clone(&settings),
+            workspace: Arc::clone(&workspace),
+            customization: Arc::clone(&customization),
+            directory: self.state(),
+            directories: self.directories.clone(),
+        });
         Ok(Engine::new(engine::Setup {
             settings,
             workspace,
@@ -278,6 +288,7 @@ impl SessionContext {
             models: Arc::new(ConfiguredModels),
             commands: Arc::new(UserShell),
             server_tools: Arc::new(mcp),
+            language_servers: Arc::new(language_servers),
         }))
     }
 }

@@ -66,6 +66,11 @@ impl SandboxLauncher {
         let wanted = ServerSandboxRequest { server: &request.server, level, workspace, settings: &settings };
         match self.bounds.server_sandbox(wanted).await {
             ServerSandbox::Refused(reason) => Err(LaunchError::Other(reason)),
+            ServerSandbox::Unbounded => Err(LaunchError::Other(
+                "a server of a workspace runs only in the sandbox, which is off or not there; see `sandbox.level`, or \
+                 configure the server in your own mcp.json"
+                    .to_owned(),
+            )),
             ServerSandbox::Off(environment) => {
                 let variables = environment.variables();
                 let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

@@ -23,6 +23,7 @@ pub(super) use super::services::{ProcessServices, WorkspaceServices};
 use super::shown_approvals::ShownApprovals;
 use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
+use crate::language_servers;
 use crate::live_settings::LiveSettings;
 use crate::mcp::McpServers;
 use roo_durable::WorkspaceDirectory;
@@ -165,6 +166,15 @@ impl Session {
         }));
         // Long before a request needs their tools.
         mcp.refresh_apart().await;
+        let found = language_servers::Setup {
+            settings: Arc::<LiveSettings>::clone(&settings),
+            workspace: Arc::clone(&workspace),
+            customization: Arc::clone(&customization),
+            directory: directory.clone(),
+            directories: self.process.directories.clone(),
+        };
+        let find = tokio::task::spawn_blocking(move || language_servers::language_servers(found));
+        let language_servers = Arc::new(find.await.map_err(|_| Error::internal_error())?);
         let engine = Engine::new(Setup {
             settings: Arc::<LiveSettings>::clone(&settings),
             workspace,
@@ -176,6 +186,7 @@ impl Session {
             models: Arc::new(ConfiguredModels),
             commands: Arc::new(UserShell),
             server_tools: Arc::<McpServers>::clone(&mcp),
+            language_servers,
         });
         let services = Arc::new(WorkspaceServices {
             engine,

@@ -23,6 +23,7 @@ mod forks;
 mod governed;
 mod grants;
 mod hooked;
+mod language_servers;
 mod live_settings;
 mod many_tasks;
 mod mcp;

@@ -666,7 +666,12 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
     let offered_with = |mode: &str, protocol, choice: &ToolChoice, tools: &[Arc<ServerTool>], resources| {
         let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
         let mode = modes.find(mode).unwrap();
-        let tools = ToolSources { choice, server_tools: tools, server_resources: resources };
+        let tools = ToolSources {
+            choice,
+            server_tools: tools,
+            server_resources: resources,
+            has_language_server: false,
+        };
         let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);
         let names: Vec<String> = told.tools.iter().map(|tool| tool.name().to_owned()).collect();
         (told.system, names)
@@ -714,7 +719,12 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
         let servers = servers.iter().map(|&server| server.to_owned()).collect();
         let mode = Mode { mcp_servers: Some(servers), ..Mode::clone(modes.find("code").unwrap()) };
         let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
-        let tools = ToolSources { choice: &all, server_tools: &tools, server_resources: &resources };
+        let tools = ToolSources {
+            choice: &all,
+            server_tools: &tools,
+            server_resources: &resources,
+            has_language_server: false,
+        };
         let told = Instructions::new(&mode, &modes, native, tools, &customization, governed, &workspace);
         (told.tools.iter().any(|tool| tool.name() == function), told.system.contains("notes://{day}"))
     };

@@ -55,6 +55,8 @@ pub enum Needs {
     ServerTools,
     /// A resource of a server.
     ServerResources,
+    /// A language server.
+    LanguageServer,
 }
 
 /// Types of a parameter's value.

@@ -13,6 +13,7 @@ use roo_engine::engine::{Engine, Follower, Setup as EngineSetup};
 use roo_engine::server_tools::{NoServerTools, ServerTools};
 use roo_engine::tool_run::UserShell;
 use roo_formats::config::{Directories, Settings};
+use roo_language_servers::LanguageServers;
 use roo_model::providers::ConfiguredModels;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
@@ -137,6 +138,7 @@ impl Fixture {
             models: Arc::new(ConfiguredModels),
             commands: Arc::new(UserShell),
             server_tools,
+            language_servers: Arc::new(LanguageServers::none()),
         });
         Self { project, engine: Arc::new(engine) }
     }

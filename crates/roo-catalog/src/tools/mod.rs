@@ -10,6 +10,8 @@ use crate::spec::ToolSpec;
 use crate::tool_name::{ToolName, with_tools};
 use serde_json::Value;
 
+pub use find_references::SymbolAt;
+
 mod prelude {
     pub(super) use crate::declaration::{Declaration, Shown};
     pub(super) use crate::hook_view::{HookInput, HookView, Object, Rewrite, RewriteError, object, wrong};

@@ -740,6 +740,7 @@ impl Turn {
                     choice: &choice,
                     server_tools: &servers.list(),
                     server_resources: &servers.resources(),
+                    has_language_server: reading.gate.language_servers().are_offered(),
                 },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },

@@ -41,6 +41,8 @@ pub struct ToolSources<'a> {
     pub server_tools: &'a [Arc<ServerTool>],
     /// The resources of servers.
     pub server_resources: &'a [ServerResources],
+    /// True if there is a language server.
+    pub has_language_server: bool,
 }
 
 /// Bytes of the definitions of tools that are sent beside the prompt.
@@ -67,7 +69,7 @@ impl Instructions {
     ) -> Self {
         let skills = customization.skills();
         let intents = active_intents(governed.orchestration);
-        let ToolSources { choice, server_tools, server_resources } = tools;
+        let ToolSources { choice, server_tools, server_resources, has_language_server } = tools;
         let server_tools = offered_server_tools(mode, choice, server_tools);
         let of_mode = |server: &&ServerResources| mode.permits_server(&server.server).is_ok();
         let server_resources: Vec<ServerResources> =
@@ -78,6 +80,7 @@ impl Instructions {
             governed: intents.is_some(),
             by_text: protocol == ToolProtocol::Xml && !server_tools.is_empty(),
             has_resources: !server_resources.is_empty(),
+            has_language_server,
         };
         let tools = available(mode, choice, here);
         let mut offered: Vec<OfferedTool> = tools.iter().copied().map(OfferedTool::from).collect();
@@ -142,6 +145,7 @@ struct SessionConditions {
     by_text: bool,
     /// Servers offer resources.
     has_resources: bool,
+    has_language_server: bool,
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
@@ -159,6 +163,7 @@ fn available(mode: &Mode, choice: &ToolChoice, here: SessionConditions) -> Vec<T
         Needs::Skills => here.has_skills,
         Needs::ServerTools => here.by_text,
         Needs::ServerResources => here.has_resources,
+        Needs::LanguageServer => here.has_language_server,
         Needs::Nothing => true,
     });
     tools

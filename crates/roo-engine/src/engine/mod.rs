@@ -71,6 +71,7 @@ use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_formats::config::{Directories, RunContext, Settings, SettingsSource};
 use roo_formats::modes;
+use roo_language_servers::LanguageServers;
 use roo_model::prompts::{self, Brief, Place};
 use roo_model::providers::ModelSource;
 use roo_protocol::context::{ContextGetResult, ContextRestoreParams};
@@ -279,6 +280,8 @@ pub struct Setup {
     pub commands: Arc<dyn CommandRunner>,
     /// The tools of servers.
     pub server_tools: Arc<dyn ServerTools>,
+    /// The language servers of the workspace.
+    pub language_servers: Arc<LanguageServers>,
 }
 
 /// State of a request that has to be known before it resumes.
@@ -318,6 +321,7 @@ impl Engine {
             models,
             commands,
             server_tools,
+            language_servers,
         } = setup;
         let (source, settings) = (Arc::clone(&settings), settings.settings());
         let reserve = Reserve::new(&directories.state);
@@ -342,6 +346,7 @@ impl Engine {
             recorder: Arc::clone(&recorder),
             bounds,
             server_tools,
+            language_servers,
             is_worktree: false,
         });
         let services = Arc::new(SharedServices {
@@ -1307,9 +1312,11 @@ impl Engine {
         servers.starting()
     }
 
-    /// Ends the servers whose tools tasks called. To be called behind [`Engine::shutdown`].
+    /// Ends the servers whose tools tasks called, and the language servers. To be called behind [`Engine::shutdown`].
     pub async fn end_servers(&self) {
-        self.current.newest().gate.server_tools().shut_down().await;
+        let services = self.current.newest();
+        let (servers, language_servers) = (services.gate.server_tools(), services.gate.language_servers());
+        tokio::join!(servers.shut_down(), language_servers.shut_down());
     }
 }
 

@@ -144,6 +144,27 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "path": "a.rs" }),
         ),
         (
+            "find_references",
+            json!({ "path": "src/b.rs", "line": 3, "symbol": "b" }),
+            json!({ "file_path": "/w/src/b.rs" }),
+            json!({ "file_path": "/w/a.rs" }),
+            json!({ "path": "a.rs", "line": 3, "symbol": "b" }),
+        ),
+        (
+            "go_to_definition",
+            json!({ "path": "src/b.rs", "line": 3, "symbol": "b" }),
+            json!({ "file_path": "/w/src/b.rs" }),
+            json!({ "file_path": "/w/a.rs" }),
+            json!({ "path": "a.rs", "line": 3, "symbol": "b" }),
+        ),
+        (
+            "hover",
+            json!({ "path": "src/b.rs", "line": 3, "symbol": "b" }),
+            json!({ "file_path": "/w/src/b.rs" }),
+            json!({ "file_path": "/w/a.rs" }),
+            json!({ "path": "a.rs", "line": 3, "symbol": "b" }),
+        ),
+        (
             "ask_followup_question",
             json!({ "question": "Which?", "follow_up": [{ "text": "A" }] }),
             json!({ "questions": [{

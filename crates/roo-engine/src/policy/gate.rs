@@ -31,6 +31,7 @@ use crate::server_tools::ServerTools;
 use roo_catalog::{ServerTool, ToolCall, ToolId, ToolName, with_call};
 use roo_formats::config::Settings;
 use roo_formats::modes;
+use roo_language_servers::LanguageServers;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::review::HunkAnswer;
 use roo_protocol::rule::RuleSubject;
@@ -121,7 +122,13 @@ impl Gate {
 
     /// The same gate for the work tree of a branch.
     pub(crate) fn in_worktree(&self, workspace: Arc<Workspace>) -> Self {
-        let policy_context = PolicyContext { workspace, is_worktree: true, ..self.policy_context.clone() };
+        let policy_context = PolicyContext {
+            workspace,
+            is_worktree: true,
+            // Those of the workspace know other files.
+            language_servers: Arc::new(LanguageServers::none()),
+            ..self.policy_context.clone()
+        };
         Self::over(policy_context, Arc::default())
     }
 
@@ -166,6 +173,11 @@ impl Gate {
     /// The tools of servers.
     pub fn server_tools(&self) -> &Arc<dyn ServerTools> {
         &self.policy_context.server_tools
+    }
+
+    /// The language servers.
+    pub fn language_servers(&self) -> &Arc<LanguageServers> {
+        &self.policy_context.language_servers
     }
 
     /// The tool of a server that a call names.

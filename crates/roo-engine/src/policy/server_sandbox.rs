@@ -40,6 +40,8 @@ pub enum ServerSandbox {
     Off(Environment),
     /// Within these limits.
     On(Box<ServerBounds>),
+    /// Nothing: it must not be started, as the sandbox is off or not there.
+    Unbounded,
     /// Nothing: it must not be started, for this reason.
     Refused(String),
 }
@@ -73,11 +75,7 @@ impl Bounds {
         match (is_bounded, level) {
             (true, _) => {}
             (false, Level::User) => return ServerSandbox::Off(environment),
-            (false, Level::Workspace) => {
-                let reason = "a server of a workspace runs only in the sandbox, which is off or not there; see \
-                              `sandbox.level`, or configure the server in your own mcp.json";
-                return ServerSandbox::Refused(reason.to_owned());
-            }
+            (false, Level::Workspace) => return ServerSandbox::Unbounded,
         }
         match self.server_bounds(request, environment).await {
             Ok(bounds) => ServerSandbox::On(Box::new(bounds)),

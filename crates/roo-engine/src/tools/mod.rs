@@ -8,14 +8,18 @@ mod access_mcp_resource;
 mod apply_diff;
 mod apply_patch;
 mod attempt_completion;
+mod code_question;
 mod command_effects;
 mod context_command;
 mod conversation;
 mod edit;
 mod execute_command;
 mod fetch_instructions;
+mod find_references;
 #[cfg(test)]
 mod fixture;
+mod go_to_definition;
+mod hover;
 mod insert_content;
 mod list_code_definition_names;
 mod list_files;

@@ -349,6 +349,7 @@ impl Simulation {
             models: Arc::new(OneModel(Arc::clone(&self.model))),
             commands: Arc::<PlannedShell>::clone(&self.shell),
             server_tools: Arc::new(NoServerTools),
+            language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::authoring::outside_reference;
 use super::*;
-use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
+use roo_catalog::{Group, Needs, TOOLS, ToolName, ToolProtocol};
 use roo_formats::modes::{ENTRY, Mode, Modes, Source};
 
 const PROTOCOLS: [ToolProtocol; 2] = [ToolProtocol::Xml, ToolProtocol::Native];
@@ -34,9 +34,11 @@ fn modes() -> Modes {
     ])
 }
 
-/// There are no skills unless a test says so.
+/// There are no skills and no language servers unless a test says so.
 fn tools(mode: &Mode) -> Vec<ToolName> {
-    mode.tools().into_iter().filter(|&tool| tool != ToolName::Skill).collect()
+    let is_always_there =
+        |tool: &ToolName| !matches!(tool.spec().needs, Needs::Skills | Needs::LanguageServer);
+    mode.tools().into_iter().filter(is_always_there).collect()
 }
 
 fn input<'a>(

@@ -191,8 +191,19 @@ fn results(item: &Item) -> &[ToolResult] {
 /// Returns whether a call that is made again has the same result, but for what has changed since.
 fn reads(call: &ToolCall, result: &ToolResult) -> bool {
     let looks = |tool: ToolName| {
-        use ToolName::{ListCodeDefinitionNames, ListFiles, ReadFile, SearchFiles};
-        matches!(tool, ReadFile | ListFiles | SearchFiles | ListCodeDefinitionNames)
+        use ToolName::{
+            FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles, ReadFile, SearchFiles,
+        };
+        matches!(
+            tool,
+            ReadFile
+                | ListFiles
+                | SearchFiles
+                | ListCodeDefinitionNames
+                | FindReferences
+                | GoToDefinition
+                | Hover
+        )
     };
     result.status == ToolStatus::Ok && ToolName::parse(&call.name).is_some_and(looks)
 }

@@ -1,0 +1,266 @@
+//! JSON-RPC with one server: requests with their answers, notifications, and what the server asks of its client.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::framing;
+
+/// Number of messages to the server that wait until it reads.
+const QUEUE: usize = 64;
+
+/// The most that is kept of what the server prints on standard error, in bytes: the newest.
+const STDERR: usize = 2 << 10;
+
+/// Number of pieces of work that a server may report at once. What is above isn't waited for.
+const WORK: usize = 64;
+
+/// Reasons why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RequestError {
+    /// The connection has ended.
+    Gone,
+    /// The server answered with this error.
+    Refused(String),
+}
+
+type Answers = HashMap<i64, oneshot::Sender<Result<Value, RequestError>>>;
+
+/// State that the reader of a connection changes.
+#[derive(Default)]
+struct Shared {
+    pending: Mutex<Answers>,
+    stderr: Mutex<Vec<u8>>,
+}
+
+/// A connection. Dropping it stops its tasks.
+pub(crate) struct Connection {
+    outgoing: mpsc::Sender<Value>,
+    shared: Arc<Shared>,
+    next_id: AtomicI64,
+    gone: CancellationToken,
+    /// Number of pieces of work that the server says are under way.
+    work: watch::Receiver<usize>,
+    _stop: DropGuard,
+}
+
+impl Connection {
+    /// Starts to read and write.
+    pub(crate) fn new(
+        stdin: impl AsyncWrite + Send + Unpin + 'static,
+        stdout: impl AsyncRead + Send + Unpin + 'static,
+        stderr: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Self {
+        let (outgoing, queue) = mpsc::channel(QUEUE);
+        let (work, working) = watch::channel(0);
+        let (gone, shared) = (CancellationToken::new(), Arc::new(Shared::default()));
+        tokio::spawn(gone.clone().run_until_cancelled_owned(write_all(stdin, queue, gone.clone())));
+        let reader = Reader {
+            shared: Arc::clone(&shared),
+            outgoing: outgoing.downgrade(),
+            work,
+            tokens: HashSet::new(),
+        };
+        tokio::spawn(gone.clone().run_until_cancelled_owned(reader.read_all(stdout, gone.clone())));
+        tokio::spawn(gone.clone().run_until_cancelled_owned(keep_end(stderr, Arc::clone(&shared))));
+        let stop = gone.clone().drop_guard();
+        Self { outgoing, shared, next_id: AtomicI64::new(1), gone, work: working, _stop: stop }
+    }
+
+    /// Returns whether the server has closed the connection, or sent what is no message.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.is_cancelled()
+    }
+
+    /// Returns the last line that the server printed on standard error.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        let bytes = self.shared.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
+    }
+
+    /// Returns whether the server reports that work is under way.
+    pub(crate) fn is_working(&self) -> bool {
+        *self.work.borrow() > 0
+    }
+
+    /// Waits until the server reports no work under way.
+    pub(crate) async fn idle(&self) {
+        // An error means that its reader has ended.
+        let _ = self.work.clone().wait_for(|work| *work == 0).await;
+    }
+
+    /// Sends a request and waits for its answer. When this is dropped, the server is told that nobody waits.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, RequestError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = oneshot::channel();
+        self.pending().insert(id, sender);
+        let mut waiting = Waiting { connection: self, id, is_sent: false };
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await?;
+        waiting.is_sent = true;
+        tokio::select! {
+            answer = answer => answer.unwrap_or(Err(RequestError::Gone)),
+            () = self.gone.cancelled() => Err(RequestError::Gone),
+        }
+    }
+
+    /// Sends a notification. Waits while too much is unread.
+    pub(crate) async fn notify(&self, method: &str, params: Value) -> Result<(), RequestError> {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await
+    }
+
+    async fn send(&self, message: Value) -> Result<(), RequestError> {
+        tokio::select! {
+            sent = self.outgoing.send(message) => sent.map_err(|_| RequestError::Gone),
+            () = self.gone.cancelled() => Err(RequestError::Gone),
+        }
+    }
+
+    fn pending(&self) -> std::sync::MutexGuard<'_, Answers> {
+        self.shared.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that waits for its answer.
+struct Waiting<'a> {
+    connection: &'a Connection,
+    id: i64,
+    is_sent: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let is_open = self.connection.pending().remove(&self.id).is_some();
+        if is_open && self.is_sent {
+            let params = json!({ "id": self.id });
+            let message = json!({ "jsonrpc": "2.0", "method": "$/cancelRequest", "params": params });
+            // A server that reads nothing doesn't read this either.
+            let _ = self.connection.outgoing.try_send(message);
+        }
+    }
+}
+
+async fn write_all(
+    mut stdin: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Value>,
+    gone: CancellationToken,
+) {
+    while let Some(message) = queue.recv().await {
+        if let Err(error) = framing::write(&mut stdin, &message).await {
+            tracing::debug!("a language server doesn't read: {error}");
+            gone.cancel();
+        }
+    }
+}
+
+async fn keep_end(mut stderr: impl AsyncRead + Unpin, shared: Arc<Shared>) {
+    let mut buffer = [0; 1024];
+    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        let mut kept = shared.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..count]);
+        let excess = kept.len().saturating_sub(STDERR);
+        kept.drain(..excess);
+    }
+}
+
+/// Reads what the server sends.
+struct Reader {
+    shared: Arc<Shared>,
+    outgoing: mpsc::WeakSender<Value>,
+    work: watch::Sender<usize>,
+    /// Tokens of the work that is under way.
+    tokens: HashSet<String>,
+}
+
+impl Reader {
+    async fn read_all(mut self, stdout: impl AsyncRead + Unpin, gone: CancellationToken) {
+        let mut stdout = BufReader::new(stdout);
+        loop {
+            match framing::read(&mut stdout).await {
+                Ok(Some(message)) => self.take(message),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!("a language server can't be read: {error}");
+                    break;
+                }
+            }
+        }
+        gone.cancel();
+    }
+
+    fn take(&mut self, mut message: Value) {
+        let id = message.get("id").cloned().filter(|id| !id.is_null());
+        match (message.get("method").and_then(Value::as_str), id) {
+            (Some(method), Some(id)) => {
+                let answer = answer_to(method, &message["params"]);
+                let reply = match answer {
+                    Some(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+                    None => {
+                        let error =
+                            json!({ "code": -32601, "message": "the client doesn't have this method" });
+                        json!({ "jsonrpc": "2.0", "id": id, "error": error })
+                    }
+                };
+                // A server that asks and doesn't read gets no answer.
+                if let Some(outgoing) = self.outgoing.upgrade() {
+                    let _ = outgoing.try_send(reply);
+                }
+            }
+            (Some("$/progress"), None) => self.note_work(&message["params"]),
+            (Some(_), None) => {}
+            (None, Some(id)) => {
+                let waiting = id.as_i64().and_then(|id| {
+                    self.shared.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+                });
+                let result = match message.get("error").filter(|error| !error.is_null()) {
+                    Some(error) => {
+                        let text = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
+                        Err(RequestError::Refused(text.to_owned()))
+                    }
+                    None => Ok(message["result"].take()),
+                };
+                if let Some(waiting) = waiting {
+                    // Whoever waited may have stopped.
+                    let _ = waiting.send(result);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn note_work(&mut self, params: &Value) {
+        let token = params["token"].to_string();
+        match params["value"]["kind"].as_str() {
+            Some("begin") if self.tokens.len() < WORK => {
+                self.tokens.insert(token);
+            }
+            Some("end") => {
+                self.tokens.remove(&token);
+            }
+            _ => {}
+        }
+        self.work.send_replace(self.tokens.len());
+    }
+}
+
+/// Returns the answer to a request of the server; none for one that this client doesn't have. Nothing is ever edited for it.
+fn answer_to(method: &str, params: &Value) -> Option<Value> {
+    match method {
+        "workspace/configuration" => {
+            let items = params["items"].as_array().map_or(0, Vec::len);
+            Some(vec![Value::Null; items].into())
+        }
+        "workspace/workspaceFolders"
+        | "window/workDoneProgress/create"
+        | "client/registerCapability"
+        | "client/unregisterCapability"
+        | "window/showMessageRequest" => Some(Value::Null),
+        "workspace/applyEdit" => Some(json!({ "applied": false })),
+        _ => None,
+    }
+}

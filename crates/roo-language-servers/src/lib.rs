@@ -1,0 +1,23 @@
+//! The LSP client: language servers that are started when a question needs them, shared by all tasks of a workspace, and
+//! stopped when nobody asks any more.
+//!
+//! [`LanguageServers::new`] finds the known servers on PATH; [`LanguageServers::ask`] asks the one for a file's language.
+//!
+//! What is not here: whether a server may be started and what it may do then ([`Launcher`], which the caller brings), and
+//! what a model gets to see. What servers say is untrusted: each message is bounded, each request has a time limit, and
+//! positions are checked by whoever reads the files that they point to.
+
+#![warn(unreachable_pub)]
+
+mod connection;
+mod framing;
+mod launcher;
+mod preset;
+mod restarts;
+mod servers;
+mod session;
+
+pub use launcher::{LaunchedServer, Launcher, ServerProcess};
+pub use preset::{InstalledServer, installed};
+pub use servers::{LanguageServerError, LanguageServers};
+pub use session::{Answer, Document, Location, Place, Question};

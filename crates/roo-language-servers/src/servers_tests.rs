@@ -1,0 +1,323 @@
+//! A server that misbehaves, over pipes in memory and in paused time.
+
+use std::path::PathBuf;
+use std::sync::Mutex as SyncMutex;
+use std::sync::atomic::AtomicUsize;
+
+use futures_util::future::BoxFuture;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, BufReader, DuplexStream, duplex};
+
+use super::*;
+use crate::framing;
+use crate::launcher::{LaunchedServer, ServerProcess};
+use crate::session::Location;
+
+/// What the fake does with a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Doesn't answer.
+    Hang,
+    /// Doesn't answer, and says that it is loading.
+    Load,
+    /// Ends, with a word on standard error.
+    Die,
+    /// Sends thousands of messages that nobody asked for before it answers.
+    Flood,
+    /// Sends what is no message.
+    Garbage,
+    /// Answers with an error.
+    Refuse,
+}
+
+struct Fake {
+    fault: SyncMutex<Fault>,
+    encoding: &'static str,
+    answer: Value,
+    launches: AtomicUsize,
+    alive: Arc<AtomicUsize>,
+    received: SyncMutex<Vec<Value>>,
+}
+
+impl Fake {
+    fn new(fault: Fault) -> Arc<Self> {
+        Self::with(fault, "utf-16", Value::Null)
+    }
+
+    fn with(fault: Fault, encoding: &'static str, answer: Value) -> Arc<Self> {
+        Arc::new(Self {
+            fault: SyncMutex::new(fault),
+            encoding,
+            answer,
+            launches: AtomicUsize::new(0),
+            alive: Arc::default(),
+            received: SyncMutex::default(),
+        })
+    }
+
+    fn servers(self: &Arc<Self>) -> LanguageServers {
+        let launcher = Arc::new(FakeLauncher(Arc::clone(self)));
+        LanguageServers::new(&["/w".into()], vec![InstalledServer::fake()], launcher)
+    }
+
+    fn heal(&self) {
+        *self.fault.lock().unwrap() = Fault::None;
+    }
+
+    fn launches(&self) -> usize {
+        self.launches.load(Ordering::SeqCst)
+    }
+
+    fn alive(&self) -> usize {
+        self.alive.load(Ordering::SeqCst)
+    }
+
+    /// The parameters of the messages of a method.
+    fn received(&self, method: &str) -> Vec<Value> {
+        let received = self.received.lock().unwrap();
+        received.iter().filter(|message| message["method"] == method).map(|it| it["params"].clone()).collect()
+    }
+
+    async fn serve(self: Arc<Self>, stdin: DuplexStream, mut stdout: DuplexStream, mut stderr: DuplexStream) {
+        let mut stdin = BufReader::new(stdin);
+        while let Ok(Some(message)) = framing::read(&mut stdin).await {
+            self.received.lock().unwrap().push(message.clone());
+            if message["id"].is_null() {
+                continue;
+            }
+            let fault = *self.fault.lock().unwrap();
+            let is_question =
+                message["method"].as_str().is_some_and(|method| method.starts_with("textDocument/"));
+            let mut result = json!({ "result": self.answer });
+            if message["method"] == "initialize" {
+                result = json!({ "result": { "capabilities": { "positionEncoding": self.encoding } } });
+            }
+            match fault {
+                _ if !is_question => {}
+                Fault::None => {}
+                Fault::Hang => continue,
+                Fault::Load => {
+                    let value = json!({ "token": 1, "value": { "kind": "begin", "title": "x" } });
+                    framing::write(&mut stdout, &json!({ "method": "$/progress", "params": value }))
+                        .await
+                        .unwrap();
+                    continue;
+                }
+                Fault::Die => {
+                    stderr.write_all(b"loading\nout of memory\n\n").await.unwrap();
+                    // As pipes have no order between them.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    return;
+                }
+                Fault::Flood => {
+                    for number in 0..5000 {
+                        let note = json!({ "method": "$/x", "params": { "text": "x".repeat(500) } });
+                        framing::write(&mut stdout, &note).await.unwrap();
+                        let stranger = json!({ "id": 100_000 + number, "result": "nobody asked" });
+                        framing::write(&mut stdout, &stranger).await.unwrap();
+                    }
+                }
+                Fault::Garbage => {
+                    stdout.write_all(b"Content-Length: 3\r\n\r\n}}}").await.unwrap();
+                    continue;
+                }
+                Fault::Refuse => result = json!({ "error": { "code": 1, "message": "no\nproject" } }),
+            }
+            result["id"] = message["id"].clone();
+            if framing::write(&mut stdout, &result).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+struct FakeLauncher(Arc<Fake>);
+
+impl Launcher for FakeLauncher {
+    fn may_launch(&self) -> bool {
+        true
+    }
+
+    fn launch<'a>(&'a self, _: &'a InstalledServer) -> BoxFuture<'a, Result<LaunchedServer, String>> {
+        self.0.launches.fetch_add(1, Ordering::SeqCst);
+        self.0.alive.fetch_add(1, Ordering::SeqCst);
+        let (stdin, input) = duplex(1 << 16);
+        let (output, stdout) = duplex(1 << 16);
+        let (errors, stderr) = duplex(1 << 16);
+        tokio::spawn(Arc::clone(&self.0).serve(input, output, errors));
+        let process = Box::new(FakeProcess(Arc::clone(&self.0.alive)));
+        let launched = LaunchedServer {
+            stdin: Box::new(stdin),
+            stdout: Box::new(stdout),
+            stderr: Box::new(stderr),
+            process,
+        };
+        Box::pin(async { Ok(launched) })
+    }
+}
+
+struct FakeProcess(Arc<AtomicUsize>);
+
+impl ServerProcess for FakeProcess {
+    fn end(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { drop(self) })
+    }
+}
+
+impl Drop for FakeProcess {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn place(text: &str, offset: usize) -> Place {
+    Place { document: Document { path: "/w/a.rs".into(), text: text.into() }, offset }
+}
+
+async fn ask(servers: &LanguageServers) -> Result<Answer, LanguageServerError> {
+    servers.ask(Question::References, &place("fn a() {}", 3), &[], &CancellationToken::new()).await
+}
+
+const NOTHING: Answer = Answer::Locations(vec![]);
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_started_once_for_all_questions_and_stopped_at_the_end() {
+    let fake = Fake::new(Fault::None);
+    let servers = fake.servers();
+    assert_eq!(fake.launches(), 0, "nobody asked");
+    assert_eq!((ask(&servers).await, ask(&servers).await), (Ok(NOTHING), Ok(NOTHING)));
+    assert_eq!((fake.launches(), fake.alive()), (1, 1));
+    assert_eq!(fake.received("textDocument/didOpen").len(), 1);
+    servers.shut_down().await;
+    assert_eq!(fake.alive(), 0);
+    assert_eq!(fake.received("shutdown").len(), 1, "in order");
+    assert_eq!(ask(&servers).await, Err(LanguageServerError::Cancelled));
+    assert_eq!(fake.launches(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_nobody_asks_is_stopped_and_started_again_by_the_next_question() {
+    let fake = Fake::new(Fault::None);
+    let servers = fake.servers();
+    ask(&servers).await.unwrap();
+    tokio::time::sleep(IDLE + Duration::from_secs(5)).await;
+    assert_eq!(fake.alive(), 0);
+    ask(&servers).await.unwrap();
+    assert_eq!((fake.launches(), fake.alive()), (2, 1));
+    drop(servers);
+    assert_eq!(fake.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn positions_are_in_the_unit_that_was_agreed_on() {
+    let before = "'äß𝒳";
+    let units = [("utf-8", before.len()), ("utf-16", before.encode_utf16().count()), ("utf-32", 4)];
+    for (encoding, character) in units {
+        let fake = Fake::with(Fault::None, encoding, Value::Null);
+        let (text, cancel) = (format!("x\n{before}' a"), CancellationToken::new());
+        let place = place(&text, 2 + before.len());
+        let asked = fake.servers().ask(Question::Hover, &place, &[], &cancel).await;
+        assert_eq!(asked, Ok(Answer::Text(String::new())));
+        let position = &fake.received("textDocument/hover")[0]["position"];
+        assert_eq!(position, &json!({ "line": 1, "character": character }), "{encoding}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_stopped_and_starts_again_after_a_pause() {
+    let fake = Fake::new(Fault::Hang);
+    let servers = fake.servers();
+    let begun = Instant::now();
+    assert_eq!(ask(&servers).await, Err(LanguageServerError::Hangs("fake-server")));
+    assert_eq!(begun.elapsed().as_secs(), ANSWER.as_secs());
+    assert_eq!(fake.alive(), 0);
+    fake.heal();
+    assert_eq!(ask(&servers).await, Err(LanguageServerError::Pausing("fake-server")));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(ask(&servers).await, Ok(NOTHING));
+    assert_eq!(fake.launches(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_loads_for_long_is_left_alone() {
+    let fake = Fake::new(Fault::Load);
+    let servers = fake.servers();
+    assert_eq!(ask(&servers).await, Err(LanguageServerError::Loading("fake-server")));
+    assert_eq!((fake.launches(), fake.alive()), (1, 1));
+    fake.heal();
+    assert_eq!(ask(&servers).await, Ok(NOTHING), "asked all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_dies_again_and_again_is_given_up() {
+    let fake = Fake::new(Fault::Die);
+    let servers = fake.servers();
+    for _ in 0..5 {
+        let error = ask(&servers).await.unwrap_err();
+        let reason = Some("out of memory".to_owned());
+        assert_eq!(error, LanguageServerError::Died { server: "fake-server", reason });
+        assert_eq!(fake.alive(), 0);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+    }
+    assert!(!servers.are_offered());
+    assert_eq!(ask(&servers).await, Err(LanguageServerError::NoServer));
+    assert_eq!(fake.launches(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_sends_unasked_is_left_unread_and_what_is_no_message_ends_it() {
+    let fake = Fake::new(Fault::Flood);
+    assert_eq!(ask(&fake.servers()).await, Ok(NOTHING));
+    let fake = Fake::new(Fault::Garbage);
+    let servers = fake.servers();
+    let error = ask(&servers).await.unwrap_err();
+    assert_eq!(error, LanguageServerError::Died { server: "fake-server", reason: None });
+    assert_eq!(fake.alive(), 0);
+    let fake = Fake::new(Fault::Refuse);
+    let servers = fake.servers();
+    let reason = "no ⏎ project".to_owned();
+    assert_eq!(ask(&servers).await, Err(LanguageServerError::Refused { server: "fake-server", reason }));
+    assert_eq!(fake.alive(), 1, "an error is an answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_question_ends_at_once_and_the_server_goes_on() {
+    let fake = Fake::new(Fault::Hang);
+    let (servers, cancel) = (fake.servers(), CancellationToken::new());
+    let place = place("fn a() {}", 3);
+    let question = servers.ask(Question::References, &place, &[], &cancel);
+    let stop = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cancel.cancel();
+    };
+    assert_eq!(tokio::join!(question, stop).0, Err(LanguageServerError::Cancelled));
+    fake.heal();
+    assert_eq!(ask(&servers).await, Ok(NOTHING));
+    assert_eq!(fake.received("$/cancelRequest").len(), 1);
+    assert_eq!(fake.launches(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_sees_the_text_as_it_is_and_no_document_that_is_not_asked_about() {
+    let fake = Fake::with(
+        Fault::None,
+        "utf-16",
+        json!([{ "uri": "file:///w/b.rs", "range": { "start": { "line": 4 } } }]),
+    );
+    let servers = fake.servers();
+    let cancel = CancellationToken::new();
+    let other = Document { path: "/w/b.rs".into(), text: "b".into() };
+    let foreign = Document { path: "/w/c.py".into(), text: "c".into() };
+    let answer = servers.ask(Question::Definition, &place("one", 0), &[other, foreign], &cancel).await;
+    assert_eq!(answer, Ok(Answer::Locations(vec![Location { path: PathBuf::from("/w/b.rs"), line: 4 }])));
+    assert_eq!(fake.received("textDocument/didOpen").len(), 2);
+    servers.ask(Question::Definition, &place("two", 0), &[], &cancel).await.unwrap();
+    let changed = fake.received("textDocument/didChange");
+    assert_eq!(changed[0]["contentChanges"], json!([{ "text": "two" }]));
+    assert_eq!(fake.received("textDocument/didClose")[0]["textDocument"]["uri"], "file:///w/b.rs");
+    let python = Place { document: Document { path: "/w/c.py".into(), text: "c".into() }, offset: 0 };
+    let asked = servers.ask(Question::Hover, &python, &[], &cancel).await;
+    assert_eq!(asked, Err(LanguageServerError::NoServer));
+}

@@ -1,0 +1,131 @@
+//! Language servers for the engine: which there are, and how their programs are started.
+//!
+//! A server runs what a workspace brings (build scripts, plugins), so its bounds are those of a workspace's MCP server: only
+//! in a trusted workspace, only in the sandbox, writing nothing there, and without network but for `sandbox.network`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use roo_durable::WorkspaceDirectory;
+use roo_engine::customization::Customization;
+use roo_engine::policy::{Bounds, ServerBounds, ServerSandbox, ServerSandboxRequest};
+use roo_formats::config::{Directories, SandboxLevel, Settings, SettingsSource};
+use roo_formats::mcp::Level;
+use roo_language_servers::{
+    InstalledServer, LanguageServers, LaunchedServer, Launcher, ServerProcess, installed,
+};
+use roo_sandbox::exec::ConfinedProgram;
+use roo_sandbox::exec::sandbox::Helper;
+use roo_workspace::Workspace;
+
+/// Services that the language servers of a workspace need.
+pub(crate) struct Setup {
+    /// The user's settings, as they are when a server starts.
+    pub settings: Arc<dyn SettingsSource>,
+    /// The files.
+    pub workspace: Arc<Workspace>,
+    /// Configuration of users and workspaces.
+    pub customization: Arc<Customization>,
+    /// Directory for state of the workspace.
+    pub directory: WorkspaceDirectory,
+    /// The user's directories; servers don't see into them.
+    pub directories: Directories,
+}
+
+/// The installed language servers of a workspace. None is started by that. Reads the disk.
+pub(crate) fn language_servers(setup: Setup) -> LanguageServers {
+    let Setup { settings, workspace, customization, directory, directories } = setup;
+    let folders: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
+    let installed = installed(&folders, &std::env::var_os("PATH").unwrap_or_default());
+    if installed.is_empty() {
+        return LanguageServers::none();
+    }
+    let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
+    LanguageServers::new(
+        &folders,
+        installed,
+        Arc::new(SandboxLauncher { bounds, workspace, settings, customization }),
+    )
+}
+
+/// Starts language servers in the sandbox.
+struct SandboxLauncher {
+    bounds: Bounds,
+    workspace: Arc<Workspace>,
+    settings: Arc<dyn SettingsSource>,
+    customization: Arc<Customization>,
+}
+
+impl SandboxLauncher {
+    async fn start(&self, server: &InstalledServer) -> Result<LaunchedServer, String> {
+        let Some(folder) = self.workspace.roots().paths().next().map(Path::to_path_buf) else {
+            return Err("there is no workspace folder".to_owned());
+        };
+        let (customization, source) = (Arc::clone(&self.customization), Arc::clone(&self.settings));
+        let read = move || {
+            let settings = source.settings();
+            (may_launch(&customization, &settings), settings)
+        };
+        let read = tokio::task::spawn_blocking(read).await;
+        let (may_launch, settings) = read.map_err(|_| "roo-lsp is ending".to_owned())?;
+        if !may_launch {
+            return Err("the workspace is not trusted, or the sandbox is off".to_owned());
+        }
+        let name = format!("language-server/{}", server.name);
+        let workspace = &self.workspace;
+        let wanted =
+            ServerSandboxRequest { server: &name, level: Level::Workspace, workspace, settings: &settings };
+        let bounds = match self.bounds.server_sandbox(wanted).await {
+            ServerSandbox::On(bounds) => bounds,
+            ServerSandbox::Off(_) | ServerSandbox::Unbounded => {
+                return Err("language servers run only in the sandbox, which this machine lacks".to_owned());
+            }
+            ServerSandbox::Refused(reason) => return Err(reason),
+        };
+        let program = server.program.to_string_lossy().into_owned();
+        let argv: Vec<String> =
+            std::iter::once(program).chain(server.args.iter().map(|&arg| arg.to_owned())).collect();
+        let started =
+            ConfinedProgram::start(&argv, &folder, &bounds.environment, &bounds.sandbox, &bounds.confinement);
+        let (program, streams) = started.await.map_err(|error| error.to_string())?;
+        let (stdout, stdin) = streams.socket.into_split();
+        Ok(LaunchedServer {
+            stdin: Box::new(stdin),
+            stdout: Box::new(stdout),
+            stderr: Box::new(streams.stderr),
+            process: Box::new(ConfinedProcess { program, _bounds: bounds }),
+        })
+    }
+}
+
+/// Returns whether the workspace is trusted and the sandbox is on. Reads the disk.
+fn may_launch(customization: &Customization, settings: &Settings) -> bool {
+    customization.is_trusted() && settings.sandbox.level != SandboxLevel::Off
+}
+
+impl Launcher for SandboxLauncher {
+    fn may_launch(&self) -> bool {
+        may_launch(&self.customization, &self.settings.settings())
+    }
+
+    fn launch<'a>(&'a self, server: &'a InstalledServer) -> BoxFuture<'a, Result<LaunchedServer, String>> {
+        Box::pin(self.start(server))
+    }
+}
+
+/// A program in the sandbox, and what was made for it.
+struct ConfinedProcess {
+    /// Before the bounds, so that it has ended when they go.
+    program: ConfinedProgram,
+    _bounds: Box<ServerBounds>,
+}
+
+impl ServerProcess for ConfinedProcess {
+    fn end(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let Self { program, _bounds } = *self;
+            program.end().await;
+        })
+    }
+}
