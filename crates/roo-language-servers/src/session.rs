@@ -252,7 +252,8 @@ fn hover_text(answer: &Value) -> String {
         }
     }
     let mut text = of(&answer["contents"]);
-    text.truncate(text.floor_char_boundary(TEXT));
+    let end = (0..=TEXT.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    text.truncate(end.unwrap_or_default());
     text.trim().to_owned()
 }
 
