@@ -170,33 +170,30 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// Those of the system.
     fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        let mut missing = Vec::new();
-        for directory in path.ancestors() {
-            if self.exists(directory)? {
-                break;
-            }
-            missing.push(directory);
-        }
         let mut changed = Vec::new();
-        for directory in missing.into_iter().rev() {
-            match self.create_directory(directory) {
-                Ok(()) => {}
-                // Another process created it, and may end before it syncs the name.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.exists(directory)? => {}
-                // Among them a dangling symbolic link.
-                Err(error) => return Err(error),
-            }
+        for directory in missing_directories(self, path)? {
+            create_if_missing(self, directory)?;
             changed.extend(directory.parent().map(Path::to_owned));
         }
         Ok(changed)
     }
 
-    /// Creates directories as [`Disk::create_directories`] does, and syncs the new names.
+    /// Creates directories as [`Disk::create_directories`] does, and syncs the new names. A directory whose name can't be
+    /// synced is removed again: another attempt would take it for one whose name is durable.
     ///
     /// # Errors
     /// Those of the system.
     fn create_directories_durably(&self, path: &Path) -> io::Result<()> {
-        self.create_directories(path)?.iter().try_for_each(|directory| self.sync(directory))
+        for directory in missing_directories(self, path)? {
+            create_if_missing(self, directory)?;
+            let synced = directory.parent().map_or(Ok(()), |parent| self.sync(parent));
+            if let Err(error) = synced {
+                // Where another process uses it by now, it stays.
+                let _ = self.remove_directory(directory);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Reads a file of at most `limit` bytes. None when it doesn't exist.
@@ -225,6 +222,29 @@ pub trait Disk: Debug + Send + Sync {
         let mut bytes = Vec::new();
         file.take(limit).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
+    }
+}
+
+/// The directories of a path that don't exist, outermost first.
+fn missing_directories<'a>(disk: &(impl Disk + ?Sized), path: &'a Path) -> io::Result<Vec<&'a Path>> {
+    let mut missing = Vec::new();
+    for directory in path.ancestors() {
+        if disk.exists(directory)? {
+            break;
+        }
+        missing.push(directory);
+    }
+    missing.reverse();
+    Ok(missing)
+}
+
+/// Creates a directory that was found missing.
+fn create_if_missing(disk: &(impl Disk + ?Sized), directory: &Path) -> io::Result<()> {
+    match disk.create_directory(directory) {
+        // Another process created it, and may end before it syncs the name.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && disk.exists(directory)? => Ok(()),
+        // Among the errors is that of a dangling symbolic link.
+        created => created,
     }
 }
 
@@ -522,7 +542,7 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
-    use crate::simulated_disk::SimulatedDisk;
+    use crate::simulated_disk::{Fault, SimulatedDisk};
 
     /// Runs the same calls on both disks and returns their answers.
     fn on_both(action: impl Fn(&dyn Disk, &Path) -> String) -> [String; 2] {
@@ -593,6 +613,23 @@ mod tests {
         });
         assert_eq!(real, simulated);
         assert!(real.contains("held: Ok(\"false\")") && real.contains("free: Ok(\"true\")"), "{real}");
+    }
+
+    #[test]
+    fn directories_are_durable_when_another_attempt_succeeds() {
+        let path = Path::new("/state/a/b");
+        let attempt = |fails_at: usize| {
+            let disk = SimulatedDisk::new();
+            let error = rustix::io::Errno::IO.raw_os_error();
+            disk.plan(move |ordinal, _| (ordinal == fails_at).then_some(Fault::Errno(error)));
+            let first = disk.create_directories_durably(path);
+            disk.heal();
+            disk.create_directories_durably(path).unwrap();
+            assert!(disk.synced().exists(path).unwrap(), "after a fault in call {fails_at}");
+            first
+        };
+        let failed = (0..).take_while(|&ordinal| attempt(ordinal).is_err()).count();
+        assert!(failed >= 6, "three directories are created and synced: {failed}");
     }
 
     #[test]
