@@ -212,7 +212,8 @@ impl Side {
         Self::Text { digest: Digest::of(text.as_bytes()), text }
     }
 
-    fn state(&self) -> FileState {
+    /// What there is, without its text.
+    pub fn state(&self) -> FileState {
         match self {
             Self::Absent => FileState::Absent,
             Self::Text { digest, .. } | Self::Opaque(digest) => FileState::Present(*digest),

@@ -100,10 +100,11 @@ pub(super) async fn refused(
     write(audit_record, services).await;
 }
 
-/// The call has run. What only the hooks need is taken out of its outcome.
+/// The call has run, for the second time if it `is_restarted`. What only the hooks need is taken out of its outcome.
 pub(super) async fn done(
     audit_record: Option<AuditRecord>,
     outcome: &mut Outcome,
+    is_restarted: bool,
     services: &Arc<EngineServices>,
 ) {
     let mut changes = std::mem::take(&mut outcome.changes);
@@ -136,6 +137,9 @@ pub(super) async fn done(
     if audit_record.entry.command.is_none() {
         audit_record.entry.files = changes;
         if audit_record.entry.server_call.is_none() {
+            if is_restarted && !leave_out_recorded(&mut audit_record, services).await {
+                return;
+            }
             return write_beside(&audit_record, services);
         }
         return write(audit_record, services).await;
@@ -265,6 +269,22 @@ pub(super) fn recover_interrupted(tree: &Tree, services: &Arc<EngineServices>) {
 /// A run of which nobody saw the end.
 fn cut_off_run(line: &str) -> CommandRun {
     CommandRun { digest: Digest::of(line), exit_code: None }
+}
+
+/// Leaves changes out that the trace has. It is written before the log, so it may have an edit that the loss of power undid
+/// in the log and in the file, or in the buffer of an editor, and that its call has made again. Returns whether any is left.
+async fn leave_out_recorded(audit_record: &mut AuditRecord, services: &Arc<EngineServices>) -> bool {
+    let (recorder, entry) = (Arc::clone(&services.recorder), &mut audit_record.entry);
+    if entry.files.is_empty() {
+        return true;
+    }
+    let (task, call) = (entry.task.to_string(), entry.tool_call_id.to_string());
+    let changes = entry.files.clone();
+    let missing = roo_durable::spawn_blocking(move || recorder.missing(&task, &call, changes)).await;
+    if let Ok(missing) = missing {
+        entry.files = missing;
+    }
+    !entry.files.is_empty()
 }
 
 async fn write_if_missing(audit_record: AuditRecord, services: &Arc<EngineServices>) {

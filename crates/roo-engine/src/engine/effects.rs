@@ -222,6 +222,7 @@ struct ToolRun {
     executes: bool,
     edit: Option<PlannedEdit>,
     audit_record: Option<AuditRecord>,
+    is_restarted: bool,
     call: Option<ToolCall>,
     /// The files that the task has seen, or is about to, by their digests.
     seen: BTreeMap<String, Digest>,
@@ -243,6 +244,7 @@ impl ToolRun {
             executes: task.current_effect() == ToolEffect::Execute,
             edit: task.edit_in_progress().cloned(),
             audit_record: audit::begin(task, tree, &around.services),
+            is_restarted: task.is_restarted(),
             call: task.call_as_it_runs().map(Cow::into_owned),
             seen: task.files.seen_by_next_request(),
             hook_dispatch: HookDispatch::new(task, around),
@@ -261,6 +263,7 @@ impl ToolRun {
             executes,
             edit,
             audit_record,
+            is_restarted,
             call,
             seen,
             hook_dispatch,
@@ -300,7 +303,7 @@ impl ToolRun {
                 }
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
-                audit::done(audit_record, &mut outcome, &around.services).await;
+                audit::done(audit_record, &mut outcome, is_restarted, &around.services).await;
                 if let Some(call) = for_hooks.as_ref().or(call.as_ref()) {
                     messages = hook_dispatch.after(call, &mut outcome, took).await;
                 }
@@ -364,7 +367,7 @@ async fn follow_command(
         let save = move || services.checkpoints.save(&task, &changes, &context.mask());
         outcome.saved = roo_durable::spawn_blocking(save).await.unwrap_or_default();
     }
-    audit::done(audit_record, &mut outcome, &around.services).await;
+    audit::done(audit_record, &mut outcome, false, &around.services).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
     // Only now: who waits for its end goes on when it is known.
     around.background.remove(&id);

@@ -418,6 +418,11 @@ impl Task {
         }
     }
 
+    /// Returns whether the current call has started before, and was begun anew.
+    pub(crate) fn is_restarted(&self) -> bool {
+        self.in_progress().is_some_and(|current| current.is_restarted)
+    }
+
     fn batch(&self) -> Option<&ToolBatch> {
         self.phase()?.batch()
     }

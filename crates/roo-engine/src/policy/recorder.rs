@@ -11,7 +11,7 @@ use roo_durable::reserve::Reserve;
 use roo_formats::intents::Recent;
 use roo_trace::projection::{self, ProjectionError};
 use roo_trace::query::{Filter, query};
-use roo_trace::record::{Draft, Entry, IntentRef};
+use roo_trace::record::{Draft, Entry, FileChange, IntentRef, Own};
 use roo_trace::{ComparableForms, CurrentCopies, Ledger, LedgerError, Setup};
 use roo_workspace::{ProtectedBy, Protection, UnsyncedNames, Workspace, protection};
 
@@ -203,5 +203,96 @@ impl Recorder {
         let _ = self.settle();
         let records = query(&self.state_directory, &filter).unwrap_or_default();
         records.iter().filter_map(|record| record.own()).any(|own| own.tool_call_id == call)
+    }
+
+    /// Returns those of a call's changes that are not in the trace already.
+    pub fn missing(&self, task: &str, call: &str, changes: Vec<FileChange>) -> Vec<FileChange> {
+        let filter = Filter { task: Some(task.to_owned()), ..Filter::default() };
+        let _ = self.settle();
+        let records = query(&self.state_directory, &filter).unwrap_or_default();
+        let is_recorded = |change: &FileChange| {
+            records.iter().any(|record| {
+                let is_of_file = record.files.iter().any(|file| file.path == change.path);
+                let is_same = |own: &Own| {
+                    own.tool_call_id == call
+                        && own.before == Some(change.before.state())
+                        && own.after == Some(change.after.state())
+                };
+                is_of_file && record.own().is_some_and(is_same)
+            })
+        };
+        changes.into_iter().filter(|change| !is_recorded(change)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use roo_protocol::ids::{TaskId, ToolCallId, Urid};
+    use roo_text::position::Encoding;
+    use roo_trace::record::{Author, Decision, Outcome, Side};
+    use roo_workspace::{Documents, Setup as WorkspaceSetup};
+
+    use super::*;
+
+    /// A recorder without a copy in a folder.
+    fn recorder(place: &tempfile::TempDir) -> Recorder {
+        let (root, state) = (place.path().join("work"), place.path().join("state"));
+        fs::create_dir_all(&root).unwrap();
+        let setup = WorkspaceSetup {
+            folders: vec![root],
+            state_directory: state.clone(),
+            documents: Arc::new(Documents::default()),
+            editor: None,
+            encoding: Encoding::Utf16,
+        };
+        let workspace = Arc::new(Workspace::open(setup).unwrap());
+        let orchestration = Arc::new(Orchestration::new(workspace, &state));
+        Recorder::new(state.clone(), None, orchestration, Reserve::new(&state))
+    }
+
+    fn edit_by(call: &str, files: Vec<FileChange>) -> Entry {
+        Entry {
+            at: 0,
+            outcome: Outcome::Ok,
+            tool_call: "insert_content".to_owned(),
+            tool_call_id: ToolCallId::new(call),
+            task: TaskId::new("task"),
+            parent_task: None,
+            urid: Urid::new("20260102-03-04-abcdef01"),
+            mode: "code".to_owned(),
+            model: None,
+            intent: None,
+            decision: Decision::default(),
+            sandbox: None,
+            files,
+            prompt: None,
+            command: None,
+            commit: None,
+            violations: vec![],
+            server_call: None,
+            claimed: None,
+        }
+    }
+
+    #[test]
+    fn only_a_change_that_its_call_made_before_from_the_same_text_is_in_the_trace_already() {
+        let place = tempfile::tempdir().unwrap();
+        let recorder = recorder(&place);
+        let change = |path: &str, before: &str| FileChange {
+            path: path.to_owned(),
+            old_path: None,
+            before: Side::text(before),
+            after: Side::text(format!("{before}model\n")),
+            author: Author::Ai,
+        };
+        let (one, other) = (change("one.txt", "begin\n"), change("two.txt", "begin\n"));
+        recorder.record(edit_by("call", vec![one.clone()]), None).unwrap();
+        let missing = |call: &str, changes: &[FileChange]| recorder.missing("task", call, changes.to_vec());
+        assert_eq!(missing("call", &[one.clone(), other.clone()]), [other]);
+        let from_another_text = change("one.txt", "begin\nuser\n");
+        assert_eq!(missing("call", std::slice::from_ref(&from_another_text)), [from_another_text]);
+        assert_eq!(missing("another", std::slice::from_ref(&one)), [one]);
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct CurrentCall {
     pub(super) verdict: Option<RecordedVerdict>,
     /// Progress of the call.
     pub(super) stage: Stage,
+    /// Whether it has started before, and was begun anew because nothing was found of its effect.
+    pub(super) is_restarted: bool,
 }
 
 /// Changes of user hooks to a call.
@@ -311,7 +313,7 @@ impl OpenCalls {
 impl CurrentCall {
     fn new(call: ToolCall) -> Self {
         let stage = Stage::Authorization(Authorization::NEW);
-        Self { call, hooks: HookChanges::default(), verdict: None, stage }
+        Self { call, hooks: HookChanges::default(), verdict: None, stage, is_restarted: false }
     }
 
     /// The call before hooks: that of the model, or the switch of modes that goes with the answer to its question.
@@ -420,6 +422,7 @@ impl CurrentCall {
 
     /// Goes back to the gate after an interruption before its effect. The user's approval still holds.
     pub(super) fn restart(&mut self) {
+        self.is_restarted = true;
         if let Stage::Run { approval, .. } | Stage::SettleWrite { approval, .. } = &mut self.stage {
             let approval = approval.take().map_or(Approval::NotAsked, Approval::Given);
             self.stage = Stage::Authorization(Authorization::Gate(approval));
