@@ -187,7 +187,11 @@ pub(super) fn shortened(task: &Task, outcome: CompactionOutcome, used: Usage) ->
             if text.len() <= longest || matches!(whole, Event::ContextKept { .. }) {
                 return vec![whole];
             }
-            vec![condensed(task, compaction, Some(shortening::beginning(text, longest)), used)]
+            // Turns are not to vanish without a word.
+            match shortening::beginning(text, longest).trim() {
+                "" => vec![kept(task, "There is no room for a summary.".to_owned(), used)],
+                beginning => vec![condensed(task, compaction, Some(beginning), used)],
+            }
         }
         (CompactionOutcome::Agreed, ShorteningMethod::Summary) => {
             vec![kept(task, "The model gave no summary.".to_owned(), used)]
