@@ -418,7 +418,7 @@ impl GateRequest {
             store: worktrees::store(&task.id, &around.services),
             delegations: task.guard.delegations(),
             urid: task.urid.clone(),
-            seen: task.files.seen.clone(),
+            seen: task.files.at_hand(),
             approved,
             review,
             intent: task.intents.bound.clone(),

@@ -951,7 +951,7 @@ impl Engine {
         let files = if task.merges() {
             worktrees::preview_merge(task, &services.for_task(&tree, task)).await
         } else if call.effect() == Effect::Write {
-            services.for_task(&tree, task).gate.preview(&call, &task.files.seen).await
+            services.for_task(&tree, task).gate.preview(&call, &task.files.at_hand()).await
         } else {
             return Ok((digest, vec![]));
         };

@@ -46,8 +46,8 @@ impl Edit for WriteToFile {
                 }
                 None => {
                     let text = format!(
-                        "{name} exists, and you have not read it. Read it in an answer before the one that replaces its \
-                         text."
+                        "{name} exists, and you have not read it, or no longer have its text. Read it in an answer before \
+                         the one that replaces its text."
                     );
                     return Err(Refusal::mistake(RefusalRule::Content, text));
                 }

@@ -191,10 +191,6 @@ impl PlannedModel {
                 let path = format!("new-{}.txt", state.lines);
                 ("write_to_file", json!({ "path": path, "content": format!("{line}\nend\n") }))
             }
-            // It has read the file, and no longer knows what it said.
-            5 if known.is_none() && has_forgotten(&request.items) => {
-                ("read_file", json!({ "files": [{ "path": path }] }))
-            }
             5 => {
                 // As the conversation has it: every line that it was shown stays.
                 let line = self.line(state);
@@ -257,17 +253,6 @@ fn urid(items: &Items) -> String {
     });
     let lines = first.unwrap_or_default().lines();
     lines.filter_map(|line| line.strip_prefix("URID: ")).next_back().unwrap_or_default().trim().to_owned()
-}
-
-/// Returns whether results were left out of the conversation.
-fn has_forgotten(items: &Items) -> bool {
-    items.iter().any(|item| match item {
-        Item::Summary { .. } => true,
-        Item::Results { results } => {
-            results.iter().any(|result| result.text.contains("Read the file again if you need it."))
-        }
-        _ => false,
-    })
 }
 
 /// The lines of a file as the conversation showed them last, whole; none if it didn't.

@@ -63,11 +63,7 @@ impl Conversation {
 
     /// Puts stubs in place of long results before this index, as logs of earlier versions say it.
     pub(super) fn reduce(&mut self, before: usize) {
-        let results = self.items.iter().take(before).flat_map(|item| match item {
-            Item::Results { results } => results.as_slice(),
-            _ => &[],
-        });
-        let results = results.map(|result| result.call_id.clone()).collect();
+        let results = self.calls_before(before).into_iter().collect();
         self.put_placeholders(&Placeholders { results, ..Placeholders::default() });
     }
 
@@ -190,6 +186,15 @@ impl Conversation {
         self.size = size;
     }
 
+    /// The calls whose results stand before this index.
+    pub(super) fn calls_before(&self, index: usize) -> HashSet<ToolCallId> {
+        let results = self.items.iter().take(index).flat_map(|item| match item {
+            Item::Results { results } => results.as_slice(),
+            _ => &[],
+        });
+        results.map(|result| result.call_id.clone()).collect()
+    }
+
     pub(super) fn push(&mut self, item: Item) {
         self.append(item, false);
     }
@@ -269,11 +274,26 @@ fn texts(item: &Item) -> impl Iterator<Item = &String> + Clone {
     message.into_iter().chain(results.iter().map(|result| &result.text))
 }
 
+/// What a call tells of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilePart {
+    /// Its result has the text.
+    Read,
+    /// Its parameters have the whole text.
+    Written,
+    /// Its parameters have the changed places.
+    Changed,
+}
+
 /// The files that the model knows or must get to know.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileContext {
     /// The whole-file digests that it has seen, by path.
     pub seen: BTreeMap<String, Digest>,
+    /// What tells the text of each file: a call, or a message (none), that has all of it, and the edits in places since.
+    pub(super) sources: BTreeMap<String, Vec<Option<ToolCallId>>>,
+    /// Files that were seen and whose text the conversation no longer has as a whole.
+    pub(super) left_out: BTreeSet<String>,
     /// Those that results hold which the model gets with its next request: of what it does in the same answer, nothing is
     /// based on them.
     pub(super) waiting: BTreeMap<String, Digest>,
@@ -285,33 +305,77 @@ impl FileContext {
     /// Takes note of files that the model has seen now; of one without digest it knows nothing any more.
     pub(super) fn see(&mut self, seen: &[(String, Option<Digest>)]) {
         for (path, digest) in seen {
-            self.waiting.remove(path);
-            match digest {
-                Some(digest) => {
-                    self.unread.remove(path);
-                    self.seen.insert(path.clone(), *digest);
-                }
-                None => {
-                    self.seen.remove(path);
-                }
+            self.keep(path, *digest);
+            self.come_from(path, digest.is_some().then_some(None));
+        }
+    }
+
+    fn keep(&mut self, path: &str, digest: Option<Digest>) {
+        self.waiting.remove(path);
+        match digest {
+            Some(digest) => {
+                self.unread.remove(path);
+                self.seen.insert(path.to_owned(), digest);
+            }
+            None => {
+                self.seen.remove(path);
             }
         }
     }
 
-    /// As [`FileContext::see`], for the files of a result that the model has yet to get. What it `wrote` it knows by now,
-    /// unless it wrote into a file that it doesn't know yet.
-    pub(super) fn see_with_next_request(&mut self, seen: &[(String, Option<Digest>)], wrote: bool) {
+    /// The whole text of a file stands here now; nowhere if nothing is known of it.
+    fn come_from(&mut self, path: &str, source: Option<Option<ToolCallId>>) {
+        self.left_out.remove(path);
+        match source {
+            Some(source) => self.sources.insert(path.to_owned(), vec![source]),
+            None => self.sources.remove(path),
+        };
+    }
+
+    /// As [`FileContext::see`], for the files of a call's result that the model has yet to get. What it wrote it knows by
+    /// now, unless it wrote into a file that it doesn't know yet.
+    pub(super) fn see_with_next_request(
+        &mut self,
+        call: &ToolCallId,
+        seen: &[(String, Option<Digest>)],
+        part: FilePart,
+    ) {
+        let wrote = part != FilePart::Read;
         for (path, digest) in seen {
-            let is_known = self.seen.get(path) == digest.as_ref();
+            let is_known =
+                self.seen.get(path) == digest.as_ref() && (wrote || !self.left_out.contains(path));
             match digest {
                 Some(digest) if !is_known && (!wrote || self.waiting.contains_key(path)) => {
                     self.unread.remove(path);
                     self.seen.remove(path);
                     self.waiting.insert(path.clone(), *digest);
                 }
-                _ => self.see(&[(path.clone(), *digest)]),
+                _ => self.keep(path, *digest),
+            }
+            match part {
+                FilePart::Changed if digest.is_some() => {
+                    self.sources.entry(path.clone()).or_default().push(Some(call.clone()));
+                }
+                _ => self.come_from(path, digest.is_some().then(|| Some(call.clone()))),
             }
         }
+    }
+
+    /// The conversation no longer has all that these calls tell, nor the messages if `with_messages`.
+    pub(super) fn leave_out(&mut self, calls: &HashSet<ToolCallId>, with_messages: bool) {
+        let is_lost = |source: &Option<ToolCallId>| match source {
+            Some(call) => calls.contains(call),
+            None => with_messages,
+        };
+        let lost = self.sources.iter().filter(|(_, sources)| sources.iter().any(is_lost));
+        self.left_out.extend(lost.map(|(path, _)| path.clone()));
+    }
+
+    /// The digests of the files whose whole text the model has before it. What it replaces or removes as a whole has to be
+    /// among them.
+    pub fn at_hand(&self) -> BTreeMap<String, Digest> {
+        let seen = self.seen.iter().filter(|(path, _)| !self.left_out.contains(*path));
+        seen.map(|(path, digest)| (path.clone(), *digest)).collect()
     }
 
     /// The digests of all files whose text the model has or is about to get.
@@ -326,8 +390,8 @@ impl FileContext {
 
     /// Forgets what was seen.
     pub(super) fn forget(&mut self) {
-        self.seen.clear();
-        self.waiting.clear();
+        let unread = std::mem::take(&mut self.unread);
+        *self = Self { unread, ..Self::default() };
     }
 }
 
@@ -341,22 +405,57 @@ mod tests {
         let read = |text: &str| [("a".to_owned(), Some(Digest::of(text)))];
         let known = |text: &str| BTreeMap::from([("a".to_owned(), Digest::of(text))]);
         let mut files = FileContext::default();
-        files.see_with_next_request(&read("one"), false);
+        let call = ToolCallId::new("1");
+        files.see_with_next_request(&call, &read("one"), FilePart::Read);
         assert_eq!(files.seen, BTreeMap::new());
         // An edit in places changes what it doesn't know.
-        files.see_with_next_request(&read("two"), true);
+        files.see_with_next_request(&call, &read("two"), FilePart::Changed);
         assert_eq!(files.seen, BTreeMap::new());
         files.begin_request();
         assert_eq!(files.seen, known("two"));
-        files.see_with_next_request(&read("two"), false);
+        files.see_with_next_request(&call, &read("two"), FilePart::Read);
         assert_eq!(files.seen, known("two"), "it is what it knows");
-        files.see_with_next_request(&read("three"), true);
+        files.see_with_next_request(&call, &read("three"), FilePart::Written);
         assert_eq!(files.seen, known("three"), "it has written that itself");
-        files.see_with_next_request(&read("of the user"), false);
+        files.see_with_next_request(&call, &read("of the user"), FilePart::Read);
         assert_eq!(files.seen, BTreeMap::new(), "what it knew is no more");
-        files.see_with_next_request(&[("a".to_owned(), None)], false);
+        files.see_with_next_request(&call, &[("a".to_owned(), None)], FilePart::Read);
         files.begin_request();
         assert_eq!(files.seen, BTreeMap::new());
+    }
+
+    #[test]
+    fn a_text_is_at_hand_while_the_conversation_has_all_of_it() {
+        let file = |text: &str| [("a".to_owned(), Some(Digest::of(text)))];
+        let calls = |ids: &[&str]| ids.iter().copied().map(ToolCallId::new).collect::<HashSet<_>>();
+        let known = |files: &FileContext| files.at_hand().contains_key("a");
+        let mut files = FileContext::default();
+        files.see_with_next_request(&ToolCallId::new("read"), &file("one"), FilePart::Read);
+        files.begin_request();
+        files.see_with_next_request(&ToolCallId::new("edit"), &file("two"), FilePart::Changed);
+        files.leave_out(&calls(&["other"]), true);
+        assert!(known(&files));
+        for lost in ["read", "edit"] {
+            let mut files = files.clone();
+            files.leave_out(&calls(&[lost]), false);
+            assert!(!known(&files), "without what '{lost}' told");
+            assert_eq!(files.seen["a"], Digest::of("two"), "its changes are still told");
+            files.see_with_next_request(&ToolCallId::new("again"), &file("three"), FilePart::Changed);
+            assert!(!known(&files), "it knows the changed places alone");
+            files.see_with_next_request(&ToolCallId::new("read again"), &file("three"), FilePart::Read);
+            assert!(!known(&files), "the result is yet to come");
+            files.begin_request();
+            assert!(known(&files));
+        }
+        files.see_with_next_request(&ToolCallId::new("write"), &file("whole"), FilePart::Written);
+        files.leave_out(&calls(&["read", "edit"]), false);
+        assert!(known(&files), "it wrote the whole text later");
+        files.see(&file("mentioned"));
+        files.see_with_next_request(&ToolCallId::new("edit of it"), &file("changed"), FilePart::Changed);
+        files.leave_out(&calls(&["write"]), false);
+        assert!(known(&files));
+        files.leave_out(&calls(&[]), true);
+        assert!(!known(&files), "the message may be among what was condensed");
     }
 
     fn results(text: &str) -> Item {

@@ -1,11 +1,13 @@
 //! Effect of each event on the state of a task.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::{
     Approval, Authorization, CurrentCall, FinishedCall, GivenApproval, HeldAnswer, HookChanges, ToolBatch,
 };
 use super::compaction;
+use super::conversation::FilePart;
 use super::results::summary;
 use super::shortening::within;
 use super::{
@@ -15,13 +17,13 @@ use super::{
 };
 use crate::engine::event::{EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
-use roo_catalog::{Effect as ToolEffect, ToolId};
+use roo_catalog::{Effect as ToolEffect, ToolId, ToolName};
 use roo_model::prompts::{self, replies};
 use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
 use roo_protocol::checkpoint::RestoreWhat;
 use roo_protocol::context::{Shortening, ShorteningMethod};
 use roo_protocol::event::{QuestionKind, ToolStatus};
-use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId, Urid};
+use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::Message;
 use roo_protocol::rule::{RuleSubject, SandboxAccess};
 use roo_protocol::task::{ForkOrigin, PendingQuestion, ToolUsage, Usage};
@@ -59,7 +61,10 @@ impl Task {
                 self.add_gathered(commands, text, images, seen);
             }
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
-            Event::ContextReduced { before } => self.conversation.reduce(*before),
+            Event::ContextReduced { before } => {
+                self.files.leave_out(&self.conversation.calls_before(*before), false);
+                self.conversation.reduce(*before);
+            }
             Event::ContextLimited { tokens } => self.context.limit_to(*tokens),
             Event::SummaryRequested { .. } => self.context.request_summary(),
             Event::ShorteningStarted { method, manual } => {
@@ -70,6 +75,7 @@ impl Task {
                 self.enter(Phase::Compacting(Compaction { method: *method, is_manual: *manual, cut }));
             }
             Event::ContextShortened { left_out, tokens_before, tokens_after } => {
+                self.files.leave_out(&left_out.calls(), false);
                 self.conversation.put_placeholders(left_out);
                 self.end_shortening(ShorteningMethod::Placeholders, (*tokens_before, *tokens_after));
             }
@@ -77,6 +83,7 @@ impl Task {
                 cut, message, by_model, tokens_before, tokens_after, total, ..
             } => {
                 self.totals.usage = *total;
+                self.files.leave_out(&self.conversation.calls_before(*cut), true);
                 self.conversation.condense(*cut, message.clone());
                 let method = if *by_model { ShorteningMethod::Summary } else { ShorteningMethod::Outline };
                 self.end_shortening(method, (*tokens_before, *tokens_after));
@@ -399,13 +406,23 @@ impl Task {
         let Some(batch) = phase.batch_mut() else { return };
         let Some(finished) = batch.finish(result) else { return };
         let effect = ToolId::of_call(&result.name).map(|tool| tool.effect());
-        self.files.see_with_next_request(seen, effect == Some(ToolEffect::Write));
+        let part = match (ToolName::parse(&result.name), effect) {
+            (Some(ToolName::WriteToFile), _) => FilePart::Written,
+            (_, Some(ToolEffect::Write)) => FilePart::Changed,
+            _ => FilePart::Read,
+        };
+        self.files.see_with_next_request(&result.call_id, seen, part);
         if let Some(results) = batch.take_results() {
             self.files.begin_request();
             self.gather.batch |= batch.hooks_review;
             let newest = self.conversation.newest_answer();
             let room = self.context.result_room(self.conversation.size(), newest);
+            let lengths: HashMap<ToolCallId, usize> =
+                results.iter().map(|result| (result.call_id.clone(), result.text.len())).collect();
             let results = within(results, room);
+            let is_cut = |result: &&ToolResult| lengths.get(&result.call_id) != Some(&result.text.len());
+            let cut = results.iter().filter(is_cut).map(|result| result.call_id.clone()).collect();
+            self.files.leave_out(&cut, false);
             self.conversation.push(Item::Results { results });
             *phase = Phase::FIRST_ATTEMPT;
         }

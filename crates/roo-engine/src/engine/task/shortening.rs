@@ -59,6 +59,13 @@ pub struct CutResult {
 }
 
 impl Placeholders {
+    /// The calls of whose parameters or results text is left out.
+    pub(super) fn calls(&self) -> HashSet<ToolCallId> {
+        let Self { duplicates, results, arguments, middles, images: _ } = self;
+        let named = [duplicates, results, arguments].into_iter().flatten();
+        named.chain(middles.iter().map(|cut| &cut.call_id)).cloned().collect()
+    }
+
     /// Returns whether nothing is left out.
     pub fn is_empty(&self) -> bool {
         self.duplicates.is_empty()

@@ -1,6 +1,7 @@
 //! When and how a conversation is shortened, and what comes of it.
 
 use super::*;
+use crate::engine::task::conversation::FilePart;
 use roo_protocol::context::ShorteningMethod;
 
 /// A window of so many tokens, at an endpoint that tells none.
@@ -604,6 +605,39 @@ fn a_summary_has_no_more_than_its_share_of_a_small_window() {
     compacted(&mut sim, CompactionOutcome::Summary("They read. ".repeat(500)));
     let summary = &texts(&sim)[1];
     assert!(summary.contains("They read.") && summary.len() < 4_000, "{}", summary.len());
+}
+
+#[test]
+fn turns_are_not_replaced_by_a_summary_without_words() {
+    let mut sim = Sim::new();
+    // So much of the window is taken that no room for a summary is left.
+    let full = RequestFrame { system: 40_000, ..frame(8_000) };
+    for number in 0..9 {
+        answers(&mut sim, full, [text(&"I think. ".repeat(150)), read(&number.to_string())]);
+        sim.allow();
+        sim.done("short");
+        if let Some(Effect::Compact(_)) = sim.wanted() {
+            break;
+        }
+    }
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    let events = compacted(&mut sim, CompactionOutcome::Summary("They read.".into()));
+    let Event::ContextKept { reason, .. } = &events[0] else { panic!("{events:?}") };
+    assert_eq!(reason, "There is no room for a summary.");
+}
+
+#[test]
+fn a_file_whose_text_was_condensed_has_to_be_read_before_it_is_replaced() {
+    let mut sim = talking();
+    let path = ("a.rs".to_owned(), Some(Digest::of("old")));
+    let Some(Effect::Compact(Compaction { cut: Some(cut), .. })) = sim.wanted() else { panic!() };
+    let first = sim.task.conversation.calls_before(cut).into_iter().next().expect("results are condensed");
+    sim.task.files.see_with_next_request(&first, &[path], FilePart::Read);
+    sim.task.files.begin_request();
+    assert!(sim.task.files.at_hand().contains_key("a.rs"));
+    compacted(&mut sim, CompactionOutcome::Summary("They read all.".into()));
+    assert!(sim.task.files.at_hand().is_empty(), "it would be replaced blindly");
+    assert!(texts(&sim)[1].contains("- a.rs"), "the summary names it: {:?}", texts(&sim));
 }
 
 #[test]
