@@ -357,7 +357,11 @@ impl Gate {
                     let problem = format!("it has changed since you read it. Read it again.{changes}");
                     return Err(one.wrong(problem));
                 }
-                None => return Err(one.wrong("you have not read it, or no longer have its text. Read it before you delete it.")),
+                None => {
+                    return Err(one.wrong(
+                        "you have not read it, or no longer have its text. Read it before you delete it.",
+                    ));
+                }
             }
         }
         Ok(Some(text))

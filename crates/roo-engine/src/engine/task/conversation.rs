@@ -342,8 +342,7 @@ impl FileContext {
     ) {
         let wrote = part != FilePart::Read;
         for (path, digest) in seen {
-            let is_known =
-                self.seen.get(path) == digest.as_ref() && (wrote || !self.left_out.contains(path));
+            let is_known = self.seen.get(path) == digest.as_ref() && (wrote || !self.left_out.contains(path));
             match digest {
                 Some(digest) if !is_known && (!wrote || self.waiting.contains_key(path)) => {
                     self.unread.remove(path);
