@@ -2,6 +2,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use roo_text::position::Encoding;
 use roo_workspace::Setup;
@@ -471,4 +473,24 @@ async fn linked_work_trees_and_submodules_are_the_workspaces_own() {
     fs::write(fixture.path("module/a.txt"), "three\n").unwrap();
     assert!(git.changes().await.unwrap().contains("+three"));
     assert!(git.commit(&commit).await.unwrap().contains("+hunter2"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn branches_that_end_and_begin_at_the_same_time_get_their_work_trees() {
+    let fixture = Fixture::new("");
+    fixture.put("a.txt", "one\n");
+    fixture.commit("start");
+    let git = Git { workspace: &fixture.workspace, environment: &fixture.environment };
+    let cancel = CancellationToken::new();
+    let make_and_remove = async |branch: usize| {
+        for round in 0..15 {
+            let name = format!("{branch}-{round}");
+            let made = git.add_work_tree(WorkTreePurpose::Branch, &name, &cancel).await.unwrap();
+            assert_eq!(fs::read_to_string(made.folder.join("a.txt")).unwrap(), "one\n");
+            assert!(git.remove_merged_work_tree(&made.top).await, "{name}");
+        }
+    };
+    tokio::join!(make_and_remove(0), make_and_remove(1), make_and_remove(2), make_and_remove(3));
+    assert_eq!(fixture.run(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
+    assert!(!fixture.directory.path().join("repository-branches").exists());
 }

@@ -4,7 +4,7 @@
 //! configuration of the user's are written; what is not committed is copied, file by file.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
@@ -89,14 +89,20 @@ impl Git<'_> {
     /// Removes the work tree of a branch of which nothing is needed any more, also what is left of one whose removal was cut off,
     /// and the directory around it if that is empty then. Returns whether it is gone.
     pub(crate) async fn remove_merged_work_tree(&self, top: &Path) -> bool {
-        if top.symlink_metadata().is_ok() && !self.remove_work_tree(top).await {
+        let _lock = self.lock_work_trees().await;
+        self.remove_whole_work_tree(top).await
+    }
+
+    /// The same for callers that hold the lock.
+    async fn remove_whole_work_tree(&self, top: &Path) -> bool {
+        if top.symlink_metadata().is_ok() && !self.remove_known_work_tree(top).await {
             let place = top.to_owned();
             let removed = roo_durable::spawn_blocking(move || remove(&place)).await;
             if let Ok(Err(error)) = removed {
                 tracing::warn!(%error, place = %top.display(), "what is left of a git worktree can't be removed");
             }
             // Git may know the place still.
-            self.remove_work_tree(top).await;
+            self.remove_known_work_tree(top).await;
         }
         // It holds those of others too.
         let _ = top.parent().map(fs::remove_dir);
@@ -105,6 +111,12 @@ impl Git<'_> {
 
     /// Removes a work tree. What git leaves of it is logged. Returns whether it is gone.
     pub(crate) async fn remove_work_tree(&self, top: &Path) -> bool {
+        let _lock = self.lock_work_trees().await;
+        self.remove_known_work_tree(top).await
+    }
+
+    /// The same for callers that hold the lock.
+    async fn remove_known_work_tree(&self, top: &Path) -> bool {
         let remove = ["worktree", "remove", "--force"].map(OsStr::new);
         let removed = timeout(DEADLINE, self.run(&[&remove[..], &[top.as_os_str()]].concat())).await;
         let is_gone = matches!(&removed, Ok(Ok(output)) if output.is_success());
@@ -112,6 +124,27 @@ impl Git<'_> {
             tracing::warn!(place = %top.display(), "a git worktree can't be removed");
         }
         is_gone
+    }
+
+    /// Waits until no other task and no other server adds or removes a work tree of this repository, and keeps them waiting until
+    /// the returned file is dropped. Git itself doesn't: `git worktree add` fails over the half-written entry of another one, and
+    /// over a parent directory that another one's removal has just taken away.
+    ///
+    /// None where the file system has no locks.
+    async fn lock_work_trees(&self) -> Option<File> {
+        let folder = self.workspace.roots().paths().next()?;
+        let repository = folder.join(self.line(&["rev-parse", "--git-common-dir"]).await.ok()?);
+        let locking = roo_durable::spawn_blocking(move || {
+            let directory = File::open(repository)?;
+            directory.lock().map(|()| directory)
+        });
+        match locking.await.map_err(io::Error::other).flatten() {
+            Ok(lock) => Some(lock),
+            Err(error) => {
+                tracing::warn!(%error, "the git repository can't be locked while its worktrees change");
+                None
+            }
+        }
     }
 
     async fn make_work_tree(
@@ -134,19 +167,20 @@ impl Git<'_> {
         let entries = self.names(&[&status[..], &["--ignore-submodules=all"]].concat()).await?;
 
         let place = beside(&top, purpose, name);
-        fs::create_dir_all(place.parent().unwrap_or(&top)).map_err(GitError::Files)?;
+        let lock = self.lock_work_trees().await;
         let mut add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new).to_vec();
         if purpose == WorkTreePurpose::Branch {
             if place.symlink_metadata().is_ok() {
                 // Of a server that was killed while it made this one.
-                self.remove_merged_work_tree(&place).await;
-                fs::create_dir_all(place.parent().unwrap_or(&top)).map_err(GitError::Files)?;
+                self.remove_whole_work_tree(&place).await;
             }
             // Git may know the place still.
             add.push(OsStr::new("--force"));
         }
+        fs::create_dir_all(place.parent().unwrap_or(&top)).map_err(GitError::Files)?;
         begun.top = Some(place.clone());
         let made = self.run(&[&add[..], &[place.as_os_str(), OsStr::new("HEAD")]].concat()).await?;
+        drop(lock);
         if !made.is_success() {
             return Err(refused(&made));
         }
@@ -236,9 +270,14 @@ fn copy(from: &Path, to: &Path, entries: &[Vec<u8>], stop: &CancellationToken) -
         }
         let (source, target) = (from.join(path), to.join(path));
         remove(&target)?;
-        match is_link {
-            true => symlink(fs::read_link(&source)?, &target)?,
-            false => fs::copy(&source, &target).map(drop)?,
+        let copied = match is_link {
+            true => fs::read_link(&source).and_then(|link| symlink(link, &target)),
+            false => fs::copy(&source, &target).map(drop),
+        };
+        match copied {
+            // Somebody has just removed it.
+            Err(error) if is_missing(&error) => {}
+            copied => copied?,
         }
     }
     Ok(left_out)
