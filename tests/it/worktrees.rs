@@ -433,9 +433,9 @@ fn hooks_see_the_merge_as_an_edit_and_may_refuse_it() {
     let (mut client, root) = start(&home);
     assert_eq!(end(&mut client), "Half.");
     assert_eq!(client.shut_down(), 0);
-    assert_eq!(fs::read_to_string(home.work("a.txt")).unwrap(), lines(&[]));
     let told = results(&home.log(&root), "new_task");
     assert!(told.iter().any(|text| text.contains("Nothing of what it changed was merged.")), "{told:?}");
+    assert_eq!(fs::read_to_string(home.work("a.txt")).unwrap(), lines(&[]), "{told:?}");
 }
 
 fn write_file(path: &str, content: &str) -> Value {
