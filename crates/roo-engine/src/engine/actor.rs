@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreFailure, RestoreOrder};
+use super::actor_message::{ActorMessage, Command, Reply, Report, RestoreFailure, RestoreOrder};
 use super::audit;
 use super::checkpoints;
 use super::descriptors::DescriptorPermit;
@@ -39,7 +39,7 @@ use roo_model::providers::Rendered;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::{OptionKind, QuestionKind};
 use roo_protocol::ids::{CommandId, Digest, TaskId};
-use roo_protocol::task::{AnswerResult, PendingApproval, SendWhen, TaskState};
+use roo_protocol::task::{AnswerResult, PendingApproval, TaskState};
 use roo_sandbox::exec::redaction::holds_secret;
 use roo_text::render::one_line;
 
@@ -449,7 +449,7 @@ impl Actor {
 
     async fn finish_restore(&mut self, outcome: Result<(), RestoreFailure>) -> Result<(), Halt> {
         let Some(RunningRestore { task, started, order, .. }) = self.restoring.take() else { return Ok(()) };
-        let RestoreOrder { restore, mut changes, then, say, done, .. } = order;
+        let RestoreOrder { restore, mut changes, then, done, .. } = order;
         let is_whole = outcome.is_ok();
         let (reason, unchanged) = match outcome {
             Ok(()) => (None, vec![]),
@@ -482,14 +482,14 @@ impl Actor {
             unchanged,
             conversation_before,
         };
-        self.commit(vec![(task.clone(), event)]).await?;
-        self.tree.clear_marks();
-        if let Some(NewMessage { text, images }) = say.filter(|_| is_whole) {
-            let root = self.tree.root().id.clone();
-            self.input(&root, Input::Send { text, images, when: SendWhen::Now }).await?;
-        } else {
-            self.proceed().await?;
+        let mut facts = vec![(task.clone(), event)];
+        if let Some(say) = restore.say.as_ref().filter(|_| is_whole) {
+            // In the same append: a kill leaves no restored conversation without the message.
+            facts = self.tree.saying(facts, say, self.services.clock.now());
         }
+        self.commit(facts).await?;
+        self.tree.clear_marks();
+        self.proceed().await?;
         // A client that has gone needs no answer.
         let _ = done.send(match reason {
             None => Ok(started),

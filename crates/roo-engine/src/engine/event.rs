@@ -644,6 +644,19 @@ pub struct Restore {
     /// Where the conversation is cut; none where it stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<ConversationCut>,
+    /// What the user says then, in place of the message at the cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub say: Option<NewMessage>,
+}
+
+/// Message of the user's that takes the place of an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewMessage {
+    /// Text.
+    pub text: String,
+    /// Images as data URLs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
 }
 
 /// Digests of a file that a restore changes.

@@ -590,8 +590,7 @@ impl Engine {
         let services = self.current.newest();
         audit::recover(last_edits, &services);
         audit::recover_interrupted(&tree, &services);
-        let mut first = tree.interrupt();
-        first.extend(self.settle_restores(&tree).await);
+        let first = self.settle_restores(&tree, tree.interrupt()).await;
         let journal = self.registry.journal(task, log.directory(), log.last_seq());
         if let Some(damage) = damage.first() {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
