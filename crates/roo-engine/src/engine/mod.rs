@@ -296,6 +296,20 @@ pub struct Resumable {
     pub questions: Vec<(TaskId, PendingQuestion)>,
 }
 
+impl Resumable {
+    fn of(tree: &Tree) -> Self {
+        let open = || tree.tasks().iter().filter(|task| !task.state().is_final());
+        let approvals = open().filter_map(|task| Some((task.id.clone(), task.approval()?.clone())));
+        let questions = open().filter_map(|task| Some((task.id.clone(), task.question()?.clone())));
+        Self {
+            urid: tree.root().urid.clone(),
+            seq: tree.last_seq(),
+            approvals: approvals.collect(),
+            questions: questions.collect(),
+        }
+    }
+}
+
 /// Runs the tasks of one workspace.
 pub struct Engine {
     services: Arc<SharedServices>,
@@ -550,9 +564,14 @@ impl Engine {
     /// Brings a request to life, if it doesn't live here yet. It can't leave before what is returned is
     /// dropped.
     async fn open(&self, task: &TaskId) -> Result<Passing, EngineError> {
+        Ok(self.open_and_tell(task).await?.0)
+    }
+
+    /// The same, and how the request was before, if it was brought to life.
+    async fn open_and_tell(&self, task: &TaskId) -> Result<(Passing, Option<Resumable>), EngineError> {
         let passing = self.registry.passing().await;
         if self.registry.live().contains_key(task) {
-            return Ok(passing);
+            return Ok((passing, None));
         }
         let directory = self.request(task)?;
         let root = task.clone();
@@ -596,9 +615,10 @@ impl Engine {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
+        let known = Resumable::of(&tree);
         self.spawn(log, tree, journal, first);
         self.begun(task).await;
-        Ok(passing)
+        Ok((passing, Some(known)))
     }
 
     fn request(&self, task: &TaskId) -> Result<RequestDirectory, EngineError> {
@@ -1111,16 +1131,32 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
     pub async fn resumable(&self, task: &TaskId) -> Result<Resumable, EngineError> {
-        let tree = self.read_as_it_is(&task.root()).await?;
-        let open = || tree.tasks().iter().filter(|task| !task.state().is_final());
-        let approvals = open().filter_map(|task| Some((task.id.clone(), task.approval()?.clone())));
-        let questions = open().filter_map(|task| Some((task.id.clone(), task.question()?.clone())));
-        Ok(Resumable {
-            urid: tree.root().urid.clone(),
-            seq: tree.last_seq(),
-            approvals: approvals.collect(),
-            questions: questions.collect(),
-        })
+        Ok(Resumable::of(&self.read_as_it_is(&task.root()).await?))
+    }
+
+    /// Lets a request go on, as [`Engine::resume`] does, and tells how it was before. The log of one that doesn't live here is
+    /// read once for both.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read; within, those of [`Engine::resume`].
+    pub async fn go_on(&self, task: &TaskId) -> Result<(Resumable, Result<(), EngineError>), EngineError> {
+        let root = task.root();
+        let services = self.current.read().await;
+        if let Err(fault) = check_faults(&services) {
+            return Ok((self.resumable(&root).await?, Err(fault)));
+        }
+        let (passing, known) = self.open_and_tell(&root).await?;
+        let Some(known) = known else {
+            drop(passing);
+            return Ok((self.resumable(&root).await?, self.resume(&root).await));
+        };
+        let (sender, answer) = oneshot::channel();
+        let command = Command::Input(Box::new(Input::Resume));
+        let message = ActorMessage::Command(root.clone(), Box::new(command), sender);
+        self.post(&root, message)?.map_err(|_| EngineError::Ending)?;
+        drop(passing);
+        let resumed = answer.await.unwrap_or(Err(EngineError::Ending));
+        Ok((known, resumed.map(|_| ())))
     }
 
     /// The invocation tree of the request that a task belongs to; the drawing marks the task.
