@@ -142,11 +142,11 @@ async fn a_call_is_asked_about_with_its_arguments_and_made_once() {
     let shown = task.seen.iter().find_map(|event| match &event.event {
         Event::Message { message } => serde_json::from_str::<Value>(&message.text)
             .ok()
-            .filter(|payload| payload["tool"] == "useMcpTool"),
+            .filter(|payload| payload["type"] == "use_mcp_tool"),
         _ => None,
     });
     let expected = json!({
-        "tool": "useMcpTool", "serverName": "notes", "toolName": "add", "arguments": { "text": "milk" },
+        "type": "use_mcp_tool", "serverName": "notes", "toolName": "add", "arguments": r#"{"text":"milk"}"#,
     });
     assert_eq!(shown, Some(expected));
     let ended = task.seen.iter().find_map(|event| match &event.event {
@@ -154,6 +154,23 @@ async fn a_call_is_asked_about_with_its_arguments_and_made_once() {
         _ => None,
     });
     assert_eq!(ended, Some((ToolStatus::Ok, "notes/add answered".to_owned())));
+    let messages = fixture.engine.get(&task.task).await.unwrap().messages;
+    let told: Vec<(Value, Value)> = messages
+        .into_iter()
+        .map(|message| serde_json::to_value(message).unwrap())
+        .filter(|message| message["say"].as_str().is_some_and(|say| say.starts_with("mcp_")))
+        .map(|message| {
+            (message["say"].clone(), serde_json::from_str(message["text"].as_str().unwrap()).unwrap())
+        })
+        .collect();
+    let [(started, begin), (response, end)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((started, response), (&json!("mcp_server_request_started"), &json!("mcp_server_response")));
+    assert_eq!(
+        (&begin["status"], &begin["serverName"], &begin["toolName"]),
+        (&json!("started"), &json!("notes"), &json!("add"))
+    );
+    assert_eq!((&end["status"], &end["executionId"]), (&json!("completed"), &begin["executionId"]));
+    assert!(end["response"].as_str().unwrap().contains("Noted."), "{end}");
 }
 
 /// A server that asks for a password, and takes it as it comes.
@@ -629,6 +646,49 @@ async fn a_mode_that_names_its_servers_calls_no_other() {
     assert_eq!(notes.taken(), []);
 }
 
+/// A server with more tools than a request has room for.
+#[derive(Debug, Default)]
+struct Large(Notes);
+
+impl ServerTools for Large {
+    fn list(&self) -> Vec<Arc<ServerTool>> {
+        vec![]
+    }
+
+    fn further(&self) -> Vec<Arc<ServerTool>> {
+        self.0.list()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a ServerToolName,
+        arguments: Object,
+        cancel: &'a CancellationToken,
+        task: &'a dyn CallingTask,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        self.0.call(tool, arguments, cancel, task)
+    }
+}
+
+#[tokio::test]
+async fn a_tool_for_which_a_request_has_no_room_is_found_and_called_after_the_same_question() {
+    let script = r#"turns:
+  - calls: [{ tool: search_mcp_tools, params: { query: "add a note" } }]
+  - when: { contains: "server_name: notes\n  tool_name: add\n", status: ok }
+    calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: add, arguments: { text: milk } } }]
+  - when: { contains: "Noted.", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let large = Arc::new(Large::default());
+    let fixture = Fixture::with_server_tools(&[], script, json!({}), Arc::clone(&large) as _);
+    let mut task = fixture.start("Note it").await;
+    let approval = asked(&mut task).await;
+    assert_eq!(approval.title, "Call add of the server notes");
+    answer(&fixture, &approval, "allow_once").await;
+    assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+    assert_eq!(large.0.taken(), milk());
+}
+
 #[tokio::test]
 async fn an_intent_that_names_servers_and_tools_allows_no_other() {
     let script = r#"turns:
@@ -729,6 +789,25 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
         (told.tools.iter().any(|tool| tool.name() == function), told.system.contains("notes://{day}"))
     };
     assert_eq!((of_servers(&["git", "notes"]), of_servers(&["git"])), ((true, true), (false, false)));
+    for protocol in [native, xml] {
+        let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
+        let further = |mode: &str| {
+            let sources = ToolSources {
+                choice: &all,
+                server_tools: &[],
+                further_server_tools: &tools,
+                server_resources: &[],
+                has_language_server: false,
+            };
+            let mode = modes.find(mode).unwrap();
+            let told =
+                Instructions::new(mode, &modes, protocol, sources, &customization, governed, &workspace);
+            let names = told.tools.iter().map(|tool| tool.name().to_owned());
+            names.filter(|name| name.contains("mcp")).collect::<Vec<_>>()
+        };
+        assert_eq!(further("code"), ["search_mcp_tools", "use_mcp_tool"]);
+        assert_eq!(further("new-task"), [""; 0]);
+    }
     let profile = json!({ "provider": "openai", "excludedTools": ["notes/add"] });
     let profile: roo_formats::config::Profile = serde_json::from_value(profile).unwrap();
     assert!(!offered("code", native, &profile.tools(), &tools).1.contains(&function));

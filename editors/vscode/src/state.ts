@@ -377,7 +377,7 @@ function said(request: Request, taskId: TaskId, at: number, message: Message, se
     return unclaimed(appended(request, call(key, taskId, at, message.text, ask, false)), taskId, message.id);
   }
   if (message.say === "api_req_started") return requested(request, taskId, at, message);
-  if (message.say === "checkpoint_saved") return request;
+  if (["checkpoint_saved", "mcp_server_request_started", "mcp_server_response"].includes(message.say)) return request;
   if (message.say === "command_output") {
     // The whole of what streamed before.
     const whole = callOf(request, taskId, message.id, () => ({ output: message.text }));

@@ -1018,8 +1018,33 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
     let (kind, text) = match call.shown() {
         Shown::Command(line) => (MessageKind::Ask(Ask::Command), line),
         Shown::Tool(payload) => (MessageKind::Say(Say::Tool), payload.to_string()),
+        Shown::Server(payload) => (MessageKind::Ask(Ask::UseMcpServer), payload.to_string()),
     };
     Message { id, kind, text, images: vec![] }
+}
+
+/// Builds Roo's message for a call that a server gets: its `McpExecutionStatus`.
+pub(super) fn server_request_message(call: &ToolCallId, name: &str, subject: &str) -> Message {
+    let mut status = json!({ "executionId": call, "status": "started" });
+    let is_tool = ToolName::parse(name) != Some(ToolName::AccessMcpResource);
+    if let Some((server, tool)) = subject.split_once('/').filter(|_| is_tool) {
+        status["serverName"] = server.into();
+        status["toolName"] = tool.into();
+    }
+    let id = MessageId::new(format!("{}.started", call.as_str()));
+    let kind = MessageKind::Say(Say::McpServerRequestStarted);
+    Message { id, kind, text: status.to_string(), images: vec![] }
+}
+
+/// Builds Roo's message for what a server answered: its `McpExecutionStatus`.
+pub(super) fn server_response_message(result: &ToolResult) -> Message {
+    let (status, key) = match result.status {
+        ToolStatus::Ok => ("completed", "response"),
+        _ => ("error", "error"),
+    };
+    let text = json!({ "executionId": result.call_id, "status": status, key: result.text });
+    let id = MessageId::new(result.call_id.as_str());
+    Message { id, kind: MessageKind::Say(Say::McpServerResponse), text: text.to_string(), images: vec![] }
 }
 
 /// Returns the ask that Roo Code has for a kind of question.

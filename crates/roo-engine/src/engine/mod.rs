@@ -1448,7 +1448,11 @@ fn runs_command(tool: &str) -> bool {
     ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::Execute)
 }
 
-/// Returns the message that an event adds to a task. The output of a command is shown live, and here.
+fn asks_server(tool: &str) -> bool {
+    ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::External)
+}
+
+/// Returns the message that an event adds to a task. The output of a command is shown live, and here; so are calls of servers.
 fn message_of(event: &Event) -> Option<Message> {
     match event {
         Event::ToolFinished { result, .. } if runs_command(&result.name) => Some(Message {
@@ -1457,6 +1461,12 @@ fn message_of(event: &Event) -> Option<Message> {
             text: result.text.clone(),
             images: vec![],
         }),
+        Event::ToolStarted { call_id, name, subject, .. } if asks_server(name) => {
+            Some(event::server_request_message(call_id, name, subject))
+        }
+        Event::ToolFinished { result, .. } if asks_server(&result.name) => {
+            Some(event::server_response_message(result))
+        }
         event => match event.to_wire() {
             WireEvent::Message { message } => Some(message),
             _ => None,
