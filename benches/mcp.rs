@@ -276,6 +276,7 @@ fn hub(program: &Path) -> Outcome<Hub> {
             args: vec![SERVE.to_owned()],
             env: BTreeMap::new(),
             directory: None,
+            writable: vec![],
             watched: vec![],
         }),
         timeout: Duration::from_secs(60),

@@ -74,8 +74,13 @@ impl SandboxLauncher {
         }
         let name = format!("language-server/{}", server.name);
         let workspace = &self.workspace;
-        let wanted =
-            ServerSandboxRequest { server: &name, level: Level::Workspace, workspace, settings: &settings };
+        let wanted = ServerSandboxRequest {
+            server: &name,
+            level: Level::Workspace,
+            workspace,
+            settings: &settings,
+            writable: &[],
+        };
         let bounds = match self.bounds.server_sandbox(wanted).await {
             ServerSandbox::On(bounds) => bounds,
             ServerSandbox::Off(_) | ServerSandbox::Unbounded => {

@@ -63,7 +63,15 @@ impl SandboxLauncher {
             ));
         }
         let workspace = &self.workspace;
-        let wanted = ServerSandboxRequest { server: &request.server, level, workspace, settings: &settings };
+        let folder = self.directory();
+        let writable: Vec<PathBuf> = request.program.writable.iter().map(|path| folder.join(path)).collect();
+        let wanted = ServerSandboxRequest {
+            server: &request.server,
+            level,
+            workspace,
+            settings: &settings,
+            writable: &writable,
+        };
         match self.bounds.server_sandbox(wanted).await {
             ServerSandbox::Refused(reason) => Err(LaunchError::Other(reason)),
             ServerSandbox::Unbounded => Err(LaunchError::Other(

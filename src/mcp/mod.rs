@@ -330,7 +330,17 @@ fn resolved(server: &Server, level: Level, root: &str) -> Result<ResolvedServer,
         }
     };
     let environment = |name: &str| std::env::var(name).ok();
-    server.resolve(&Variables { environment: &environment, access: &access, workspace: root })
+    let mut resolved =
+        server.resolve(&Variables { environment: &environment, access: &access, workspace: root })?;
+    if let (Level::Workspace, Transport::Stdio(stdio)) = (level, &mut resolved.transport) {
+        // Only the user opens anything.
+        stdio.writable.clear();
+    }
+    Ok(resolved)
+}
+
+fn is_to_start(status: Option<&ServerStatus>) -> bool {
+    matches!(status, Some(ServerStatus::Starting | ServerStatus::NotStarted))
 }
 
 /// The states of the files that servers name in `watchPaths`, and of logins to servers. Reads the disk.

@@ -97,6 +97,10 @@ pub struct ServerEntry {
     /// `mcp.json` only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sampling: bool,
+    /// Folders that the program may write besides those of its own; relative paths begin at the workspace folder. Counts in your
+    /// own `mcp.json` only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<String>,
     /// Files whose change restarts the program; relative paths begin at the workspace folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watch_paths: Vec<String>,
@@ -328,6 +332,7 @@ impl<'a> Reader<'a> {
             args: self.templates(name, "args", &entry.args),
             env: self.template_map(name, "env", &entry.env),
             directory: entry.cwd.as_deref().map(|cwd| self.template(name, &[key("cwd")], cwd)),
+            writable: self.templates(name, "writable", &entry.writable),
             watched: self.templates(name, "watchPaths", &entry.watch_paths),
         }))
     }
@@ -337,6 +342,7 @@ impl<'a> Reader<'a> {
             ("args", !entry.args.is_empty()),
             ("env", !entry.env.is_empty()),
             ("cwd", entry.cwd.is_some()),
+            ("writable", !entry.writable.is_empty()),
             ("watchPaths", !entry.watch_paths.is_empty()),
         ] {
             if is_there {

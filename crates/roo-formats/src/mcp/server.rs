@@ -50,6 +50,8 @@ pub struct Stdio {
     pub env: BTreeMap<String, Template>,
     /// Working directory; the workspace folder when none.
     pub directory: Option<Template>,
+    /// Folders that it may write, where the user's own configuration says so.
+    pub writable: Vec<Template>,
     /// Files whose change restarts it.
     pub watched: Vec<Template>,
 }
@@ -168,6 +170,8 @@ pub struct ResolvedStdio {
     pub env: BTreeMap<String, String>,
     /// Working directory; the workspace folder when none.
     pub directory: Option<String>,
+    /// Folders that it may write.
+    pub writable: Vec<String>,
     /// Files whose change restarts it.
     pub watched: Vec<String>,
 }
@@ -187,7 +191,7 @@ impl Server {
         let templates: Vec<&Template> = match &self.transport {
             Transport::Stdio(stdio) => {
                 let texts = stdio.args.iter().chain(stdio.env.values()).chain(&stdio.directory);
-                texts.chain(&stdio.watched).chain([&stdio.command]).collect()
+                texts.chain(&stdio.writable).chain(&stdio.watched).chain([&stdio.command]).collect()
             }
             Transport::StreamableHttp(remote) | Transport::Sse(remote) => {
                 remote.headers.values().chain([&remote.url]).collect()
@@ -221,6 +225,7 @@ impl Server {
                 args: stdio.args.iter().map(&mut fill).collect(),
                 env: stdio.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
                 directory: stdio.directory.as_ref().map(&mut fill),
+                writable: stdio.writable.iter().map(&mut fill).collect(),
                 watched: stdio.watched.iter().map(&mut fill).collect(),
             }),
             Transport::StreamableHttp(remote) => Transport::StreamableHttp(remote.fill(&mut fill)),

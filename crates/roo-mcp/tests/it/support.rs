@@ -200,6 +200,7 @@ pub fn stdio(name: &str, command: &str, args: &[&str]) -> ResolvedServer {
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             env: BTreeMap::new(),
             directory: None,
+            writable: vec![],
             watched: vec![],
         }),
         timeout: Duration::from_secs(60),
