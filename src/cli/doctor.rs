@@ -287,6 +287,7 @@ fn check_windows(
         let tools = ToolSources {
             choice: &choice,
             server_tools: &[],
+            further_server_tools: &[],
             server_resources: &[],
             has_language_server: false,
         };

@@ -100,8 +100,8 @@ struct State {
 #[derive(Clone, Default)]
 struct Offered {
     tools: Vec<Arc<ServerTool>>,
-    /// Those that the budget has no place for, with the reason.
-    left_out: Vec<(ServerToolName, String)>,
+    /// Those that the budget has no place for.
+    further: Vec<Arc<ServerTool>>,
     resources: Vec<ServerResources>,
 }
 
@@ -240,10 +240,10 @@ impl McpServers {
             let name = configured.server.name.clone();
             let status = statuses.get(&name)?.clone();
             let rejected = status.catalog().into_iter().flat_map(|catalog| &catalog.rejected_tools);
-            let of_server = offered.left_out.iter().filter(|(tool, _)| tool.server() == name);
+            let further = offered.further.iter().map(|tool| tool.name()).filter(|tool| tool.server() == name);
             let left_out = rejected
                 .map(|tool| (tool.name.clone(), tool.reason.clone()))
-                .chain(of_server.map(|(tool, reason)| (tool.tool().to_owned(), reason.clone())));
+                .chain(further.map(|tool| (tool.tool().to_owned(), further_reason())));
             let target = match &configured.server.transport {
                 Transport::Stdio(stdio) => {
                     let words = std::iter::once(&stdio.command).chain(&stdio.args);
@@ -386,6 +386,15 @@ fn policy_of(level: Level) -> AddressPolicy {
     }
 }
 
+/// Reason for which a tool is not listed for models.
+fn further_reason() -> String {
+    format!(
+        "all tools together take more than {} KiB of every request, so models have to search for it; disable some in \
+         `disabledTools`",
+        BUDGET >> 10
+    )
+}
+
 /// The prompts of a server, as users write them.
 pub(crate) fn prompts_of(catalog: &ServerCatalog) -> Vec<ServerPrompt> {
     catalog.prompts.iter().map(prompts::of_server).collect()
@@ -408,13 +417,7 @@ fn offered(statuses: &Statuses) -> Offered {
                     left = rest;
                     offered.tools.push(Arc::new(tool));
                 }
-                None => {
-                    let reason = format!(
-                        "all tools together take more than {} KiB of every request; disable some in `disabledTools`",
-                        BUDGET >> 10
-                    );
-                    offered.left_out.push((name, reason));
-                }
+                None => offered.further.push(Arc::new(tool)),
             }
         }
     }
@@ -446,6 +449,10 @@ impl ServerTools for McpServers {
     fn list(&self) -> Vec<Arc<ServerTool>> {
         self.refresh();
         self.offered().tools
+    }
+
+    fn further(&self) -> Vec<Arc<ServerTool>> {
+        self.offered().further
     }
 
     fn resources(&self) -> Vec<ServerResources> {

@@ -51,8 +51,10 @@ pub enum Needs {
     Skills,
     /// A mode to which the mode may delegate.
     DelegationTarget,
-    /// A tool of a server, and a model that calls tools by text.
+    /// A tool of a server, and a model that calls tools by text or has to search for some.
     ServerTools,
+    /// Tools of servers for which a request has no room.
+    FurtherServerTools,
     /// A resource of a server.
     ServerResources,
     /// A language server.

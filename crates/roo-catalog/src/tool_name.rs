@@ -33,6 +33,7 @@ macro_rules! with_tools {
             NewTask: new_task,
             AttemptCompletion: attempt_completion,
             CompleteWithFailure: complete_with_failure,
+            SearchMcpTools: search_mcp_tools,
             UseMcpTool: use_mcp_tool,
             AccessMcpResource: access_mcp_resource,
         }

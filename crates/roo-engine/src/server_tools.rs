@@ -29,10 +29,16 @@ pub enum SampledText {
 
 /// Source of servers' tools, resources and prompts.
 pub trait ServerTools: Debug + Send + Sync {
-    /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request.
+    /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request. Those of a
+    /// server that is starting may be the ones that it had when it was last connected.
     fn list(&self) -> Vec<Arc<ServerTool>>;
 
-    /// The resources of the connected servers that have any, in an order that doesn't change by itself.
+    /// The tools for which a request has no room. Models find them by a search, and call them as the others.
+    fn further(&self) -> Vec<Arc<ServerTool>> {
+        vec![]
+    }
+
+    /// The resources of the servers that have any, in an order that doesn't change by itself.
     fn resources(&self) -> Vec<ServerResources> {
         vec![]
     }
@@ -120,7 +126,8 @@ pub trait ServerTools: Debug + Send + Sync {
 impl dyn ServerTools {
     /// The tool that a call names, by the name for models or as `server/tool`.
     pub fn find(&self, name: &str) -> Option<Arc<ServerTool>> {
-        self.list().into_iter().find(|tool| tool.call_name() == name || tool.name().to_string() == name)
+        let all = self.list().into_iter().chain(self.further());
+        all.into_iter().find(|tool| tool.call_name() == name || tool.name().to_string() == name)
     }
 }
 

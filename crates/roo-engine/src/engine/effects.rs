@@ -741,7 +741,8 @@ impl Turn {
                 protocol,
                 ToolSources {
                     choice: &choice,
-                    server_tools: &servers.list(),
+                    server_tools: &server_tools,
+                    further_server_tools: &servers.further(),
                     server_resources: &servers.resources(),
                     has_language_server: reading.gate.language_servers().are_offered(),
                 },

@@ -247,6 +247,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "server_name": "notes", "uri": "notes://b" }),
         ),
         (
+            "search_mcp_tools",
+            json!({ "query": "issue", "server_name": "git" }),
+            json!({ "query": "issue", "server_name": "git" }),
+            json!({ "query": "branch", "server_name": "git" }),
+            json!({ "query": "branch", "server_name": "git" }),
+        ),
+        (
             "use_mcp_tool",
             json!({ "server_name": "notes", "tool_name": "add", "arguments": "{\"text\": \"a\"}" }),
             json!({ "text": "a" }),

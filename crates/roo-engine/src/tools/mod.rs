@@ -30,6 +30,7 @@ mod read_file;
 mod request_scope_expansion;
 mod search_and_replace;
 mod search_files;
+mod search_mcp_tools;
 mod select_active_intent;
 mod send_command_input;
 mod server_call;

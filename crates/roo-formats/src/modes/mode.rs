@@ -389,7 +389,7 @@ mod tests {
                 | ToolName::SendCommandInput
                 | ToolName::StopCommand => &["new-task", "code", "debug"],
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
-                ToolName::UseMcpTool | ToolName::AccessMcpResource => {
+                ToolName::SearchMcpTools | ToolName::UseMcpTool | ToolName::AccessMcpResource => {
                     &["orchestrator", "architect", "code", "debug", "ask"]
                 }
                 _ => &all,
