@@ -365,7 +365,7 @@ async fn check_servers(
         let reason = match &server.status {
             ServerStatus::Failed { fault, .. } => fault.to_string(),
             ServerStatus::NeedsLogin(fault) => format!("needs login: {fault}"),
-            ServerStatus::Starting => {
+            ServerStatus::NotStarted | ServerStatus::Starting => {
                 format!("it has not answered within {} s; see roo-lsp mcp test", SERVERS.as_secs())
             }
             ServerStatus::Disabled | ServerStatus::WaitingForApproval | ServerStatus::Connected(_) => {

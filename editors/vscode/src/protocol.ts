@@ -1528,7 +1528,7 @@ export type McpServerItem = {
 export type McpOwner = "user" | "workspace";
 
 /** State of an MCP server. */
-export type McpServerState = "disabled" | "waitingForApproval" | "starting" | "needsLogin" | "connected" | "failed";
+export type McpServerState = "disabled" | "waitingForApproval" | "notStarted" | "starting" | "needsLogin" | "connected" | "failed";
 
 /** `roo/mcp/tools`, `roo/mcp/log` and `roo/mcp/restart` */
 export type McpServerParams = {

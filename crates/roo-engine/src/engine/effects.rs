@@ -36,10 +36,10 @@ use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
-use crate::server_tools::SERVERS_START;
+use crate::server_tools::ServerTools;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolProtocol};
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
@@ -649,6 +649,15 @@ struct Turn {
     tokens: u64,
 }
 
+/// The servers of a mode that are starting, and of which no tool is known.
+fn starting_servers(servers: &dyn ServerTools, known: &[Arc<ServerTool>], mode: &Mode) -> Vec<String> {
+    let mut starting = if mode.groups.contains(&Group::Mcp) { servers.starting() } else { vec![] };
+    starting.retain(|server| {
+        mode.permits_server(server).is_ok() && !known.iter().any(|tool| tool.name().server() == server)
+    });
+    starting
+}
+
 impl Turn {
     fn new(task: &Task, tree: &Tree, rendered: Rendered) -> Self {
         Self {
@@ -671,13 +680,8 @@ impl Turn {
         }
     }
 
-    /// Waits for servers that are being started and for the turn at the endpoint, and says until when. None where there is no
-    /// endpoint.
+    /// Waits for the turn at the endpoint, and says until when. None where there is no endpoint.
     async fn wait(&self, services: &EngineServices, reporter: &Reporter) -> Option<BegunRequest> {
-        // Servers begin to start when the program does, and the first request should have their tools.
-        if self.number == 1 && self.task.is_root() {
-            services.gate.server_tools().settled(SERVERS_START).await;
-        }
         let mut queued = services.queue(&self.profile, self.tokens)?;
         loop {
             match queued.next().await {
@@ -735,6 +739,8 @@ impl Turn {
             let modes = reading.modes();
             let mode = Arc::clone(modes.find(&mode).map_err(|unknown| unknown.to_string())?);
             let servers = reading.gate.server_tools();
+            let server_tools = servers.list();
+            let starting = starting_servers(&**servers, &server_tools, &mode);
             let told = Instructions::new(
                 &mode,
                 &modes,
@@ -750,12 +756,13 @@ impl Turn {
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
-            Ok((mode, told, EditorContext::new(&reading.workspace, &seen, || reading.gate.mask())))
+            let editor = EditorContext::new(&reading.workspace, &seen, || reading.gate.mask());
+            Ok((mode, told, editor, starting))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = unless_ending(read).await;
         let read = read.map_err(|_| configuration("The instructions can't be read.".to_owned()))?;
-        let (mode, told, editor) = read.map_err(configuration)?;
+        let (mode, told, editor, starting) = read.map_err(configuration)?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
                 id: command.id.clone(),
@@ -764,7 +771,7 @@ impl Turn {
                 terminal: command.handle.terminal.is_some(),
             })
             .collect();
-        let tail = self.environment(&mode, &editor, &commands, services);
+        let tail = self.environment(&mode, (&editor, &commands, &starting), services);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -781,8 +788,7 @@ impl Turn {
     fn environment(
         &self,
         mode: &Mode,
-        editor: &EditorContext,
-        commands: &[CommandStatus],
+        (editor, commands, starting_servers): (&EditorContext, &[CommandStatus], &[String]),
         services: &EngineServices,
     ) -> String {
         let profile = services.settings.profiles.get(&self.profile);
@@ -813,6 +819,7 @@ impl Turn {
             cost_left_usd: self.left.cost_usd.filter(|_| priced),
             invocation_tree: self.tree.as_deref(),
             commands,
+            starting_servers,
             todo: &self.todo,
             ..Environment::new(
                 &services.clock.zoned(),

@@ -1339,14 +1339,6 @@ impl Engine {
         self.registry.summaries().remove(&root);
     }
 
-    /// Returns the names of the MCP servers that are still being started after a time. Returns early once there are none.
-    pub async fn starting_servers(&self, after: Duration) -> Vec<String> {
-        let services = self.current.newest();
-        let servers = services.gate.server_tools();
-        servers.settled(after).await;
-        servers.starting()
-    }
-
     /// Ends the servers whose tools tasks called, and the language servers. To be called behind [`Engine::shutdown`].
     pub async fn end_servers(&self) {
         let services = self.current.newest();

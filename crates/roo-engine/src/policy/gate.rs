@@ -263,7 +263,7 @@ impl Gate {
         call: &ToolCall,
         call_context: ToolCallContext<'_>,
     ) -> Result<CheckedCall, Refusal> {
-        let tool = self.tool_of(call);
+        let tool = self.tool_of(call).await;
         let tool = mode_check::check_tool(call, tool, call_context.mode, call_context.tools)?;
         intent::check_every_tool(&self.policy_context, call_context, &tool)?;
         let invocation = match tool {
@@ -283,9 +283,26 @@ impl Gate {
     }
 
     /// The tool that a call names, where there is such a tool here.
-    fn tool_of(&self, call: &ToolCall) -> Option<ToolId> {
+    async fn tool_of(&self, call: &ToolCall) -> Option<ToolId> {
+        if let Some(tool) = ToolName::parse(&call.name) {
+            return Some(ToolId::BuiltIn(tool));
+        }
         let of_server = || Some(ToolId::Server(self.server_tool(&call.name)?.name().clone()));
-        ToolName::parse(&call.name).map(ToolId::BuiltIn).or_else(of_server)
+        if let Some(tool) = of_server() {
+            return Some(tool);
+        }
+        let Some(ToolId::Server(tool)) = ToolId::of_call(&call.name) else { return None };
+        self.started(tool.server()).await;
+        of_server()
+    }
+
+    /// Waits for a server that is starting and of which nothing is known. Models may know its tools from elsewhere.
+    pub(crate) async fn started(&self, server: &str) {
+        let servers = self.server_tools();
+        if servers.starting().iter().any(|starting| starting == server) {
+            // Where it does not start, there is nothing of it.
+            let _ = servers.connected(server).await;
+        }
     }
 
     async fn verdict(
@@ -398,6 +415,12 @@ impl Gate {
         TextMask::new(self.settings().redact_secrets, || {
             known_secrets(&Environment::inherited(), self.workspace().roots().paths(), &[])
         })
+    }
+
+    /// Reports whether a text holds what looks like a secret, or one that is known here. Reads files of secrets.
+    pub(crate) fn holds_secret(&self, text: &str) -> bool {
+        let known = || known_secrets(&Environment::inherited(), self.workspace().roots().paths(), &[]);
+        TextMask::new(true, known).masked(text).is_some()
     }
 
     /// The review of an edit as its user answered it. `accepts` says what becomes of hunks that are not named. Reads the

@@ -93,6 +93,9 @@ pub struct ServerEntry {
     /// Tools that the model does not get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disabled_tools: Vec<String>,
+    /// Starts the server at its first call instead of with the session, once it is known what it offers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lazy: bool,
     /// Lets the server ask the task's model while it answers a call (sampling). Each request asks you. Counts in your own
     /// `mcp.json` only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -304,6 +307,7 @@ impl<'a> Reader<'a> {
             always_allow: ToolNames::new(entry.always_allow),
             disabled_tools: ToolNames::new(entry.disabled_tools),
             sampling: entry.sampling,
+            lazy: entry.lazy,
         })
     }
 

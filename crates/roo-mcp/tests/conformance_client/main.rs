@@ -55,6 +55,7 @@ async fn run(url: String) -> Result<(), String> {
         credentials: Some(CredentialKey::new(&url, None)),
         disabled_tools: ToolNames::default(),
         sampling: false,
+        lazy: false,
         sandbox: Box::default(),
         files: 0,
     };

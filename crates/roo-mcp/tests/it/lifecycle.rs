@@ -54,6 +54,7 @@ async fn only_what_changed_is_restarted() {
             credentials: None,
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
             sampling: false,
+            lazy: false,
             sandbox: Box::default(),
             files: 0,
         },
@@ -76,6 +77,7 @@ async fn only_what_changed_is_restarted() {
             credentials: None,
             disabled_tools: ToolNames::default(),
             sampling: false,
+            lazy: false,
             sandbox: Box::new(SandboxSettings {
                 level: SandboxLevel::Namespaces,
                 ..SandboxSettings::default()

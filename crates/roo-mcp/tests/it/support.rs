@@ -219,6 +219,7 @@ pub fn running(server: ResolvedServer) -> DesiredServer {
         credentials: None,
         disabled_tools: ToolNames::default(),
         sampling: false,
+        lazy: false,
         sandbox: Box::default(),
         files: 0,
     };
