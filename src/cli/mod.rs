@@ -1,6 +1,6 @@
 //! The command line: each subcommand in its own file, all over the same engine as the server.
 //!
-//! The one room besides `main` that prints. What a program would read goes to standard output, what
+//! The one module besides `main` that prints. What a program would read goes to standard output, what
 //! a person watches to standard error.
 //!
 //! Exit codes: 0 done; 1 it failed, with one sentence on standard error, or the reader of its output went away
