@@ -45,6 +45,7 @@ const DOING: Record<string, string> = {
   readCommandOutput: "Read the output of",
   sendCommandInput: "Type at",
   stopCommand: "Stop",
+  searchMcpTools: "Search the tools of servers for",
   updateTodoList: "Update the to-do list",
   switchMode: "Switch mode to",
   skill: "Load the skill",
@@ -64,13 +65,17 @@ export function describe(item: CallItem): { doing: string; subject: string } {
   }
   const payload = parsed(item.text);
   const text = (key: string): string => (typeof payload[key] === "string" ? payload[key] : "");
+  if (item.ask === "use_mcp_server") {
+    const server = text("serverName");
+    return text("uri") ? { doing: "Read", subject: `${text("uri")} of ${server}` } : { doing: "Call", subject: `${server}/${text("toolName")}` };
+  }
   const tool = text("tool");
   const doing = DOING[tool] ?? tool.replaceAll("_", " ");
   if (tool === "newTask" || tool === "switchMode") return { doing, subject: text("mode") };
   if (tool === "askFollowupQuestion") return { doing, subject: "" };
   const files = payload["batchFiles"] ?? payload["batchDiffs"];
   if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };
-  return { doing, subject: text("path") || text("skill") || text("intentId") || text("commandId") || text("error") };
+  return { doing, subject: text("path") || text("skill") || text("intentId") || text("commandId") || text("query") || text("error") };
 }
 
 /** Whether an item's content is shown by another one: a question, a result. */

@@ -200,12 +200,14 @@ fn reads(call: &ToolCall, result: &ToolResult) -> bool {
     let looks = |tool: ToolName| {
         use ToolName::{
             FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles, ReadFile, SearchFiles,
+            SearchMcpTools,
         };
         matches!(
             tool,
             ReadFile
                 | ListFiles
                 | SearchFiles
+                | SearchMcpTools
                 | ListCodeDefinitionNames
                 | FindReferences
                 | GoToDefinition
