@@ -76,6 +76,8 @@ test("calls are described in words", () => {
   assert.deepEqual(describe(item('{"tool":"readFile","path":"a.ts","batchFiles":[{"path":"a.ts"}]}')), { doing: "Read", subject: "a.ts" });
   assert.deepEqual(describe(item('{"tool":"readFile","path":"a","batchFiles":[{},{}]}')), { doing: "Read", subject: "2 files" });
   assert.deepEqual(describe(item("make", { ask: "command" })), { doing: "Run", subject: "make" });
+  const call = '{"type":"use_mcp_tool","serverName":"notes","toolName":"add","arguments":"{}"}';
+  assert.deepEqual(describe(item(call, { ask: "use_mcp_server" })), { doing: "Call", subject: "notes/add" });
   assert.deepEqual(describe(item("write_to_file\na.md\n# x", { streaming: true })), { doing: "write to file", subject: "a.md" });
   assert.deepEqual(describe(item('{"tool":"some_new_tool"}')), { doing: "some new tool", subject: "" });
   assert.deepEqual(describe(item("not json")), { doing: "", subject: "" });
