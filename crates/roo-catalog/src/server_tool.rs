@@ -78,16 +78,15 @@ impl ServerTool {
     /// All that the digest stands for, in words that people can compare.
     pub fn described(&self) -> String {
         let Annotations { title, read_only, destructive, idempotent, open_world } = &self.annotations;
-        let hint =
-            |name: &str, hint: &Option<bool>| hint.map(|hint| [name, if hint { "true" } else { "false" }]);
+        let said = |hint: &Option<bool>| hint.map(|hint| if hint { "true" } else { "false" });
         let facts = [
-            title.as_ref().map(|title| ["title", title]),
-            hint("readOnlyHint", read_only),
-            hint("destructiveHint", destructive),
-            hint("idempotentHint", idempotent),
-            hint("openWorldHint", open_world),
+            ("title", title.as_deref()),
+            ("readOnlyHint", said(read_only)),
+            ("destructiveHint", said(destructive)),
+            ("idempotentHint", said(idempotent)),
+            ("openWorldHint", said(open_world)),
         ];
-        let facts = facts.into_iter().flatten().map(|fact| fact.join(": "));
+        let facts = facts.into_iter().filter_map(|(name, fact)| Some([name, fact?].join(": ")));
         let schema = format!("{:#}", self.schema);
         facts.chain([self.description.clone(), schema]).map(|line| line + "\n").collect()
     }
