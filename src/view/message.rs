@@ -46,9 +46,9 @@ impl MessageRole {
             MessageKind::Say(Say::Error) if id.ends_with(".end") => Self::FinalError,
             MessageKind::Say(Say::Error) => Self::Error,
             MessageKind::Say(Say::Tool) => Self::Call,
-            MessageKind::Say(Say::ApiReqStarted | Say::CommandOutput | Say::CheckpointSaved) => {
-                Self::Internal
-            }
+            MessageKind::Say(
+                Say::ApiReqStarted | Say::CommandOutput | Say::CodebaseSearchResult | Say::CheckpointSaved,
+            ) => Self::Internal,
             MessageKind::Ask(Ask::Command) => Self::Command,
             MessageKind::Ask(_) => Self::Question,
         }

@@ -45,6 +45,8 @@ pub enum Say {
     Tool,
     /// A command ran; the text is what the model got: directory, exit code, output.
     CommandOutput,
+    /// Code was searched by its index; the text is Roo's `CodebaseSearchResult` as JSON.
+    CodebaseSearchResult,
     /// Something failed; the text says what.
     Error,
     /// The task's result.

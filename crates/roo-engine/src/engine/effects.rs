@@ -744,6 +744,7 @@ impl Turn {
                     server_tools: &servers.list(),
                     server_resources: &servers.resources(),
                     has_language_server: reading.gate.language_servers().are_offered(),
+                    has_code_index: reading.gate.has_code_index(),
                 },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },

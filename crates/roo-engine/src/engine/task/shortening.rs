@@ -199,13 +199,15 @@ fn results(item: &Item) -> &[ToolResult] {
 fn reads(call: &ToolCall, result: &ToolResult) -> bool {
     let looks = |tool: ToolName| {
         use ToolName::{
-            FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles, ReadFile, SearchFiles,
+            CodebaseSearch, FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles,
+            ReadFile, SearchFiles,
         };
         matches!(
             tool,
             ReadFile
                 | ListFiles
                 | SearchFiles
+                | CodebaseSearch
                 | ListCodeDefinitionNames
                 | FindReferences
                 | GoToDefinition
