@@ -283,6 +283,7 @@ fn gate() -> Option<(Gate, TempDir)> {
         recorder,
         server_tools,
         language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
+        code_index: Arc::new(roo_index::CodeIndex::none()),
         is_worktree: false,
     };
     Some((Gate::new(grounds), root))

@@ -193,6 +193,7 @@ impl<'a> PlayContext<'a> {
                     further_server_tools: &[],
                     server_resources: &[],
                     has_language_server: false,
+                    has_code_index: self.settings.index.enabled,
                 },
                 &self.customization,
                 Governed { orchestration: &self.orchestration, require: self.settings.intents.require },

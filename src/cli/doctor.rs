@@ -290,6 +290,7 @@ fn check_windows(
             further_server_tools: &[],
             server_resources: &[],
             has_language_server: false,
+            has_code_index: settings.index.enabled,
         };
         let protocol = profile.tool_protocol();
         let instructions =

@@ -19,6 +19,7 @@ mod dialogue;
 mod doctor;
 mod helix_config;
 mod hooks;
+mod index;
 mod login;
 mod mcp;
 mod models;
@@ -143,6 +144,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,
+        Subcommand::Index { command } => block_on(index::index(common, command))?,
         Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,
         Subcommand::Trace { command } => trace::trace(&common, command),
         Subcommand::Setup(arguments) => setup::setup(&common, &arguments),

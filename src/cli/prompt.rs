@@ -48,6 +48,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
         further_server_tools: &[],
         server_resources: &[],
         has_language_server: false,
+        has_code_index: settings.index.enabled,
     };
     let composed =
         Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace).system;

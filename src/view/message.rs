@@ -51,6 +51,7 @@ impl MessageRole {
                 | Say::CommandOutput
                 | Say::McpServerRequestStarted
                 | Say::McpServerResponse
+                | Say::CodebaseSearchResult
                 | Say::CheckpointSaved,
             ) => Self::Internal,
             MessageKind::Ask(Ask::Command) => Self::Command,

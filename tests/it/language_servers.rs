@@ -156,6 +156,7 @@ fn the_tools_are_offered_where_there_is_a_server_and_nowhere_else() {
                 further_server_tools: &[],
                 server_resources: &[],
                 has_language_server,
+                has_code_index: true,
             };
             let mode = modes.find("code").unwrap();
             let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);

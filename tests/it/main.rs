@@ -8,6 +8,7 @@ mod branches;
 mod cassettes;
 mod checkpoints;
 mod cli;
+mod code_search;
 mod config_files;
 mod confined;
 mod context;

@@ -59,6 +59,8 @@ pub enum Needs {
     ServerResources,
     /// A language server.
     LanguageServer,
+    /// A workspace folder, and settings that allow an index of its code.
+    CodeIndex,
 }
 
 /// Types of a parameter's value.

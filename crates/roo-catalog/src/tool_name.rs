@@ -15,6 +15,7 @@ macro_rules! with_tools {
             ApplyPatch: apply_patch,
             ListFiles: list_files,
             SearchFiles: search_files,
+            CodebaseSearch: codebase_search,
             ListCodeDefinitionNames: list_code_definition_names,
             FindReferences: find_references,
             GoToDefinition: go_to_definition,

@@ -51,6 +51,8 @@ pub enum Say {
     McpServerRequestStarted,
     /// Its answer, as the model got it; the text is Roo's `McpExecutionStatus` as JSON.
     McpServerResponse,
+    /// Code was searched by its index; the text is Roo's `CodebaseSearchResult` as JSON.
+    CodebaseSearchResult,
     /// Something failed; the text says what.
     Error,
     /// The task's result.

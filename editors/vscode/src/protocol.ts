@@ -340,7 +340,7 @@ export type Message = {
 export type Ask = "followup" | "command" | "tool" | "use_mcp_server" | "completion_result" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "resume_task";
 
 /** Message of a task to its user. */
-export type Say = "text" | "reasoning" | "api_req_started" | "user_feedback" | "tool" | "command_output" | "mcp_server_request_started" | "mcp_server_response" | "error" | "completion_result" | "checkpoint_saved";
+export type Say = "text" | "reasoning" | "api_req_started" | "user_feedback" | "tool" | "command_output" | "mcp_server_request_started" | "mcp_server_response" | "codebase_search_result" | "error" | "completion_result" | "checkpoint_saved";
 
 /** One entry of the to-do list. */
 export type TodoItem = {

@@ -38,6 +38,7 @@ const DOING: Record<string, string> = {
   listFilesTopLevel: "List",
   listFilesRecursive: "List all of",
   searchFiles: "Search",
+  codebaseSearch: "Search the code for",
   listCodeDefinitionNames: "List the definitions of",
   findReferences: "Find the references in",
   goToDefinition: "Find the definition from",
@@ -75,7 +76,7 @@ export function describe(item: CallItem): { doing: string; subject: string } {
   if (tool === "askFollowupQuestion") return { doing, subject: "" };
   const files = payload["batchFiles"] ?? payload["batchDiffs"];
   if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };
-  return { doing, subject: text("path") || text("skill") || text("intentId") || text("commandId") || text("query") || text("error") };
+  return { doing, subject: text("query") || text("path") || text("skill") || text("intentId") || text("commandId") || text("error") };
 }
 
 /** Whether an item's content is shown by another one: a question, a result. */

@@ -184,6 +184,7 @@ fn the_settings_have_their_reference() {
         ("Limits", "`limits`"),
         ("SandboxSettings", "`sandbox`"),
         ("SystemContext", "`systemContext`"),
+        ("IndexSettings", "`index`"),
     ] {
         let object = if name.is_empty() { &schema } else { &schema["$defs"][name] };
         write!(page, "\n## {heading}\n\n{}\n\n", text_of(object)).unwrap();
@@ -192,7 +193,7 @@ fn the_settings_have_their_reference() {
     // Nothing that has keys of its own may be missing above.
     let objects =
         schema["$defs"].as_object().unwrap().iter().filter(|(_, one)| one["properties"].is_object());
-    assert_eq!(objects.count(), 12, "a new object of settings needs a heading above");
+    assert_eq!(objects.count(), 13, "a new object of settings needs a heading above");
     assert_is("settings.md", &page);
 }
 

@@ -751,6 +751,7 @@ impl Turn {
                     further_server_tools: &servers.further(),
                     server_resources: &servers.resources(),
                     has_language_server: reading.gate.language_servers().are_offered(),
+                    has_code_index: reading.gate.has_code_index(),
                 },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },

@@ -45,6 +45,8 @@ pub struct ToolSources<'a> {
     pub server_resources: &'a [ServerResources],
     /// True if there is a language server.
     pub has_language_server: bool,
+    /// True if there can be an index of the code.
+    pub has_code_index: bool,
 }
 
 /// Bytes of the definitions of tools that are sent beside the prompt.
@@ -71,7 +73,14 @@ impl Instructions {
     ) -> Self {
         let skills = customization.skills();
         let intents = active_intents(governed.orchestration);
-        let ToolSources { choice, server_tools, further_server_tools, server_resources, has_language_server } =
+        let ToolSources {
+            choice,
+            server_tools,
+            further_server_tools,
+            server_resources,
+            has_language_server,
+            has_code_index,
+        } =
             tools;
         let server_tools = offered_server_tools(mode, choice, server_tools);
         let has_further_tools = !offered_server_tools(mode, choice, further_server_tools).is_empty();
@@ -86,6 +95,7 @@ impl Instructions {
             has_further_tools,
             has_resources: !server_resources.is_empty(),
             has_language_server,
+            has_code_index,
         };
         let tools = available(mode, choice, here);
         let mut offered: Vec<OfferedTool> = tools.iter().copied().map(OfferedTool::from).collect();
@@ -153,6 +163,7 @@ struct SessionConditions {
     /// Servers offer resources.
     has_resources: bool,
     has_language_server: bool,
+    has_code_index: bool,
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
@@ -172,6 +183,7 @@ fn available(mode: &Mode, choice: &ToolChoice, here: SessionConditions) -> Vec<T
         Needs::FurtherServerTools => here.has_further_tools,
         Needs::ServerResources => here.has_resources,
         Needs::LanguageServer => here.has_language_server,
+        Needs::CodeIndex => here.has_code_index,
         Needs::Nothing => true,
     });
     tools

@@ -66,11 +66,13 @@ use crate::policy::{
 };
 use crate::server_tools::ServerTools;
 use crate::tool_run::{CommandRunner, ShadowRepositories};
-use roo_catalog::{Effect, ToolId};
+use crate::tools::codebase_search_result;
+use roo_catalog::{Effect, ToolId, ToolName};
 use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_formats::config::{Directories, RunContext, Settings, SettingsSource};
 use roo_formats::modes;
+use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_model::prompts::{self, Brief, Place};
 use roo_model::providers::ModelSource;
@@ -282,6 +284,8 @@ pub struct Setup {
     pub server_tools: Arc<dyn ServerTools>,
     /// The language servers of the workspace.
     pub language_servers: Arc<LanguageServers>,
+    /// The index of the workspace's code.
+    pub code_index: Arc<CodeIndex>,
 }
 
 /// State of a request that has to be known before it resumes.
@@ -336,6 +340,7 @@ impl Engine {
             commands,
             server_tools,
             language_servers,
+            code_index,
         } = setup;
         let (source, settings) = (Arc::clone(&settings), settings.settings());
         let reserve = Reserve::new(&directories.state);
@@ -361,6 +366,7 @@ impl Engine {
             bounds,
             server_tools,
             language_servers,
+            code_index,
             is_worktree: false,
         });
         let services = Arc::new(SharedServices {
@@ -1342,8 +1348,9 @@ impl Engine {
     /// Ends the servers whose tools tasks called, and the language servers. To be called behind [`Engine::shutdown`].
     pub async fn end_servers(&self) {
         let services = self.current.newest();
-        let (servers, language_servers) = (services.gate.server_tools(), services.gate.language_servers());
-        tokio::join!(servers.shut_down(), language_servers.shut_down());
+        let gate = &services.gate;
+        let (servers, language_servers) = (gate.server_tools(), gate.language_servers());
+        tokio::join!(servers.shut_down(), language_servers.shut_down(), gate.code_index().shut_down());
     }
 }
 
@@ -1444,6 +1451,10 @@ fn asks_server(tool: &str) -> bool {
     ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::External)
 }
 
+fn finds_code(tool: &str) -> bool {
+    ToolName::parse(tool) == Some(ToolName::CodebaseSearch)
+}
+
 /// Returns the message that an event adds to a task. The output of a command is shown live, and here; so are calls of servers.
 fn message_of(event: &Event) -> Option<Message> {
     match event {
@@ -1459,6 +1470,12 @@ fn message_of(event: &Event) -> Option<Message> {
         Event::ToolFinished { result, .. } if asks_server(&result.name) => {
             Some(event::server_response_message(result))
         }
+        Event::ToolFinished { result, .. } if finds_code(&result.name) => Some(Message {
+            id: MessageId::new(result.call_id.as_str()),
+            kind: MessageKind::Say(Say::CodebaseSearchResult),
+            text: codebase_search_result(&result.text)?.to_string(),
+            images: vec![],
+        }),
         event => match event.to_wire() {
             WireEvent::Message { message } => Some(message),
             _ => None,

@@ -137,6 +137,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "path": "src", "regex": "y", "file_pattern": "*.rs" }),
         ),
         (
+            "codebase_search",
+            json!({ "query": "x", "path": "src" }),
+            json!({ "pattern": "x", "path": "/w/src", "output_mode": "content" }),
+            json!({ "pattern": "y", "path": "/w/lib" }),
+            json!({ "query": "y", "path": "lib" }),
+        ),
+        (
             "list_code_definition_names",
             json!({ "path": "src" }),
             json!({ "file_path": "/w/src" }),

@@ -15,6 +15,7 @@ use crate::server_tools::ServerTools;
 use crate::tool_run::BackgroundCommands;
 use roo_formats::config::{Settings, ToolChoice};
 use roo_formats::modes::{Mode, Modes};
+use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::rule::SandboxAccess;
@@ -41,6 +42,8 @@ pub struct PolicyContext {
     pub server_tools: Arc<dyn ServerTools>,
     /// The language servers of the workspace folders; none for a work tree.
     pub language_servers: Arc<LanguageServers>,
+    /// The index of the code in the workspace folders; none for a work tree.
+    pub code_index: Arc<CodeIndex>,
     /// True if the files are those of a branch's work tree.
     pub is_worktree: bool,
 }

@@ -31,6 +31,7 @@ use crate::server_tools::ServerTools;
 use roo_catalog::{ServerTool, ToolCall, ToolId, ToolName, with_call};
 use roo_formats::config::Settings;
 use roo_formats::modes;
+use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::review::HunkAnswer;
@@ -127,6 +128,7 @@ impl Gate {
             is_worktree: true,
             // Those of the workspace know other files.
             language_servers: Arc::new(LanguageServers::none()),
+            code_index: Arc::new(CodeIndex::none()),
             ..self.policy_context.clone()
         };
         Self::over(policy_context, Arc::default())
@@ -178,6 +180,16 @@ impl Gate {
     /// The language servers.
     pub fn language_servers(&self) -> &Arc<LanguageServers> {
         &self.policy_context.language_servers
+    }
+
+    /// The index of the code.
+    pub fn code_index(&self) -> &Arc<CodeIndex> {
+        &self.policy_context.code_index
+    }
+
+    /// Returns whether the code can be searched by an index: the settings allow one, and there is something to index.
+    pub(crate) fn has_code_index(&self) -> bool {
+        self.settings().index.enabled && self.code_index().is_offered()
     }
 
     /// The tool of a server that a call names.

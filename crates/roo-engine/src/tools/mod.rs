@@ -9,6 +9,7 @@ mod apply_diff;
 mod apply_patch;
 mod attempt_completion;
 mod code_question;
+mod codebase_search;
 mod command_effects;
 mod context_command;
 mod conversation;
@@ -41,4 +42,5 @@ mod use_mcp_tool;
 mod withheld;
 mod write_to_file;
 
+pub(crate) use self::codebase_search::codebase_search_result;
 pub(crate) use self::execute_command::outcome_of;

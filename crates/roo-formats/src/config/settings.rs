@@ -48,6 +48,8 @@ pub struct Settings {
     pub redact_secrets: bool,
     /// Facts about the project and the machine that a task is told before it begins.
     pub system_context: SystemContext,
+    /// The index by which agents search code for what a question is about (`codebase_search`).
+    pub index: IndexSettings,
 }
 
 impl Default for Settings {
@@ -67,6 +69,7 @@ impl Default for Settings {
             sandbox: SandboxSettings::default(),
             redact_secrets: true,
             system_context: SystemContext::default(),
+            index: IndexSettings::default(),
         }
     }
 }
@@ -271,6 +274,25 @@ pub enum RunContext {
     Shell,
 }
 
+/// The index by which agents search code for what a question is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IndexSettings {
+    /// False for no index: agents don't get `codebase_search`. With it, the index of a workspace is built when an agent
+    /// searches for the first time, and kept in the state directory.
+    pub enabled: bool,
+    /// The name of a profile whose endpoint and model turn texts into vectors, such as `nomic-embed-text` of Ollama. All
+    /// code of a workspace that agents may read is sent there, secrets masked. Without it nothing is sent, and code is
+    /// ranked by its words. The endpoint has to be OpenAI-compatible.
+    pub embeddings: Option<String>,
+}
+
+impl Default for IndexSettings {
+    fn default() -> Self {
+        Self { enabled: true, embeddings: None }
+    }
+}
+
 /// Limits at which a request stops and asks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -377,6 +399,7 @@ mod tests {
                 "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",
                 "run": "native",
             },
+            "index": { "enabled": true, "embeddings": null },
         });
         assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
         assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());

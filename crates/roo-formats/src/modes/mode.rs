@@ -404,8 +404,8 @@ mod tests {
         assert_eq!(
             refusal.to_string(),
             "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
-             list_files, search_files, list_code_definition_names, find_references, go_to_definition, hover, \
-             ask_followup_question, update_todo_list, switch_mode, skill, \
+             list_files, search_files, codebase_search, list_code_definition_names, find_references, \
+             go_to_definition, hover, ask_followup_question, update_todo_list, switch_mode, skill, \
              fetch_instructions, attempt_completion, complete_with_failure."
         );
     }

@@ -131,14 +131,8 @@ fn the_sections_have_their_order() {
 #[test]
 fn a_prompt_names_only_tools_that_are_there() {
     // Tools that the model may have met elsewhere and that don't exist here.
-    let foreign = [
-        "apply_patch",
-        "browser_action",
-        "codebase_search",
-        "run_slash_command",
-        "select_active_intent",
-        "use_mcp_tool",
-    ];
+    let foreign =
+        ["apply_patch", "browser_action", "run_slash_command", "select_active_intent", "use_mcp_tool"];
     each(|mode, protocol, text| {
         let tools = tools(mode);
         let named = names(text);

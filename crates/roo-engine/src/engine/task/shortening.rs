@@ -199,8 +199,8 @@ fn results(item: &Item) -> &[ToolResult] {
 fn reads(call: &ToolCall, result: &ToolResult) -> bool {
     let looks = |tool: ToolName| {
         use ToolName::{
-            FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles, ReadFile, SearchFiles,
-            SearchMcpTools,
+            CodebaseSearch, FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles,
+            ReadFile, SearchFiles, SearchMcpTools,
         };
         matches!(
             tool,
@@ -208,6 +208,7 @@ fn reads(call: &ToolCall, result: &ToolResult) -> bool {
                 | ListFiles
                 | SearchFiles
                 | SearchMcpTools
+                | CodebaseSearch
                 | ListCodeDefinitionNames
                 | FindReferences
                 | GoToDefinition
