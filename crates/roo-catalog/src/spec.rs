@@ -13,7 +13,7 @@ pub enum Group {
     Edit,
     /// Runs commands.
     Command,
-    /// Steers a browser. No tool yet.
+    /// Steers a browser.
     Browser,
     /// Calls MCP servers.
     Mcp,
@@ -57,6 +57,8 @@ pub enum Needs {
     ServerResources,
     /// A language server.
     LanguageServer,
+    /// A browser.
+    Browser,
 }
 
 /// Types of a parameter's value.

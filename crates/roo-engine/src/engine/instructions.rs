@@ -43,6 +43,8 @@ pub struct ToolSources<'a> {
     pub server_resources: &'a [ServerResources],
     /// True if there is a language server.
     pub has_language_server: bool,
+    /// True if there is a browser.
+    pub has_browser: bool,
 }
 
 /// Bytes of the definitions of tools that are sent beside the prompt.
@@ -69,7 +71,7 @@ impl Instructions {
     ) -> Self {
         let skills = customization.skills();
         let intents = active_intents(governed.orchestration);
-        let ToolSources { choice, server_tools, server_resources, has_language_server } = tools;
+        let ToolSources { choice, server_tools, server_resources, has_language_server, has_browser } = tools;
         let server_tools = offered_server_tools(mode, choice, server_tools);
         let of_mode = |server: &&ServerResources| mode.permits_server(&server.server).is_ok();
         let server_resources: Vec<ServerResources> =
@@ -81,6 +83,7 @@ impl Instructions {
             by_text: protocol == ToolProtocol::Xml && !server_tools.is_empty(),
             has_resources: !server_resources.is_empty(),
             has_language_server,
+            has_browser,
         };
         let tools = available(mode, choice, here);
         let mut offered: Vec<OfferedTool> = tools.iter().copied().map(OfferedTool::from).collect();
@@ -146,6 +149,7 @@ struct SessionConditions {
     /// Servers offer resources.
     has_resources: bool,
     has_language_server: bool,
+    has_browser: bool,
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
@@ -164,6 +168,7 @@ fn available(mode: &Mode, choice: &ToolChoice, here: SessionConditions) -> Vec<T
         Needs::ServerTools => here.by_text,
         Needs::ServerResources => here.has_resources,
         Needs::LanguageServer => here.has_language_server,
+        Needs::Browser => here.has_browser,
         Needs::Nothing => true,
     });
     tools

@@ -345,6 +345,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.read &= theirs.read;
     ours.write &= theirs.write;
     ours.mcp &= theirs.mcp;
+    ours.browser &= theirs.browser;
     ours.delegate &= theirs.delegate;
     ours.execute = Execute {
         mode: ExecuteMode::stricter(ours.execute.mode, theirs.execute.mode),
@@ -379,6 +380,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.env.extend(more);
 
     settings.redact_secrets |= other.redact_secrets;
+    settings.browser.enabled &= other.browser.enabled;
 
     let (ours, theirs) = (&mut settings.limits, &other.limits);
     ours.requests = ours.requests.min(theirs.requests);

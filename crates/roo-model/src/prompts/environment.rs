@@ -53,6 +53,8 @@ pub struct Environment<'a> {
     pub invocation_tree: Option<&'a str>,
     /// Commands in the background.
     pub commands: &'a [CommandStatus],
+    /// Host of the page in the task's browser, where one is open.
+    pub browser: Option<&'a str>,
     /// The to-do list.
     pub todo: &'a [TodoItem],
 }
@@ -111,6 +113,7 @@ impl<'a> Environment<'a> {
             cost_left_usd: None,
             invocation_tree: None,
             commands: &[],
+            browser: None,
             todo: &[],
         }
     }
@@ -135,6 +138,9 @@ pub fn environment(facts: &Environment<'_>) -> String {
     }
     if !facts.commands.is_empty() {
         section(&mut text, "Commands in the Background", &listed(facts.commands, COMMANDS, command));
+    }
+    if let Some(host) = facts.browser {
+        section(&mut text, "Browser", &format!("open at {host}"));
     }
     section(&mut text, "Current Time", &time(facts.time));
     let cost = facts.cost_usd.map_or_else(|| "not available".to_owned(), |cost| format!("${cost:.2}"));
