@@ -222,6 +222,7 @@ fn judge(bencher: Bencher, tool: &str) {
         hooks: None,
         offers: Offers::default(),
         commands: None,
+        browser: None,
     };
     bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
 }

@@ -194,6 +194,7 @@ impl<'a> PlayContext<'a> {
                     server_resources: &[],
                     has_language_server: false,
                     has_code_index: self.settings.index.enabled,
+                    has_browser: false,
                 },
                 &self.customization,
                 Governed { orchestration: &self.orchestration, require: self.settings.intents.require },

@@ -49,6 +49,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
         server_resources: &[],
         has_language_server: false,
         has_code_index: settings.index.enabled,
+        has_browser: false,
     };
     let composed =
         Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace).system;

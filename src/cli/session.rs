@@ -363,6 +363,7 @@ impl Judge {
             hooks: None,
             offers: Offers::default(),
             commands: None,
+            browser: None,
         };
         self.gate.judge(call, subject).await
     }

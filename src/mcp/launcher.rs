@@ -13,7 +13,7 @@ use roo_mcp::{
     AddressPolicy, Ended, LaunchError, LaunchRequest, LaunchedServer, PlainLauncher, ServerLauncher,
     ServerProcess,
 };
-use roo_sandbox::exec::{ConfinedProgram, Status};
+use roo_sandbox::exec::{ConfinedProgram, ProgramChannel, Status};
 use roo_workspace::Workspace;
 use tokio::time::timeout;
 
@@ -103,8 +103,14 @@ impl SandboxLauncher {
         }
         let argv: Vec<String> = std::iter::once(&program.command).chain(&program.args).cloned().collect();
         let environment = bounds.environment.clone().with(&program.env);
-        let started =
-            ConfinedProgram::start(&argv, &directory, &environment, &bounds.sandbox, &bounds.confinement);
+        let started = ConfinedProgram::start(
+            &argv,
+            ProgramChannel::StandardStreams,
+            &directory,
+            &environment,
+            &bounds.sandbox,
+            &bounds.confinement,
+        );
         let (program, streams) = started.await.map_err(|error| LaunchError::Other(error.to_string()))?;
         let (stdout, stdin) = streams.socket.into_split();
         Ok(LaunchedServer {

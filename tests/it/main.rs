@@ -5,6 +5,7 @@ mod architecture;
 mod attacks;
 mod background;
 mod branches;
+mod browser;
 mod cassettes;
 mod checkpoints;
 mod cli;

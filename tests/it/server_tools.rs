@@ -831,6 +831,7 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
             server_resources: resources,
             has_language_server: false,
             has_code_index: true,
+            has_browser: false,
         };
         let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);
         let names: Vec<String> = told.tools.iter().map(|tool| tool.name().to_owned()).collect();
@@ -886,6 +887,7 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
             server_resources: &resources,
             has_language_server: false,
             has_code_index: true,
+            has_browser: false,
         };
         let told = Instructions::new(&mode, &modes, native, tools, &customization, governed, &workspace);
         (told.tools.iter().any(|tool| tool.name() == function), told.system.contains("notes://{day}"))

@@ -13,7 +13,7 @@ pub enum Group {
     Edit,
     /// Runs commands.
     Command,
-    /// Steers a browser. No tool yet.
+    /// Steers a browser.
     Browser,
     /// Calls MCP servers.
     Mcp,
@@ -61,6 +61,8 @@ pub enum Needs {
     LanguageServer,
     /// A workspace folder, and settings that allow an index of its code.
     CodeIndex,
+    /// A browser.
+    Browser,
 }
 
 /// Types of a parameter's value.

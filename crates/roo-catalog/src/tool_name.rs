@@ -24,6 +24,7 @@ macro_rules! with_tools {
             ReadCommandOutput: read_command_output,
             SendCommandInput: send_command_input,
             StopCommand: stop_command,
+            BrowserAction: browser_action,
             AskFollowupQuestion: ask_followup_question,
             UpdateTodoList: update_todo_list,
             SwitchMode: switch_mode,

@@ -453,6 +453,10 @@ export type RuleSubject = {
   access: SandboxAccess;
 } | {
   kind: "network";
+} | {
+  kind: "browserPages";
+  /** The host, with its port where that is not the usual one. */
+  host: string;
 };
 
 /** Access that the sandbox withholds from commands unless the user grants it. Paths are absolute and without links. */
@@ -1783,6 +1787,8 @@ export type Event = {
   summary: string;
   /** The exit code of the command; none where no command has ended by itself. */
   exitCode?: number | null;
+  /** Pictures that the model gets of it, such as those of the browser, as data URLs. The summary says how many. */
+  images?: string[];
 } | {
   type: "command.backgrounded";
   /** The command. */

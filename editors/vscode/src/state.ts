@@ -105,6 +105,8 @@ export interface CallItem extends Entry {
   readonly summary: string;
   /** The exit code of the command that it ran. */
   readonly exitCode: number | undefined;
+  /** Pictures that the model got of it, as data URLs. */
+  readonly images: readonly string[];
   /** What was asked about it, newest last. */
   readonly approvals: readonly Asked[];
 }
@@ -249,6 +251,7 @@ function applyNumbered(request: Request, params: EventParams): Request {
         status: event.status,
         summary: event.summary,
         exitCode: event.exitCode ?? undefined,
+        images: event.images ?? [],
         streaming: false,
       }));
     case "command.backgrounded":
@@ -489,6 +492,7 @@ function call(
     status: undefined,
     summary: "",
     exitCode: undefined,
+    images: [],
     approvals: [],
   };
 }

@@ -54,6 +54,7 @@ const DOING: Record<string, string> = {
   requestScopeExpansion: "Ask for a wider scope",
   newTask: "Delegate to",
   askFollowupQuestion: "Ask you",
+  browserAction: "Browser",
   finishTask: "Finish",
 };
 
@@ -73,6 +74,10 @@ export function describe(item: CallItem): { doing: string; subject: string } {
   const tool = text("tool");
   const doing = DOING[tool] ?? tool.replaceAll("_", " ");
   if (tool === "newTask" || tool === "switchMode") return { doing, subject: text("mode") };
+  if (tool === "browserAction") {
+    const on = text("url") || text("text") || text("size") || text("ref") || text("coordinate");
+    return { doing, subject: `${text("action")} ${on}`.trim() };
+  }
   if (tool === "askFollowupQuestion") return { doing, subject: "" };
   const files = payload["batchFiles"] ?? payload["batchDiffs"];
   if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };

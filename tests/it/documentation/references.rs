@@ -104,6 +104,7 @@ fn the_tools_have_their_reference() {
         (Group::Read, "Group `read`"),
         (Group::Edit, "Group `edit`"),
         (Group::Command, "Group `command`"),
+        (Group::Browser, "Group `browser`"),
         (Group::Mcp, "Group `mcp`"),
         (Group::Delegation, "In modes that may delegate"),
         (Group::Intents, "In every mode, where the workspace declares intents"),
@@ -183,6 +184,7 @@ fn the_settings_have_their_reference() {
         ("DelegationSettings", "`delegation`"),
         ("Limits", "`limits`"),
         ("SandboxSettings", "`sandbox`"),
+        ("BrowserSettings", "`browser`"),
         ("SystemContext", "`systemContext`"),
         ("IndexSettings", "`index`"),
     ] {

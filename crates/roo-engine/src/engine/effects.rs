@@ -39,6 +39,7 @@ use crate::policy::{
 use crate::server_tools::ServerTools;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
+use roo_browser::{TaskBrowser, WebHost};
 use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolProtocol};
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
@@ -394,6 +395,7 @@ struct GateRequest {
     within: Vec<Binding>,
     offers: OfferMemory,
     background: Arc<BackgroundCommands>,
+    browser: Arc<TaskBrowser>,
     hook_dispatch: HookDispatch,
 }
 
@@ -425,6 +427,7 @@ impl GateRequest {
             within: task.intents.within.clone(),
             offers: task.offers.clone(),
             background: Arc::clone(&around.background),
+            browser: Arc::clone(&around.browser),
             hook_dispatch: HookDispatch::new(task, around),
         }
     }
@@ -482,6 +485,7 @@ impl GateRequest {
             },
             offers: self.offers.for_gate(call),
             commands: Some(&self.background),
+            browser: Some(&self.browser),
         };
         let outcome = services.gate.judge(call, call_context).await;
         if let (PolicyDecision::Deny { rule, mistake, .. }, Some(audit_record)) =
@@ -606,6 +610,7 @@ fn tool_context(
         },
         command_id: CommandId::of_call(call_id),
         background: Arc::clone(&around.background),
+        browser: Arc::clone(&around.browser),
         to_background: around.to_background.clone(),
         commands: Arc::clone(&around.services.commands),
         shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
@@ -725,6 +730,7 @@ impl Turn {
         &mut self,
         services: &Arc<EngineServices>,
         background: &BackgroundCommands,
+        browser: Option<WebHost>,
     ) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
         let seen = std::mem::take(&mut self.seen);
@@ -750,6 +756,7 @@ impl Turn {
                     server_tools: &server_tools,
                     further_server_tools: &servers.further(),
                     server_resources: &servers.resources(),
+                    has_browser: reading.gate.browser_program().is_ok(),
                     has_language_server: reading.gate.language_servers().are_offered(),
                     has_code_index: reading.gate.has_code_index(),
                 },
@@ -772,7 +779,8 @@ impl Turn {
                 terminal: command.handle.terminal.is_some(),
             })
             .collect();
-        let tail = self.environment(&mode, (&editor, &commands, &starting), services);
+        let browser = browser.map(|host| host.to_string());
+        let tail = self.environment(&mode, &editor, (&commands, &starting, browser.as_deref()), services);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -789,7 +797,8 @@ impl Turn {
     fn environment(
         &self,
         mode: &Mode,
-        (editor, commands, starting_servers): (&EditorContext, &[CommandStatus], &[String]),
+        editor: &EditorContext,
+        (commands, starting_servers, browser): (&[CommandStatus], &[String], Option<&str>),
         services: &EngineServices,
     ) -> String {
         let profile = services.settings.profiles.get(&self.profile);
@@ -821,6 +830,7 @@ impl Turn {
             invocation_tree: self.tree.as_deref(),
             commands,
             starting_servers,
+            browser,
             todo: &self.todo,
             ..Environment::new(
                 &services.clock.zoned(),
@@ -860,7 +870,8 @@ impl Turn {
         hook_dispatch: &HookDispatch,
     ) {
         let mut usage = Usage::default();
-        let request = self.request(&around.services, &around.background).await;
+        let browser = around.browser.current().and_then(|browser| browser.host());
+        let request = self.request(&around.services, &around.background, browser).await;
         let mut frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
         let too_long = frame.and_then(|frame| self.too_long(frame));
         let refused = too_long.is_none();

@@ -26,6 +26,7 @@ use roo_protocol::rule::SandboxAccess;
 use roo_protocol::task::{
     ForkOrigin, PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
 };
+use roo_text::render::counted;
 
 /// A fact of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -906,12 +907,19 @@ impl Event {
             Self::RestoreFinished { started, done, reason, conversation_before, .. } => {
                 WireEvent::RestoreFinished { seq: started, done, reason, conversation_before }
             }
-            Self::ToolFinished { summary, result, exit_code, .. } => WireEvent::ToolFinished {
-                tool_call_id: result.call_id,
-                status: result.status,
-                summary,
-                exit_code,
-            },
+            Self::ToolFinished { mut summary, result, exit_code, .. } => {
+                if !result.images.is_empty() {
+                    // For clients that show no pictures.
+                    summary.push_str(&format!(" ({})", counted(result.images.len(), "picture")));
+                }
+                WireEvent::ToolFinished {
+                    tool_call_id: result.call_id,
+                    status: result.status,
+                    summary,
+                    exit_code,
+                    images: result.images,
+                }
+            }
             Self::CommandBackgrounded { command: BackgroundCommand { id, call_id, line } } => {
                 WireEvent::CommandBackgrounded { command_id: id, tool_call_id: call_id, command: line }
             }

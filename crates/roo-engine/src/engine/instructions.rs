@@ -47,6 +47,8 @@ pub struct ToolSources<'a> {
     pub has_language_server: bool,
     /// True if there can be an index of the code.
     pub has_code_index: bool,
+    /// True if there is a browser.
+    pub has_browser: bool,
 }
 
 /// Bytes of the definitions of tools that are sent beside the prompt.
@@ -80,8 +82,8 @@ impl Instructions {
             server_resources,
             has_language_server,
             has_code_index,
-        } =
-            tools;
+            has_browser,
+        } = tools;
         let server_tools = offered_server_tools(mode, choice, server_tools);
         let has_further_tools = !offered_server_tools(mode, choice, further_server_tools).is_empty();
         let of_mode = |server: &&ServerResources| mode.permits_server(&server.server).is_ok();
@@ -96,6 +98,7 @@ impl Instructions {
             has_resources: !server_resources.is_empty(),
             has_language_server,
             has_code_index,
+            has_browser,
         };
         let tools = available(mode, choice, here);
         let mut offered: Vec<OfferedTool> = tools.iter().copied().map(OfferedTool::from).collect();
@@ -164,6 +167,7 @@ struct SessionConditions {
     has_resources: bool,
     has_language_server: bool,
     has_code_index: bool,
+    has_browser: bool,
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
@@ -184,6 +188,7 @@ fn available(mode: &Mode, choice: &ToolChoice, here: SessionConditions) -> Vec<T
         Needs::ServerResources => here.has_resources,
         Needs::LanguageServer => here.has_language_server,
         Needs::CodeIndex => here.has_code_index,
+        Needs::Browser => here.has_browser,
         Needs::Nothing => true,
     });
     tools

@@ -219,6 +219,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "command_id": "cmd-4" }),
         ),
         (
+            "browser_action",
+            json!({ "action": "click", "ref": "e1" }),
+            json!({ "action": "click", "ref": "e1" }),
+            json!({ "action": "click", "ref": "e2" }),
+            json!({ "action": "click", "ref": "e2" }),
+        ),
+        (
             "skill",
             json!({ "skill": "release", "args": "now" }),
             json!({ "skill": "release", "args": "now" }),

@@ -13,6 +13,7 @@ use crate::hooks::{HookContext, UserHooks};
 use crate::intent_store::{Binding, Orchestration};
 use crate::server_tools::ServerTools;
 use crate::tool_run::BackgroundCommands;
+use roo_browser::TaskBrowser;
 use roo_formats::config::{Settings, ToolChoice};
 use roo_formats::modes::{Mode, Modes};
 use roo_index::CodeIndex;
@@ -85,6 +86,8 @@ pub struct ToolCallContext<'a> {
     pub offers: Offers<'a>,
     /// The commands of the request that run in the background; none where there is no such place.
     pub commands: Option<&'a BackgroundCommands>,
+    /// The task's browser; none where there can't be one.
+    pub browser: Option<&'a TaskBrowser>,
 }
 
 /// A branch's work tree whose changes are to be merged.

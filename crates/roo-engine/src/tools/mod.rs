@@ -8,6 +8,7 @@ mod access_mcp_resource;
 mod apply_diff;
 mod apply_patch;
 mod attempt_completion;
+mod browser_action;
 mod code_question;
 mod codebase_search;
 mod command_effects;

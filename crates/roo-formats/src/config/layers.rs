@@ -347,6 +347,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.read &= theirs.read;
     ours.write &= theirs.write;
     ours.mcp &= theirs.mcp;
+    ours.browser &= theirs.browser;
     ours.delegate &= theirs.delegate;
     ours.execute = Execute {
         mode: ExecuteMode::stricter(ours.execute.mode, theirs.execute.mode),
@@ -381,6 +382,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.env.extend(more);
 
     settings.redact_secrets |= other.redact_secrets;
+    settings.browser.enabled &= other.browser.enabled;
 
     // Where code is sent is the user's own choice.
     settings.index.enabled &= other.index.enabled;

@@ -31,7 +31,8 @@ pub use price::Price;
 pub use profile::{Headers, Profile, Reasoning, Timeouts, ToolChoice};
 pub use provider::{PROVIDERS, Provider, ProviderSpec, WireFormat};
 pub use settings::{
-    AutoApprove, BranchWorktrees, CONTEXT_COMMAND, DelegationSettings, Execute, ExecuteMode, IndexSettings,
+    AutoApprove, BranchWorktrees, BrowserSettings, CONTEXT_COMMAND, DelegationSettings, Execute, ExecuteMode,
+    IndexSettings,
     IntentSettings, Limits, ModeSettings, RequireIntent, RunContext, SandboxLevel, SandboxSettings, Settings,
     SystemContext,
 };

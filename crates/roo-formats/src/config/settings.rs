@@ -44,6 +44,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Bounds of commands.
     pub sandbox: SandboxSettings,
+    /// The browser in which agents look at pages.
+    pub browser: BrowserSettings,
     /// Mask keys, tokens and passwords in what commands print and agents read, before models, clients and logs get it.
     pub redact_secrets: bool,
     /// Facts about the project and the machine that a task is told before it begins.
@@ -67,6 +69,7 @@ impl Default for Settings {
             delegation: DelegationSettings::default(),
             limits: Limits::default(),
             sandbox: SandboxSettings::default(),
+            browser: BrowserSettings::default(),
             redact_secrets: true,
             system_context: SystemContext::default(),
             index: IndexSettings::default(),
@@ -103,6 +106,8 @@ pub struct AutoApprove {
     pub write: bool,
     /// Calling tools of MCP servers.
     pub mcp: bool,
+    /// Opening pages of any host in the browser. What an agent serves itself is opened without asking anyway.
+    pub browser: bool,
     /// Starting subtasks.
     pub delegate: bool,
     /// Running commands.
@@ -111,7 +116,14 @@ pub struct AutoApprove {
 
 impl Default for AutoApprove {
     fn default() -> Self {
-        Self { read: true, write: false, mcp: false, delegate: true, execute: Execute::default() }
+        Self {
+            read: true,
+            write: false,
+            mcp: false,
+            browser: false,
+            delegate: true,
+            execute: Execute::default(),
+        }
     }
 }
 
@@ -221,6 +233,23 @@ pub struct SandboxSettings {
     /// Environment variables that commands see besides the usual ones: names such as `DATABASE_URL`, patterns such as
     /// `AWS_*`, and what is left out, such as `!CI`. What looks like a secret by its name has to be written out in full.
     pub env: Vec<VariablePattern>,
+}
+
+/// The browser in which agents look at pages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BrowserSettings {
+    /// True if modes with the group `browser` get it, where there is one.
+    pub enabled: bool,
+    /// A Chromium, Google Chrome or the like: its name on PATH, or an absolute path outside of the workspace. Unset, the first
+    /// one on PATH.
+    pub program: Option<String>,
+}
+
+impl Default for BrowserSettings {
+    fn default() -> Self {
+        Self { enabled: true, program: None }
+    }
 }
 
 /// Minimum strength of the sandbox, from lax to strict. A level that the machine lacks means that no command runs.
@@ -383,7 +412,7 @@ mod tests {
             "profiles": {},
             "modes": {},
             "autoApprove": {
-                "read": true, "write": false, "mcp": false, "delegate": true,
+                "read": true, "write": false, "mcp": false, "browser": false, "delegate": true,
                 "execute": { "mode": null, "allow": [], "presets": [], "deny": [] },
             },
             "protected": [],
@@ -394,6 +423,7 @@ mod tests {
                 "commandTimeoutSec": null, "backgroundAfterSec": 30,
             },
             "sandbox": { "level": "best", "writable": [], "readable": [], "sockets": [], "signingKeys": [], "network": [], "env": [] },
+            "browser": { "enabled": true, "program": null },
             "redactSecrets": true,
             "systemContext": {
                 "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",

@@ -57,6 +57,8 @@ pub struct Environment<'a> {
     pub commands: &'a [CommandStatus],
     /// MCP servers that are starting, whose tools are not known.
     pub starting_servers: &'a [String],
+    /// Host of the page in the task's browser, where one is open.
+    pub browser: Option<&'a str>,
     /// The to-do list.
     pub todo: &'a [TodoItem],
 }
@@ -116,6 +118,7 @@ impl<'a> Environment<'a> {
             invocation_tree: None,
             commands: &[],
             starting_servers: &[],
+            browser: None,
             todo: &[],
         }
     }
@@ -147,6 +150,9 @@ pub fn environment(facts: &Environment<'_>) -> String {
         facts.starting_servers,
         SERVERS,
     );
+    if let Some(host) = facts.browser {
+        section(&mut text, "Browser", &format!("open at {host}"));
+    }
     section(&mut text, "Current Time", &time(facts.time));
     let cost = facts.cost_usd.map_or_else(|| "not available".to_owned(), |cost| format!("${cost:.2}"));
     section(&mut text, "Current Cost", &cost);

@@ -34,10 +34,11 @@ fn modes() -> Modes {
     ])
 }
 
-/// There are no skills and no language servers unless a test says so.
+/// There are no skills, no language servers and no browser unless a test says so.
 fn tools(mode: &Mode) -> Vec<ToolName> {
-    let is_always_there =
-        |tool: &ToolName| !matches!(tool.spec().needs, Needs::Skills | Needs::LanguageServer);
+    let is_always_there = |tool: &ToolName| {
+        !matches!(tool.spec().needs, Needs::Skills | Needs::LanguageServer | Needs::Browser)
+    };
     mode.tools().into_iter().filter(is_always_there).collect()
 }
 

@@ -30,9 +30,33 @@ pub async fn run_confined(
     cancel: &CancellationToken,
 ) -> Result<(Status, LeftRunning), ExecError> {
     let (order, environment) = sandbox.prepare(command, environment, confinement)?;
+    if let (Some(handle), Some(loopback)) = (&command.handle, &confinement.loopback) {
+        handle.set_network(loopback.clone());
+    }
     let job = Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
     let (_, status, left) = run_ordered(command, &environment, job, on_output, cancel).await?;
     Ok((status, left))
+}
+
+/// Descriptors by which a [`ConfinedProgram`] is talked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramChannel {
+    /// Its standard input and output.
+    StandardStreams,
+    /// It reads descriptor 3 and writes descriptor 4, as browsers do with `--remote-debugging-pipe`. Its standard output
+    /// goes where its errors go.
+    Descriptors3And4,
+}
+
+impl ProgramChannel {
+    /// Redirections of the shell. The helper's own standard input is its order, so there is one socket for both ways, where
+    /// the output goes.
+    fn redirections(self) -> &'static str {
+        match self {
+            Self::StandardStreams => "<&1",
+            Self::Descriptors3And4 => "3<&1 4>&1 1>&2",
+        }
+    }
 }
 
 /// A program that runs within bounds for as long as it is talked to, such as an MCP server. Dropping it ends the program
@@ -44,7 +68,7 @@ pub struct ConfinedProgram {
 
 /// The streams of a [`ConfinedProgram`].
 pub struct ProgramStreams {
-    /// Its standard input and output, which are one socket.
+    /// Both ways of its [`ProgramChannel`], which are one socket.
     pub socket: UnixStream,
     /// Its standard error.
     pub stderr: pipe::Receiver,
@@ -57,6 +81,7 @@ impl ConfinedProgram {
     /// As [`run_confined`]; then it did not run. A program that is not found ends at once, with a word on standard error.
     pub async fn start(
         argv: &[String],
+        channel: ProgramChannel,
         directory: &Path,
         environment: &Environment,
         sandbox: &Sandbox,
@@ -66,9 +91,8 @@ impl ConfinedProgram {
         if !directory.is_dir() {
             return Err(ExecError::Directory(directory.to_owned()));
         }
-        // The helper's own standard input is its order, so the program finds its input where its output goes.
         let command = Command {
-            line: format!("exec {words} <&1"),
+            line: format!("exec {words} {}", channel.redirections()),
             directory: directory.to_owned(),
             timeout: None,
             handle: None,

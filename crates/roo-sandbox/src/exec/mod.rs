@@ -24,7 +24,7 @@ pub mod sandbox;
 mod shell;
 mod terminal;
 
-pub use confined::{ConfinedProgram, ProgramStreams, run_confined};
+pub use confined::{ConfinedProgram, ProgramChannel, ProgramStreams, run_confined};
 pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
 pub use escapes::Escapes;
 pub use handle::CommandHandle;

@@ -188,6 +188,7 @@ impl Fixture {
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),
             offers: Offers::default(),
             commands: None,
+            browser: None,
         };
         self.gate.judge(&call, call_context).await
     }
@@ -921,6 +922,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("read_command_output", json!({ "command_id": "cmd-12" })),
         ("send_command_input", json!({ "command_id": "cmd-12", "input": "1" })),
         ("stop_command", json!({ "command_id": "cmd-12" })),
+        ("browser_action", json!({ "action": "launch", "url": "http://localhost:3000" })),
         // What the server answers itself.
         ("execute_command", json!({ "command": roo_formats::config::CONTEXT_COMMAND })),
         ("execute_command", json!({ "command": "mkdir -p .roo/tasks/20260102-03-04-abcdef01" })),

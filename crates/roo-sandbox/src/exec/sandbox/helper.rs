@@ -25,7 +25,7 @@ use rustix::termios::isatty;
 
 use super::confinement::Network;
 use super::connections::SocketPolicy;
-use super::helper_program::{HELPER, NETWORK};
+use super::helper_program::{CONNECT, HELPER, NETWORK};
 use super::helper_protocol::{Active, Mechanism, Message, Order, Stage};
 use super::role::{OUTER, OUTER_JOINING, OUTER_WITH_NETWORK, WATCH};
 use super::setup_failure::{SetupFailure, StepContext as _};
@@ -58,6 +58,7 @@ pub(super) fn run(role: &str) -> ExitCode {
         OUTER_WITH_NETWORK => outer(&control, || namespaces::enter(Network::On).map(|()| None)),
         OUTER_JOINING => outer(&control, || joined_network::join(&control, namespaces::OTHERS).map(Some)),
         NETWORK => joined_network::make(&control, ports()).map(|()| ExitCode::SUCCESS),
+        CONNECT => joined_network::connect(&control, ports()).map(|()| ExitCode::SUCCESS),
         WATCH => watch(&control),
         CONFINE => confine(&control),
         _ => return ExitCode::FAILURE,
@@ -72,7 +73,7 @@ pub(super) fn run(role: &str) -> ExitCode {
     }
 }
 
-/// The ports that the server wants listeners at.
+/// The ports that the server wants listeners at, or a connection to.
 fn ports() -> impl Iterator<Item = u16> {
     std::env::args().skip(3).filter_map(|port| port.parse().ok())
 }

@@ -217,6 +217,14 @@ impl Sandbox {
         PrivateNetwork::make(&self.helper, ports)
     }
 
+    /// Connects to a port of a network for commands, from outside. Waits for a helper, so not for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When it can't be done, and [`io::ErrorKind::ConnectionRefused`] when nothing listens there.
+    pub fn connect(&self, network: &PrivateNetwork, port: u16) -> io::Result<std::net::TcpStream> {
+        network.connect(&self.helper, port)
+    }
+
     pub(in crate::exec) fn helper(&self) -> &Helper {
         &self.helper
     }
