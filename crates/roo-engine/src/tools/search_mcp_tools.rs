@@ -50,21 +50,33 @@ impl Action for Found {
     }
 }
 
-/// The tools that have most of the words, those with words in the name first.
+/// The tools that have most of the words, those with words in the name first. A word is found where one begins with it.
 fn search<'a>(tools: impl Iterator<Item = &'a Arc<ServerTool>>, query: &str) -> Vec<&'a ServerTool> {
-    let query = query.to_lowercase();
-    let words: Vec<&str> =
-        query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let query = words(query);
+    let has = |words: &[String], wanted: &String| words.iter().any(|word| is_meant(word, wanted));
     let rated = tools.filter_map(|tool| {
-        let (name, description) = (tool.name().to_string().to_lowercase(), tool.description().to_lowercase());
-        let in_name = words.iter().filter(|word| name.contains(*word)).count();
-        let in_any = words.iter().filter(|word| name.contains(*word) || description.contains(*word)).count();
+        let (name, description) = (words(&tool.name().to_string()), words(tool.description()));
+        let in_name = query.iter().filter(|wanted| has(&name, wanted)).count();
+        let in_any = query.iter().filter(|wanted| has(&name, wanted) || has(&description, wanted)).count();
         (in_any > 0).then_some((Reverse((in_any, in_name)), &**tool))
     });
     let mut rated: Vec<(Reverse<(usize, usize)>, &ServerTool)> = rated.collect();
     // Stable: equals stay in the order of their servers.
     rated.sort_by_key(|(rating, _)| *rating);
     rated.into_iter().take(FOUND).map(|(_, tool)| tool).collect()
+}
+
+/// The words of a text or a name, in lower case.
+fn words(text: &str) -> Vec<String> {
+    let text = text.to_lowercase();
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
+}
+
+/// Reports whether a word is the wanted one, but for an ending of either.
+fn is_meant(word: &str, wanted: &str) -> bool {
+    const STEM: usize = 4;
+    word.starts_with(wanted) || (word.len() >= STEM && wanted.starts_with(word))
 }
 
 /// The tools for the model. What servers say of them is data, and ends at its line.
