@@ -130,7 +130,7 @@ impl IndexStatus {
 }
 
 fn percent(done: u64, total: u64) -> u64 {
-    if total == 0 { 0 } else { (done.min(total) * 100) / total }
+    (done.min(total) * 100).checked_div(total).unwrap_or_default()
 }
 
 impl CodeIndex {

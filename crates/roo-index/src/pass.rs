@@ -92,6 +92,12 @@ struct Stale {
     known: Option<KnownFile>,
 }
 
+/// What differs between the files and the index.
+struct Comparison {
+    folders: Vec<Folder>,
+    stale: Vec<Stale>,
+}
+
 /// A workspace folder during a pass.
 struct Folder {
     place: Resolved,
@@ -101,7 +107,7 @@ struct Folder {
 impl Pass<'_> {
     /// Brings the index to the state of the files.
     pub(crate) fn run(&self) -> Result<PassEnd, StoreError> {
-        let Some((folders, stale)) = self.compare()? else { return Ok(PassEnd::Stopped) };
+        let Some(Comparison { folders, stale }) = self.compare()? else { return Ok(PassEnd::Stopped) };
         let total = usize::try_from(self.store.fact(Fact::Total)?).unwrap_or_default();
         let mut left = stale.len();
         let is_large = left > BATCH_FILES;
@@ -153,7 +159,7 @@ impl Pass<'_> {
     }
 
     /// Removes from the index what is gone, and returns what is new or changed; none when it was stopped.
-    fn compare(&self) -> Result<Option<(Vec<Folder>, Vec<Stale>)>, StoreError> {
+    fn compare(&self) -> Result<Option<Comparison>, StoreError> {
         let roots: Vec<PathBuf> = self.workspace.roots().paths().map(PathBuf::from).collect();
         let (mut total, mut bytes, mut left_out) = (0, 0, 0);
         let (mut folders, mut stale) = (Vec::new(), Vec::new());
@@ -217,7 +223,7 @@ impl Pass<'_> {
         changes.set(Fact::Total, total as u64)?;
         changes.set(Fact::LeftOut, left_out)?;
         changes.commit()?;
-        Ok(Some((folders, stale)))
+        Ok(Some(Comparison { folders, stale }))
     }
 
     /// The text of a file in the editor, where it is open.

@@ -13,7 +13,6 @@ impl Vector {
             return None;
         }
         // Between -127 and 127.
-        #[expect(clippy::cast_possible_truncation, reason = "the number is within the range")]
         let byte = |number: &f32| ((number / largest * 127.0).round() as i8).cast_unsigned();
         Some(Self(numbers.iter().map(byte).collect()))
     }
@@ -34,9 +33,7 @@ impl Vector {
             own += one * one;
             others += other * other;
         }
-        #[expect(clippy::cast_precision_loss, reason = "the order is all that counts")]
-        let cosine = product as f32 / ((own as f32) * (others as f32)).sqrt().max(1.0);
-        cosine
+        product as f32 / ((own as f32) * (others as f32)).sqrt().max(1.0)
     }
 }
 

@@ -93,12 +93,12 @@ fn parts(identifier: &str) -> impl Iterator<Item = &str> {
 
 /// The end of the first part of a name without underscores, in bytes.
 fn part_end(name: &str) -> usize {
-    let mut chars = name.char_indices().peekable();
+    let mut chars = name.char_indices();
     let Some((_, first)) = chars.next() else { return 0 };
     let (mut previous, mut previous_at) = (first, 0);
     // The name begins with a run of capitals.
     let mut capitals = first.is_uppercase();
-    while let Some((at, c)) = chars.next() {
+    for (at, c) in chars {
         match (previous.is_uppercase(), c.is_uppercase()) {
             (false, true) => return at,
             // `HTTPResponse`: the last capital begins the next part.
