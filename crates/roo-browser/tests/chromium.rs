@@ -44,7 +44,7 @@ fn page(host: &str, path: &str) -> Option<(&'static str, String)> {
         (_, "/") => Some(("200 OK", PAGE.to_owned())),
         (_, "/second") => html("<h1>The second page</h1>"),
         (_, "/leaves") => html("<script>location = 'http://other.test/'</script>"),
-        (_, "/opens") => html("<button onclick=\"open('/second')\">Open</button>"),
+        (_, "/opens") => html("<button onclick=\"window.open('/second')\">Open</button>"),
         (_, "/hangs") => html("<button onclick=\"for (;;) {}\">Hang</button>"),
         (_, "/floods") => {
             html("<script>for (let i = 0; i < 20000; i++) console.log('line ' + i)</script>flooded")
