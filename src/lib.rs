@@ -13,12 +13,14 @@
 #[cfg(not(unix))]
 compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths");
 
+mod acp;
 pub mod cli;
 mod configuration_file;
 mod keyring;
 mod language_servers;
 mod live_settings;
 mod markdown;
+mod masking;
 mod mcp;
 mod model_setup;
 pub mod server;
