@@ -13,6 +13,7 @@
 #[cfg(not(unix))]
 compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths");
 
+mod acp;
 pub mod cli;
 mod code_index;
 mod configuration_file;
@@ -20,6 +21,7 @@ mod keyring;
 mod language_servers;
 mod live_settings;
 mod markdown;
+mod masking;
 mod mcp;
 mod model_setup;
 pub mod server;

@@ -75,6 +75,10 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: McpCommand,
     },
+    /// Be an agent of the Agent Client Protocol (ACP) on standard input and output, for Zed, JetBrains IDEs and others
+    ///
+    /// The client starts it, and says for each session in which folder it works.
+    Acp(Acp),
     /// Trust the workspace: its modes, rules, prompts and hooks take effect
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
@@ -246,7 +250,7 @@ pub(super) struct Demo {
 }
 
 /// `roo-lsp setup`
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(super) struct Setup {
     /// The provider; asked when left out.
     #[arg(long, value_parser = provider())]
@@ -595,6 +599,14 @@ pub(super) enum ModesCommand {
         /// One file; all that count in this workspace when left out.
         file: Option<PathBuf>,
     },
+}
+
+/// `roo-lsp acp`
+#[derive(Args, Debug)]
+pub(super) struct Acp {
+    /// Set up a model by questions in the terminal instead: what clients start for their user to log in.
+    #[arg(long)]
+    pub(super) setup: bool,
 }
 
 /// Subcommands of `mcp`.

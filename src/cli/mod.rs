@@ -7,6 +7,7 @@
 //! while agents worked; 2 wrong arguments; 3 the task
 //! waits for an answer and can be resumed; 130 interrupted by the user; 143 told to end, the task is kept.
 
+mod acp;
 mod activity;
 mod arguments;
 mod cancel;
@@ -141,6 +142,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Modes { command } => modes::modes(&common, command),
         Subcommand::Hooks { command } => hooks::hooks(&common, command),
         Subcommand::Mcp { command } => mcp::mcp(&common, command),
+        Subcommand::Acp(acp) => acp::acp(&common, &acp),
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,

@@ -1,6 +1,7 @@
 //! The integration tests, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod acp;
 mod architecture;
 mod attacks;
 mod background;

@@ -1,11 +1,20 @@
 //! Requests of the workspace to an editor, independent of the protocol.
 
+use std::path::Path;
+
 use futures_util::future::BoxFuture;
 
 use roo_protocol::task::Range;
 
 /// An editor that has documents open.
 pub trait Editor: Send + Sync {
+    /// Makes [`super::Documents`] hold what the editor has of a file. It is called before the file at this real path is read or
+    /// written, for editors that don't say by themselves what is open.
+    fn refresh<'a>(&'a self, path: &'a Path, purpose: FilePurpose) -> BoxFuture<'a, ()> {
+        let _ = (path, purpose);
+        Box::pin(std::future::ready(()))
+    }
+
     /// Applies edits to a document that is at `version`, as one step of undo. The ranges are those of
     /// the text before, and don't overlap. `label` is for the editor's history.
     fn apply_edit<'a>(
@@ -44,6 +53,15 @@ pub trait Editor: Send + Sync {
 
     /// Saves documents. Returns those that are saved now; an editor that can't be asked returns none.
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>>;
+}
+
+/// Purpose for which the text of a file is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilePurpose {
+    /// It is read.
+    Read,
+    /// It is about to be written.
+    Write,
 }
 
 /// One change of an edit of several documents.

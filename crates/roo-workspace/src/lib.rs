@@ -37,7 +37,7 @@ pub use self::ignore::ignore_problems;
 pub use self::ignore::is_ignored;
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};
-pub use editor::{DocumentChange, EditRefused, Editor, FileOperations};
+pub use editor::{DocumentChange, EditRefused, Editor, FileOperations, FilePurpose};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use file_reader::FileReader;
@@ -276,6 +276,7 @@ impl Workspace {
 
     async fn read_at_most(&self, file: &Resolved, limit: u64) -> Result<Contents, ReadError> {
         self.check_ignored(file)?;
+        self.refresh(file, FilePurpose::Read).await;
         let contents = match self.documents.at(file.absolute()) {
             Some(document) => Contents::Text(FileText::from(&document)),
             None => {
@@ -321,6 +322,13 @@ impl Workspace {
         self.recent.recall(digest)
     }
 
+    /// Looks what the editor has of a file, where it doesn't say that by itself.
+    async fn refresh(&self, file: &Resolved, purpose: FilePurpose) {
+        if let Some(editor) = &self.editor {
+            editor.refresh(file.absolute(), purpose).await;
+        }
+    }
+
     fn check_ignored(&self, file: &Resolved) -> Result<(), ReadError> {
         match self.read_access(file) {
             ReadAccess::Ignored => {
@@ -347,9 +355,13 @@ impl Workspace {
         if size > EDIT_LIMIT {
             return Err(WriteError::TooLarge { path: target.display(), size });
         }
+        self.refresh(target, FilePurpose::Write).await;
         match (self.documents.at(target.absolute()), &self.editor) {
             (Some(document), Some(editor)) => {
-                self.write_open(target, &document, editor.as_ref(), expected, after, label).await
+                let written =
+                    self.write_open(target, &document, editor.as_ref(), expected, after, label).await;
+                self.refresh(target, FilePurpose::Read).await;
+                written
             }
             (Some(document), None) if document.dirty => Err(WriteError::Unsaved { path: target.display() }),
             _ => self.write_closed(target, expected, after).await,
@@ -549,6 +561,11 @@ impl Workspace {
     /// The open documents of the workspace whose text is not on disk, sorted by path: what a command
     /// would not see.
     pub async fn dirty_documents(&self) -> Vec<UnsavedDocument> {
+        if let Some(editor) = &self.editor {
+            for (path, _) in self.documents.with_files() {
+                editor.refresh(&path, FilePurpose::Read).await;
+            }
+        }
         let changed: Vec<(PathBuf, Document)> = self
             .documents
             .with_files()

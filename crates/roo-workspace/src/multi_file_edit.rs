@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::commit::{WriteError, is_expected};
-use super::editor::{DocumentChange, EditRefused, Editor};
+use super::editor::{DocumentChange, EditRefused, Editor, FilePurpose};
 use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
 use super::journal::{FileStep, Journal, Prepared};
 use super::lock::WorkspaceLock;
@@ -166,6 +166,9 @@ impl Workspace {
                 return Err(WriteError::TooLarge { path: edit.file().display(), size });
             }
         }
+        for place in places() {
+            self.refresh(place, FilePurpose::Write).await;
+        }
         let (mut open, mut closed) = (Vec::new(), Vec::new());
         for edit in edits {
             match self.in_editor(edit)? {
@@ -215,7 +218,11 @@ impl Workspace {
                 });
             }
         }
-        Ok(edits.iter().map(|edit| self.changed(edit)).collect())
+        let changed = edits.iter().map(|edit| self.changed(edit)).collect();
+        for place in places() {
+            self.refresh(place, FilePurpose::Read).await;
+        }
+        Ok(changed)
     }
 
     fn changed(&self, edit: &FileEdit) -> ChangedFile {

@@ -4,7 +4,6 @@
 mod elicitation;
 mod error;
 mod http;
-mod masking;
 mod progress;
 mod reading;
 mod requests;

@@ -100,7 +100,7 @@ pub use self::descriptors::blocking_threads;
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 pub use self::replay::{ReplayDifference, Replayed, ReplayedEvent, replay};
-pub use self::task::{FrameShare, UNATTENDED_REFUSAL};
+pub use self::task::{FrameShare, PROVIDER_REFUSED, UNATTENDED_REFUSAL};
 
 /// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
 /// on its way, and those must not crowd out what clients want.
@@ -439,6 +439,19 @@ impl Engine {
     /// [`EngineError::Configuration`] for an unknown mode or profile, an empty prompt, or settings or a hooks file that can't be
     /// used, [`EngineError::Store`] when its log can't be made.
     pub fn start(&self, params: TaskStartParams) -> Result<TaskStartResult, EngineError> {
+        self.start_as(self.draw_id(), params)
+    }
+
+    /// Returns an id for a request that is started later. Until then, nothing is kept of it.
+    pub fn draw_id(&self) -> TaskId {
+        TaskId::new(self.services.clock.ordered().to_string())
+    }
+
+    /// Starts a request under an id that was drawn for it.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn start_as(&self, id: TaskId, params: TaskStartParams) -> Result<TaskStartResult, EngineError> {
         let services = self.current.read_blocking();
         let settings = &services.settings;
         if params.prompt.trim().is_empty() {
@@ -454,7 +467,6 @@ impl Engine {
             None => settings.profile_of(&mode.slug).0.to_owned(),
         };
         let profile = settings.profiles.get(&profile_name).ok_or_else(|| unknown_profile(&profile_name))?;
-        let id = TaskId::new(self.services.clock.ordered().to_string());
         let (urid, task_directory) = self.draw_urid();
         let log = RequestLog::create(self.directory.request(&id))?;
         let created = Event::Created {

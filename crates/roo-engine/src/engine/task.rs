@@ -91,6 +91,8 @@ const STOP: &str = "Stop";
 const TRY_AGAIN: &str = "Try again";
 /// Author of answers to what has become void.
 const SERVER: &str = "server";
+/// Reason of a model request whose provider gave no answer on purpose.
+pub const PROVIDER_REFUSED: &str = "The provider refused to continue this conversation.";
 /// Author of the refusals in a run that asks nobody.
 pub const UNATTENDED_REFUSAL: &str = "--on-ask deny";
 /// The longest title, in characters.

@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::RequestError;
-use super::masking::Mask;
 use super::progress::ProgressReport;
 use super::status::{self, TaskStatus, is_for_caller};
 use crate::cli::arguments::Unattended;
 use crate::cli::session::SessionContext;
 use crate::cli::{CliError, cancel, run, tasks};
 use crate::live_settings::LiveSettings;
+use crate::masking::Mask;
 use crate::view::{MessageRole, RequestView, Update, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, EngineError, Follower, Resumable, UNATTENDED_REFUSAL};

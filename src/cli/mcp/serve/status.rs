@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error::RequestError;
-use super::masking::Mask;
+use crate::masking::Mask;
 use crate::view::{MessageRole, branch_name, conversation, waits_for_user};
 use roo_engine::engine::{Engine, Resumable};
 use roo_protocol::event::QuestionKind;

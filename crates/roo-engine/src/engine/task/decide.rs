@@ -12,8 +12,8 @@ use super::results::{
     void_approval, void_question, with_review,
 };
 use super::{
-    Gathered, HeldAnswer, Input, MeasuredRequest, Phase, RULE, Remedy, RequestFrame, SERVER, TRY_AGAIN, Task,
-    block_message_id, is_stop, may_mention, next_question, offers, todo_items,
+    Gathered, HeldAnswer, Input, MeasuredRequest, PROVIDER_REFUSED, Phase, RULE, Remedy, RequestFrame,
+    SERVER, TRY_AGAIN, Task, block_message_id, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::engine::event::{BackgroundCommand, ConflictBase, EndState, Ending, Event, call_message};
 use crate::policy::{
@@ -91,8 +91,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         },
         Input::ModelBlock { block, origin } => model_block(task, block, origin),
         Input::ModelEnded { finish: Finish::Refused, used, .. } => {
-            let message = "The provider refused to continue this conversation.".to_owned();
-            model_failed(task, message, Remedy::Ask, (used, None), at)
+            model_failed(task, PROVIDER_REFUSED.to_owned(), Remedy::Ask, (used, None), at)
         }
         Input::ModelEnded { finish, used, frame } => match task.phase() {
             Some(Phase::Requesting { blocks, .. }) => {

@@ -30,6 +30,14 @@ impl TextMask {
         masked.push_str(&redactor.finish());
         (masked != text).then_some(masked)
     }
+
+    /// Returns a filter for one text that comes in pieces.
+    pub fn redactor(&self) -> Redactor {
+        match &self.exact {
+            Some(exact) => Redactor::new(true, exact),
+            None => Redactor::new(false, &Arc::default()),
+        }
+    }
 }
 
 /// The masks in a text, each with how often it is there.

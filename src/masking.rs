@@ -1,18 +1,19 @@
-//! The mask of secrets over all that calling agents get.
+//! The mask of secrets over all that programs of others get: agents that call tasks, and editors that speak a protocol of
+//! others.
 
 use std::path::Path;
 
-use roo_sandbox::exec::redaction::TextMask;
+use roo_sandbox::exec::redaction::{Redactor, TextMask};
 use roo_sandbox::exec::{Environment, known_secrets};
 use serde_json::Value;
 
 /// A mask of secrets in texts.
-#[derive(Clone, Debug)]
-pub(super) struct Mask(TextMask);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mask(TextMask);
 
 impl Mask {
     /// The mask of a workspace, by the values of its environment and of its files of variables, which are read.
-    pub(super) fn new(enabled: bool, folder: &Path) -> Self {
+    pub(crate) fn new(enabled: bool, folder: &Path) -> Self {
         let exact = || known_secrets(&Environment::inherited(), std::iter::once(folder), &[]);
         Self(TextMask::new(enabled, exact))
     }
@@ -26,13 +27,18 @@ impl Mask {
 
     /// The text with masks in place of secrets. To be called before the text is cut or quoted, as a part of a secret, or one
     /// with escapes in it, isn't found.
-    pub(super) fn masked(&self, mut text: String) -> String {
+    pub(crate) fn masked(&self, mut text: String) -> String {
         self.apply(&mut text);
         text
     }
 
+    /// A filter for a text that comes in pieces.
+    pub(crate) fn stream(&self) -> Redactor {
+        self.0.redactor()
+    }
+
     /// Puts masks in place of secrets in all texts of a value.
-    pub(super) fn apply_to_texts(&self, value: &mut Value) {
+    pub(crate) fn apply_to_texts(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.apply(text),
             Value::Array(values) => values.iter_mut().for_each(|value| self.apply_to_texts(value)),

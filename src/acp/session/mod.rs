@@ -1,0 +1,904 @@
+//! One session: a request of the engine as a client of the protocol sees and steers it. A session has an actor, so that what a
+//! client says counts in its order; the engine never waits for it, and it never waits for its user.
+//!
+//! The request begins with the first prompt, under the session's id. A turn is over when nothing in the request goes on by
+//! itself: it has ended, or it waits for what its user says next.
+
+mod commands;
+mod conversation;
+mod options;
+mod prompt;
+mod questions;
+mod tool_calls;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{
+    ConfigOptionUpdate, ContentBlock, CurrentModeUpdate, NoticeSeverity, PromptResponse, SessionConfigOption,
+    SessionConfigOptionValue, SessionId, SessionModeId, SessionModeState, SessionUpdate,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeResponse, StopReason,
+    ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+};
+use agent_client_protocol::{Error, ErrorCode};
+use roo_durable::StoreError;
+use roo_engine::customization::Grant;
+use roo_engine::engine::{EngineError, Follower, Resumable, UNATTENDED_REFUSAL};
+use roo_engine::server_tools::DECLINE;
+use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
+use roo_protocol::ids::TaskId;
+use roo_protocol::task::{
+    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, SendWhen, TaskSendParams,
+    TaskStartParams, TaskState, ToolStatus,
+};
+use roo_text::render::one_line;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use self::conversation::{Conversation, Edit, Told};
+use self::options::{Chosen, INTENT, MODE, Options, PROFILE};
+use self::prompt::Said;
+use self::questions::{Asker, Reply, TRUST_CALL};
+use super::client::Client;
+use super::error;
+use super::workspace::Workspace;
+use crate::masking::Mask;
+use crate::view::{Prompt, newest_tree, waits_for_user};
+
+/// The longest question in a form or a choice, in characters.
+const QUESTION: usize = 4000;
+/// The most edits whose diffs are shown of a session that is loaded: the newest ones.
+const EDITS: usize = 50;
+
+/// What has happened in a request, all at once.
+type Batch = Result<Vec<Arc<EventParams>>, StoreError>;
+
+/// What a session is told.
+enum Command {
+    Open(Open, oneshot::Sender<Result<Choices, Error>>),
+    Introduce(Vec<String>),
+    Prompt(Vec<ContentBlock>, Responder<PromptResponse>),
+    Cancel,
+    SetMode(SessionModeId, Responder<SetSessionModeResponse>),
+    SetOption(SetSessionConfigOptionRequest, Responder<SetSessionConfigOptionResponse>),
+    Close(oneshot::Sender<()>),
+    TrustAnswered(bool),
+    ApprovalAnswered(Box<PendingApproval>, Reply),
+    QuestionAnswered(PendingQuestion, Reply),
+}
+
+/// How a session is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Open {
+    /// Nothing was said in it.
+    New,
+    /// What was said is told.
+    Load,
+    /// What was said is known to the client.
+    Resume,
+}
+
+/// What a session's user chooses from.
+pub(super) struct Choices {
+    pub(super) modes: SessionModeState,
+    pub(super) config: Vec<SessionConfigOption>,
+}
+
+/// The way to a session.
+#[derive(Clone)]
+pub(super) struct SessionHandle {
+    commands: mpsc::UnboundedSender<Command>,
+    pub(super) workspace: Arc<Workspace>,
+}
+
+impl SessionHandle {
+    /// Begins a session of this id.
+    pub(super) fn begin(
+        client: Client,
+        workspace: Arc<Workspace>,
+        task: TaskId,
+        ended: CancellationToken,
+    ) -> Self {
+        let (commands, received) = mpsc::unbounded_channel();
+        let session = Session::new(client, Arc::clone(&workspace), task, commands.clone());
+        tokio::spawn(async move { ended.run_until_cancelled(session.run(received)).await });
+        Self { commands, workspace }
+    }
+
+    /// Opens it, and returns what its user chooses from.
+    ///
+    /// # Errors
+    /// A request that isn't there or can't be read.
+    pub(super) async fn open(&self, how: Open) -> Result<Choices, Error> {
+        let (sender, opened) = oneshot::channel();
+        self.send(Command::Open(how, sender));
+        opened.await.unwrap_or_else(|_| Err(error::internal("the session is closed")))
+    }
+
+    /// Tells what the client wants to know of a session that it knows now, and these notices.
+    pub(super) fn introduce(&self, notices: Vec<String>) {
+        self.send(Command::Introduce(notices));
+    }
+
+    pub(super) fn prompt(&self, prompt: Vec<ContentBlock>, responder: Responder<PromptResponse>) {
+        self.send(Command::Prompt(prompt, responder));
+    }
+
+    pub(super) fn cancel(&self) {
+        self.send(Command::Cancel);
+    }
+
+    pub(super) fn set_mode(&self, mode: SessionModeId, responder: Responder<SetSessionModeResponse>) {
+        self.send(Command::SetMode(mode, responder));
+    }
+
+    pub(super) fn set_option(
+        &self,
+        request: SetSessionConfigOptionRequest,
+        responder: Responder<SetSessionConfigOptionResponse>,
+    ) {
+        self.send(Command::SetOption(request, responder));
+    }
+
+    /// Ends it: what runs is stopped, to be resumed later.
+    pub(super) async fn close(&self) {
+        let (sender, closed) = oneshot::channel();
+        self.send(Command::Close(sender));
+        // It may have ended.
+        let _ = closed.await;
+    }
+
+    fn send(&self, command: Command) {
+        if self.commands.send(command).is_err() {
+            tracing::debug!("a session that is closed was told something");
+        }
+    }
+}
+
+/// A question to the client's user.
+struct Asked {
+    /// Its answer has come, from whomever.
+    over: CancellationToken,
+    /// True if it waits for what the user says next.
+    is_left: bool,
+}
+
+/// Prompts that are answered when the request rests.
+#[derive(Default)]
+struct Turn {
+    responders: Vec<Responder<PromptResponse>>,
+    /// Ends the wait for the prompts to be withdrawn.
+    guards: Vec<DropGuard>,
+    is_cancelled: bool,
+    /// Waits until the user has said whether the workspace is trusted.
+    waiting: Option<(Said, CancellationToken)>,
+}
+
+struct Session {
+    client: Client,
+    workspace: Arc<Workspace>,
+    id: SessionId,
+    task: TaskId,
+    commands: mpsc::UnboundedSender<Command>,
+    conversation: Conversation,
+    mask: Mask,
+    chosen: Chosen,
+    /// True if there is a request.
+    is_begun: bool,
+    /// The number of the newest event that was told.
+    seq: u64,
+    batches: Option<mpsc::Receiver<Batch>>,
+    turn: Option<Turn>,
+    asked: HashMap<String, Asked>,
+    has_asked_for_trust: bool,
+}
+
+impl Session {
+    fn new(
+        client: Client,
+        workspace: Arc<Workspace>,
+        task: TaskId,
+        commands: mpsc::UnboundedSender<Command>,
+    ) -> Self {
+        let conversation = Conversation::new(workspace.folder().to_owned(), client.shows_compaction());
+        Self {
+            id: SessionId::new(task.as_str()),
+            client,
+            workspace,
+            task,
+            commands,
+            conversation,
+            mask: Mask::default(),
+            chosen: Chosen::default(),
+            is_begun: false,
+            seq: 0,
+            batches: None,
+            turn: None,
+            asked: HashMap::new(),
+            has_asked_for_trust: false,
+        }
+    }
+
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        loop {
+            let batch = async {
+                match &mut self.batches {
+                    Some(batches) => batches.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(Command::Close(closed)) => {
+                        self.close().await;
+                        // Nobody may wait for it.
+                        let _ = closed.send(());
+                        return;
+                    }
+                    Some(command) => self.command(command).await,
+                    None => return,
+                },
+                batch = batch => match batch {
+                    Some(Ok(batch)) => self.happened(&batch).await,
+                    Some(Err(error)) => {
+                        self.batches = None;
+                        self.end_turn(&Err(error::internal(format!("the request can't be followed any more: {error}"))));
+                    }
+                    None => self.batches = None,
+                },
+            }
+        }
+    }
+
+    async fn command(&mut self, command: Command) {
+        match command {
+            Command::Open(how, opened) => {
+                let choices = self.open(how).await;
+                // Nobody may wait for it.
+                let _ = opened.send(choices);
+            }
+            Command::Introduce(notices) => {
+                let commands = commands::available(&self.workspace).await;
+                self.tell(vec![commands.into()]);
+                notices.iter().for_each(|text| self.notice(NoticeSeverity::Warning, text));
+            }
+            Command::Prompt(prompt, responder) => self.prompt(prompt, responder).await,
+            Command::Cancel => self.cancel().await,
+            Command::SetMode(mode, responder) => {
+                let set = self.set_mode(&mode.0).await;
+                self.client.respond(responder, set.map(|()| SetSessionModeResponse::new()));
+                self.tell_options().await;
+            }
+            Command::SetOption(request, responder) => {
+                let set = self.set_option(&request).await;
+                self.client.respond(responder, set.map(SetSessionConfigOptionResponse::new));
+            }
+            Command::TrustAnswered(trusts) => self.trust_answered(trusts).await,
+            Command::ApprovalAnswered(approval, reply) => self.answer_approval(*approval, reply).await,
+            Command::QuestionAnswered(question, reply) => self.answer_question(question, reply).await,
+            // It ends the loop.
+            Command::Close(_) => {}
+        }
+    }
+
+    async fn open(&mut self, how: Open) -> Result<Choices, Error> {
+        self.renew_mask().await;
+        if how != Open::New {
+            self.read_past(how).await?;
+        }
+        let options = Options::read(&self.workspace).await?;
+        Ok(Choices { modes: options.mode_state(&self.chosen), config: options.config(&self.chosen) })
+    }
+
+    /// Reads what has happened in the request, and tells it to a client that wants it.
+    async fn read_past(&mut self, how: Open) -> Result<(), Error> {
+        let engine = &self.workspace.engine;
+        let events =
+            engine.newest_events(&self.task, usize::MAX).await.map_err(|error| error::of_engine(&error))?;
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        // What happens goes on to be told as before where it is told anew.
+        let mut past = Conversation::new(self.workspace.folder().to_owned(), self.client.shows_compaction());
+        past.set_mask(self.mask.clone());
+        past.set_past(true);
+        let mut edits = VecDeque::new();
+        for params in &events {
+            let told = past.apply(params);
+            if is_first {
+                self.seq = params.seq.unwrap_or(self.seq);
+                self.follow_choice(params);
+            }
+            if how == Open::Load {
+                self.tell(told);
+                self.client.drained().await;
+            }
+            if let Event::ToolFinished { tool_call_id, status: ToolStatus::Ok, .. } = &params.event {
+                edits.extend(past.edit(&params.task_id, tool_call_id, params.seq));
+                // Each is read from the disk.
+                edits.drain(..edits.len().saturating_sub(EDITS));
+            }
+        }
+        for edit in edits.into_iter().filter(|_| how == Open::Load) {
+            self.tell_edit(edit).await;
+        }
+        past.set_past(false);
+        if is_first {
+            self.conversation = past;
+        }
+        if let Ok(tree) = self.workspace.engine.tree(&self.task).await {
+            self.conversation.set_tree(&tree.nodes);
+        }
+        Ok(())
+    }
+
+    async fn prompt(&mut self, prompt: Vec<ContentBlock>, responder: Responder<PromptResponse>) {
+        let folders = self.workspace.folders.iter().map(std::path::PathBuf::as_path);
+        let said = match Said::read(prompt, folders) {
+            Ok(said) => said,
+            Err(error) => return self.client.respond(responder, Err(error)),
+        };
+        // Whoever withdraws a prompt wants an end of the turn.
+        let (withdrawn, answered, commands) =
+            (responder.cancellation(), CancellationToken::new(), self.commands.clone());
+        let turn = self.turn.get_or_insert_default();
+        turn.responders.push(responder);
+        turn.guards.push(answered.clone().drop_guard());
+        tokio::spawn(async move {
+            if answered.run_until_cancelled(withdrawn.cancelled()).await.is_some() {
+                // The session may have ended.
+                let _ = commands.send(Command::Cancel);
+            }
+        });
+        if let Some((before, _)) = &mut turn.waiting {
+            return before.extend(said);
+        }
+        if let Some(report) = self.untrusted().await {
+            let over = CancellationToken::new();
+            let asker = self.asker(over.clone());
+            let (workspace, commands) = (Arc::clone(&self.workspace), self.commands.clone());
+            self.turn.get_or_insert_default().waiting = Some((said, over));
+            let call =
+                ToolCall::new(ToolCallId::new(TRUST_CALL), "Trust this workspace?").kind(ToolKind::Other);
+            self.tell(vec![SessionUpdate::ToolCall(call).into()]);
+            tokio::spawn(async move {
+                if let Some(trusts) = asker.trust(&workspace, &report).await {
+                    // The session may have ended.
+                    let _ = commands.send(Command::TrustAnswered(trusts));
+                }
+            });
+            return;
+        }
+        self.say(said).await;
+    }
+
+    /// What an untrusted workspace brings, if its user has not been asked about it.
+    async fn untrusted(&mut self) -> Option<roo_protocol::customization::TrustReport> {
+        if std::mem::replace(&mut self.has_asked_for_trust, true) {
+            return None;
+        }
+        let workspace = Arc::clone(&self.workspace);
+        let report = tokio::task::spawn_blocking(move || workspace.customization.trust()).await.ok()?;
+        (!report.trusted && !report.brings.is_empty()).then_some(report)
+    }
+
+    async fn trust_answered(&mut self, trusts: bool) {
+        let waiting = self.turn.as_mut().and_then(|turn| turn.waiting.take());
+        let Some((said, _)) = waiting else { return };
+        let (workspace, grant) = (Arc::clone(&self.workspace), Grant::Workspace);
+        let mut status = ToolCallStatus::Failed;
+        if trusts {
+            let granted = tokio::task::spawn_blocking(move || workspace.customization.grant(&grant)).await;
+            match granted {
+                Ok(Ok(_)) => status = ToolCallStatus::Completed,
+                Ok(Err(error)) => self.notice(NoticeSeverity::Error, &error.to_string()),
+                // The process ends.
+                Err(_) => {}
+            }
+        }
+        let fields = ToolCallUpdateFields::new().status(status);
+        let update = ToolCallUpdate::new(ToolCallId::new(TRUST_CALL), fields);
+        self.tell(vec![SessionUpdate::ToolCallUpdate(update).into()]);
+        self.tell_options().await;
+        self.say(said).await;
+    }
+
+    /// Says something to the request, or begins it.
+    async fn say(&mut self, said: Said) {
+        self.renew_mask().await;
+        if let Some(files) = &self.workspace.files {
+            files.speak_for(&self.id);
+        }
+        let result = match self.is_begun {
+            true => self.go_on(said).await,
+            false => self.start(said).await,
+        };
+        match result {
+            Ok(()) => self.check_rest().await,
+            Err(error) => {
+                // What was said before goes on.
+                let Some(turn) = &mut self.turn else { return };
+                if let Some(responder) = turn.responders.pop() {
+                    self.client.respond(responder, Err(error));
+                }
+                if turn.responders.is_empty() {
+                    self.turn = None;
+                }
+            }
+        }
+    }
+
+    async fn start(&mut self, said: Said) -> Result<(), Error> {
+        let Said { text, images } = said;
+        let Chosen { mode, profile, intent } = self.chosen.clone();
+        let params = TaskStartParams { prompt: text, mode, profile, images, context: vec![] };
+        let (workspace, task) = (Arc::clone(&self.workspace), self.task.clone());
+        let started = tokio::task::spawn_blocking(move || workspace.engine.start_as(task, params));
+        let started = started.await.map_err(|_| error::internal("the server is ending"))?;
+        started.map_err(|error| error::of_engine(&error))?;
+        self.is_begun = true;
+        if let Some((id, digest)) = intent
+            && let Err(error) = self.workspace.engine.select_intent(&self.task, &id, digest).await
+        {
+            self.notice(NoticeSeverity::Error, &format!("the intent {id} was not selected: {error}"));
+        }
+        self.follow().await
+    }
+
+    async fn go_on(&mut self, said: Said) -> Result<(), Error> {
+        if self.batches.is_none() {
+            self.follow().await?;
+        }
+        let Said { text, images } = said;
+        let params = TaskSendParams { task_id: self.task.clone(), text, images, when: SendWhen::Now };
+        self.workspace.engine.send(params).await.map_err(|error| of_request(&error))?;
+        // An approval that waited before still waits.
+        let waiting: Vec<(TaskId, PendingApproval)> = self
+            .conversation
+            .view()
+            .prompts()
+            .filter_map(|(task, prompt)| match prompt {
+                Prompt::Approval(approval) => Some((task.clone(), approval.clone())),
+                Prompt::Question(_) => None,
+            })
+            .collect();
+        for (task, approval) in waiting {
+            self.ask_approval(&task, &approval);
+        }
+        Ok(())
+    }
+
+    /// Follows the request from what was told last.
+    async fn follow(&mut self) -> Result<(), Error> {
+        let follower = self.workspace.engine.follow(&self.task, self.seq).await;
+        let follower = follower.map_err(|error| of_request(&error))?;
+        let (sender, batches) = mpsc::channel(1);
+        tokio::spawn(forward(follower, Arc::clone(&self.workspace), self.client.clone(), sender));
+        self.batches = Some(batches);
+        Ok(())
+    }
+
+    async fn cancel(&mut self) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.is_cancelled = true;
+        if let Some((_, over)) = turn.waiting.take() {
+            over.cancel();
+            return self.end_turn(&Ok(StopReason::Cancelled));
+        }
+        match self.workspace.engine.cancel(&self.task).await {
+            Ok(()) => self.check_rest().await,
+            Err(error) => {
+                tracing::warn!(task = %self.task, %error, "a request was not cancelled");
+                self.end_turn(&Ok(StopReason::Cancelled));
+            }
+        }
+    }
+
+    async fn close(&mut self) {
+        self.workspace.engine.release(&self.task).await;
+        self.asked.drain().for_each(|(_, asked)| asked.over.cancel());
+        if let Some((_, over)) = self.turn.as_mut().and_then(|turn| turn.waiting.take()) {
+            over.cancel();
+        }
+        self.end_turn(&Ok(StopReason::Cancelled));
+    }
+
+    /// Something has happened in the request.
+    async fn happened(&mut self, batch: &[Arc<EventParams>]) {
+        if let Some(nodes) = newest_tree(batch.iter().map(AsRef::as_ref)) {
+            self.conversation.set_tree(nodes);
+        }
+        for params in batch {
+            let told = self.conversation.apply(params);
+            self.tell(told);
+            self.seq = params.seq.unwrap_or(self.seq);
+            self.react(params).await;
+        }
+        self.check_rest().await;
+    }
+
+    async fn react(&mut self, params: &EventParams) {
+        let task = &params.task_id;
+        match &params.event {
+            Event::ApprovalRequested { approval } => self.ask_approval(task, approval),
+            Event::QuestionAsked { question } => self.ask_question(task, question),
+            Event::ApprovalResolved { approval_id, .. } => self.is_over(approval_id.as_str()),
+            Event::QuestionAnswered { question_id, .. } => self.is_over(question_id.as_str()),
+            Event::ModeSwitched { .. } | Event::IntentSelected { .. } if task.is_root() => {
+                let mode = self.chosen.mode.clone();
+                self.follow_choice(params);
+                if let Some(mode) = self.chosen.mode.clone().filter(|now| Some(now) != mode.as_ref()) {
+                    let update = CurrentModeUpdate::new(SessionModeId::new(mode));
+                    self.tell(vec![SessionUpdate::CurrentModeUpdate(update).into()]);
+                }
+                self.tell_options().await;
+            }
+            Event::ToolFinished { tool_call_id, status: ToolStatus::Ok, .. } => {
+                if let Some(edit) = self.conversation.edit(task, tool_call_id, params.seq) {
+                    self.tell_edit(edit).await;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in what the request's own task goes on with.
+    fn follow_choice(&mut self, params: &EventParams) {
+        if !params.task_id.is_root() {
+            return;
+        }
+        match &params.event {
+            Event::TaskCreated { mode, .. } => self.chosen.mode = Some(mode.clone()),
+            Event::ModeSwitched { mode, profile } => {
+                if mode.is_some() {
+                    self.chosen.mode.clone_from(mode);
+                }
+                if profile.is_some() {
+                    self.chosen.profile.clone_from(profile);
+                }
+            }
+            Event::IntentSelected { intent_id, digest, .. } => {
+                self.chosen.intent = Some((intent_id.clone(), *digest));
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells what a call has changed.
+    async fn tell_edit(&mut self, edit: Edit) {
+        let Edit { call, changes } = edit;
+        match self.workspace.engine.checkpoint_diff(&changes).await {
+            Ok(found) if found.files.is_empty() => {}
+            Ok(found) => {
+                let fields = ToolCallUpdateFields::new().content(tool_calls::diffs(found.files));
+                self.tell(vec![SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(call, fields)).into()]);
+            }
+            Err(error) => tracing::debug!(%error, "the changes of a call can't be told"),
+        }
+    }
+
+    fn ask_approval(&mut self, task: &TaskId, approval: &PendingApproval) {
+        let key = approval.approval_id.to_string();
+        if self.asked.contains_key(&key) {
+            return;
+        }
+        let over = CancellationToken::new();
+        self.asked.insert(key, Asked { over: over.clone(), is_left: false });
+        let fields = self.conversation.fields(task, &approval.tool_call_id);
+        let call = self.conversation.call(task, &approval.tool_call_id).id.clone();
+        let (asker, workspace) = (self.asker(over), Arc::clone(&self.workspace));
+        let (commands, approval) = (self.commands.clone(), approval.clone());
+        tokio::spawn(async move {
+            if let Some(reply) = asker.approval(&workspace, &approval, call, fields).await {
+                // The session may have ended.
+                let _ = commands.send(Command::ApprovalAnswered(Box::new(approval), reply));
+            }
+        });
+    }
+
+    fn ask_question(&mut self, task: &TaskId, question: &PendingQuestion) {
+        let over = CancellationToken::new();
+        self.asked.insert(question.question_id.to_string(), Asked { over: over.clone(), is_left: false });
+        let who = self
+            .conversation
+            .view()
+            .tree()
+            .name(task)
+            .map(|branch| format!("{branch}: "))
+            .unwrap_or_default();
+        self.tell(conversation::question(question, &who));
+        let (asker, commands) = (self.asker(over), self.commands.clone());
+        let mut question = question.clone();
+        question.text = one_line_if_long(&format!("{who}{}", question.text));
+        tokio::spawn(async move {
+            if let Some(reply) = asker.question(&question).await {
+                // The session may have ended.
+                let _ = commands.send(Command::QuestionAnswered(question, reply));
+            }
+        });
+    }
+
+    /// A question has its answer, from whomever.
+    fn is_over(&mut self, id: &str) {
+        if let Some(asked) = self.asked.remove(id) {
+            asked.over.cancel();
+        }
+    }
+
+    async fn answer_approval(&mut self, approval: PendingApproval, reply: Reply) {
+        let by = self.client.name().to_owned();
+        let once =
+            |kind| approval.options.iter().find(|option| option.kind == kind).map(|option| option.id.clone());
+        let (option, by) = match reply {
+            Reply::Chosen(option) => (Some(option), by),
+            Reply::Cancelled => return self.cancel().await,
+            // Nobody can be asked, so nothing is allowed.
+            Reply::Unable(reason) => {
+                self.notice(NoticeSeverity::Error, &format!("permission can't be asked for: {reason}"));
+                (once(OptionKind::RejectOnce), UNATTENDED_REFUSAL.to_owned())
+            }
+            Reply::Text(_) | Reply::Later => (None, by),
+        };
+        let Some(option_id) = option else { return };
+        let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
+        // All of it was shown.
+        let answer =
+            ApprovalRespondParams { approval_id, digest, option_id, opened: true, text: None, hunks: vec![] };
+        match self.workspace.engine.respond(answer, &by).await {
+            // Where somebody else was first, the events say so.
+            Ok(_) | Err(EngineError::NotFound { .. }) => {}
+            Err(error) => {
+                self.notice(NoticeSeverity::Error, &error.to_string());
+                self.is_over(approval.approval_id.as_str());
+                if let Some((task, waiting)) = self.waiting_approval(&approval) {
+                    self.ask_approval(&task, &waiting);
+                }
+            }
+        }
+    }
+
+    /// The approval, if it still waits.
+    fn waiting_approval(&self, approval: &PendingApproval) -> Option<(TaskId, PendingApproval)> {
+        self.conversation.view().prompts().find_map(|(task, prompt)| match prompt {
+            Prompt::Approval(waiting) if waiting.approval_id == approval.approval_id => {
+                Some((task.clone(), waiting.clone()))
+            }
+            _ => None,
+        })
+    }
+
+    async fn answer_question(&mut self, question: PendingQuestion, reply: Reply) {
+        let text = match reply {
+            Reply::Text(text) => text,
+            Reply::Cancelled => return self.cancel().await,
+            Reply::Unable(reason) if question.kind == QuestionKind::McpElicitation => {
+                self.notice(
+                    NoticeSeverity::Warning,
+                    &format!("an MCP server's question was declined: {reason}"),
+                );
+                DECLINE.to_owned()
+            }
+            Reply::Unable(_) | Reply::Chosen(_) | Reply::Later => {
+                if let Some(asked) = self.asked.get_mut(question.question_id.as_str()) {
+                    asked.is_left = true;
+                }
+                return self.check_rest().await;
+            }
+        };
+        let answer = QuestionAnswerParams { question_id: question.question_id, text, images: vec![] };
+        let by = self.client.name().to_owned();
+        match self.workspace.engine.answer(answer, &by).await {
+            Ok(_) | Err(EngineError::NotFound { .. }) => {}
+            Err(error) => self.notice(NoticeSeverity::Error, &error.to_string()),
+        }
+    }
+
+    /// Ends the turn if nothing in the request goes on by itself.
+    async fn check_rest(&mut self) {
+        let Some(turn) = self.turn.as_ref().filter(|turn| turn.waiting.is_none()) else { return };
+        let is_cancelled = turn.is_cancelled;
+        let Some(root) = self.conversation.view().root() else { return };
+        let (state, reason) = (root.state, root.reason.clone());
+        let end = if state.is_final() || state == TaskState::Interrupted {
+            // What is followed may be a little behind what was said since.
+            if self.state_now().await != Some(state) {
+                return;
+            }
+            match state {
+                TaskState::Completed => Ok(StopReason::EndTurn),
+                TaskState::Failed => {
+                    Err(error::internal(reason.unwrap_or_else(|| "the task has failed".to_owned())))
+                }
+                _ => Ok(StopReason::Cancelled),
+            }
+        } else {
+            match self.rests().await {
+                Some(reason) => Ok(reason),
+                None => return,
+            }
+        };
+        self.end_turn(&if is_cancelled { Ok(StopReason::Cancelled) } else { end });
+    }
+
+    /// The state of the request's own task.
+    async fn state_now(&mut self) -> Option<TaskState> {
+        let tree = self.workspace.engine.tree(&self.task).await.ok()?;
+        tree.nodes.iter().find(|node| node.id == self.task).map(|node| node.state)
+    }
+
+    /// The reason for which a request rests that has not ended; none while it goes on.
+    async fn rests(&mut self) -> Option<StopReason> {
+        if !waits_for_user(self.conversation.view().tree().nodes())
+            || self.asked.values().any(|asked| !asked.is_left)
+        {
+            return None;
+        }
+        // What is followed may be a little behind.
+        let tree = self.workspace.engine.tree(&self.task).await.ok()?;
+        if !waits_for_user(&tree.nodes) {
+            return None;
+        }
+        let Resumable { approvals, questions, .. } =
+            self.workspace.engine.resumable(&self.task).await.ok()?;
+        let is_left = |id: &str| self.asked.get(id).is_some_and(|asked| asked.is_left);
+        let all_left =
+            approvals.is_empty() && questions.iter().all(|(_, asked)| is_left(asked.question_id.as_str()));
+        if !all_left {
+            return None;
+        }
+        let is = |kind: QuestionKind| questions.iter().any(|(_, asked)| asked.kind == kind);
+        Some(match () {
+            () if is(QuestionKind::AutoApprovalMaxReqReached) || is(QuestionKind::MistakeLimitReached) => {
+                StopReason::MaxTurnRequests
+            }
+            () if is(QuestionKind::ApiReqFailed) && self.conversation.was_refused() => StopReason::Refusal,
+            () => StopReason::EndTurn,
+        })
+    }
+
+    fn end_turn(&mut self, end: &Result<StopReason, Error>) {
+        let Some(turn) = self.turn.take() else { return };
+        for responder in turn.responders {
+            self.client.respond(responder, end.clone().map(PromptResponse::new));
+        }
+    }
+
+    async fn set_mode(&mut self, slug: &str) -> Result<(), Error> {
+        let options = Options::read(&self.workspace).await?;
+        if !options.has_mode(slug) {
+            return Err(error::invalid(format!("there is no mode '{}'", one_line(slug, 80))));
+        }
+        if self.is_begun {
+            let switched = self.workspace.engine.switch_mode(&self.task, slug).await;
+            switched.map_err(|error| of_request(&error))?;
+        }
+        self.chosen.mode = Some(slug.to_owned());
+        // A mode brings its model.
+        self.chosen.profile = None;
+        Ok(())
+    }
+
+    async fn set_option(
+        &mut self,
+        request: &SetSessionConfigOptionRequest,
+    ) -> Result<Vec<SessionConfigOption>, Error> {
+        let SessionConfigOptionValue::ValueId { value } = &request.value else {
+            return Err(error::invalid("the option takes one of its values"));
+        };
+        let value = &*value.0;
+        match &*request.config_id.0 {
+            MODE => {
+                self.set_mode(value).await?;
+                let update = CurrentModeUpdate::new(SessionModeId::new(value));
+                self.tell(vec![SessionUpdate::CurrentModeUpdate(update).into()]);
+            }
+            PROFILE => {
+                if !Options::read(&self.workspace).await?.has_profile(value) {
+                    return Err(error::invalid(format!(
+                        "there is no model profile '{}'",
+                        one_line(value, 80)
+                    )));
+                }
+                if self.is_begun {
+                    let selected = self.workspace.engine.select_profile(&self.task, value).await;
+                    selected.map_err(|error| of_request(&error))?;
+                }
+                self.chosen.profile = Some(value.to_owned());
+            }
+            INTENT => self.set_intent(value).await?,
+            id => return Err(error::invalid(format!("there is no option '{}'", one_line(id, 80)))),
+        }
+        Ok(Options::read(&self.workspace).await?.config(&self.chosen))
+    }
+
+    async fn set_intent(&mut self, id: &str) -> Result<(), Error> {
+        if id.is_empty() {
+            if self.is_begun && self.chosen.intent.is_some() {
+                return Err(error::invalid("a task that is bound to an intent stays bound to one"));
+            }
+            self.chosen.intent = None;
+            return Ok(());
+        }
+        let options = Options::read(&self.workspace).await?;
+        let digest = options.intent(id).map(|intent| intent.digest);
+        let unknown =
+            || error::invalid(format!("there is no intent '{}' that can be selected", one_line(id, 80)));
+        let digest = digest.ok_or_else(unknown)?;
+        if self.is_begun {
+            let selected = self.workspace.engine.select_intent(&self.task, id, digest).await;
+            selected.map_err(|error| of_request(&error))?;
+        }
+        self.chosen.intent = Some((id.to_owned(), digest));
+        Ok(())
+    }
+
+    /// Tells the options as they are now.
+    async fn tell_options(&mut self) {
+        if let Ok(options) = Options::read(&self.workspace).await {
+            let update = ConfigOptionUpdate::new(options.config(&self.chosen));
+            self.tell(vec![SessionUpdate::ConfigOptionUpdate(update).into()]);
+        }
+    }
+
+    async fn renew_mask(&mut self) {
+        self.mask = self.workspace.mask().await;
+        self.conversation.set_mask(self.mask.clone());
+    }
+
+    fn asker(&self, over: CancellationToken) -> Asker {
+        Asker { client: self.client.clone(), session: self.id.clone(), mask: self.mask.clone(), over }
+    }
+
+    fn tell(&self, told: Vec<Told>) {
+        for told in told {
+            match told {
+                Told::Update(update) => self.client.update(&self.id, update, &self.mask),
+                Told::Notice(severity, text) => self.notice(severity, &text),
+            }
+        }
+    }
+
+    fn notice(&self, severity: NoticeSeverity, text: &str) {
+        self.client.notice(&self.id, severity, text, &self.mask);
+    }
+}
+
+/// Hands on what happens as fast as the client reads.
+async fn forward(
+    mut follower: Follower,
+    workspace: Arc<Workspace>,
+    client: Client,
+    batches: mpsc::Sender<Batch>,
+) {
+    loop {
+        let batch = tokio::select! {
+            () = batches.closed() => return,
+            batch = async {
+                client.drained().await;
+                follower.next(|| workspace.engine.now()).await
+            } => batch,
+        };
+        let is_last = batch.is_err();
+        if batches.send(batch).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// A failure of a request that may be open in another process.
+fn of_request(error: &EngineError) -> Error {
+    match error {
+        EngineError::Store(StoreError::Held { .. }) => Error::new(
+            ErrorCode::INTERNAL_ERROR,
+            "the session is open in another roo-lsp, such as an editor or a terminal, and is steered there",
+        ),
+        error => error::of_engine(error),
+    }
+}
+
+fn one_line_if_long(text: &str) -> String {
+    match text.chars().count() > QUESTION {
+        true => one_line(text, QUESTION),
+        false => text.to_owned(),
+    }
+}

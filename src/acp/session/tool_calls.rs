@@ -1,0 +1,215 @@
+//! Tool calls as the protocol shows them: kind, title, place, content.
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol::v1::schema::{
+    Content, ContentBlock, Diff, Meta, TextContent, ToolCallContent, ToolCallLocation, ToolKind,
+};
+use roo_catalog::ToolName;
+use roo_protocol::checkpoint::FileDiff;
+use roo_protocol::task::FilePreview;
+use roo_text::render::one_line;
+use roo_workspace::path_of;
+use serde_json::{Value, json};
+
+use crate::markdown;
+
+/// The longest title, in characters.
+const TITLE: usize = 200;
+
+/// Returns whether a call is told by what it does: a plan, a question, the end of a task. It is shown as a call only where it
+/// fails.
+pub(super) fn is_quiet(name: &str) -> bool {
+    use ToolName::{AskFollowupQuestion, AttemptCompletion, CompleteWithFailure, UpdateTodoList};
+    let quiet = [AskFollowupQuestion, AttemptCompletion, CompleteWithFailure, UpdateTodoList];
+    ToolName::parse(name).is_some_and(|tool| quiet.contains(&tool))
+}
+
+/// The name of the tool of a call by Roo Code's description of it.
+pub(super) fn name_of(described: &str) -> String {
+    let known = match described {
+        "appliedDiff" => ToolName::ApplyDiff,
+        "editedExistingFile" => ToolName::WriteToFile,
+        "finishTask" => ToolName::AttemptCompletion,
+        "listFilesTopLevel" | "listFilesRecursive" => ToolName::ListFiles,
+        _ => {
+            let mut name = String::with_capacity(described.len() + 4);
+            for c in described.chars() {
+                if c.is_ascii_uppercase() {
+                    name.push('_');
+                }
+                name.push(c.to_ascii_lowercase());
+            }
+            return name;
+        }
+    };
+    known.as_str().to_owned()
+}
+
+/// Kind of a call.
+pub(super) fn kind(name: &str) -> ToolKind {
+    let Some(tool) = ToolName::parse(name) else { return ToolKind::Other };
+    match tool {
+        ToolName::ReadFile | ToolName::Skill | ToolName::FetchInstructions => ToolKind::Read,
+        ToolName::WriteToFile
+        | ToolName::ApplyDiff
+        | ToolName::SearchAndReplace
+        | ToolName::InsertContent
+        | ToolName::ApplyPatch => ToolKind::Edit,
+        ToolName::ListFiles
+        | ToolName::SearchFiles
+        | ToolName::ListCodeDefinitionNames
+        | ToolName::FindReferences
+        | ToolName::GoToDefinition
+        | ToolName::Hover => ToolKind::Search,
+        ToolName::ExecuteCommand
+        | ToolName::ReadCommandOutput
+        | ToolName::SendCommandInput
+        | ToolName::StopCommand => ToolKind::Execute,
+        ToolName::UpdateTodoList | ToolName::SelectActiveIntent => ToolKind::Think,
+        ToolName::SwitchMode => ToolKind::SwitchMode,
+        ToolName::AccessMcpResource => ToolKind::Fetch,
+        ToolName::AskFollowupQuestion
+        | ToolName::RequestScopeExpansion
+        | ToolName::NewTask
+        | ToolName::AttemptCompletion
+        | ToolName::CompleteWithFailure
+        | ToolName::UseMcpTool => ToolKind::Other,
+    }
+}
+
+/// Title of a call. `branch` is the name of the branch that makes it.
+pub(super) fn title(name: &str, subject: &str, branch: Option<&str>) -> String {
+    let verb = match ToolName::parse(name) {
+        Some(ToolName::ReadFile) => "Read",
+        Some(ToolName::WriteToFile) => "Write",
+        Some(
+            ToolName::ApplyDiff | ToolName::SearchAndReplace | ToolName::InsertContent | ToolName::ApplyPatch,
+        ) => "Edit",
+        Some(ToolName::ListFiles) => "List",
+        Some(ToolName::SearchFiles) => "Search",
+        Some(ToolName::ListCodeDefinitionNames) => "List definitions",
+        Some(ToolName::FindReferences) => "Find references",
+        Some(ToolName::GoToDefinition) => "Go to definition",
+        Some(ToolName::Hover) => "Look up",
+        Some(ToolName::ExecuteCommand) => "Run",
+        Some(ToolName::ReadCommandOutput) => "Read output",
+        Some(ToolName::SendCommandInput) => "Send input",
+        Some(ToolName::StopCommand) => "Stop",
+        Some(ToolName::SwitchMode) => "Switch mode",
+        Some(ToolName::Skill) => "Use skill",
+        Some(ToolName::FetchInstructions) => "Fetch instructions",
+        Some(ToolName::SelectActiveIntent) => "Select intent",
+        Some(ToolName::RequestScopeExpansion) => "Ask for a larger scope",
+        Some(ToolName::NewTask) => "Delegate",
+        Some(ToolName::AskFollowupQuestion) => "Ask",
+        Some(ToolName::UpdateTodoList) => "Update the to-do list",
+        Some(ToolName::AttemptCompletion | ToolName::CompleteWithFailure) => "End the task",
+        Some(ToolName::UseMcpTool | ToolName::AccessMcpResource) | None => name,
+    };
+    let title = match subject.trim() {
+        "" => verb.to_owned(),
+        subject => format!("{verb}: {subject}"),
+    };
+    let title = match branch {
+        Some(branch) => format!("{branch} › {title}"),
+        None => title,
+    };
+    one_line(&title, TITLE)
+}
+
+/// What the protocol has no field for.
+pub(super) fn meta(fields: Value) -> Meta {
+    let mut meta = Meta::new();
+    meta.insert("roo".to_owned(), fields);
+    meta
+}
+
+/// A text as content of a call.
+pub(super) fn text(text: impl Into<String>) -> ToolCallContent {
+    ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(text))))
+}
+
+/// The end of what a command has printed, and what came of it.
+pub(super) fn output(lines: &[String], summary: Option<&str>) -> Vec<ToolCallContent> {
+    let mut content = Vec::new();
+    if !lines.is_empty() {
+        content.push(text(markdown::fenced("", &lines.join("\n"))));
+    }
+    content.extend(summary.filter(|summary| !summary.is_empty()).map(text));
+    content
+}
+
+/// A place in the workspace folder, or elsewhere.
+pub(super) fn location(folder: &Path, path: &str) -> ToolCallLocation {
+    ToolCallLocation::new(folder.join(path))
+}
+
+/// The files of an edit that waits for permission.
+pub(super) fn previews(files: Vec<FilePreview>) -> Vec<ToolCallContent> {
+    let diff = |file: FilePreview| {
+        let path = path_of(&file.uri).unwrap_or_else(|| PathBuf::from(&file.uri));
+        let mut meta_fields = json!({});
+        if file.deleted {
+            meta_fields["deleted"] = true.into();
+        }
+        if let Some(to) = &file.moved_to {
+            meta_fields["movedTo"] = to.as_str().into();
+        }
+        let diff = Diff::new(path, file.after).old_text(file.before);
+        match meta_fields.as_object().is_some_and(|fields| !fields.is_empty()) {
+            true => ToolCallContent::Diff(diff.meta(meta(meta_fields))),
+            false => ToolCallContent::Diff(diff),
+        }
+    };
+    files.into_iter().map(diff).collect()
+}
+
+/// The files that a call has changed.
+pub(super) fn diffs(files: Vec<FileDiff>) -> Vec<ToolCallContent> {
+    let diff = |file: FileDiff| {
+        let path = path_of(&file.uri).unwrap_or_else(|| PathBuf::from(&file.path));
+        let deleted = file.after.is_none();
+        let diff = Diff::new(path, file.after.unwrap_or_default()).old_text(file.before);
+        match deleted {
+            true => ToolCallContent::Diff(diff.meta(meta(json!({ "deleted": true })))),
+            false => ToolCallContent::Diff(diff),
+        }
+    };
+    files.into_iter().map(diff).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_says_what_is_done_and_by_which_branch() {
+        assert_eq!(title("read_file", "src/a.rs", None), "Read: src/a.rs");
+        assert_eq!(
+            title("execute_command", "cargo\ntest", Some("🪲 Find it")),
+            "🪲 Find it › Run: cargo test"
+        );
+        assert_eq!(title("db/query", "", None), "db/query");
+    }
+
+    #[test]
+    fn a_tool_is_known_by_its_description() {
+        for (described, name) in [
+            ("finishTask", "attempt_completion"),
+            ("askFollowupQuestion", "ask_followup_question"),
+            ("updateTodoList", "update_todo_list"),
+            ("newTask", "new_task"),
+            ("listFilesRecursive", "list_files"),
+            ("db/query", "db/query"),
+        ] {
+            assert_eq!(name_of(described), name);
+        }
+    }
+
+    #[test]
+    fn a_tool_of_a_server_is_of_no_kind_that_is_known() {
+        assert_eq!((kind("db/query"), kind("apply_patch")), (ToolKind::Other, ToolKind::Edit));
+        assert!(is_quiet("attempt_completion") && !is_quiet("new_task") && !is_quiet("db/query"));
+    }
+}

@@ -1,0 +1,203 @@
+//! Files of a client that reads and writes them itself.
+
+use std::collections::HashMap;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::{DONE, configure, playing};
+use crate::support::project::Project;
+
+/// An editor: texts of files that its user has not saved.
+struct Buffers<'p> {
+    project: &'p Project,
+    unsaved: HashMap<String, String>,
+    /// Files that were written through it.
+    written: Vec<String>,
+}
+
+impl<'p> Buffers<'p> {
+    fn new(project: &'p Project, unsaved: &[(&str, &str)]) -> Self {
+        let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+        Self { project, unsaved: unsaved.iter().map(owned).collect(), written: vec![] }
+    }
+
+    fn name(&self, message: &Value) -> String {
+        let path = message["params"]["path"].as_str().unwrap();
+        let folder = self.project.folder();
+        path.strip_prefix(folder.to_str().unwrap()).unwrap().trim_start_matches('/').to_owned()
+    }
+
+    /// Answers what the agent wants of files, until a message comes that fits.
+    #[track_caller]
+    fn serve(&mut self, client: &mut Client, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = client.wait_for(|message| {
+                is_it(message) || message["method"].as_str().is_some_and(|method| method.starts_with("fs/"))
+            });
+            match message["method"].as_str() {
+                Some("fs/read_text_file") if !is_it(&message) => self.read(client, &message),
+                Some("fs/write_text_file") if !is_it(&message) => self.write(client, &message),
+                _ => return message,
+            }
+        }
+    }
+
+    fn read(&self, client: &mut Client, message: &Value) {
+        let name = self.name(message);
+        let text = self
+            .unsaved
+            .get(&name)
+            .cloned()
+            .or_else(|| fs::read_to_string(self.project.folder().join(&name)).ok());
+        match text {
+            Some(text) => client.answer(message, json!({ "content": text })),
+            None => {
+                let error = json!({ "code": -32002, "message": "Resource not found" });
+                client.write(&json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }));
+            }
+        }
+    }
+
+    fn write(&mut self, client: &mut Client, message: &Value) {
+        let name = self.name(message);
+        self.project.write(&name, message["params"]["content"].as_str().unwrap());
+        self.unsaved.remove(&name);
+        self.written.push(name);
+        client.answer(message, json!({}));
+    }
+
+    /// Answers until a turn is over, and returns the reason.
+    #[track_caller]
+    fn until_end(&mut self, client: &mut Client, prompt: i64) -> String {
+        let answer = self.serve(client, |message| message["id"] == prompt && message.get("method").is_none());
+        answer["result"]["stopReason"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+}
+
+fn with_files() -> Value {
+    json!({ "fs": { "readTextFile": true, "writeTextFile": true } })
+}
+
+/// Reads the file, replaces a line in it, and is done.
+const EDITS: &str = "  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - when: { contains: two unsaved }
+    calls: [{ tool: search_and_replace, params: { path: a.txt, search: one, replace: ONE } }]
+";
+
+#[test]
+fn unsaved_text_is_the_truth_and_an_edit_is_the_editors() {
+    let project = playing("");
+    configure(&project, &format!("{EDITS}{DONE}"), "autoApprove: { write: true }\n");
+    project.write("a.txt", "one\ntwo\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[("a.txt", "one\ntwo unsaved\n")]);
+    let prompt = client.say(&session, "Edit it.");
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert_eq!(buffers.written, ["a.txt"]);
+    assert_eq!(project.read("a.txt"), "ONE\ntwo unsaved\n");
+    let changed: Value =
+        serde_json::from_str(&project.succeed(&["trace", "query", "--json"]).lines().last().unwrap_or("{}"))
+            .unwrap();
+    assert!(changed.is_object(), "the trace has it");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn what_its_user_types_while_permission_waits_is_not_overwritten() {
+    let project = playing(&format!("{EDITS}{DONE}"));
+    project.write("a.txt", "one\ntwo\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[("a.txt", "one\ntwo unsaved\n")]);
+    let prompt = client.say(&session, "Edit it.");
+    let asked = buffers.serve(&mut client, |message| message["method"] == "session/request_permission");
+    let diff = &asked["params"]["toolCall"]["content"][0];
+    assert_eq!(
+        (&diff["oldText"], &diff["newText"]),
+        (&json!("one\ntwo unsaved\n"), &json!("ONE\ntwo unsaved\n"))
+    );
+    buffers.unsaved.insert("a.txt".to_owned(), "one, typed\ntwo unsaved\n".to_owned());
+    client.choose(&asked, "allow_once");
+    // Its question was about another text, so it is asked anew, or told that the file has changed.
+    loop {
+        let message = buffers.serve(&mut client, |message| {
+            message["method"] == "session/request_permission"
+                || (message["id"] == prompt && message.get("method").is_none())
+        });
+        if message.get("method").is_none() {
+            break;
+        }
+        client.choose(&message, "reject_once");
+    }
+    assert_eq!(buffers.unsaved["a.txt"], "one, typed\ntwo unsaved\n");
+    assert_eq!((buffers.written.len(), project.read("a.txt").as_str()), (0, "one\ntwo\n"));
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_new_file_is_written_to_disk_and_a_saved_one_through_the_editor() {
+    let project = playing("");
+    let turns = "  - calls: [{ tool: write_to_file, params: { path: new.txt, content: x } }]
+  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - calls: [{ tool: write_to_file, params: { path: a.txt, content: \"changed\\n\" } }]
+";
+    configure(&project, &format!("{turns}{DONE}"), "autoApprove: { write: true }\n");
+    project.write("a.txt", "one\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[]);
+    let prompt = client.say(&session, "Write it.");
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert_eq!((project.read("new.txt").as_str(), project.read("a.txt").as_str()), ("x", "changed\n"));
+    assert_eq!(buffers.written, ["a.txt"]);
+    assert!(client.leave().success());
+}
+
+#[test]
+fn what_is_unsaved_is_saved_before_a_command_runs() {
+    let project = playing("");
+    let turns = "  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - calls: [{ tool: execute_command, params: { command: cat a.txt } }]
+";
+    configure(
+        &project,
+        &format!("{turns}{DONE}"),
+        "autoApprove: { execute: { mode: rules, allow: [[cat]] } }\n",
+    );
+    project.write("a.txt", "one\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[("a.txt", "unsaved\n")]);
+    let prompt = client.say(&session, "Show it.");
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert_eq!(project.read("a.txt"), "unsaved\n");
+    let shown = client.updates("tool_call_update").pop().unwrap();
+    assert!(shown["content"].to_string().contains("unsaved"), "{shown:#}");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_client_that_refuses_to_write_loses_nothing() {
+    let project = playing("");
+    configure(&project, &format!("{EDITS}{DONE}"), "autoApprove: { write: true }\n");
+    project.write("a.txt", "one\ntwo\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[("a.txt", "one\ntwo unsaved\n")]);
+    let prompt = client.say(&session, "Edit it.");
+    let write = buffers.serve(&mut client, |message| message["method"] == "fs/write_text_file");
+    let error = json!({ "code": -32603, "message": "The buffer is read-only" });
+    client.write(&json!({ "jsonrpc": "2.0", "id": write["id"], "error": error }));
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert_eq!(
+        (project.read("a.txt").as_str(), buffers.unsaved["a.txt"].as_str()),
+        ("one\ntwo\n", "one\ntwo unsaved\n")
+    );
+    let failed =
+        client.updates("tool_call_update").into_iter().find(|update| update["status"] == "failed").unwrap();
+    assert!(failed.to_string().contains("read-only"), "{failed:#}");
+    assert!(client.leave().success());
+}

@@ -1,0 +1,179 @@
+//! Questions to a client's user, and trust.
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::{ASKS, DONE, WRITES, configure, options, playing, untrusted};
+
+/// Answers a question of the model by what was said.
+const TOOK: &str = "  - when: { contains: Second }\n    calls: [{ tool: attempt_completion, params: { result: Took it. } }]\n";
+
+#[test]
+fn a_question_of_the_model_is_answered_by_an_option() {
+    let project = playing(&format!("{ASKS}{TOOK}"));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.asked_for_permission();
+    let names: Vec<&str> = asked["params"]["options"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|option| option["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["First", "Second", "Answer in the chat"]);
+    client.choose(&asked, "1");
+    assert_eq!(client.end_of_turn(prompt), "end_turn");
+    let text = client.text("agent_message_chunk");
+    assert!(text.starts_with("Which one?") && text.ends_with("Took it."), "{text}");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_question_can_be_answered_by_what_is_said_next() {
+    let project = playing(&format!("{ASKS}{TOOK}"));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.asked_for_permission();
+    client.choose(&asked, "in_words");
+    assert_eq!(client.end_of_turn(prompt), "end_turn");
+    assert_eq!(client.prompt(&session, "The Second."), "end_turn");
+    assert!(client.text("agent_message_chunk").ends_with("Took it."));
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_client_with_forms_shows_one() {
+    let project = playing(&format!("{ASKS}{TOOK}"));
+    let mut client = Client::initialized(&project, json!({ "elicitation": { "form": {} } }));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.wait_for(|message| message["method"] == "elicitation/create");
+    assert_eq!(
+        (&asked["params"]["message"], &asked["params"]["sessionId"]),
+        (&json!("Which one?"), &json!(session))
+    );
+    client.answer(&asked, json!({ "action": "accept", "content": { "answer": "Second" } }));
+    assert_eq!(client.end_of_turn(prompt), "end_turn");
+    assert!(client.text("agent_message_chunk").ends_with("Took it."));
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_client_that_can_not_ask_allows_nothing() {
+    let project = playing(&format!("{WRITES}{DONE}"));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.asked_for_permission();
+    let error = json!({ "code": -32601, "message": "Method not found" });
+    client.write(&json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error }));
+    assert_eq!(client.end_of_turn(prompt), "end_turn");
+    assert!(!project.folder().join("a.txt").exists());
+    assert!(client.leave().success());
+}
+
+#[test]
+fn an_answer_that_is_no_option_allows_nothing_and_is_asked_again() {
+    let project = playing(&format!("{WRITES}{DONE}"));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.asked_for_permission();
+    client.choose(&asked, "allow_everything");
+    let again = client.asked_for_permission();
+    assert!(!project.folder().join("a.txt").exists());
+    client.choose(&again, "reject_once");
+    assert_eq!(client.end_of_turn(prompt), "end_turn");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_standing_answer_counts_for_the_next_call() {
+    let other = "  - calls: [{ tool: write_to_file, params: { path: b.txt, content: x } }]\n";
+    let project = playing(&format!("{WRITES}{other}{DONE}"));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.asked_for_permission();
+    assert!(
+        asked["params"]["toolCall"]["content"].to_string().contains("until you revoke it"),
+        "the scope is told: {asked:#}"
+    );
+    client.choose(&asked, "allow_always");
+    assert_eq!(client.end_of_turn(prompt), "end_turn");
+    assert_eq!(project.read("b.txt"), "x");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_used_up_budget_is_asked_about_and_else_ends_the_turn() {
+    let project = playing("");
+    let look = "  - calls: [{ tool: list_files, params: { path: . } }]\n";
+    configure(&project, &format!("{look}{look}{DONE}"), "limits: { requests: 1 }\n");
+    let mut client = Client::initialized(&project, json!({ "elicitation": { "form": {} } }));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.wait_for(|message| message["method"] == "elicitation/create");
+    let choices = &asked["params"]["requestedSchema"]["properties"]["answer"]["oneOf"];
+    assert!(choices.as_array().unwrap().iter().any(|choice| choice["const"] == "Stop"), "{asked:#}");
+    client.answer(&asked, json!({ "action": "cancel" }));
+    assert_eq!(client.end_of_turn(prompt), "max_turn_requests");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_workspace_that_is_not_trusted_is_asked_about_once() {
+    for (option, is_trusted) in [("trust", true), ("no_trust", false)] {
+        let project = untrusted(&format!("{DONE}{DONE}"));
+        project.write(".roo/rules/a.md", "Be kind.");
+        let mut client = Client::initialized(&project, json!({}));
+        let session = client.new_session(&project);
+        let prompt = client.say(&session, "Go.");
+        let asked = client.asked_for_permission();
+        assert_eq!(asked["params"]["toolCall"]["title"], "Trust this workspace?");
+        assert_eq!(options(&asked).len(), 2);
+        client.choose(&asked, option);
+        assert_eq!(client.end_of_turn(prompt), "end_turn");
+        assert_eq!(client.prompt(&session, "Again."), "end_turn");
+        assert_eq!(
+            client.unread.iter().filter(|message| message["method"] == "session/request_permission").count(),
+            0
+        );
+        assert!(client.leave().success());
+        let told = project.succeed(&["trust", "--show"]);
+        assert_eq!(told.contains("not trusted"), !is_trusted, "{told}");
+    }
+}
+
+#[test]
+fn a_turn_that_waits_for_trust_can_be_cancelled() {
+    let project = untrusted(DONE);
+    project.write(".roo/rules/a.md", "Be kind.");
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    client.asked_for_permission();
+    client.notify("session/cancel", json!({ "sessionId": session }));
+    assert_eq!(client.end_of_turn(prompt), "cancelled");
+    assert_eq!(client.prompt(&session, "Go."), "end_turn");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_failed_model_request_can_be_tried_again() {
+    let project = playing(DONE);
+    // The script has nothing for the first request.
+    configure(&project, "  - when: { contains: nothing says this }\n    text: x\n", "");
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.asked_for_permission();
+    let kinds: Vec<String> = options(&asked).into_iter().map(|(_, kind)| kind).collect();
+    assert_eq!(kinds, ["allow_once", "reject_once"], "{asked:#}");
+    client.choose(&asked, "1");
+    let ended: Value = client.answer_to(prompt);
+    assert!(ended.get("error").is_some() || ended["result"]["stopReason"] == "cancelled", "{ended}");
+    assert!(client.leave().success());
+}
