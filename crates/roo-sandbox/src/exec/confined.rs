@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::Stdio;
 
 use roo_process::GRACE;
 use tokio::net::UnixStream;
@@ -12,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::environment::Environment;
-use super::process::{Command, ExecError, Ordered, ProcessGroup, Status, run_ordered};
+use super::process::{Command, ExecError, ProcessGroup, Status, run_ordered};
 use super::sandbox::{Confinement, LeftRunning, Sandbox};
 
 /// Runs a command to its end as [`super::run`] does, within bounds. Its processes end with it in any case,
@@ -29,12 +28,15 @@ pub async fn run_confined(
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<(Status, LeftRunning), ExecError> {
-    let (order, environment) = sandbox.prepare(command, environment, confinement)?;
+    let order = sandbox.prepare(command, environment, confinement)?;
     if let (Some(handle), Some(loopback)) = (&command.handle, &confinement.loopback) {
         handle.set_network(loopback.clone());
     }
-    let job = Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
-    let (_, status, left) = run_ordered(command, &environment, job, on_output, cancel).await?;
+    let job = sandbox.job(&order, confinement.loopback.as_ref());
+    let ran = run_ordered(command, job, on_output, cancel).await;
+    // The next command is likely to want the same.
+    job.ready.prepare(job.helper, job.role());
+    let (_, status, left) = ran?;
     Ok((status, left))
 }
 
@@ -97,16 +99,13 @@ impl ConfinedProgram {
             timeout: None,
             handle: None,
         };
-        let (order, environment) = sandbox.prepare(&command, environment, confinement)?;
-        let job =
-            Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
+        let order = sandbox.prepare(&command, environment, confinement)?;
+        let job = sandbox.job(&order, confinement.loopback.as_ref());
         let start = || {
             let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
             ours.set_nonblocking(true)?;
             let (stderr, writer) = io::pipe()?;
-            let streams = (Stdio::from(OwnedFd::from(theirs)), Stdio::from(writer));
-            let (program, control) = ProcessGroup::helper(job)?;
-            let running = ProcessGroup::spawn_with(program, &environment, Some(control), streams)?;
+            let running = job.start([theirs.into(), writer.into()])?;
             let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
             Ok((running, ProgramStreams { socket: UnixStream::from_std(ours)?, stderr }))
         };

@@ -19,6 +19,7 @@ mod known_secrets;
 mod output;
 mod process;
 mod program;
+mod ready_helper;
 pub mod redaction;
 pub mod sandbox;
 mod shell;

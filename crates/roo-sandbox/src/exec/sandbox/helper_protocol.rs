@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::confinement::{Access, Capture, Limits, Network, Substitute};
+use crate::exec::environment::Environment;
 
 /// The longest order, in bytes.
 const LONGEST: u32 = 64 << 20;
@@ -134,7 +135,7 @@ pub(crate) struct Overlay {
     pub work: JsonPath,
 }
 
-/// Command to run and its bounds. Holds no secrets; those of the environment come as such.
+/// Command to run and its bounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub mechanism: Mechanism,
@@ -163,6 +164,8 @@ pub(crate) struct Order {
     pub promised: Option<Active>,
     pub program: JsonPath,
     pub arguments: Vec<String>,
+    /// May hold secrets.
+    pub environment: Environment,
     pub directory: JsonPath,
 }
 
@@ -306,6 +309,7 @@ mod tests {
             promised: None,
             program: JsonPath("/bin/sh".into()),
             arguments: vec!["-c".into(), "echo €".into()],
+            environment: Environment::chosen([("HOME".into(), OsString::from_vec(b"/home/\xff".to_vec()))]),
             directory: JsonPath("/w".into()),
         };
         assert_eq!(Order::read(&*order.frame().unwrap()).unwrap(), order);

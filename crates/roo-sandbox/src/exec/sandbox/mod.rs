@@ -75,8 +75,9 @@ pub use network::PrivateNetwork;
 pub use probe::{Level, Probe, Required, Sandbox};
 pub use signing::{SigningKey, SigningService};
 
-pub(super) use helper_protocol::{End, Message, Order, Stage};
-pub(super) use role::helper_arguments;
+pub(super) use helper_protocol::{End, JsonPath, Message, Order, Stage};
+pub(super) use network::send;
+pub(super) use role::HelperRole;
 
 use helper_program::HELPER;
 
