@@ -287,7 +287,7 @@ fn hub(program: &Path) -> Outcome<Hub> {
         timeout: Duration::from_secs(60),
     };
     let state = DesiredState::Running {
-        server,
+        server: Box::new(server),
         policy: AddressPolicy::User,
         credentials: None,
         disabled_tools: ToolNames::default(),

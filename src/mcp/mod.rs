@@ -221,7 +221,7 @@ impl McpServers {
             match resolved(&configured.server, level, &self.root) {
                 Ok(resolved) => DesiredState::Running {
                     credentials: logins::key(&resolved, level, &self.root),
-                    server: resolved,
+                    server: Box::new(resolved),
                     policy: policy_of(level),
                     disabled_tools: server.disabled_tools.clone(),
                     sampling: configured.may_sample(),

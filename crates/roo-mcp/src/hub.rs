@@ -55,7 +55,7 @@ pub enum DesiredState {
     /// It is to be connected.
     Running {
         /// The server, with its references filled in.
-        server: ResolvedServer,
+        server: Box<ResolvedServer>,
         /// Addresses that the owner of its configuration may name.
         policy: AddressPolicy,
         /// What its login is kept by; none if nobody can log in to it.
@@ -209,7 +209,7 @@ impl Hub {
             DesiredState::Running { server, policy, credentials, disabled_tools, sampling, lazy, .. } => {
                 let parts = ServerParts {
                     target: Target {
-                        server: server.clone(),
+                        server: (**server).clone(),
                         policy: *policy,
                         credentials: credentials.clone(),
                         sampling: *sampling,

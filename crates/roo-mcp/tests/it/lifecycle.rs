@@ -49,7 +49,7 @@ async fn only_what_changed_is_restarted() {
     let without_write = DesiredServer {
         name: "a".to_owned(),
         state: DesiredState::Running {
-            server: slower,
+            server: Box::new(slower),
             policy: AddressPolicy::User,
             credentials: None,
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
@@ -72,7 +72,7 @@ async fn only_what_changed_is_restarted() {
     let confined = |files| DesiredServer {
         name: "b".to_owned(),
         state: DesiredState::Running {
-            server: b.clone(),
+            server: Box::new(b.clone()),
             policy: AddressPolicy::User,
             credentials: None,
             disabled_tools: ToolNames::default(),

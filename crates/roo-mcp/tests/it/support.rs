@@ -214,7 +214,7 @@ pub fn remote(url: &str, headers: &[(&str, &str)]) -> ResolvedRemote {
 
 pub fn running(server: ResolvedServer) -> DesiredServer {
     let state = DesiredState::Running {
-        server: server.clone(),
+        server: Box::new(server.clone()),
         policy: AddressPolicy::User,
         credentials: None,
         disabled_tools: ToolNames::default(),
