@@ -6,10 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use super::redaction::{holds_secret, is_secret_name, url_without_credentials};
-use super::sandbox::{JsonPath, SigningKey};
+use super::sandbox::SigningKey;
 use roo_formats::config::VariablePattern;
 
 /// Names of variables that are passed on, with `*` at the end for prefixes.
@@ -172,21 +170,6 @@ impl EnvironmentRules {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
-}
-
-/// As pairs of names and values, for the helper of a sandbox.
-impl Serialize for Environment {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let json = |text: &OsString| JsonPath(text.into());
-        serializer.collect_seq(self.variables.iter().map(|(name, value)| (json(name), json(value))))
-    }
-}
-
-impl<'de> Deserialize<'de> for Environment {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let pairs = Vec::<(JsonPath, JsonPath)>::deserialize(deserializer)?.into_iter();
-        Ok(Self { variables: pairs.map(|(name, value)| (name.0.into(), value.0.into())).collect() })
-    }
 }
 
 /// Names only: a value may be a secret that the user passes on.

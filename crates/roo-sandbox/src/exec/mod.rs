@@ -15,6 +15,7 @@ mod disk_quota;
 mod environment;
 mod escapes;
 mod handle;
+mod helper_process;
 mod known_secrets;
 mod output;
 mod process;

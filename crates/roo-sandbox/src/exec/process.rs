@@ -1,16 +1,15 @@
 //! One command from start to end.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, open_files, time_is_over};
-use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,10 +18,10 @@ use super::decode::Decoder;
 use super::disk_quota;
 use super::environment::Environment;
 use super::handle::CommandHandle;
+use super::helper_process::{Control, HelperProcess, Streams};
 use super::ready_helper::ReadyHelpers;
 use super::sandbox::{
     Active, ConfinementError, End, Helper, HelperRole, LeftRunning, Message, Order, PrivateNetwork, Stage,
-    send,
 };
 use super::shell::shell;
 
@@ -124,9 +123,6 @@ pub(super) struct Ordered<'a> {
     pub loopback: Option<&'a PrivateNetwork>,
 }
 
-/// The standard output and standard error of a command.
-pub(super) type Streams = [OwnedFd; 2];
-
 impl Ordered<'_> {
     pub(super) fn role(&self) -> HelperRole {
         HelperRole::new(self.order, self.loopback)
@@ -136,68 +132,22 @@ impl Ordered<'_> {
     pub(super) fn start(self, streams: Streams) -> io::Result<ProcessGroup> {
         let role = self.role();
         if !role.takes_streams() {
-            return HelperProcess::start(self.helper, &role, Some(streams))?.carry_out(self.order);
+            return ProcessGroup::below(HelperProcess::start(self.helper, &role, Some(streams))?, self.order);
         }
         if let Some(ready) = self.ready.take(&role)
             // It may have been ended, by the kernel for example.
             && ready.hand_over(&streams).is_ok()
         {
-            return ready.carry_out(self.order);
+            return ProcessGroup::below(ready, self.order);
         }
         let helper = HelperProcess::start(self.helper, &role, None)?;
         helper.hand_over(&streams)?;
-        helper.carry_out(self.order)
+        ProcessGroup::below(helper, self.order)
     }
 
     /// As [`Self::start`], for a command in a terminal, whose session the helper leads.
     fn start_in_terminal(self, streams: Streams) -> io::Result<ProcessGroup> {
-        HelperProcess::start(self.helper, &self.role(), Some(streams))?.carry_out(self.order)
-    }
-}
-
-/// A helper that has been started and has no order yet. Ends when it is dropped.
-#[derive(Debug)]
-pub(super) struct HelperProcess {
-    child: ChildSession,
-    control: Control,
-}
-
-impl HelperProcess {
-    /// Starts one with these streams, or without any.
-    pub(super) fn start(helper: &Helper, role: &HelperRole, streams: Option<Streams>) -> io::Result<Self> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        if let Some(network) = role.joined() {
-            // Before all else: the first of the helpers takes it.
-            network.hand_to(&ours)?;
-        }
-        let [stdout, stderr] =
-            streams.map_or_else(|| [(); 2].map(|()| Stdio::null()), |it| it.map(Stdio::from));
-        let mut program = tokio::process::Command::new(helper.path());
-        // The helper keeps no directory of the workspace; the order says where the shell starts.
-        program
-            .args(role.arguments())
-            .args(open_files::inherited_limit().map(|limit| limit.to_string()))
-            .env_clear()
-            .current_dir("/")
-            .stdin(OwnedFd::from(theirs))
-            .stdout(stdout)
-            .stderr(stderr);
-        // The streams go with `program`, so that a pipe ends with the last process.
-        let mut child = ChildSession::spawn_leader(program)?;
-        // A helper sees its socket close.
-        child.disable_kill_on_drop();
-        Ok(Self { child, control: Control::new(UnixStream::from_std(ours)?) })
-    }
-
-    /// Hands over the streams of its command.
-    fn hand_over(&self, streams: &Streams) -> io::Result<()> {
-        send(&self.control.socket, &streams.each_ref().map(AsFd::as_fd))
-    }
-
-    fn carry_out(mut self, order: &Order) -> io::Result<ProcessGroup> {
-        self.control.order = order.frame()?;
-        Ok(ProcessGroup::new(self.child, Some(self.control)))
+        ProcessGroup::below(HelperProcess::start(self.helper, &self.role(), Some(streams))?, self.order)
     }
 }
 
@@ -329,6 +279,12 @@ impl ProcessGroup {
         Ok((group, reader))
     }
 
+    /// What a helper carries out.
+    fn below(helper: HelperProcess, order: &Order) -> io::Result<Self> {
+        let (child, control) = helper.order(order)?;
+        Ok(Self::new(child, Some(control)))
+    }
+
     fn new(child: ChildSession, control: Option<Control>) -> Self {
         Self { child, control, active: None, handle: None }
     }
@@ -409,58 +365,6 @@ fn output() -> io::Result<(Streams, pipe::Receiver)> {
     let (reader, writer) = io::pipe()?;
     let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
     Ok(([writer.try_clone()?.into(), writer.into()], reader))
-}
-
-/// The socket to a helper: an order that goes out and messages that come in.
-#[derive(Debug)]
-struct Control {
-    socket: UnixStream,
-    order: Vec<u8>,
-    sent: usize,
-    received: Vec<u8>,
-}
-
-impl Control {
-    fn new(socket: UnixStream) -> Self {
-        Self { socket, order: Vec::new(), sent: 0, received: Vec::new() }
-    }
-
-    /// Asks for the end of what is left; what the helper says of it before it ends.
-    async fn finish(&mut self) -> Option<LeftRunning> {
-        // A helper that has ended already left nothing.
-        self.socket.shutdown().await.ok()?;
-        loop {
-            match self.next().await {
-                Ok(Some(Message::Left(left))) => return Some(left),
-                Ok(Some(_)) => {}
-                Ok(None) | Err(_) => return None,
-            }
-        }
-    }
-
-    /// The next message; none when the helper has ended. May be dropped and called again.
-    async fn next(&mut self) -> io::Result<Option<Message>> {
-        loop {
-            if let Some(end) = self.received.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.received.drain(..=end).collect();
-                return Ok(Some(serde_json::from_slice(&line)?));
-            }
-            let (mut reader, mut writer) = self.socket.split();
-            tokio::select! {
-                biased;
-                read = reader.read_buf(&mut self.received) => if read? == 0 {
-                    return Ok(None);
-                },
-                written = writer.write(&self.order[self.sent..]), if self.sent < self.order.len() => {
-                    match written {
-                        Ok(count) => self.sent += count,
-                        // A helper that takes no order says why.
-                        Err(_) => self.sent = self.order.len(),
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// The reading end of a command's output.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::process::HelperProcess;
+use super::helper_process::HelperProcess;
 use super::sandbox::{Helper, HelperRole};
 
 /// The most that wait at a time: for commands of several tasks, each of which has its own network.

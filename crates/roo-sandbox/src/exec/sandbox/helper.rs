@@ -258,7 +258,7 @@ fn shell(order: &Order) -> Command {
     command
         .args(&order.arguments)
         .env_clear()
-        .envs(order.environment.variables())
+        .envs(order.environment.iter())
         .current_dir(&order.directory.0)
         .stdin(keyboard.map_or_else(Stdio::null, Stdio::from));
     command

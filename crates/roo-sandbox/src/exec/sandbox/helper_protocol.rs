@@ -1,7 +1,7 @@
 //! Messages between the server and its helper, over one socket that is the helper's standard input: an [`Order`] there,
 //! [`Message`]s back, and the end of what comes from the server when what is left is to end.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::confinement::{Access, Capture, Limits, Network, Substitute};
-use crate::exec::environment::Environment;
 
 /// The longest order, in bytes.
 const LONGEST: u32 = 64 << 20;
@@ -135,6 +134,27 @@ pub(crate) struct Overlay {
     pub work: JsonPath,
 }
 
+/// Names and values of a command's environment, which may hold secrets.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Variables(Vec<(JsonPath, JsonPath)>);
+
+impl Variables {
+    pub(super) fn new<'a>(variables: impl Iterator<Item = (&'a OsStr, &'a OsStr)>) -> Self {
+        Self(variables.map(|(name, value)| (JsonPath(name.into()), JsonPath(value.into()))).collect())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.0.as_os_str(), value.0.as_os_str()))
+    }
+}
+
+/// Names only.
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()
+    }
+}
+
 /// Command to run and its bounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -164,8 +184,7 @@ pub(crate) struct Order {
     pub promised: Option<Active>,
     pub program: JsonPath,
     pub arguments: Vec<String>,
-    /// May hold secrets.
-    pub environment: Environment,
+    pub environment: Variables,
     pub directory: JsonPath,
 }
 
@@ -309,7 +328,7 @@ mod tests {
             promised: None,
             program: JsonPath("/bin/sh".into()),
             arguments: vec!["-c".into(), "echo €".into()],
-            environment: Environment::chosen([("HOME".into(), OsString::from_vec(b"/home/\xff".to_vec()))]),
+            environment: Variables::new([(OsStr::new("HOME"), OsStr::from_bytes(b"/home/\xff"))].into_iter()),
             directory: JsonPath("/w".into()),
         };
         assert_eq!(Order::read(&*order.frame().unwrap()).unwrap(), order);

@@ -75,7 +75,7 @@ pub use network::PrivateNetwork;
 pub use probe::{Level, Probe, Required, Sandbox};
 pub use signing::{SigningKey, SigningService};
 
-pub(super) use helper_protocol::{End, JsonPath, Message, Order, Stage};
+pub(super) use helper_protocol::{End, Message, Order, Stage};
 pub(super) use network::send;
 pub(super) use role::HelperRole;
 

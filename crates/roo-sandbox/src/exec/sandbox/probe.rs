@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
 use super::helper_program::Helper;
-use super::helper_protocol::{Active, JsonPath, LeftRunning, Mechanism, Order, Overlay};
+use super::helper_protocol::{Active, JsonPath, LeftRunning, Mechanism, Order, Overlay, Variables};
 use super::network::PrivateNetwork;
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
@@ -312,7 +312,7 @@ fn order(
         promised,
         program: JsonPath(shell.program().to_owned()),
         arguments: shell.arguments(&command.line).map(str::to_owned).collect(),
-        environment: within(environment, confinement, mechanism),
+        environment: Variables::new(within(environment, confinement, mechanism).variables()),
         directory: JsonPath(command.directory.clone()),
     })
 }
