@@ -54,11 +54,13 @@ impl fmt::Display for WebHost {
 #[derive(Clone, Default)]
 pub struct Destinations(Arc<Shared>);
 
+/// Called with each host before it is allowed.
+type Allowing = Box<dyn Fn(&WebHost) + Send + Sync>;
+
 #[derive(Default)]
 struct Shared {
     hosts: Mutex<BTreeSet<WebHost>>,
-    /// Told of each host before it is allowed.
-    allowing: Option<Box<dyn Fn(&WebHost) + Send + Sync>>,
+    allowing: Option<Allowing>,
 }
 
 impl fmt::Debug for Destinations {

@@ -1,5 +1,7 @@
 //! Steps in a real Chromium, which asks a server of the test for every address: it is the browser's proxy.
 
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;

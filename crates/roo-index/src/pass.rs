@@ -15,7 +15,7 @@ use super::embedder::Embedder;
 use super::stamp::Stamp;
 use super::store::{Fact, KnownFile, NewChunk, Store, StoreError};
 use super::vector::Vector;
-use super::words::append_words;
+use super::words::{append_words, prefix};
 use roo_protocol::ids::Digest;
 use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace};
 
@@ -349,8 +349,7 @@ fn new_chunks(path: &str, bytes: &[u8], mask: &Mask) -> Vec<NewChunk> {
 fn texts_to_embed(path: &str, bytes: &[u8], mask: &Mask) -> Vec<(Digest, String)> {
     let Some(text) = text_of(bytes, mask) else { return vec![] };
     let sent = |chunk: super::chunks::Chunk<'_>| {
-        let text = &chunk.text[..chunk.text.floor_char_boundary(EMBEDDED_TEXT)];
-        (Digest::of(chunk.text), text.to_owned())
+        (Digest::of(chunk.text), prefix(chunk.text, EMBEDDED_TEXT).to_owned())
     };
     chunks(path, &text).into_iter().map(sent).collect()
 }

@@ -20,11 +20,16 @@ const STOP_WORDS: &[&str] = &[
     "when", "where", "which", "who", "why", "will", "with", "would", "you", "your",
 ];
 
+/// The beginning of a text, of this many bytes at most.
+pub(crate) fn prefix(text: &str, longest: usize) -> &str {
+    let end = (0..=longest.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
+}
+
 /// Appends the words of a text, each followed by a blank.
 pub(crate) fn append_words(text: &str, words: &mut String) {
     for line in text.split('\n') {
-        let line = &line[..line.floor_char_boundary(LINE)];
-        for identifier in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
+        for identifier in prefix(line, LINE).split(|c: char| !c.is_alphanumeric() && c != '_') {
             append_identifier(identifier, words);
         }
     }

@@ -60,6 +60,7 @@ impl Bench {
             upstream,
             unresolved: Mutex::default(),
             resolver: Arc::clone(&names) as Arc<dyn Resolve>,
+            loopback: None,
             limits,
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
