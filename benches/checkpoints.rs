@@ -1,4 +1,5 @@
-//! What checkpoints cost: keeping the two sides of an edit, a command that changes many files, and a restore of those.
+//! What checkpoints cost: keeping the two sides of an edit, also beside a commit of git to a shadow repository, a command that
+//! changes many files, and a restore of those.
 //!
 //! `cargo bench --bench checkpoints`. What each figure means is told in `docs/src/performance.md`.
 
@@ -8,6 +9,8 @@ mod engine_fixture;
 mod table;
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,6 +40,9 @@ fn main() -> Outcome {
     }
     table::head()?;
     edits()?;
+    for files in [10_000, 100_000] {
+        beside_git(files)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(commands())
 }
@@ -70,6 +76,70 @@ fn edits() -> Outcome {
         row(Row { what, unit: "ms", target: "" }, samples)?;
     }
     Ok(())
+}
+
+/// An edit of one file among many: what is kept for a checkpoint, and by turns the same edit committed to a repository of its own
+/// by git. The index of git is warm, and the file is in the page cache, for both.
+fn beside_git(files: usize) -> Outcome {
+    const RUNS: usize = 9;
+    let directory = tempfile::tempdir()?;
+    let (work, shadow) = (directory.path().join("work"), directory.path().join("shadow"));
+    for number in 0..files {
+        let folder = work.join(format!("d{}", number / 50));
+        if number % 50 == 0 {
+            fs::create_dir_all(&folder)?;
+        }
+        fs::write(folder.join(format!("f{number}.rs")), format!("fn f{number}() {{}}\n").repeat(20))?;
+    }
+    git(&work, &shadow, &["init", "--quiet"])?;
+    commit(&work, &shadow)?;
+    let contents =
+        WorkspaceDirectory::new(directory.path(), &work).request(&TaskId::new("request")).contents();
+    let mask = TextMask::new(true, Default::default);
+    let file = work.join("d7/f357.rs");
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for run in 0..RUNS {
+        let before = fs::read_to_string(&file)?;
+        let after = format!("{before}// edited {run}\n");
+        fs::write(&file, &after)?;
+        let change = FileChange {
+            path: "d7/f357.rs".to_owned(),
+            old_path: None,
+            before: Side::text(before),
+            after: Side::text(after),
+            author: Author::Ai,
+        };
+        let begun = Instant::now();
+        let (_, new) = save(&[change], &contents, &mask);
+        contents.sync(&new)?;
+        ours.push(milliseconds(begun.elapsed()));
+        let begun = Instant::now();
+        commit(&work, &shadow)?;
+        theirs.push(milliseconds(begun.elapsed()));
+    }
+    let what = format!("checkpoint of an edit among {files} files");
+    row(Row { what: &what, unit: "ms", target: "0.3 x git" }, ours)?;
+    Ok(row(Row { what: "  the same committed by git add -A && git commit", unit: "ms", target: "" }, theirs)?)
+}
+
+/// Commits everything, as a checkpoint of a shadow repository.
+fn commit(work: &Path, shadow: &Path) -> Outcome {
+    git(work, shadow, &["add", "-A"])?;
+    git(work, shadow, &["commit", "--quiet", "--no-verify", "-m", "checkpoint"])
+}
+
+fn git(work: &Path, shadow: &Path, arguments: &[&str]) -> Outcome {
+    let settings = ["user.name=bench", "user.email=bench@localhost", "gc.auto=0", "commit.gpgSign=false"];
+    let status = Command::new("git")
+        .args(settings.iter().flat_map(|setting| ["-c", setting]))
+        .args(arguments)
+        .env("GIT_DIR", shadow)
+        .env("GIT_WORK_TREE", work)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .current_dir(work)
+        .status()?;
+    if status.success() { Ok(()) } else { Err(format!("git {arguments:?}: {status}").into()) }
 }
 
 /// A request whose command changes a thousand files, and the restore of them.

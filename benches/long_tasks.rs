@@ -20,8 +20,8 @@ use support::program::{Running, processor_time};
 use support::table::{self, Row, milliseconds, row};
 
 const TURNS: usize = 2_000;
-/// Number of turns before the program is killed: some 18 MB of log.
-const TURNS_BEFORE_KILL: usize = 600;
+/// Numbers of turns before the program is killed, each with the most milliseconds of its resumption: some 18 and 50 MB of log.
+const TURNS_BEFORE_KILL: [(usize, &str); 2] = [(600, "150"), (1_700, "200")];
 /// The turns before which figures are taken, each with the number of turns over which they are averaged.
 const AT: [(usize, usize); 5] = [(20, 10), (100, 50), (500, 100), (1_000, 100), (2_000, 100)];
 /// The window of a model that the settings know, in tokens.
@@ -57,8 +57,10 @@ fn main() -> Outcome {
         }
     }
     for &(name, wire, protocol) in FORMATS {
-        if is_chosen(&format!("resume-{name}")) {
-            resume(name, wire, protocol)?;
+        for (turns, target) in TURNS_BEFORE_KILL {
+            if is_chosen(&format!("resume-{turns}-{name}")) {
+                resume(name, wire, protocol, turns, target)?;
+            }
         }
     }
     Ok(())
@@ -101,11 +103,11 @@ fn turns(name: &str, mut conversation: LongConversation) -> Outcome {
     conversation.finish(program, &request)
 }
 
-fn resume(name: &str, wire: Wire, protocol: Protocol) -> Outcome {
+fn resume(name: &str, wire: Wire, protocol: Protocol, turns: usize, target: &str) -> Outcome {
     let mut conversation = LongConversation::new(wire, protocol, FILE)?;
     let program = Running(conversation.home.program(&["run", "Read all of it."]).spawn()?);
     let mut request = conversation.request()?;
-    for turn in 0..TURNS_BEFORE_KILL {
+    for turn in 0..turns {
         conversation.answer(&request, turn)?;
         request = conversation.request()?;
     }
@@ -124,9 +126,9 @@ fn resume(name: &str, wire: Wire, protocol: Protocol) -> Outcome {
         now.push(memory::of_process(program.0.id())?);
         peak.push(peak_memory(program.0.id())?);
     }
-    let what = format!("resume at turn {TURNS_BEFORE_KILL}, start to request, {name}");
-    row(Row { what: &what, unit: "ms", target: "" }, times)?;
-    row(Row { what: "  processor time", unit: "ms", target: "150" }, processor)?;
+    let what = format!("resume at turn {turns}, start to request, {name}");
+    row(Row { what: &what, unit: "ms", target }, times)?;
+    row(Row { what: "  processor time", unit: "ms", target }, processor)?;
     row(Row { what: "  memory", unit: "MB PSS", target: "" }, now)?;
     row(Row { what: "  memory at most", unit: "MB RSS", target: "" }, peak)?;
     let log = size_of_logs(&conversation.home.work().with_file_name("state"))? as f64 / 1e6;

@@ -222,6 +222,7 @@ fn judge(bencher: Bencher, tool: &str) {
         hooks: None,
         offers: Offers::default(),
         commands: None,
+        browser: None,
     };
     bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
 }
@@ -283,6 +284,7 @@ fn gate() -> Option<(Gate, TempDir)> {
         recorder,
         server_tools,
         language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
+        code_index: Arc::new(roo_index::CodeIndex::none()),
         is_worktree: false,
     };
     Some((Gate::new(grounds), root))

@@ -15,8 +15,8 @@ use roo_formats::mcp::Level;
 use roo_language_servers::{
     InstalledServer, LanguageServers, LaunchedServer, Launcher, ServerProcess, installed,
 };
-use roo_sandbox::exec::ConfinedProgram;
 use roo_sandbox::exec::sandbox::Helper;
+use roo_sandbox::exec::{ConfinedProgram, ProgramChannel};
 use roo_workspace::Workspace;
 
 /// Services that the language servers of a workspace need.
@@ -74,8 +74,13 @@ impl SandboxLauncher {
         }
         let name = format!("language-server/{}", server.name);
         let workspace = &self.workspace;
-        let wanted =
-            ServerSandboxRequest { server: &name, level: Level::Workspace, workspace, settings: &settings };
+        let wanted = ServerSandboxRequest {
+            server: &name,
+            level: Level::Workspace,
+            workspace,
+            settings: &settings,
+            writable: &[],
+        };
         let bounds = match self.bounds.server_sandbox(wanted).await {
             ServerSandbox::On(bounds) => bounds,
             ServerSandbox::Off(_) | ServerSandbox::Unbounded => {
@@ -86,8 +91,14 @@ impl SandboxLauncher {
         let program = server.program.to_string_lossy().into_owned();
         let argv: Vec<String> =
             std::iter::once(program).chain(server.args.iter().map(|&arg| arg.to_owned())).collect();
-        let started =
-            ConfinedProgram::start(&argv, &folder, &bounds.environment, &bounds.sandbox, &bounds.confinement);
+        let started = ConfinedProgram::start(
+            &argv,
+            ProgramChannel::StandardStreams,
+            &folder,
+            &bounds.environment,
+            &bounds.sandbox,
+            &bounds.confinement,
+        );
         let (program, streams) = started.await.map_err(|error| error.to_string())?;
         let (stdout, stdin) = streams.socket.into_split();
         Ok(LaunchedServer {

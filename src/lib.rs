@@ -15,6 +15,7 @@ compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths
 
 mod acp;
 pub mod cli;
+mod code_index;
 mod configuration_file;
 mod keyring;
 mod language_servers;

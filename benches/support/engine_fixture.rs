@@ -91,6 +91,7 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
         commands: Arc::new(UserShell),
         server_tools: Arc::new(roo_engine::server_tools::NoServerTools),
         language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
+        code_index: Arc::new(roo_index::CodeIndex::none()),
     })))
 }
 

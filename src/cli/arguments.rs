@@ -90,6 +90,11 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: PolicyCommand,
     },
+    /// Look at the index by which agents search code, build it, or remove it
+    Index {
+        #[command(subcommand)]
+        command: IndexCommand,
+    },
     /// Print what a model is told in a mode, or write a prompt in its place
     Prompt(Prompt),
     /// Check, search and export the record of what agents did
@@ -322,6 +327,23 @@ pub(super) struct HelixConfig {
     /// Print keys for Helix's config.toml instead.
     #[arg(long, conflicts_with = "languages")]
     pub(super) keys: bool,
+}
+
+/// Subcommands of `index`.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum IndexCommand {
+    /// Print how much of the workspace is in the index, and how large it is
+    Status {
+        /// Print JSON; `null` where there is no index.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Build the index now, or bring it up to date
+    ///
+    /// Without this, it is built when an agent searches for the first time. What was done before an interruption is kept.
+    Build,
+    /// Remove the index; it is built anew when an agent searches
+    Clear,
 }
 
 /// `roo-lsp replay`

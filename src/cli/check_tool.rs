@@ -83,6 +83,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         },
         command_id: CommandId::of_call(&call.id),
         background: Arc::new(BackgroundCommands::none()),
+        browser: Arc::default(),
         to_background: CancellationToken::new(),
         commands: Arc::new(UserShell),
         shadow: None,

@@ -295,8 +295,7 @@ async fn go_on_with(engine: &Engine, begun: &Interrupted, notices: &Notices) -> 
         "The tree is the same, and the same approvals wait. It continues; the demo allows everything from here on.\n",
     )?;
     let viewer = viewer(|_| false, notices);
-    let known = engine.resumable(&begun.task).await?;
-    let outcome = go_on(engine, begun.task.clone(), known, viewer, Signals::listen()?).await?;
+    let (_, outcome) = go_on(engine, begun.task.clone(), viewer, Signals::listen()?).await?;
     if outcome.ending == Ending::Waiting {
         return Err(went_wrong("its question can't be answered"));
     }

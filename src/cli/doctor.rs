@@ -20,7 +20,7 @@ use roo_engine::engine::{FrameShare, Governed, Instructions, ToolSources, instru
 use roo_engine::intent_store::{Intents, Orchestration};
 use roo_engine::server_tools::ServerTools as _;
 use roo_formats::Severity;
-use roo_formats::config::{Directories, Loaded, Profile, SandboxLevel, Settings};
+use roo_formats::config::{BrowserSettings, Directories, Loaded, Profile, SandboxLevel, Settings};
 use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::Modes;
 use roo_mcp::ServerStatus;
@@ -60,6 +60,7 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
             check_settings(&settings, &customization.modes(), &mut report);
             check_windows(&context, &settings, &customization, &mut report)?;
             check_rules(&context, &mut report);
+            check_browser(&settings.browser, &context.folder, &mut report);
             match arguments.offline {
                 true => report.note("models", "not asked whether they answer"),
                 false => super::block_on(async {
@@ -287,8 +288,11 @@ fn check_windows(
         let tools = ToolSources {
             choice: &choice,
             server_tools: &[],
+            further_server_tools: &[],
             server_resources: &[],
             has_language_server: false,
+            has_code_index: settings.index.enabled,
+            has_browser: false,
         };
         let protocol = profile.tool_protocol();
         let instructions =
@@ -317,6 +321,20 @@ fn check_windows(
         }
     }
     Ok(())
+}
+
+/// Checks that there is a browser for agents.
+fn check_browser(settings: &BrowserSettings, folder: &Path, report: &mut Report) {
+    if !settings.enabled {
+        return report.note("browser", "off by browser.enabled");
+    }
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    match roo_browser::find_program(settings.program.as_deref(), &search, &[folder.to_owned()]) {
+        Ok(program) => report.good("browser", &program.display().to_string()),
+        // Who names one wants it.
+        Err(reason) if settings.program.is_some() => report.bad("browser", &reason),
+        Err(reason) => report.note("browser", &reason),
+    }
 }
 
 /// Tells what standing rules allow beside the settings.
@@ -364,7 +382,7 @@ async fn check_servers(
         let reason = match &server.status {
             ServerStatus::Failed { fault, .. } => fault.to_string(),
             ServerStatus::NeedsLogin(fault) => format!("needs login: {fault}"),
-            ServerStatus::Starting => {
+            ServerStatus::NotStarted | ServerStatus::Starting => {
                 format!("it has not answered within {} s; see roo-lsp mcp test", SERVERS.as_secs())
             }
             ServerStatus::Disabled | ServerStatus::WaitingForApproval | ServerStatus::Connected(_) => {

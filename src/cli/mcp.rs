@@ -121,7 +121,10 @@ fn list(servers: &McpServers, is_broken: bool) -> Result<Ending, CliError> {
     let fails = |server: &ServerReport| {
         matches!(
             server.status,
-            ServerStatus::Failed { .. } | ServerStatus::NeedsLogin(_) | ServerStatus::Starting
+            ServerStatus::Failed { .. }
+                | ServerStatus::NeedsLogin(_)
+                | ServerStatus::NotStarted
+                | ServerStatus::Starting
         )
     };
     let all_fail = !report.is_empty() && report.iter().all(fails);
@@ -170,7 +173,9 @@ fn show(server: &ServerReport) -> Result<(), CliError> {
         ServerStatus::WaitingForApproval => {
             writeln!(out, "  approve it with: roo-lsp trust --approve .roo/mcp.json")?;
         }
-        ServerStatus::Starting => writeln!(out, "  it has not answered `initialize` in this time")?,
+        ServerStatus::NotStarted | ServerStatus::Starting => {
+            writeln!(out, "  it has not answered `initialize` in this time")?;
+        }
         ServerStatus::Disabled => {}
     }
     for (tool, reason) in &server.left_out {

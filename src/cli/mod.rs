@@ -1,6 +1,6 @@
 //! The command line: each subcommand in its own file, all over the same engine as the server.
 //!
-//! The one room besides `main` that prints. What a program would read goes to standard output, what
+//! The one module besides `main` that prints. What a program would read goes to standard output, what
 //! a person watches to standard error.
 //!
 //! Exit codes: 0 done; 1 it failed, with one sentence on standard error, or the reader of its output went away
@@ -20,6 +20,7 @@ mod dialogue;
 mod doctor;
 mod helix_config;
 mod hooks;
+mod index;
 mod login;
 mod mcp;
 mod models;
@@ -145,6 +146,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,
+        Subcommand::Index { command } => block_on(index::index(common, command))?,
         Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,
         Subcommand::Trace { command } => trace::trace(&common, command),
         Subcommand::Setup(arguments) => setup::setup(&common, &arguments),

@@ -20,7 +20,7 @@ use super::{CliError, Ending, modes, read_input};
 use crate::view::{Prompt, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, Follower, UNATTENDED_REFUSAL};
-use roo_engine::server_tools::{DECLINE, SERVERS_START};
+use roo_engine::server_tools::DECLINE;
 use roo_formats::config::{Layer, Settings};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
 use roo_protocol::ids::{TaskId, Urid};
@@ -40,8 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const NAMED_ENTRIES: usize = 8;
 /// Time between two looks at the clock while something works.
 const TICK: Duration = Duration::from_secs(1);
-/// Time after which a wait for MCP servers is worth a line.
-const UNNOTICED: Duration = Duration::from_millis(300);
 
 /// Runs a request to its end.
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
@@ -566,26 +564,9 @@ impl<'a> Watch<'a> {
         follower: Follower,
         pending: Vec<EventParams>,
     ) -> Result<WatchOutcome, CliError> {
-        self.tell_starting_servers().await?;
         let ending = self.watch(follower, pending).await;
         self.viewer.clear()?;
         Ok(WatchOutcome { ending: ending?, waiting: self.waiting })
-    }
-
-    /// Says which MCP servers the first model request waits for, where that takes a while and somebody is there to see it.
-    async fn tell_starting_servers(&mut self) -> Result<(), CliError> {
-        let viewer = &mut self.viewer;
-        if !viewer.terminal || viewer.format != Format::Text {
-            return Ok(());
-        }
-        let starting = self.stop.engine.starting_servers(UNNOTICED).await;
-        if !starting.is_empty() {
-            let (seconds, names) = (SERVERS_START.as_secs(), render::exact_line(&starting.join(", ")));
-            let notice = format!("waiting up to {seconds} s for MCP servers to start: {names}");
-            let text = viewer.transcript.notices(&[notice]);
-            viewer.print(&text, false)?;
-        }
-        Ok(())
     }
 
     async fn watch(

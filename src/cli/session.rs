@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::arguments::Common;
 use super::{CliError, terminal};
+use crate::code_index;
 use crate::language_servers;
 use crate::live_settings::LiveSettings;
 use crate::mcp::{self, McpServers};
@@ -31,6 +32,7 @@ use roo_formats::config::{
     self, Directories, Layer, Loaded, NoHome, Profile, Settings, SettingsProblem, SettingsSource,
 };
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
+use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_model::providers::{self, ConfiguredModels, ModelError};
 use roo_protocol::ids::{Digest, Urid};
@@ -240,6 +242,7 @@ impl SessionContext {
             recorder: Arc::clone(&recorder),
             server_tools: Arc::new(NoServerTools),
             language_servers: Arc::new(LanguageServers::none()),
+            code_index: Arc::new(self.code_index(Arc::new(Arc::clone(&settings)), &workspace)),
             is_worktree: false,
         });
         let urid = modes::urid(clock.zoned().datetime(), clock.random());
@@ -277,6 +280,7 @@ impl SessionContext {
             directory: self.state(),
             directories: self.directories.clone(),
         });
+        let code_index = self.code_index(Arc::clone(&settings), &workspace);
         Ok(Engine::new(engine::Setup {
             settings,
             workspace,
@@ -289,7 +293,17 @@ impl SessionContext {
             commands: Arc::new(UserShell),
             server_tools: Arc::new(mcp),
             language_servers: Arc::new(language_servers),
+            code_index: Arc::new(code_index),
         }))
+    }
+
+    /// The index of the workspace's code. Nothing is read or made by that.
+    pub(super) fn code_index(
+        &self,
+        settings: Arc<dyn SettingsSource>,
+        workspace: &Arc<Workspace>,
+    ) -> CodeIndex {
+        code_index::code_index(settings, Arc::clone(workspace), &self.state())
     }
 }
 
@@ -349,6 +363,7 @@ impl Judge {
             hooks: None,
             offers: Offers::default(),
             commands: None,
+            browser: None,
         };
         self.gate.judge(call, subject).await
     }

@@ -18,7 +18,7 @@ use crate::view::RequestView;
 use roo_engine::engine::{Engine, EngineError, Resumable, as_diff};
 use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind};
-use roo_protocol::ids::TaskId;
+use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{
     ForkOrigin, HistoryItem, PendingQuestion, SendWhen, TaskForkParams, TaskForkResult, TaskSendParams,
     TaskSnapshot, TaskState,
@@ -134,14 +134,13 @@ async fn resume_at_work(
     view: &View,
     notices: &Notices,
 ) -> Result<Ending, CliError> {
-    let known = engine.resumable(&task).await?;
-    let urid = known.urid.clone();
     let signals = Signals::listen()?;
     let viewer = Viewer::new(view, true, notices);
-    let outcome = go_on(&engine, task, known, viewer, signals).await;
+    let outcome = go_on(&engine, task, viewer, signals).await;
     engine.shutdown().await;
     engine.end_servers().await;
-    conclude(&urid, outcome?)
+    let (urid, outcome) = outcome?;
+    conclude(&urid, outcome)
 }
 
 /// Forks a request at an event, and lets the fork go on as the request was about to.
@@ -233,19 +232,18 @@ fn engine_at_work(context: &SessionContext, view: &View) -> Result<Engine, CliEr
 pub(super) async fn go_on(
     engine: &Engine,
     task: TaskId,
-    known: Resumable,
     viewer: Viewer,
     signals: Signals,
-) -> Result<WatchOutcome, CliError> {
-    let Resumable { seq: seen, questions, .. } = known;
+) -> Result<(Urid, WatchOutcome), CliError> {
+    let (Resumable { urid, seq: seen, questions, .. }, resumed) = engine.go_on(&task).await?;
     let pending = pending(engine, &task, questions);
     let follower = engine.follow(&task, seen).await?;
-    match engine.resume(&task).await {
+    match resumed {
         // All that was missing was the record of its end, and bringing it back has made that up.
         Err(EngineError::WrongState { .. }) if engine.get(&task).await?.item.seq > seen => {}
         outcome => outcome?,
     }
-    Watch::new(engine, task, viewer, signals).follow(follower, pending).await
+    Ok((urid, Watch::new(engine, task, viewer, signals).follow(follower, pending).await?))
 }
 
 /// The questions that wait in any branch. The engine asks for permission again by itself; a question it

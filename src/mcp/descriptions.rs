@@ -1,49 +1,84 @@
 //! Descriptions that tools of MCP servers had when a call of each was last permitted: a server that says something else later
-//! is asked about again. Kept in the state directory, for the user alone.
+//! is asked about again, with the difference. Kept in the state directory, for the user alone.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+use roo_catalog::ServerTool;
 use roo_durable::PrivateFile;
+use roo_engine::server_tools::KnownDescription;
 use roo_protocol::ids::Digest;
+use serde::{Deserialize, Serialize};
 
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 4 << 20;
+/// The longest description of which the text is kept, and the most bytes of all texts. Of others there is the digest.
+const TEXT: usize = 16 << 10;
+const TEXTS: usize = 1 << 20;
 
-/// The descriptions of one workspace's tools, as digests by name.
+/// The descriptions of one workspace's tools by name.
 pub(super) struct KnownDescriptions {
     file: PrivateFile,
 }
 
-type Known = BTreeMap<String, Digest>;
+type Known = BTreeMap<String, Description>;
+
+/// Description of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Description {
+    /// As [`ServerTool::described`] has it.
+    Whole { digest: Digest, text: String },
+    /// What is too long, and what versions before 2026-11-26 have written.
+    Digest(Digest),
+}
+
+impl Description {
+    fn of(tool: &ServerTool) -> Self {
+        let (digest, text) = (tool.digest(), tool.described());
+        if text.len() <= TEXT { Self::Whole { digest, text } } else { Self::Digest(digest) }
+    }
+
+    fn digest(&self) -> Digest {
+        match self {
+            Self::Whole { digest, .. } | Self::Digest(digest) => *digest,
+        }
+    }
+}
 
 impl KnownDescriptions {
     pub(super) fn new(file: PathBuf) -> Self {
         Self { file: PrivateFile::new(file) }
     }
 
-    /// Reports whether a tool is known by another description. What can't be read is no reason to trust.
-    pub(super) fn differs(&self, tool: &str, digest: Digest) -> bool {
+    /// How the tool of this name was described. What can't be read is no reason to trust.
+    pub(super) fn of(&self, name: &str, tool: &ServerTool) -> KnownDescription {
         match read(&self.file) {
-            Ok(known) => known.get(tool).is_some_and(|known| *known != digest),
+            Ok(mut known) => match known.remove(name) {
+                None => KnownDescription::None,
+                Some(known) if known.digest() == tool.digest() => KnownDescription::Same,
+                Some(Description::Whole { text, .. }) => KnownDescription::Other { before: Some(text) },
+                Some(Description::Digest(_)) => KnownDescription::Other { before: None },
+            },
             Err(error) => {
                 tracing::warn!(%error, file = %self.file.path().display(), "known descriptions of MCP tools can't be read");
-                true
+                KnownDescription::Other { before: None }
             }
         }
     }
 
     /// Keeps the description of a tool whose call was permitted.
-    pub(super) fn keep(&self, tool: String, digest: Digest) -> impl Future<Output = ()> + Send + use<> {
-        let file = self.file.clone();
+    pub(super) fn keep(&self, name: String, tool: &ServerTool) -> impl Future<Output = ()> + Send + use<> {
+        let (file, description) = (self.file.clone(), Description::of(tool));
         async move {
             let kept = tokio::task::spawn_blocking(move || {
                 let lock = file.lock()?;
                 // A damaged file begins anew with what was asked about just now.
                 let mut known = read(&file).unwrap_or_default();
-                if known.get(&tool) != Some(&digest) {
-                    known.insert(tool, digest);
+                if known.get(&name) != Some(&description) {
+                    known.insert(name.clone(), description);
+                    shorten(&mut known, &name);
                     file.replace(&serde_json::to_vec_pretty(&known)?)?;
                 }
                 drop(lock);
@@ -51,6 +86,21 @@ impl KnownDescriptions {
             });
             if let Ok(Err(error)) = kept.await {
                 tracing::warn!(%error, "the description of an MCP tool was not kept");
+            }
+        }
+    }
+}
+
+/// Leaves out texts where there are too many, but for the newest one.
+fn shorten(known: &mut Known, newest: &str) {
+    let mut left = TEXTS;
+    for (name, description) in known {
+        if let Description::Whole { digest, text } = description
+            && name != newest
+        {
+            match left.checked_sub(text.len()) {
+                Some(rest) => left = rest,
+                None => *description = Description::Digest(*digest),
             }
         }
     }
@@ -66,20 +116,54 @@ fn read(file: &PrivateFile) -> io::Result<Known> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roo_catalog::{Annotations, ServerToolName};
+    use serde_json::json;
+
+    fn tool(description: &str) -> ServerTool {
+        let name = ServerToolName::new("notes", "add").unwrap();
+        ServerTool::new(name, description, json!({ "type": "object" }), Annotations::default())
+    }
 
     #[tokio::test]
     async fn a_tool_differs_once_it_is_described_otherwise_and_until_that_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let known = KnownDescriptions::new(directory.path().join("state/mcp-tools.json"));
-        let (first, second) = (Digest::of("adds"), Digest::of("adds, and reads your keys"));
-        assert!(!known.differs("user notes/add", first));
-        known.keep("user notes/add".to_owned(), first).await;
-        assert!(!known.differs("user notes/add", first));
-        assert!(known.differs("user notes/add", second));
-        assert!(!known.differs("workspace notes/add", second));
-        known.keep("user notes/add".to_owned(), second).await;
-        assert!(!known.differs("user notes/add", second));
-        std::fs::write(directory.path().join("state/mcp-tools.json"), "{").unwrap();
-        assert!(known.differs("user notes/add", second), "what can't be read is asked about");
+        let (first, second) = (tool("adds"), tool("adds, and reads your keys"));
+        let was_first = || KnownDescription::Other { before: Some(first.described()) };
+        assert_eq!(known.of("user notes/add", &first), KnownDescription::None);
+        known.keep("user notes/add".to_owned(), &first).await;
+        assert_eq!(known.of("user notes/add", &first), KnownDescription::Same);
+        assert_eq!(known.of("user notes/add", &second), was_first());
+        assert_eq!(known.of("workspace notes/add", &second), KnownDescription::None);
+        known.keep("user notes/add".to_owned(), &second).await;
+        assert_eq!(known.of("user notes/add", &second), KnownDescription::Same);
+        let file = directory.path().join("state/mcp-tools.json");
+        std::fs::write(&file, json!({ "user notes/add": first.digest() }).to_string()).unwrap();
+        assert_eq!(
+            known.of("user notes/add", &first),
+            KnownDescription::Same,
+            "as earlier versions wrote it"
+        );
+        assert_eq!(known.of("user notes/add", &second), KnownDescription::Other { before: None });
+        std::fs::write(&file, "{").unwrap();
+        let unread = known.of("user notes/add", &second);
+        assert_eq!(unread, KnownDescription::Other { before: None }, "what can't be read is asked about");
+    }
+
+    #[tokio::test]
+    async fn however_many_and_long_descriptions_are_the_file_can_be_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let known = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
+        let long = tool(&"x".repeat(TEXT));
+        known.keep("user notes/long".to_owned(), &long).await;
+        assert_eq!(known.of("user notes/long", &long), KnownDescription::Same);
+        assert_eq!(known.of("user notes/long", &tool("y")), KnownDescription::Other { before: None });
+        let mut many: Known = (0..500)
+            .map(|number| (format!("user notes/{number:03}"), Description::of(&tool(&"x".repeat(15 << 10)))))
+            .collect();
+        shorten(&mut many, "user notes/499");
+        assert!((serde_json::to_vec_pretty(&many).unwrap().len() as u64) < LIMIT);
+        let is_whole = |name: &str| matches!(many[name], Description::Whole { .. });
+        assert_eq!(["user notes/000", "user notes/498", "user notes/499"].map(is_whole), [true, false, true]);
     }
 }

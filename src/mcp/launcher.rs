@@ -13,7 +13,7 @@ use roo_mcp::{
     AddressPolicy, Ended, LaunchError, LaunchRequest, LaunchedServer, PlainLauncher, ServerLauncher,
     ServerProcess,
 };
-use roo_sandbox::exec::{ConfinedProgram, Status};
+use roo_sandbox::exec::{ConfinedProgram, ProgramChannel, Status};
 use roo_workspace::Workspace;
 use tokio::time::timeout;
 
@@ -63,7 +63,15 @@ impl SandboxLauncher {
             ));
         }
         let workspace = &self.workspace;
-        let wanted = ServerSandboxRequest { server: &request.server, level, workspace, settings: &settings };
+        let folder = self.directory();
+        let writable: Vec<PathBuf> = request.program.writable.iter().map(|path| folder.join(path)).collect();
+        let wanted = ServerSandboxRequest {
+            server: &request.server,
+            level,
+            workspace,
+            settings: &settings,
+            writable: &writable,
+        };
         match self.bounds.server_sandbox(wanted).await {
             ServerSandbox::Refused(reason) => Err(LaunchError::Other(reason)),
             ServerSandbox::Unbounded => Err(LaunchError::Other(
@@ -95,8 +103,14 @@ impl SandboxLauncher {
         }
         let argv: Vec<String> = std::iter::once(&program.command).chain(&program.args).cloned().collect();
         let environment = bounds.environment.clone().with(&program.env);
-        let started =
-            ConfinedProgram::start(&argv, &directory, &environment, &bounds.sandbox, &bounds.confinement);
+        let started = ConfinedProgram::start(
+            &argv,
+            ProgramChannel::StandardStreams,
+            &directory,
+            &environment,
+            &bounds.sandbox,
+            &bounds.confinement,
+        );
         let (program, streams) = started.await.map_err(|error| LaunchError::Other(error.to_string()))?;
         let (stdout, stdin) = streams.socket.into_split();
         Ok(LaunchedServer {

@@ -7,6 +7,7 @@
 mod descriptions;
 mod elicitation;
 mod files;
+mod known_catalogs;
 mod launcher;
 mod logins;
 mod prompts;
@@ -26,7 +27,7 @@ use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer};
 use roo_engine::policy::Bounds;
 use roo_engine::server_prompts::{ServerPrompt, ServerPrompts};
-use roo_engine::server_tools::{CallingTask, ServerAnswer, ServerToolError, ServerTools};
+use roo_engine::server_tools::{CallingTask, KnownDescription, ServerAnswer, ServerToolError, ServerTools};
 use roo_formats::config::{Directories, SandboxSettings, Settings, SettingsSource};
 use roo_formats::mcp::{
     Access, Level, ResolveError, ResolvedServer, Server, Stdio, ToolNames, Transport, Variables,
@@ -45,6 +46,7 @@ use tokio_util::sync::CancellationToken;
 use self::descriptions::KnownDescriptions;
 use self::files::ServerFiles;
 pub(crate) use self::files::SwitchError;
+use self::known_catalogs::KnownCatalogs;
 use self::launcher::SandboxLauncher;
 pub(crate) use self::logins::{LoginPlace, LoginTarget, Logins, LoginsError};
 use self::requests::Requests;
@@ -55,6 +57,8 @@ use self::watched::FilesState;
 const BUDGET: usize = 96 << 10;
 /// The longest description that a model gets, in bytes.
 const DESCRIPTION: usize = 4 << 10;
+/// Time limit for a server that is starting, where it is called. It has less to answer `initialize`.
+const START: Duration = Duration::from_secs(90);
 /// Time limit for a prompt or a resource that a message names. A server's `timeout` may be longer than a user waits for a turn to begin.
 const PROMPT: Duration = Duration::from_secs(30);
 
@@ -79,6 +83,7 @@ pub(crate) struct McpServers {
     /// The workspace folder, for references to it.
     root: String,
     descriptions: KnownDescriptions,
+    catalogs: Arc<KnownCatalogs>,
     files: ServerFiles,
     settings: Arc<dyn SettingsSource>,
     logins: Arc<Logins>,
@@ -94,14 +99,16 @@ struct State {
     /// The states of the files of `watchPaths`, and of logins, with which it was told, by server.
     watched: BTreeMap<String, u64>,
     offered: Offered,
+    /// True once what servers offer is being kept.
+    is_followed: bool,
 }
 
-/// The tools of all servers that are connected.
+/// The tools of all servers that are connected, and of those that are starting as they were last.
 #[derive(Clone, Default)]
 struct Offered {
     tools: Vec<Arc<ServerTool>>,
-    /// Those that the budget has no place for, with the reason.
-    left_out: Vec<(ServerToolName, String)>,
+    /// Those that the budget has no place for.
+    further: Vec<Arc<ServerTool>>,
     resources: Vec<ServerResources>,
 }
 
@@ -141,9 +148,12 @@ impl McpServers {
             sandbox: SandboxSettings::default(),
             watched: BTreeMap::new(),
             offered: Offered::default(),
+            is_followed: false,
         };
         let descriptions = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
-        Self { hub, customization, root, descriptions, files, settings, logins, state: Mutex::new(state) }
+        let catalogs = Arc::new(KnownCatalogs::new(directory.path().join("mcp-catalogs.json")));
+        let state = Mutex::new(state);
+        Self { hub, customization, root, descriptions, catalogs, files, settings, logins, state }
     }
 
     /// Reads configuration and settings if they have changed, and starts, ends and restarts what they say. Waits for no
@@ -154,6 +164,9 @@ impl McpServers {
             return;
         }
         let servers = self.customization.mcp_servers();
+        if !servers.is_empty() {
+            self.catalogs.read();
+        }
         let watched = watched(&servers, &self.root, &self.logins);
         self.configure(servers, watched, &self.settings.settings());
     }
@@ -162,8 +175,12 @@ impl McpServers {
     pub(crate) async fn refresh_apart(&self) {
         let (customization, settings) = (Arc::clone(&self.customization), Arc::clone(&self.settings));
         let (root, logins) = (self.root.clone(), Arc::clone(&self.logins));
+        let catalogs = Arc::clone(&self.catalogs);
         let read = move || {
             let servers = customization.mcp_servers();
+            if !servers.is_empty() {
+                catalogs.read();
+            }
             let watched = watched(&servers, &root, &logins);
             (servers, watched, settings.settings())
         };
@@ -181,14 +198,20 @@ impl McpServers {
                 .iter()
                 .map(|server| self.desired(server, files(server).unwrap_or_default(), &settings.sandbox));
             self.hub.configure(desired.collect());
+            // Behind it: what is connected as it was configured before is not kept for what it is now.
+            self.catalogs.configure(&servers);
+            if !state.is_followed && !servers.is_empty() {
+                state.is_followed = true;
+                tokio::spawn(Arc::clone(&self.catalogs).follow(self.hub.statuses()));
+            }
             state.configured = servers;
             state.watched = watched;
             state.sandbox = settings.sandbox.clone();
         }
     }
 
-    fn desired(&self, server: &McpServer, files: u64, sandbox: &SandboxSettings) -> DesiredServer {
-        let McpServer { configured, is_approved } = server;
+    fn desired(&self, known: &McpServer, files: u64, sandbox: &SandboxSettings) -> DesiredServer {
+        let McpServer { configured, is_approved } = known;
         let (level, server) = (configured.level, &configured.server);
         let state = if server.disabled {
             DesiredState::Disabled
@@ -198,10 +221,12 @@ impl McpServers {
             match resolved(&configured.server, level, &self.root) {
                 Ok(resolved) => DesiredState::Running {
                     credentials: logins::key(&resolved, level, &self.root),
-                    server: resolved,
+                    server: Box::new(resolved),
                     policy: policy_of(level),
                     disabled_tools: server.disabled_tools.clone(),
                     sampling: configured.may_sample(),
+                    // Before, models could not be told of its tools.
+                    lazy: configured.server.lazy && self.catalogs.knows(known),
                     sandbox: match server.transport {
                         Transport::Stdio(_) => Box::new(bounding(level, sandbox)),
                         Transport::StreamableHttp(_) | Transport::Sse(_) => Box::default(),
@@ -214,12 +239,15 @@ impl McpServers {
         DesiredServer { name: server.name.clone(), state }
     }
 
-    /// Waits until none of these servers is being started, or until the time is over.
+    /// Starts those of these servers that wait for their first call, and waits until none is being started, or until the time
+    /// is over.
     pub(crate) async fn settled(&self, servers: &[&str], limit: Duration) {
+        for server in servers {
+            self.hub.start(server).await;
+        }
         let mut statuses = self.hub.statuses();
-        let is_starting = |statuses: &Statuses| {
-            servers.iter().any(|server| matches!(statuses.get(*server), Some(ServerStatus::Starting)))
-        };
+        let is_starting =
+            |statuses: &Statuses| servers.iter().any(|server| is_to_start(statuses.get(*server)));
         let settled = statuses.wait_for(|statuses| !is_starting(statuses));
         // At the limit the caller shows what there is.
         let _ = tokio::time::timeout(limit, settled).await;
@@ -240,10 +268,10 @@ impl McpServers {
             let name = configured.server.name.clone();
             let status = statuses.get(&name)?.clone();
             let rejected = status.catalog().into_iter().flat_map(|catalog| &catalog.rejected_tools);
-            let of_server = offered.left_out.iter().filter(|(tool, _)| tool.server() == name);
+            let further = offered.further.iter().map(|tool| tool.name()).filter(|tool| tool.server() == name);
             let left_out = rejected
                 .map(|tool| (tool.name.clone(), tool.reason.clone()))
-                .chain(of_server.map(|(tool, reason)| (tool.tool().to_owned(), reason.clone())));
+                .chain(further.map(|tool| (tool.tool().to_owned(), further_reason())));
             let target = match &configured.server.transport {
                 Transport::Stdio(stdio) => {
                     let words = std::iter::once(&stdio.command).chain(&stdio.args);
@@ -299,7 +327,7 @@ impl McpServers {
     fn offered(&self) -> Offered {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.statuses.has_changed().unwrap_or_default() {
-            let offered = offered(&state.statuses.borrow_and_update());
+            let offered = offered(&state.statuses.borrow_and_update(), |server| self.catalogs.of(server));
             state.offered = offered;
         }
         state.offered.clone()
@@ -330,7 +358,17 @@ fn resolved(server: &Server, level: Level, root: &str) -> Result<ResolvedServer,
         }
     };
     let environment = |name: &str| std::env::var(name).ok();
-    server.resolve(&Variables { environment: &environment, access: &access, workspace: root })
+    let mut resolved =
+        server.resolve(&Variables { environment: &environment, access: &access, workspace: root })?;
+    if let (Level::Workspace, Transport::Stdio(stdio)) = (level, &mut resolved.transport) {
+        // Only the user opens anything.
+        stdio.writable.clear();
+    }
+    Ok(resolved)
+}
+
+fn is_to_start(status: Option<&ServerStatus>) -> bool {
+    matches!(status, Some(ServerStatus::Starting | ServerStatus::NotStarted))
 }
 
 /// The states of the files that servers name in `watchPaths`, and of logins to servers. Reads the disk.
@@ -376,39 +414,50 @@ fn policy_of(level: Level) -> AddressPolicy {
     }
 }
 
+/// Reason for which a tool is not listed for models.
+fn further_reason() -> String {
+    format!(
+        "all tools together take more than {} KiB of every request, so models have to search for it; disable some in \
+         `disabledTools`",
+        BUDGET >> 10
+    )
+}
+
 /// The prompts of a server, as users write them.
 pub(crate) fn prompts_of(catalog: &ServerCatalog) -> Vec<ServerPrompt> {
     catalog.prompts.iter().map(prompts::of_server).collect()
 }
 
-/// The tools and resources of the servers that are connected, in the order of their names, as far as the budgets go.
-fn offered(statuses: &Statuses) -> Offered {
+/// The tools and resources of the servers that are connected, in the order of their names, as far as the budgets go. Those
+/// that are starting have what is `known` of them.
+fn offered(statuses: &Statuses, known: impl Fn(&str) -> Option<ServerCatalog>) -> Offered {
+    let catalogs = statuses.iter().filter_map(|(server, status)| {
+        let catalog = match status {
+            ServerStatus::Starting | ServerStatus::NotStarted => Arc::new(known(server)?),
+            status => Arc::clone(status.catalog()?),
+        };
+        Some((server.as_str(), catalog))
+    });
+    let catalogs: Vec<(&str, Arc<ServerCatalog>)> = catalogs.collect();
     let mut offered = Offered::default();
     let mut left = BUDGET;
-    for (server, status) in statuses {
-        let Some(catalog) = status.catalog() else { continue };
+    for (server, catalog) in &catalogs {
         let mut tools: Vec<&ToolDescription> = catalog.tools.iter().collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         for described in tools {
             let Ok(name) = ServerToolName::new(server, &described.name) else { continue };
-            let tool = tool_of(name.clone(), described);
+            let tool = tool_of(name, described);
             let size = tool.description().len() + tool.schema().to_string().len();
             match left.checked_sub(size) {
                 Some(rest) => {
                     left = rest;
                     offered.tools.push(Arc::new(tool));
                 }
-                None => {
-                    let reason = format!(
-                        "all tools together take more than {} KiB of every request; disable some in `disabledTools`",
-                        BUDGET >> 10
-                    );
-                    offered.left_out.push((name, reason));
-                }
+                None => offered.further.push(Arc::new(tool)),
             }
         }
     }
-    offered.resources = resources::offered(statuses);
+    offered.resources = resources::offered(&catalogs);
     offered
 }
 
@@ -438,6 +487,10 @@ impl ServerTools for McpServers {
         self.offered().tools
     }
 
+    fn further(&self) -> Vec<Arc<ServerTool>> {
+        self.offered().further
+    }
+
     fn resources(&self) -> Vec<ServerResources> {
         self.refresh();
         self.offered().resources
@@ -448,10 +501,23 @@ impl ServerTools for McpServers {
         prompts::offered(&self.hub.statuses().borrow())
     }
 
-    fn settled(&self, limit: Duration) -> BoxFuture<'_, ()> {
+    fn connected<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), ServerToolError>> {
         Box::pin(async move {
-            self.refresh_apart().await;
-            self.hub.settled(limit).await;
+            self.hub.start(server).await;
+            let mut statuses = self.hub.statuses();
+            let has_started = |statuses: &Statuses| !is_to_start(statuses.get(server));
+            let status = match tokio::time::timeout(START, statuses.wait_for(has_started)).await {
+                Ok(Ok(statuses)) => statuses.get(server).cloned(),
+                // It is starting still, or everything ends.
+                Ok(Err(_)) | Err(_) => Some(ServerStatus::Starting),
+            };
+            match status {
+                None | Some(ServerStatus::Connected(_)) => Ok(()),
+                Some(status) => Err(ServerToolError::Unreachable {
+                    server: server.to_owned(),
+                    reason: format!("it is {}", status.told()),
+                }),
+            }
         })
     }
 
@@ -466,12 +532,12 @@ impl ServerTools for McpServers {
         self.level_of(tool.server()).is_some_and(|(_, allowed)| allowed.contains(tool.tool()))
     }
 
-    fn has_changed(&self, tool: &ServerTool) -> bool {
-        self.descriptions.differs(&self.key(tool.name()), tool.digest())
+    fn known_description(&self, tool: &ServerTool) -> KnownDescription {
+        self.descriptions.of(&self.key(tool.name()), tool)
     }
 
     fn keep_description<'a>(&'a self, tool: &'a ServerTool) -> BoxFuture<'a, ()> {
-        Box::pin(self.descriptions.keep(self.key(tool.name()), tool.digest()))
+        Box::pin(self.descriptions.keep(self.key(tool.name()), tool))
     }
 
     fn shut_down(&self) -> BoxFuture<'_, ()> {

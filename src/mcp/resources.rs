@@ -1,7 +1,9 @@
-//! The resources of connected servers, as far as models are told of them.
+//! The resources of servers, as far as models are told of them.
+
+use std::sync::Arc;
 
 use roo_catalog::{ListedResource, ServerResources};
-use roo_mcp::{ServerCatalog, Statuses};
+use roo_mcp::ServerCatalog;
 use roo_text::render::one_line;
 
 /// The most resources and patterns of one server that are listed: the list is a part of every request.
@@ -15,10 +17,9 @@ const NAME: usize = 200;
 const DESCRIPTION: usize = 300;
 
 /// The resources of the servers that have any, in the order of the servers' names, as far as the budget goes.
-pub(super) fn offered(statuses: &Statuses) -> Vec<ServerResources> {
+pub(super) fn offered(catalogs: &[(&str, Arc<ServerCatalog>)]) -> Vec<ServerResources> {
     let mut left = BUDGET;
-    let catalogs = statuses.iter().filter_map(|(server, status)| Some((server, status.catalog()?)));
-    let of_servers = catalogs.map(|(server, catalog)| of_server(server, catalog, &mut left));
+    let of_servers = catalogs.iter().map(|(server, catalog)| of_server(server, catalog, &mut left));
     of_servers.filter(|server| !server.listed.is_empty() || server.left_out > 0).collect()
 }
 

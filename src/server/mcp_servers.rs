@@ -20,6 +20,7 @@ fn item(report: ServerReport) -> McpServerItem {
     let (state, reason, retry_after) = match &report.status {
         ServerStatus::Disabled => (McpServerState::Disabled, None, None),
         ServerStatus::WaitingForApproval => (McpServerState::WaitingForApproval, None, None),
+        ServerStatus::NotStarted => (McpServerState::NotStarted, None, None),
         ServerStatus::Starting => (McpServerState::Starting, None, None),
         ServerStatus::Connected(_) => (McpServerState::Connected, None, None),
         ServerStatus::NeedsLogin(fault) => (McpServerState::NeedsLogin, Some(fault.to_string()), None),

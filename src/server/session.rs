@@ -23,6 +23,7 @@ pub(super) use super::services::{ProcessServices, WorkspaceServices};
 use super::shown_approvals::ShownApprovals;
 use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
+use crate::code_index;
 use crate::language_servers;
 use crate::live_settings::LiveSettings;
 use crate::mcp::McpServers;
@@ -175,6 +176,8 @@ impl Session {
         };
         let find = tokio::task::spawn_blocking(move || language_servers::language_servers(found));
         let language_servers = Arc::new(find.await.map_err(|_| Error::internal_error())?);
+        let code_index =
+            code_index::code_index(Arc::<LiveSettings>::clone(&settings), Arc::clone(&workspace), &directory);
         let engine = Engine::new(Setup {
             settings: Arc::<LiveSettings>::clone(&settings),
             workspace,
@@ -187,6 +190,7 @@ impl Session {
             commands: Arc::new(UserShell),
             server_tools: Arc::<McpServers>::clone(&mcp),
             language_servers,
+            code_index: Arc::new(code_index),
         });
         let services = Arc::new(WorkspaceServices {
             engine,

@@ -45,10 +45,15 @@ impl MessageRole {
             MessageKind::Say(Say::CompletionResult) => Self::Result,
             MessageKind::Say(Say::Error) if id.ends_with(".end") => Self::FinalError,
             MessageKind::Say(Say::Error) => Self::Error,
-            MessageKind::Say(Say::Tool) => Self::Call,
-            MessageKind::Say(Say::ApiReqStarted | Say::CommandOutput | Say::CheckpointSaved) => {
-                Self::Internal
-            }
+            MessageKind::Say(Say::Tool) | MessageKind::Ask(Ask::UseMcpServer) => Self::Call,
+            MessageKind::Say(
+                Say::ApiReqStarted
+                | Say::CommandOutput
+                | Say::McpServerRequestStarted
+                | Say::McpServerResponse
+                | Say::CodebaseSearchResult
+                | Say::CheckpointSaved,
+            ) => Self::Internal,
             MessageKind::Ask(Ask::Command) => Self::Command,
             MessageKind::Ask(_) => Self::Question,
         }

@@ -179,7 +179,7 @@ impl RequestView {
                 self.start_call(task, tool_call_id, target.clone());
                 Update::CallStarted { call: tool_call_id, target }
             }
-            Event::ToolFinished { tool_call_id, status, summary, exit_code } => {
+            Event::ToolFinished { tool_call_id, status, summary, exit_code, .. } => {
                 let target = self.finish_call(task, tool_call_id);
                 let result = CallResult { status: *status, summary, exit_code: *exit_code };
                 Update::CallFinished { call: tool_call_id, target, result }

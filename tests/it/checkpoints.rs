@@ -714,6 +714,41 @@ async fn a_message_is_replaced_with_the_files_or_without_them() {
     fixture.engine.shutdown().await;
 }
 
+/// A server is killed when it has gone back to an earlier message, and before it has said so.
+#[tokio::test]
+async fn a_message_that_is_replaced_is_not_lost_with_its_server() {
+    for files in [false, true] {
+        let (fixture, task) = talk().await;
+        let snapshot = fixture.engine.get(&task).await.unwrap();
+        let second = snapshot.messages.iter().find(|message| message.text == "Make b.").unwrap().id.clone();
+        let params = json!({ "taskId": task, "messageId": second, "text": "Make c.", "files": files });
+        fixture.engine.edit_message(serde_json::from_value(params).unwrap(), "test").await.unwrap();
+        let mut watched = fixture.watch(task.clone(), snapshot.item.seq).await;
+        assert_eq!(watched.end().await, (TaskState::Completed, "Made c.".to_owned()));
+        drop(watched);
+        fixture.engine.shutdown().await;
+
+        let log = fixture.project.logs().pop().unwrap();
+        let text = fs::read_to_string(&log).unwrap();
+        let before = text.lines().take_while(|line| !line.contains("restoreFinished"));
+        let end = before.map(|line| line.len() + 1).sum();
+        fs::write(&log, &text.as_bytes()[..end]).unwrap();
+        fs::remove_file(fixture.project.folder().join("c.txt")).unwrap();
+
+        let settings = json!({
+            "profiles": { "default": { "provider": "scripted", "script": fixture.project.beside("script.yaml") } },
+            "autoApprove": { "write": true, "read": true },
+        });
+        let later = Fixture::beside(&fixture, settings);
+        later.engine.resume(&task).await.unwrap();
+        let mut watched = later.watch(task.clone(), snapshot.item.seq).await;
+        assert_eq!(watched.end().await, (TaskState::Completed, "Made c.".to_owned()));
+        drop(watched);
+        assert_eq!(fixture.project.read("c.txt"), "third\n");
+        later.engine.shutdown().await;
+    }
+}
+
 /// What the messages of the user in a log hold but their prompts.
 fn openings(project: &Project) -> Vec<String> {
     let log = fs::read_to_string(project.logs().pop().unwrap()).unwrap();

@@ -925,21 +925,6 @@ fn a_model_is_told_that_a_run_asks_nobody_and_what_would_allow_the_call() {
     assert!(output.status.success(), "{output:?}");
 }
 
-#[cfg(unix)]
-#[test]
-fn on_a_terminal_a_run_names_the_servers_that_it_waits_for() {
-    use crate::support::terminal::{Output, on_a_terminal};
-    let project = project("");
-    let silent = r#"{ "mcpServers": { "silent": { "command": "sleep", "args": ["600"] } } }"#;
-    fs::write(project.beside("config/roo-lsp/mcp.json"), silent).unwrap();
-    let mut command = project.program();
-    command.args(["run", "Do it.", "--script"]).arg(project.beside("script.yaml"));
-    command.env("TERM", "xterm").env("NO_COLOR", "1").stdout(Stdio::piped());
-    let (mut program, shown) = on_a_terminal(command, Output::Own, "never", "");
-    assert!(program.wait().unwrap().success(), "{shown}");
-    assert!(shown.contains("waiting up to 3 s for MCP servers to start: silent\n"), "{shown}");
-}
-
 #[test]
 fn a_server_without_a_client_says_what_it_is() {
     let project = project("");

@@ -153,8 +153,11 @@ fn the_tools_are_offered_where_there_is_a_server_and_nowhere_else() {
             let tools = ToolSources {
                 choice: &choice,
                 server_tools: &[],
+                further_server_tools: &[],
                 server_resources: &[],
                 has_language_server,
+                has_code_index: true,
+                has_browser: false,
             };
             let mode = modes.find("code").unwrap();
             let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);

@@ -539,6 +539,101 @@ fn a_server_is_restarted_before_the_next_turn_when_what_it_watches_has_changed()
 
 #[test]
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_server_writes_the_folder_that_its_user_opens_and_no_workspace_opens_any() {
+    let project =
+        Project::outside_temp(&[("server.py", SERVER), ("docs/.git/config", ""), (".roo/rules/a.md", "")]);
+    project.configure("mode: code\nautoApprove: { mcp: true }\n");
+    project.succeed(&["trust"]);
+    let script = project.script(
+        r#"turns:
+  - calls: [{ tool: mcp__fake__echo, params: { text: milk } }]
+  - when: { contains: "milk, ", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#,
+    );
+    let user = project.beside("config/roo-lsp/mcp.json");
+    for (of_user, directory, is_open) in
+        [(true, "docs", true), (true, "docs/.git", false), (true, ".", false), (false, "docs", false)]
+    {
+        // It writes into its working directory.
+        let entry = json!({
+            "command": "python3", "args": [project.folder().join("server.py")], "cwd": directory,
+            "writable": ["${workspaceFolder}/docs"],
+        });
+        let text = json!({ "mcpServers": { "fake": entry } }).to_string();
+        if of_user {
+            fs::write(&user, text).unwrap();
+        } else {
+            fs::remove_file(&user).unwrap();
+            project.write(".roo/mcp.json", &text);
+            project.succeed(&["trust", "--approve", ".roo/mcp.json"]);
+        }
+        // Its tools are known then.
+        project.succeed(&["mcp", "list"]);
+        project.succeed(&["run", "Go.", "--script", script.to_str().unwrap()]);
+        let written = project.folder().join(directory).join("written");
+        assert_eq!(written.exists(), is_open, "{of_user} {directory}");
+        fs::remove_file(written).ok();
+    }
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_lazy_server_is_started_by_its_first_call_once_its_tools_are_known() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__echo, params: { text: milk } }]
+  - when: { contains: "milk, refused", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = home(script, "autoApprove: { mcp: true }\n");
+    let entry = json!({ "command": "python3", "args": ["server.py"], "lazy": true });
+    let configuration = json!({ "mcpServers": { "fake": entry } }).to_string();
+    fs::write(home.path("config/roo-lsp/mcp.json"), configuration).unwrap();
+    let client = connected(&home);
+    eventually("its tools are kept", || !left(&home, "mcp-catalogs.json").is_empty());
+    client.shut_down();
+    let mut client = Client::start(&home, Options::typed());
+    let listed = client.request("roo/mcp/list", json!({}));
+    assert_eq!(listed["servers"][0]["state"], "notStarted", "{listed}");
+    assert_eq!(running(&home.work("server.py")), 0);
+    client.start_task("Go");
+    client.state("completed");
+    assert_eq!(running(&home.work("server.py")), 1);
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn the_first_request_has_the_tools_of_a_server_that_is_starting_and_the_call_waits_for_it() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__echo, params: { text: milk } }]
+  - when: { contains: "milk, refused", status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let project = Project::new(&[("server.py", SERVER)]);
+    project.configure("mode: code\nautoApprove: { mcp: true }\n");
+    let user = project.beside("config/roo-lsp/mcp.json");
+    fs::write(user, configuration("server.py")).unwrap();
+    let script = project.script(script);
+    let run = || project.succeed(&["run", "Go.", "--script", script.to_str().unwrap()]);
+    project.succeed(&["mcp", "list"]);
+    let slow = SERVER.replace(
+        "    if method == \"initialize\":\n",
+        "    if method == \"initialize\":\n        import time\n        time.sleep(4)\n",
+    );
+    assert_ne!(slow, SERVER);
+    project.write("server.py", &slow);
+    assert!(run().contains("Done."), "what is known is offered, and called when the server has started");
+    // Another tool of the same name is another one: known, but not as it was permitted.
+    project.write("server.py", &slow.replace("Gives back what it gets.", "Sends it to everybody."));
+    let output = project.run(&["run", "Go.", "--script", script.to_str().unwrap()]);
+    let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(output.status.code(), Some(3), "it waits for its user: {told}");
+    assert!(told.contains("describes it differently"), "{told}");
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_call_that_was_under_way_when_roo_lsp_was_killed_is_told_and_not_repeated() {
     let script = r#"turns:
   - calls: [{ tool: mcp__fake__wait, params: {} }]

@@ -69,15 +69,18 @@ pub enum Shown {
     Command(String),
     /// Roo's description of a tool call: an object with `tool`.
     Tool(Value),
+    /// Roo's description of what a server is asked for: an object with `type`, `serverName`, and `toolName` with `arguments`, or
+    /// `uri`.
+    Server(Value),
 }
 
 impl Shown {
     pub(crate) fn of_server_tool(tool: &ServerToolName, arguments: &Object) -> Self {
-        Self::Tool(json!({
-            "tool": "useMcpTool",
+        Self::Server(json!({
+            "type": "use_mcp_tool",
             "serverName": tool.server(),
             "toolName": tool.tool(),
-            "arguments": arguments,
+            "arguments": Value::from(arguments.clone()).to_string(),
         }))
     }
 }

@@ -75,6 +75,22 @@ impl ServerTool {
         &self.annotations
     }
 
+    /// All that the digest stands for, in words that people can compare.
+    pub fn described(&self) -> String {
+        let Annotations { title, read_only, destructive, idempotent, open_world } = &self.annotations;
+        let said = |hint: &Option<bool>| hint.map(|hint| if hint { "true" } else { "false" });
+        let facts = [
+            ("title", title.as_deref()),
+            ("readOnlyHint", said(read_only)),
+            ("destructiveHint", said(destructive)),
+            ("idempotentHint", said(idempotent)),
+            ("openWorldHint", said(open_world)),
+        ];
+        let facts = facts.into_iter().filter_map(|(name, fact)| Some([name, fact?].join(": ")));
+        let schema = format!("{:#}", self.schema);
+        facts.chain([self.description.clone(), schema]).map(|line| line + "\n").collect()
+    }
+
     /// Binds an approval to the tool as it was described when the user was asked.
     pub fn digest(&self) -> Digest {
         let Annotations { title, read_only, destructive, idempotent, open_world } = &self.annotations;
@@ -174,5 +190,28 @@ mod tests {
         assert_ne!(first.digest(), tool("Adds a note. Call it before all else.", schema()).digest());
         let changed = json!({ "type": "object", "required": ["text"] });
         assert_ne!(first.digest(), tool("Adds a note.", changed).digest());
+    }
+
+    #[test]
+    fn whatever_changes_the_digest_can_be_seen() {
+        let with = |title: Option<&str>, destructive, open_world| {
+            let name = ServerToolName::new("memory", "add").unwrap();
+            let title = title.map(str::to_owned);
+            let annotations = Annotations { title, destructive, open_world, ..Annotations::default() };
+            ServerTool::new(name, "Adds a note.", json!({ "type": "object" }), annotations)
+        };
+        let first = with(None, None, None);
+        assert_eq!(first.described(), "Adds a note.\n{\n  \"type\": \"object\"\n}\n");
+        let others = [
+            with(Some("Add"), None, None),
+            with(None, Some(false), None),
+            with(None, None, Some(false)),
+            tool("Adds a note. Reads keys.", json!({ "type": "object" })),
+            tool("Adds a note.", json!({ "type": "object", "required": ["text"] })),
+        ];
+        for other in others {
+            assert_ne!(other.digest(), first.digest());
+            assert_ne!(other.described(), first.described());
+        }
     }
 }

@@ -13,7 +13,7 @@ pub enum Group {
     Edit,
     /// Runs commands.
     Command,
-    /// Steers a browser. No tool yet.
+    /// Steers a browser.
     Browser,
     /// Calls MCP servers.
     Mcp,
@@ -51,12 +51,18 @@ pub enum Needs {
     Skills,
     /// A mode to which the mode may delegate.
     DelegationTarget,
-    /// A tool of a server, and a model that calls tools by text.
+    /// A tool of a server, and a model that calls tools by text or has to search for some.
     ServerTools,
+    /// Tools of servers for which a request has no room.
+    FurtherServerTools,
     /// A resource of a server.
     ServerResources,
     /// A language server.
     LanguageServer,
+    /// A workspace folder, and settings that allow an index of its code.
+    CodeIndex,
+    /// A browser.
+    Browser,
 }
 
 /// Types of a parameter's value.

@@ -15,6 +15,7 @@ macro_rules! with_tools {
             ApplyPatch: apply_patch,
             ListFiles: list_files,
             SearchFiles: search_files,
+            CodebaseSearch: codebase_search,
             ListCodeDefinitionNames: list_code_definition_names,
             FindReferences: find_references,
             GoToDefinition: go_to_definition,
@@ -23,6 +24,7 @@ macro_rules! with_tools {
             ReadCommandOutput: read_command_output,
             SendCommandInput: send_command_input,
             StopCommand: stop_command,
+            BrowserAction: browser_action,
             AskFollowupQuestion: ask_followup_question,
             UpdateTodoList: update_todo_list,
             SwitchMode: switch_mode,
@@ -33,6 +35,7 @@ macro_rules! with_tools {
             NewTask: new_task,
             AttemptCompletion: attempt_completion,
             CompleteWithFailure: complete_with_failure,
+            SearchMcpTools: search_mcp_tools,
             UseMcpTool: use_mcp_tool,
             AccessMcpResource: access_mcp_resource,
         }

@@ -3,7 +3,6 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -13,9 +12,6 @@ use serde::{Deserialize, Serialize};
 use roo_catalog::{Object, ServerResources, ServerTool, ServerToolName};
 
 use crate::server_prompts::ServerPrompts;
-
-/// Time limit for servers that are starting, where what they offer is needed.
-pub const SERVERS_START: Duration = Duration::from_secs(3);
 
 /// What a server gets of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,10 +25,16 @@ pub enum SampledText {
 
 /// Source of servers' tools, resources and prompts.
 pub trait ServerTools: Debug + Send + Sync {
-    /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request.
+    /// The tools that there are now, in an order that doesn't change by itself: they are a part of every request. Those of a
+    /// server that is starting may be the ones that it had when it was last connected.
     fn list(&self) -> Vec<Arc<ServerTool>>;
 
-    /// The resources of the connected servers that have any, in an order that doesn't change by itself.
+    /// The tools for which a request has no room. Models find them by a search, and call them as the others.
+    fn further(&self) -> Vec<Arc<ServerTool>> {
+        vec![]
+    }
+
+    /// The resources of the servers that have any, in an order that doesn't change by itself.
     fn resources(&self) -> Vec<ServerResources> {
         vec![]
     }
@@ -42,9 +44,13 @@ pub trait ServerTools: Debug + Send + Sync {
         vec![]
     }
 
-    /// Waits until no server is being started, or until the time is over.
-    fn settled(&self, _limit: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
+    /// Waits, a bounded time, until a server can be called that is being started, or that is started by this. What is listed of
+    /// it then is what it says itself.
+    ///
+    /// # Errors
+    /// It can't be called.
+    fn connected<'a>(&'a self, _server: &'a str) -> BoxFuture<'a, Result<(), ServerToolError>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Returns the names of the servers that are being started.
@@ -57,10 +63,10 @@ pub trait ServerTools: Debug + Send + Sync {
         false
     }
 
-    /// Reports whether a tool is described differently than when a call of it was last permitted here. Then the user is
-    /// asked, whatever allows the call.
-    fn has_changed(&self, _tool: &ServerTool) -> bool {
-        false
+    /// How a tool was described when a call of it was last permitted here. Where that was otherwise, the user is asked,
+    /// whatever allows the call.
+    fn known_description(&self, _tool: &ServerTool) -> KnownDescription {
+        KnownDescription::Same
     }
 
     /// Keeps how a tool is described whose call was permitted.
@@ -120,8 +126,23 @@ pub trait ServerTools: Debug + Send + Sync {
 impl dyn ServerTools {
     /// The tool that a call names, by the name for models or as `server/tool`.
     pub fn find(&self, name: &str) -> Option<Arc<ServerTool>> {
-        self.list().into_iter().find(|tool| tool.call_name() == name || tool.name().to_string() == name)
+        let all = self.list().into_iter().chain(self.further());
+        all.into_iter().find(|tool| tool.call_name() == name || tool.name().to_string() == name)
     }
+}
+
+/// Description of a tool when a call of it was last permitted, beside the one that it has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KnownDescription {
+    /// No call was permitted yet.
+    None,
+    /// It is the same.
+    Same,
+    /// It was another one.
+    Other {
+        /// The earlier one, as [`ServerTool::described`] has it; none where it is not kept.
+        before: Option<String>,
+    },
 }
 
 /// Question of a server to the user, while it answers a call.

@@ -55,7 +55,7 @@ pub enum DesiredState {
     /// It is to be connected.
     Running {
         /// The server, with its references filled in.
-        server: ResolvedServer,
+        server: Box<ResolvedServer>,
         /// Addresses that the owner of its configuration may name.
         policy: AddressPolicy,
         /// What its login is kept by; none if nobody can log in to it.
@@ -64,6 +64,8 @@ pub enum DesiredState {
         disabled_tools: ToolNames,
         /// True if it may ask the model of the task that calls it.
         sampling: bool,
+        /// True if it is to be started only when it is needed.
+        lazy: bool,
         /// The settings that bound its program, if it is one: by others it is restarted.
         sandbox: Box<SandboxSettings>,
         /// State of the files that it is made of, in whatever numbers: in another state it is restarted.
@@ -151,7 +153,16 @@ impl Hub {
     fn apply(&self, name: &str, entry: &mut Entry, state: DesiredState) {
         if let (
             Some(actor),
-            DesiredState::Running { server, policy, credentials, disabled_tools, sampling, sandbox, files },
+            DesiredState::Running {
+                server,
+                policy,
+                credentials,
+                disabled_tools,
+                sampling,
+                sandbox,
+                files,
+                lazy,
+            },
         ) = (&entry.actor, &state)
             && let DesiredState::Running {
                 server: current,
@@ -175,6 +186,10 @@ impl Hub {
                 *current = rules;
                 changed
             });
+            if !lazy {
+                // Of one that runs nothing comes of it.
+                let _ = actor.commands.try_send(Command::Start);
+            }
             entry.desired = state;
             return;
         }
@@ -186,20 +201,22 @@ impl Hub {
             DesiredState::Unusable(reason) => {
                 ServerStatus::Failed { fault: ServerFault::Configuration(reason.clone()), retry_after: None }
             }
-            DesiredState::Running { .. } => ServerStatus::Starting,
+            DesiredState::Running { lazy: true, .. } => ServerStatus::NotStarted,
+            DesiredState::Running { lazy: false, .. } => ServerStatus::Starting,
         };
         self.inner.board.assign(name, number, status);
         match &state {
-            DesiredState::Running { server, policy, credentials, disabled_tools, sampling, .. } => {
+            DesiredState::Running { server, policy, credentials, disabled_tools, sampling, lazy, .. } => {
                 let parts = ServerParts {
                     target: Target {
-                        server: server.clone(),
+                        server: (**server).clone(),
                         policy: *policy,
                         credentials: credentials.clone(),
                         sampling: *sampling,
                     },
                     rules: CallRules { timeout: server.timeout, disabled_tools: disabled_tools.clone() },
                     actor: number,
+                    waits: *lazy,
                     board: Arc::clone(&self.inner.board),
                     services: Arc::clone(&self.inner.services),
                     log: entry.log.clone(),
@@ -231,6 +248,17 @@ impl Hub {
     /// The log of a server.
     pub fn log(&self, server: &str) -> Option<ServerLog> {
         self.servers().get(server).map(|entry| entry.log.clone())
+    }
+
+    /// Starts a server that waits for being needed. Does nothing for any other.
+    pub async fn start(&self, server: &str) {
+        let waits = matches!(self.inner.board.get(server), Some(ServerStatus::NotStarted));
+        let commands =
+            self.servers().get(server).and_then(|entry| Some(entry.actor.as_ref()?.commands.clone()));
+        if let Some(commands) = commands.filter(|_| waits) {
+            // It may have been configured anew meanwhile.
+            let _ = commands.send(Command::Start).await;
+        }
     }
 
     /// Ends a server and starts it again at once, whatever it is doing. Returns when the old one is gone; false if there
@@ -350,12 +378,8 @@ impl Hub {
             .as_ref()
             .and_then(|actor| Some((actor.connection.borrow().clone()?, actor.rules.borrow().clone())));
         live.ok_or_else(|| {
-            let status = match self.inner.board.get(server) {
-                Some(ServerStatus::Failed { fault, .. }) => format!("failed: {fault}"),
-                Some(ServerStatus::NeedsLogin(fault)) => format!("needs login: {fault}"),
-                Some(status) => status.label().to_owned(),
-                None => "removed".to_owned(),
-            };
+            let status = self.inner.board.get(server);
+            let status = status.map_or_else(|| "removed".to_owned(), |status| status.told());
             CallError::NotConnected { server: server.to_owned(), status }
         })
     }

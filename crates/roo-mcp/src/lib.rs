@@ -30,6 +30,7 @@ mod launcher;
 mod log;
 pub mod login;
 mod network;
+mod remembered;
 mod sampling;
 mod server;
 mod services;

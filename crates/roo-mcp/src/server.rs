@@ -31,6 +31,8 @@ pub(crate) struct CallRules {
 
 /// Message to an actor.
 pub(crate) enum Command {
+    /// Starts the server, if it waits for that.
+    Start,
     /// Ends the server and starts it again at once. Answered when the old one is gone.
     Restart(oneshot::Sender<()>),
 }
@@ -49,6 +51,8 @@ pub(crate) struct ServerParts {
     pub target: Target,
     pub rules: CallRules,
     pub actor: u64,
+    /// True if it is not started before a command says so.
+    pub waits: bool,
     pub board: Arc<StatusBoard>,
     pub services: Arc<HubServices>,
     pub log: ServerLog,
@@ -108,6 +112,20 @@ impl State {
     async fn run(mut self) {
         let began = Instant::now();
         let mut backoff = Backoff::default();
+        if self.parts.waits {
+            tokio::select! {
+                biased;
+                () = self.token.cancelled() => return,
+                command = self.commands.recv() => match command {
+                    Some(Command::Start) => {}
+                    Some(Command::Restart(done)) => {
+                        // Nobody may be waiting any more.
+                        let _ = done.send(());
+                    }
+                    None => return,
+                },
+            }
+        }
         loop {
             if self.token.is_cancelled() {
                 return;
@@ -147,6 +165,7 @@ impl State {
                         let _ = done.send(());
                         backoff.reset();
                     }
+                    Some(Command::Start) => {}
                     None => return,
                 },
                 () = pause => {}
@@ -237,8 +256,11 @@ impl State {
 
 /// Waits for somebody to ask for a restart.
 async fn restart(commands: &mut mpsc::Receiver<Command>) -> Over {
-    match commands.recv().await {
-        Some(Command::Restart(done)) => Over::Restart(done),
-        None => Over::Cancelled,
+    loop {
+        match commands.recv().await {
+            Some(Command::Restart(done)) => return Over::Restart(done),
+            Some(Command::Start) => {}
+            None => return Over::Cancelled,
+        }
     }
 }

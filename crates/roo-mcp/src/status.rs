@@ -19,6 +19,8 @@ pub enum ServerStatus {
     Disabled,
     /// The user has not approved it.
     WaitingForApproval,
+    /// It is started when it is needed: [`crate::Hub::start`].
+    NotStarted,
     /// It is being started or connected to.
     Starting,
     /// It wants a login, which is left to the user: [`ServerFault::NeedsLogin`].
@@ -48,10 +50,19 @@ impl ServerStatus {
         match self {
             Self::Disabled => "disabled",
             Self::WaitingForApproval => "waiting for approval",
+            Self::NotStarted => "not started",
             Self::Starting => "starting",
             Self::NeedsLogin(_) => "needs login",
             Self::Connected(_) => "connected",
             Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// The status with the fault, if there is one.
+    pub fn told(&self) -> String {
+        match self {
+            Self::NeedsLogin(fault) | Self::Failed { fault, .. } => format!("{}: {fault}", self.label()),
+            _ => self.label().to_owned(),
         }
     }
 }

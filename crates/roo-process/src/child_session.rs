@@ -34,6 +34,7 @@ pub enum ProcessEnd {
 
 /// A child and everything in its process group, which has no terminal that a password prompt could take over. Kills the
 /// group when dropped.
+#[derive(Debug)]
 pub struct ChildSession {
     child: Box<dyn ChildWrapper>,
     pid: Pid,

@@ -162,6 +162,9 @@ pub enum Event {
         /// The exit code of the command; none where no command has ended by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        /// Pictures that the model gets of it, such as those of the browser, as data URLs. The summary says how many.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<String>,
     },
     /// The command of a call runs on in the background. Its output goes on as output of the call.
     #[serde(rename = "command.backgrounded")]

@@ -109,6 +109,16 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
+    /// A digest that was kept as bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The 64 hex digits without the prefix, as used in file names.
     pub fn hex(&self) -> String {
         use fmt::Write as _;

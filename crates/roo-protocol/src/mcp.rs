@@ -59,6 +59,8 @@ pub enum McpServerState {
     Disabled,
     /// It is the workspace's, and the user has not approved it as it is now.
     WaitingForApproval,
+    /// It is started at its first call.
+    NotStarted,
     /// It is being started or connected to.
     Starting,
     /// It wants a login, which the user makes in a terminal: `reason` names the command.

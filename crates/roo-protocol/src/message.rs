@@ -17,6 +17,8 @@ pub enum Ask {
     Command,
     /// May this tool run? The text is Roo's `ClineSayTool` payload as JSON.
     Tool,
+    /// May this server be asked? The text is Roo's `ClineAskUseMcpServer` payload as JSON.
+    UseMcpServer,
     /// The result of a root task, for the user to accept or to answer.
     CompletionResult,
     /// The model kept making mistakes; the user may guide it.
@@ -45,6 +47,12 @@ pub enum Say {
     Tool,
     /// A command ran; the text is what the model got: directory, exit code, output.
     CommandOutput,
+    /// A server is asked; the text is Roo's `McpExecutionStatus` as JSON.
+    McpServerRequestStarted,
+    /// Its answer, as the model got it; the text is Roo's `McpExecutionStatus` as JSON.
+    McpServerResponse,
+    /// Code was searched by its index; the text is Roo's `CodebaseSearchResult` as JSON.
+    CodebaseSearchResult,
     /// Something failed; the text says what.
     Error,
     /// The task's result.

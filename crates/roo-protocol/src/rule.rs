@@ -45,6 +45,11 @@ pub enum RuleSubject {
     },
     /// The network, for commands that ask for it.
     Network,
+    /// Pages of a host in the browser.
+    BrowserPages {
+        /// The host, with its port where that is not the usual one.
+        host: String,
+    },
 }
 
 /// Access that the sandbox withholds from commands unless the user grants it. Paths are absolute and without links.
@@ -249,6 +254,7 @@ impl RuleSubject {
             Self::SandboxAccess(access) => format!("commands to {access}"),
             Self::CommandAccess { commands, access } => format!("{} to {access}", in_words(commands)),
             Self::Network => "commands that ask for it to reach the network".to_owned(),
+            Self::BrowserPages { host } => format!("pages of `{host}` in the browser"),
         }
     }
 }

@@ -57,7 +57,7 @@ pub use self::links::{FileId, several_names};
 pub use file::{read_beginning, read_disk};
 pub use numbered::{IMAGES_BYTES, Reading};
 pub use protected::is_git;
-pub use walk::{FoundKind, Walk, WalkEntry};
+pub use walk::{FoundKind, Walk, WalkEntry, WalkRules};
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;

@@ -4,6 +4,7 @@
 //! meanwhile exposes names at most.
 
 use std::cmp::Ordering;
+use std::path::Path;
 use std::sync::Arc;
 
 use ::ignore::WalkBuilder;
@@ -48,36 +49,29 @@ impl Walk {
     /// (of directories above as well) and `.rooignore` are honoured; what can't be read, or has a name
     /// that isn't UTF-8, is left out, and so is what a write that is under way has there for a moment.
     pub fn below(self, directory: &Resolved, rules: Option<Arc<Rules>>) -> impl Iterator<Item = WalkEntry> {
-        let rules = rules.unwrap_or_default();
+        let names = WalkRules::new(rules, self.leave_out);
         let prefix = match directory.location() {
             Location::Inside { .. } => directory.relative().to_owned(),
             Location::Outside => String::new(),
         };
         let top = directory.absolute().to_path_buf();
-        let git = GitIgnores::default();
         let kept = move |entry: &::ignore::DirEntry| {
-            let names: Option<Vec<&str>> = entry
+            let path: Option<Vec<&str>> = entry
                 .path()
                 .strip_prefix(&top)
                 .ok()?
                 .components()
                 .map(|name| name.as_os_str().to_str())
                 .collect();
-            let path = names?.join("/");
+            let path = path?.join("/");
             let kind = match entry.file_type() {
                 Some(kind) if kind.is_file() => FoundKind::File,
                 Some(kind) if kind.is_dir() => FoundKind::Directory,
                 _ => FoundKind::Other,
             };
-            let is_directory = kind == FoundKind::Directory;
-            let name = path.rsplit('/').next().unwrap_or_default();
-            if is_directory && (self.leave_out)(name) || roo_durable::is_temporary_name(name.as_bytes()) {
-                return None;
-            }
             let relative = if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };
-            let access = rules.access(&relative, is_directory);
-            let is_ignored = access == ReadAccess::Ignored || git.ignore(entry.path(), is_directory);
-            (!is_ignored).then_some(WalkEntry { path, kind, access })
+            let access = names.access(entry.path(), &relative, kind == FoundKind::Directory)?;
+            Some(WalkEntry { path, kind, access })
         };
         let kept = Arc::new(kept);
         // Only decides which directories are read. Files are judged once, below.
@@ -99,6 +93,43 @@ impl Walk {
             .filter_map(Result::ok)
             .filter(|entry| entry.depth() > 0)
             .filter_map(move |entry| kept(&entry))
+    }
+}
+
+/// The rules by which walks leave out names, as they were when each was first needed: also for readers that know a file
+/// from an earlier walk.
+pub struct WalkRules {
+    rules: Arc<Rules>,
+    git: GitIgnores,
+    leave_out: fn(&str) -> bool,
+}
+
+impl WalkRules {
+    /// The rules of one root; none outside. `leave_out` is that of [`Walk`].
+    pub fn new(rules: Option<Arc<Rules>>, leave_out: fn(&str) -> bool) -> Self {
+        Self { rules: rules.unwrap_or_default(), git: GitIgnores::default(), leave_out }
+    }
+
+    /// Returns whether a walk of a workspace folder comes to a file in it that is free to read by its path.
+    pub fn has(&self, folder: &Resolved, path: &str) -> bool {
+        let ends = path.match_indices('/').map(|(end, _)| (end, true)).chain([(path.len(), false)]);
+        let mut access = ends.map(|(end, is_directory)| {
+            let path = &path[..end];
+            self.access(&folder.absolute().join(path), path, is_directory)
+        });
+        // What is below a directory that is likely to hold secrets has an access of its own.
+        access.try_fold(ReadAccess::Free, |_, access| access) == Some(ReadAccess::Free)
+    }
+
+    /// The access to a name in a directory that is walked; none where it is left out.
+    fn access(&self, absolute: &Path, relative: &str, is_directory: bool) -> Option<ReadAccess> {
+        let name = relative.rsplit('/').next().unwrap_or_default();
+        if is_directory && (self.leave_out)(name) || roo_durable::is_temporary_name(name.as_bytes()) {
+            return None;
+        }
+        let access = self.rules.access(relative, is_directory);
+        let is_ignored = access == ReadAccess::Ignored || self.git.ignore(absolute, is_directory);
+        (!is_ignored).then_some(access)
     }
 }
 

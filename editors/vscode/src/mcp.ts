@@ -13,6 +13,7 @@ interface Row extends vscode.QuickPickItem {
 const ICONS: Record<McpServerItem["state"], string> = {
   disabled: "circle-slash",
   waitingForApproval: "shield",
+  notStarted: "clock",
   starting: "sync~spin",
   needsLogin: "key",
   connected: "check",
@@ -28,6 +29,8 @@ function stateOf({ state, tools, resources, prompts, retryAfter }: McpServerItem
       return "switched off";
     case "waitingForApproval":
       return "waits for your approval (Roo: Trust Workspace…)";
+    case "notStarted":
+      return "starts at its first call";
     case "starting":
       return "starting";
     case "needsLogin":
@@ -47,7 +50,7 @@ const SWITCH_ON = { iconPath: new vscode.ThemeIcon("play"), tooltip: "Switch On"
 
 function rowOf(server: McpServerItem): Row {
   const owner = server.owner === "workspace" ? "of the workspace, " : "";
-  const runs = server.state === "connected" || server.state === "failed" || server.state === "needsLogin" || server.state === "starting";
+  const runs = ["connected", "failed", "needsLogin", "notStarted", "starting"].includes(server.state);
   const buttons = server.state === "disabled" ? [SWITCH_ON] : runs ? [RESTART, SWITCH_OFF] : [SWITCH_OFF];
   return {
     label: `$(${ICONS[server.state]}) ${server.name}`,

@@ -337,10 +337,10 @@ export type Message = {
 });
 
 /** Question of a task to its user. */
-export type Ask = "followup" | "command" | "tool" | "completion_result" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "resume_task";
+export type Ask = "followup" | "command" | "tool" | "use_mcp_server" | "completion_result" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "resume_task";
 
 /** Message of a task to its user. */
-export type Say = "text" | "reasoning" | "api_req_started" | "user_feedback" | "tool" | "command_output" | "error" | "completion_result" | "checkpoint_saved";
+export type Say = "text" | "reasoning" | "api_req_started" | "user_feedback" | "tool" | "command_output" | "mcp_server_request_started" | "mcp_server_response" | "codebase_search_result" | "error" | "completion_result" | "checkpoint_saved";
 
 /** One entry of the to-do list. */
 export type TodoItem = {
@@ -453,6 +453,10 @@ export type RuleSubject = {
   access: SandboxAccess;
 } | {
   kind: "network";
+} | {
+  kind: "browserPages";
+  /** The host, with its port where that is not the usual one. */
+  host: string;
 };
 
 /** Access that the sandbox withholds from commands unless the user grants it. Paths are absolute and without links. */
@@ -1528,7 +1532,7 @@ export type McpServerItem = {
 export type McpOwner = "user" | "workspace";
 
 /** State of an MCP server. */
-export type McpServerState = "disabled" | "waitingForApproval" | "starting" | "needsLogin" | "connected" | "failed";
+export type McpServerState = "disabled" | "waitingForApproval" | "notStarted" | "starting" | "needsLogin" | "connected" | "failed";
 
 /** `roo/mcp/tools`, `roo/mcp/log` and `roo/mcp/restart` */
 export type McpServerParams = {
@@ -1783,6 +1787,8 @@ export type Event = {
   summary: string;
   /** The exit code of the command; none where no command has ended by itself. */
   exitCode?: number | null;
+  /** Pictures that the model gets of it, such as those of the browser, as data URLs. The summary says how many. */
+  images?: string[];
 } | {
   type: "command.backgrounded";
   /** The command. */

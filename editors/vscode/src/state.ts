@@ -105,6 +105,8 @@ export interface CallItem extends Entry {
   readonly summary: string;
   /** The exit code of the command that it ran. */
   readonly exitCode: number | undefined;
+  /** Pictures that the model got of it, as data URLs. */
+  readonly images: readonly string[];
   /** What was asked about it, newest last. */
   readonly approvals: readonly Asked[];
 }
@@ -249,6 +251,7 @@ function applyNumbered(request: Request, params: EventParams): Request {
         status: event.status,
         summary: event.summary,
         exitCode: event.exitCode ?? undefined,
+        images: event.images ?? [],
         streaming: false,
       }));
     case "command.backgrounded":
@@ -377,7 +380,7 @@ function said(request: Request, taskId: TaskId, at: number, message: Message, se
     return unclaimed(appended(request, call(key, taskId, at, message.text, ask, false)), taskId, message.id);
   }
   if (message.say === "api_req_started") return requested(request, taskId, at, message);
-  if (message.say === "checkpoint_saved") return request;
+  if (["checkpoint_saved", "mcp_server_request_started", "mcp_server_response"].includes(message.say)) return request;
   if (message.say === "command_output") {
     // The whole of what streamed before.
     const whole = callOf(request, taskId, message.id, () => ({ output: message.text }));
@@ -489,6 +492,7 @@ function call(
     status: undefined,
     summary: "",
     exitCode: undefined,
+    images: [],
     approvals: [],
   };
 }

@@ -38,6 +38,7 @@ const DOING: Record<string, string> = {
   listFilesTopLevel: "List",
   listFilesRecursive: "List all of",
   searchFiles: "Search",
+  codebaseSearch: "Search the code for",
   listCodeDefinitionNames: "List the definitions of",
   findReferences: "Find the references in",
   goToDefinition: "Find the definition from",
@@ -45,6 +46,7 @@ const DOING: Record<string, string> = {
   readCommandOutput: "Read the output of",
   sendCommandInput: "Type at",
   stopCommand: "Stop",
+  searchMcpTools: "Search the tools of servers for",
   updateTodoList: "Update the to-do list",
   switchMode: "Switch mode to",
   skill: "Load the skill",
@@ -52,6 +54,7 @@ const DOING: Record<string, string> = {
   requestScopeExpansion: "Ask for a wider scope",
   newTask: "Delegate to",
   askFollowupQuestion: "Ask you",
+  browserAction: "Browser",
   finishTask: "Finish",
 };
 
@@ -64,13 +67,21 @@ export function describe(item: CallItem): { doing: string; subject: string } {
   }
   const payload = parsed(item.text);
   const text = (key: string): string => (typeof payload[key] === "string" ? payload[key] : "");
+  if (item.ask === "use_mcp_server") {
+    const server = text("serverName");
+    return text("uri") ? { doing: "Read", subject: `${text("uri")} of ${server}` } : { doing: "Call", subject: `${server}/${text("toolName")}` };
+  }
   const tool = text("tool");
   const doing = DOING[tool] ?? tool.replaceAll("_", " ");
   if (tool === "newTask" || tool === "switchMode") return { doing, subject: text("mode") };
+  if (tool === "browserAction") {
+    const on = text("url") || text("text") || text("size") || text("ref") || text("coordinate");
+    return { doing, subject: `${text("action")} ${on}`.trim() };
+  }
   if (tool === "askFollowupQuestion") return { doing, subject: "" };
   const files = payload["batchFiles"] ?? payload["batchDiffs"];
   if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };
-  return { doing, subject: text("path") || text("skill") || text("intentId") || text("commandId") || text("error") };
+  return { doing, subject: text("query") || text("path") || text("skill") || text("intentId") || text("commandId") || text("error") };
 }
 
 /** Whether an item's content is shown by another one: a question, a result. */

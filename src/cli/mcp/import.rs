@@ -218,6 +218,7 @@ impl Target {
         let unasked = entry.always_allow.join(", ");
         // Of what a server may spend, users decide here.
         entry.sampling = false;
+        entry.writable.clear();
         let secrets = match self.level {
             Level::User => secrets::replace_by_references(name, &mut entry.clone()),
             Level::Workspace => secrets::replace_by_references(name, &mut entry),

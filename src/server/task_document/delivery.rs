@@ -86,7 +86,10 @@ fn stopped(statuses: &Statuses) -> Vec<(String, String)> {
         ServerStatus::Failed { fault, .. } => Some(format!("failed: {fault}")),
         ServerStatus::NeedsLogin(fault) => Some(format!("needs login: {fault}")),
         ServerStatus::WaitingForApproval => Some("waits for your approval".to_owned()),
-        ServerStatus::Disabled | ServerStatus::Starting | ServerStatus::Connected(_) => None,
+        ServerStatus::Disabled
+        | ServerStatus::NotStarted
+        | ServerStatus::Starting
+        | ServerStatus::Connected(_) => None,
     };
     statuses.iter().filter_map(|(name, status)| Some((name.clone(), reason(status)?))).collect()
 }

@@ -104,6 +104,7 @@ fn the_tools_have_their_reference() {
         (Group::Read, "Group `read`"),
         (Group::Edit, "Group `edit`"),
         (Group::Command, "Group `command`"),
+        (Group::Browser, "Group `browser`"),
         (Group::Mcp, "Group `mcp`"),
         (Group::Delegation, "In modes that may delegate"),
         (Group::Intents, "In every mode, where the workspace declares intents"),
@@ -183,7 +184,9 @@ fn the_settings_have_their_reference() {
         ("DelegationSettings", "`delegation`"),
         ("Limits", "`limits`"),
         ("SandboxSettings", "`sandbox`"),
+        ("BrowserSettings", "`browser`"),
         ("SystemContext", "`systemContext`"),
+        ("IndexSettings", "`index`"),
     ] {
         let object = if name.is_empty() { &schema } else { &schema["$defs"][name] };
         write!(page, "\n## {heading}\n\n{}\n\n", text_of(object)).unwrap();
@@ -192,7 +195,7 @@ fn the_settings_have_their_reference() {
     // Nothing that has keys of its own may be missing above.
     let objects =
         schema["$defs"].as_object().unwrap().iter().filter(|(_, one)| one["properties"].is_object());
-    assert_eq!(objects.count(), 12, "a new object of settings needs a heading above");
+    assert_eq!(objects.count(), 13, "a new object of settings needs a heading above");
     assert_is("settings.md", &page);
 }
 

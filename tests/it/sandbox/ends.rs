@@ -62,7 +62,7 @@ pub(super) fn marked(mark: &str) -> Vec<(Pid, OwnedFd)> {
 }
 
 /// Waits for the end of all of these, and says which go on, and how.
-fn survivors(processes: &[(Pid, OwnedFd)]) -> Vec<String> {
+pub(super) fn survivors(processes: &[(Pid, OwnedFd)]) -> Vec<String> {
     let until = Instant::now() + SOON;
     let lives = |process: &OwnedFd| {
         let left = until.saturating_duration_since(Instant::now());

@@ -9,6 +9,7 @@ mod ends;
 mod exact;
 mod ordinary_work;
 mod programs;
+mod ready;
 mod sockets;
 mod staged;
 mod supervised;

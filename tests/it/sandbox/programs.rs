@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
 use super::*;
-use roo_sandbox::exec::ConfinedProgram;
+use roo_sandbox::exec::{ConfinedProgram, ProgramChannel};
 
 fn argv(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
@@ -17,8 +17,14 @@ async fn a_program_is_talked_to_and_ends_with_its_input() {
         let words = argv(&["bash", "-c", script, "-", "it's \"quoted\" $HOME"]);
         let (directory, confinement, environment) =
             (fixture.at("ws"), fixture.confinement(), fixture.environment());
-        let started =
-            ConfinedProgram::start(&words, &directory, &environment, &fixture.sandbox, &confinement);
+        let started = ConfinedProgram::start(
+            &words,
+            ProgramChannel::StandardStreams,
+            &directory,
+            &environment,
+            &fixture.sandbox,
+            &confinement,
+        );
         let (mut program, streams) = started.await.unwrap();
         let (reader, mut writer) = streams.socket.into_split();
         let mut lines = BufReader::new(reader).lines();
@@ -48,7 +54,14 @@ async fn what_a_program_started_ends_with_it_however_deaf_it_is() {
         argv(&["bash", "-c", "trap '' TERM; setsid sleep 1000000 & echo started; while :; do sleep 1; done"]);
     let confinement = Confinement { temp: None, ..fixture.confinement() };
     let (directory, environment) = (fixture.at("ws"), fixture.environment());
-    let started = ConfinedProgram::start(&words, &directory, &environment, &fixture.sandbox, &confinement);
+    let started = ConfinedProgram::start(
+        &words,
+        ProgramChannel::StandardStreams,
+        &directory,
+        &environment,
+        &fixture.sandbox,
+        &confinement,
+    );
     let (program, streams) = started.await.unwrap();
     let mut reader = BufReader::new(streams.socket);
     let mut line = String::new();
@@ -58,4 +71,27 @@ async fn what_a_program_started_ends_with_it_however_deaf_it_is() {
     // Nobody holds the other end any more.
     let rest = tokio::time::timeout(PATIENCE, reader.read_to_string(&mut line)).await;
     assert!(rest.is_ok(), "it is still there");
+}
+
+#[tokio::test]
+async fn a_program_can_be_talked_to_over_descriptors_of_their_own() {
+    let fixture = Fixture::new().await;
+    let script = "read -r line <&3; echo noise; echo \"$line, too\" >&4; read -r line || echo 'no input' >&2";
+    let (words, confinement) = (argv(&["bash", "-c", script]), fixture.confinement());
+    let (directory, environment) = (fixture.at("ws"), fixture.environment());
+    let channel = ProgramChannel::Descriptors3And4;
+    let started =
+        ConfinedProgram::start(&words, channel, &directory, &environment, &fixture.sandbox, &confinement);
+    let (program, streams) = started.await.unwrap();
+    let (reader, mut writer) = streams.socket.into_split();
+    writer.write_all(b"hello\n").await.unwrap();
+    let (mut said, mut errors, mut stderr) = (String::new(), String::new(), streams.stderr);
+    let mut reader = BufReader::new(reader);
+    let talk = async {
+        reader.read_to_string(&mut said).await.unwrap();
+        stderr.read_to_string(&mut errors).await.unwrap();
+    };
+    tokio::time::timeout(PATIENCE, talk).await.unwrap();
+    assert_eq!((said.as_str(), errors.as_str()), ("hello, too\n", "noise\nno input\n"));
+    program.end().await;
 }

@@ -13,6 +13,7 @@ use roo_engine::engine::{Engine, Follower, Setup as EngineSetup};
 use roo_engine::server_tools::{NoServerTools, ServerTools};
 use roo_engine::tool_run::UserShell;
 use roo_formats::config::{Directories, Settings};
+use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_model::providers::ConfiguredModels;
 use roo_protocol::event::{Event, EventParams};
@@ -139,6 +140,7 @@ impl Fixture {
             commands: Arc::new(UserShell),
             server_tools,
             language_servers: Arc::new(LanguageServers::none()),
+            code_index: Arc::new(CodeIndex::none()),
         });
         Self { project, engine: Arc::new(engine) }
     }

@@ -43,7 +43,7 @@ impl Declaration for AccessMcpResource {
     }
 
     fn shown(&self) -> Shown {
-        Shown::Tool(json!({ "tool": "accessMcpResource", "serverName": self.server, "uri": self.uri }))
+        Shown::Server(json!({ "type": "access_mcp_resource", "serverName": self.server, "uri": self.uri }))
     }
 }
 

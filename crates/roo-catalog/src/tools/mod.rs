@@ -73,6 +73,7 @@ macro_rules! tools {
 
 with_tools! { $ tools }
 
+pub use browser_action::{BrowserStep, BrowserTarget, ElementRef, ScreenPoint, ScreenSize};
 pub use fetch_instructions::InstructedTask;
 pub use read_file::ReadRequest;
 pub use send_command_input::CommandKey;

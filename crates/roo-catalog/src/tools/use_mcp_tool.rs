@@ -16,7 +16,7 @@ pub struct UseMcpTool {
 impl Declaration for UseMcpTool {
     const SPEC: ToolSpec = ToolSpec {
         description: "Calls a tool of one of the servers that the user has connected. Which there are, and what each \
-                      takes, is listed below.",
+                      takes, is listed below, or found by search_mcp_tools where you have it.",
         parameters: &[
             required("server_name", Kind::Text, "The server."),
             required("tool_name", Kind::Text, "Its tool."),
@@ -24,7 +24,7 @@ impl Declaration for UseMcpTool {
         ],
         example: "<use_mcp_tool>\n<server_name>notes</server_name>\n<tool_name>find</tool_name>\n<arguments>\n{ \"text\": \
                   \"release\" }\n</arguments>\n</use_mcp_tool>",
-        mistake: "A server or a tool that is not in the list.",
+        mistake: "A server or a tool that was neither listed nor found.",
         needs: Needs::ServerTools,
         ..ToolSpec::new(ToolName::UseMcpTool, Group::Mcp, Effect::External)
     };

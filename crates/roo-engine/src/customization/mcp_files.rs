@@ -116,33 +116,13 @@ impl Programs for Servers {
     }
 
     fn approval(&self, _: Digest, scripts: &[(&Path, Digest)]) -> Option<Digest> {
-        let servers: Vec<Value> = self.enabled().map(identity).collect();
+        let servers: Vec<Value> = self.enabled().map(Server::identity).collect();
         (!servers.is_empty()).then(|| Digest::of(json!([servers, scripts]).to_string()))
     }
 
     fn lines(&self) -> Vec<String> {
         self.enabled().map(line).collect()
     }
-}
-
-/// All of a server that decides what runs or is connected to.
-fn identity(server: &Server) -> Value {
-    let text = |template: &dyn std::fmt::Display| template.to_string();
-    let transport = match &server.transport {
-        Transport::Stdio(stdio) => {
-            let args: Vec<String> = stdio.args.iter().map(|arg| text(arg)).collect();
-            let env: Vec<(&String, String)> =
-                stdio.env.iter().map(|(name, value)| (name, text(value))).collect();
-            json!(["stdio", text(&stdio.command), args, stdio.directory.as_ref().map(|d| text(d)), env])
-        }
-        Transport::StreamableHttp(remote) | Transport::Sse(remote) => {
-            let kind = if matches!(server.transport, Transport::Sse(_)) { "sse" } else { "streamable-http" };
-            let headers: Vec<(&String, String)> =
-                remote.headers.iter().map(|(name, value)| (name, text(value))).collect();
-            json!([kind, text(&remote.url), headers])
-        }
-    };
-    json!([server.name, transport])
 }
 
 /// Describes what a server would start or connect to, and what it would see of the user's environment.

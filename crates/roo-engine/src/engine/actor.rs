@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::actor_message::{ActorMessage, Command, NewMessage, Reply, Report, RestoreFailure, RestoreOrder};
+use super::actor_message::{ActorMessage, Command, Reply, Report, RestoreFailure, RestoreOrder};
 use super::audit;
 use super::checkpoints;
 use super::descriptors::DescriptorPermit;
@@ -32,6 +32,7 @@ use super::{EngineError, Passing, Registry};
 use crate::hooks::EventName;
 use crate::policy::Permit;
 use crate::tool_run::{BackgroundCommands, Outcome, StopReason};
+use roo_browser::TaskBrowser;
 use roo_catalog::Effect as ToolEffect;
 use roo_durable::{Record, RequestLog, StoreError, Synced, reserve};
 use roo_model::prompts::replies;
@@ -39,7 +40,7 @@ use roo_model::providers::Rendered;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::{OptionKind, QuestionKind};
 use roo_protocol::ids::{CommandId, Digest, TaskId};
-use roo_protocol::task::{AnswerResult, PendingApproval, SendWhen, TaskState};
+use roo_protocol::task::{AnswerResult, PendingApproval, TaskState};
 use roo_sandbox::exec::redaction::holds_secret;
 use roo_text::render::one_line;
 
@@ -133,6 +134,10 @@ pub(super) struct Actor {
     restoring: Option<RunningRestore>,
     /// The commands that run in the background.
     background: Arc<BackgroundCommands>,
+    /// The browsers of the tasks that may have one.
+    browsers: HashMap<TaskId, Arc<TaskBrowser>>,
+    /// Browsers that are ending.
+    closing: JoinSet<bool>,
     generation: u64,
     cancel: CancellationToken,
     synced: u64,
@@ -175,6 +180,8 @@ impl Actor {
             driven: HashMap::new(),
             restoring: None,
             background: Arc::default(),
+            browsers: HashMap::new(),
+            closing: JoinSet::new(),
             generation: 0,
             cancel,
             // Whoever wrote what is there may have ended before it was durable.
@@ -202,9 +209,14 @@ impl Actor {
         // The messages of their ends are not read any more, and must keep nobody waiting.
         self.mailbox.close();
         let commands = futures_util::future::join_all(commands.iter().map(|command| command.ended()));
+        for (_, browser) in self.browsers.drain() {
+            self.closing.spawn(async move { browser.close().await });
+        }
+        let browsers = std::mem::take(&mut self.closing).join_all();
         let ends = futures_util::future::join_all(running.into_iter().map(|running| running.handle));
         // What takes longer is beyond reach; the process ends all the same.
-        let _ = tokio::time::timeout(SHUTDOWN_GRACE, futures_util::future::join(ends, commands)).await;
+        let _ =
+            tokio::time::timeout(SHUTDOWN_GRACE, futures_util::future::join3(ends, commands, browsers)).await;
         // With the actor go the locks of its log; only then may the next one come.
         drop(self);
         match end {
@@ -449,7 +461,7 @@ impl Actor {
 
     async fn finish_restore(&mut self, outcome: Result<(), RestoreFailure>) -> Result<(), Halt> {
         let Some(RunningRestore { task, started, order, .. }) = self.restoring.take() else { return Ok(()) };
-        let RestoreOrder { restore, mut changes, then, say, done, .. } = order;
+        let RestoreOrder { restore, mut changes, then, done, .. } = order;
         let is_whole = outcome.is_ok();
         let (reason, unchanged) = match outcome {
             Ok(()) => (None, vec![]),
@@ -482,14 +494,14 @@ impl Actor {
             unchanged,
             conversation_before,
         };
-        self.commit(vec![(task.clone(), event)]).await?;
-        self.tree.clear_marks();
-        if let Some(NewMessage { text, images }) = say.filter(|_| is_whole) {
-            let root = self.tree.root().id.clone();
-            self.input(&root, Input::Send { text, images, when: SendWhen::Now }).await?;
-        } else {
-            self.proceed().await?;
+        let mut facts = vec![(task.clone(), event)];
+        if let Some(say) = restore.say.as_ref().filter(|_| is_whole) {
+            // In the same append: a kill leaves no restored conversation without the message.
+            facts = self.tree.saying(facts, say, self.services.clock.now());
         }
+        self.commit(facts).await?;
+        self.tree.clear_marks();
+        self.proceed().await?;
         // A client that has gone needs no answer.
         let _ = done.send(match reason {
             None => Ok(started),
@@ -883,6 +895,7 @@ impl Actor {
                 journal: Arc::clone(&self.journal),
                 cancel: self.cancel.clone(),
                 background: Arc::clone(&self.background),
+                browser: Arc::default(),
                 to_background: CancellationToken::new(),
             };
             let asking = HookDispatch::new(root, &context);
@@ -1049,6 +1062,7 @@ impl Actor {
         {
             self.background.stop(&command.id, StopReason::TaskEnded);
         }
+        self.close_browsers();
         let wanted: Vec<(TaskId, Option<Effect>)> =
             self.tree.tasks().iter().map(|task| (task.id.clone(), task::wanted(task))).collect();
         for (task, wanted) in wanted {
@@ -1056,6 +1070,17 @@ impl Actor {
                 self.drive_task(&task, wanted);
             }
         }
+    }
+
+    /// Ends the browsers of tasks that have ended. Whoever waits for the end of the request waits for that.
+    fn close_browsers(&mut self) {
+        let tree = &self.tree;
+        let has_ended =
+            |id: &TaskId, _: &mut Arc<TaskBrowser>| tree.task(id).is_none_or(|task| task.state().is_final());
+        for (_, browser) in self.browsers.extract_if(has_ended) {
+            self.closing.spawn(async move { browser.close().await });
+        }
+        while self.closing.try_join_next().is_some() {}
     }
 
     fn drive_task(&mut self, id: &TaskId, wanted: Option<Effect>) {
@@ -1097,6 +1122,7 @@ impl Actor {
             journal: Arc::clone(&self.journal),
             cancel: cancel.clone(),
             background: Arc::clone(&self.background),
+            browser: Arc::clone(self.browsers.entry(id.clone()).or_default()),
             to_background: to_background.clone(),
         };
         let driven = self.driven.entry(id.clone()).or_default();

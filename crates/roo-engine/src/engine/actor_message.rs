@@ -70,12 +70,6 @@ pub(super) enum Command {
     },
 }
 
-/// New text for a message of the user's.
-pub(super) struct NewMessage {
-    pub(super) text: String,
-    pub(super) images: Vec<String>,
-}
-
 /// A restore that is decided on.
 pub(super) struct RestoreOrder {
     pub(super) restore: Arc<Restore>,
@@ -84,8 +78,6 @@ pub(super) struct RestoreOrder {
     pub(super) changes: Vec<FileChange>,
     /// The state that the conversation goes back to.
     pub(super) then: Option<Task>,
-    /// What the user says then.
-    pub(super) say: Option<NewMessage>,
     /// The number of the newest event that it was decided by.
     pub(super) last_seq: u64,
     /// Is told the number of the restore when it has finished.

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::actor_message::{Command, NewMessage, RestoreOrder};
+use super::actor_message::{Command, RestoreOrder};
 use super::audit;
-use super::event::{ConversationCut, Event, Restore, RestoredDigests, checkpoint_file};
+use super::event::{ConversationCut, Event, NewMessage, Restore, RestoredDigests, checkpoint_file};
 use super::restore_plan::{self, LoadedContents, Restored};
 use super::task::Task;
 use super::tree::{Fact, Tree};
@@ -36,6 +36,9 @@ use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_text::{diff, render};
 use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{FileEdit, Location, Purpose, ReadError, Workspace};
+
+/// The longest message that is told of as not sent, in characters.
+const UNSENT: usize = 2000;
 
 /// Files that a task changed, as they were before and after.
 struct KnownCheckpoint {
@@ -396,11 +399,10 @@ impl Engine {
         let CheckpointRestoreParams { task_id, seq, what, scope, .. } = params;
         let (done, finished) = oneshot::channel();
         let order = RestoreOrder {
-            restore: Arc::new(Restore { seq, what, scope, by: by.to_owned(), files, digests, cut }),
+            restore: Arc::new(Restore { seq, what, scope, by: by.to_owned(), files, digests, cut, say }),
             edits,
             changes,
             then,
-            say,
             last_seq: past.tree.last_seq(),
             done,
         };
@@ -409,10 +411,11 @@ impl Engine {
         Ok(told)
     }
 
-    /// The ends of restores that a killed server left unfinished, as the files tell them. The trace has records of those
-    /// that happened before any log tells of their ends.
-    pub(super) async fn settle_restores(&self, tree: &Tree) -> Vec<Fact> {
-        let mut facts = Vec::new();
+    /// The ends of restores that a killed server left unfinished, as the files tell them, behind the facts of the
+    /// interruption. The trace has records of those that happened before any log tells of their ends. What was to be said
+    /// behind a restore is said, and waits for the user to let the task go on.
+    pub(super) async fn settle_restores(&self, tree: &Tree, mut facts: Vec<Fact>) -> Vec<Fact> {
+        let mut said = None;
         for task in tree.tasks() {
             let Some((started, restore)) = &task.restore else { continue };
             // A change of several files is brought to one side first.
@@ -428,13 +431,17 @@ impl Engine {
             let (left, written): (Vec<_>, Vec<_>) = restore.digests.iter().partition(is_unchanged);
             let done = !written.is_empty() || left.is_empty();
             let left: Vec<String> = left.iter().map(|file| file.path.clone()).collect();
+            let unsent = restore.say.as_ref().map(|NewMessage { text, .. }| {
+                format!("; your message was not sent: {}", render::one_line(text, UNSENT))
+            });
+            let unsent = unsent.unwrap_or_default();
             let reason = match (done, left.is_empty()) {
-                (false, _) => Some("the server ended before the files were written".to_owned()),
+                (false, _) => Some(format!("the server ended before the files were written{unsent}")),
                 (true, true) => None,
                 (true, false) => {
                     let files = render::one_line(&left.join(", "), 200);
                     Some(format!(
-                        "the server ended before the files of all folders were written; not restored: {files}"
+                        "the server ended before the files of all folders were written; not restored: {files}{unsent}"
                     ))
                 }
             };
@@ -452,10 +459,17 @@ impl Engine {
                 .await;
             }
             let conversation_before = restore.cut.as_ref().filter(|_| done).map(|cut| cut.before);
+            said = said.or_else(|| restore.say.as_ref().filter(|_| reason.is_none()));
             let unchanged = if done { left } else { vec![] };
             let event =
                 Event::RestoreFinished { started: *started, done, reason, unchanged, conversation_before };
             facts.push((task.id.clone(), event));
+        }
+        if let Some(say) = said {
+            let now = self.now();
+            facts = tree.saying(facts, say, now);
+            let then = tree.after(&facts, now);
+            facts.extend(then.interrupt());
         }
         facts
     }
@@ -920,6 +934,7 @@ mod tests {
             files: vec![],
             digests: digests.into(),
             cut: None,
+            say: None,
         };
         assert_eq!(not_restored(&workspace.unwrap(), &restore).await, ["left", "made"]);
     }

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::journal::Journal;
 use super::services::EngineServices;
 use crate::tool_run::BackgroundCommands;
+use roo_browser::TaskBrowser;
 
 /// Context of an effect.
 pub(super) struct EffectContext {
@@ -15,6 +16,8 @@ pub(super) struct EffectContext {
     pub(super) cancel: CancellationToken,
     /// The commands of the request that run in the background.
     pub(super) background: Arc<BackgroundCommands>,
+    /// The task's browser.
+    pub(super) browser: Arc<TaskBrowser>,
     /// Sends the command that the effect runs to the background.
     pub(super) to_background: CancellationToken,
 }

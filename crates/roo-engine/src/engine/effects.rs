@@ -36,10 +36,11 @@ use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
-use crate::server_tools::SERVERS_START;
+use crate::server_tools::ServerTools;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
+use roo_browser::{TaskBrowser, WebHost};
+use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolProtocol};
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
@@ -394,6 +395,7 @@ struct GateRequest {
     within: Vec<Binding>,
     offers: OfferMemory,
     background: Arc<BackgroundCommands>,
+    browser: Arc<TaskBrowser>,
     hook_dispatch: HookDispatch,
 }
 
@@ -425,6 +427,7 @@ impl GateRequest {
             within: task.intents.within.clone(),
             offers: task.offers.clone(),
             background: Arc::clone(&around.background),
+            browser: Arc::clone(&around.browser),
             hook_dispatch: HookDispatch::new(task, around),
         }
     }
@@ -482,6 +485,7 @@ impl GateRequest {
             },
             offers: self.offers.for_gate(call),
             commands: Some(&self.background),
+            browser: Some(&self.browser),
         };
         let outcome = services.gate.judge(call, call_context).await;
         if let (PolicyDecision::Deny { rule, mistake, .. }, Some(audit_record)) =
@@ -606,6 +610,7 @@ fn tool_context(
         },
         command_id: CommandId::of_call(call_id),
         background: Arc::clone(&around.background),
+        browser: Arc::clone(&around.browser),
         to_background: around.to_background.clone(),
         commands: Arc::clone(&around.services.commands),
         shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
@@ -649,6 +654,15 @@ struct Turn {
     tokens: u64,
 }
 
+/// The servers of a mode that are starting, and of which no tool is known.
+fn starting_servers(servers: &dyn ServerTools, known: &[Arc<ServerTool>], mode: &Mode) -> Vec<String> {
+    let mut starting = if mode.groups.contains(&Group::Mcp) { servers.starting() } else { vec![] };
+    starting.retain(|server| {
+        mode.permits_server(server).is_ok() && !known.iter().any(|tool| tool.name().server() == server)
+    });
+    starting
+}
+
 impl Turn {
     fn new(task: &Task, tree: &Tree, rendered: Rendered) -> Self {
         Self {
@@ -671,13 +685,8 @@ impl Turn {
         }
     }
 
-    /// Waits for servers that are being started and for the turn at the endpoint, and says until when. None where there is no
-    /// endpoint.
+    /// Waits for the turn at the endpoint, and says until when. None where there is no endpoint.
     async fn wait(&self, services: &EngineServices, reporter: &Reporter) -> Option<BegunRequest> {
-        // Servers begin to start when the program does, and the first request should have their tools.
-        if self.number == 1 && self.task.is_root() {
-            services.gate.server_tools().settled(SERVERS_START).await;
-        }
         let mut queued = services.queue(&self.profile, self.tokens)?;
         loop {
             match queued.next().await {
@@ -721,6 +730,7 @@ impl Turn {
         &mut self,
         services: &Arc<EngineServices>,
         background: &BackgroundCommands,
+        browser: Option<WebHost>,
     ) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
         let seen = std::mem::take(&mut self.seen);
@@ -735,26 +745,32 @@ impl Turn {
             let modes = reading.modes();
             let mode = Arc::clone(modes.find(&mode).map_err(|unknown| unknown.to_string())?);
             let servers = reading.gate.server_tools();
+            let server_tools = servers.list();
+            let starting = starting_servers(&**servers, &server_tools, &mode);
             let told = Instructions::new(
                 &mode,
                 &modes,
                 protocol,
                 ToolSources {
                     choice: &choice,
-                    server_tools: &servers.list(),
+                    server_tools: &server_tools,
+                    further_server_tools: &servers.further(),
                     server_resources: &servers.resources(),
+                    has_browser: reading.gate.browser_program().is_ok(),
                     has_language_server: reading.gate.language_servers().are_offered(),
+                    has_code_index: reading.gate.has_code_index(),
                 },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
-            Ok((mode, told, EditorContext::new(&reading.workspace, &seen, || reading.gate.mask())))
+            let editor = EditorContext::new(&reading.workspace, &seen, || reading.gate.mask());
+            Ok((mode, told, editor, starting))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = unless_ending(read).await;
         let read = read.map_err(|_| configuration("The instructions can't be read.".to_owned()))?;
-        let (mode, told, editor) = read.map_err(configuration)?;
+        let (mode, told, editor, starting) = read.map_err(configuration)?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
                 id: command.id.clone(),
@@ -763,7 +779,8 @@ impl Turn {
                 terminal: command.handle.terminal.is_some(),
             })
             .collect();
-        let tail = self.environment(&mode, &editor, &commands, services);
+        let browser = browser.map(|host| host.to_string());
+        let tail = self.environment(&mode, &editor, (&commands, &starting, browser.as_deref()), services);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -781,7 +798,7 @@ impl Turn {
         &self,
         mode: &Mode,
         editor: &EditorContext,
-        commands: &[CommandStatus],
+        (commands, starting_servers, browser): (&[CommandStatus], &[String], Option<&str>),
         services: &EngineServices,
     ) -> String {
         let profile = services.settings.profiles.get(&self.profile);
@@ -812,6 +829,8 @@ impl Turn {
             cost_left_usd: self.left.cost_usd.filter(|_| priced),
             invocation_tree: self.tree.as_deref(),
             commands,
+            starting_servers,
+            browser,
             todo: &self.todo,
             ..Environment::new(
                 &services.clock.zoned(),
@@ -851,7 +870,8 @@ impl Turn {
         hook_dispatch: &HookDispatch,
     ) {
         let mut usage = Usage::default();
-        let request = self.request(&around.services, &around.background).await;
+        let browser = around.browser.current().and_then(|browser| browser.host());
+        let request = self.request(&around.services, &around.background, browser).await;
         let mut frame = request.as_ref().ok().map(|request| self.frame(request, &around.services));
         let too_long = frame.and_then(|frame| self.too_long(frame));
         let refused = too_long.is_none();

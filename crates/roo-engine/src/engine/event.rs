@@ -26,6 +26,7 @@ use roo_protocol::rule::SandboxAccess;
 use roo_protocol::task::{
     ForkOrigin, PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
 };
+use roo_text::render::counted;
 
 /// A fact of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -644,6 +645,19 @@ pub struct Restore {
     /// Where the conversation is cut; none where it stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<ConversationCut>,
+    /// What the user says then, in place of the message at the cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub say: Option<NewMessage>,
+}
+
+/// Message of the user's that takes the place of an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewMessage {
+    /// Text.
+    pub text: String,
+    /// Images as data URLs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
 }
 
 /// Digests of a file that a restore changes.
@@ -893,12 +907,19 @@ impl Event {
             Self::RestoreFinished { started, done, reason, conversation_before, .. } => {
                 WireEvent::RestoreFinished { seq: started, done, reason, conversation_before }
             }
-            Self::ToolFinished { summary, result, exit_code, .. } => WireEvent::ToolFinished {
-                tool_call_id: result.call_id,
-                status: result.status,
-                summary,
-                exit_code,
-            },
+            Self::ToolFinished { mut summary, result, exit_code, .. } => {
+                if !result.images.is_empty() {
+                    // For clients that show no pictures.
+                    summary.push_str(&format!(" ({})", counted(result.images.len(), "picture")));
+                }
+                WireEvent::ToolFinished {
+                    tool_call_id: result.call_id,
+                    status: result.status,
+                    summary,
+                    exit_code,
+                    images: result.images,
+                }
+            }
             Self::CommandBackgrounded { command: BackgroundCommand { id, call_id, line } } => {
                 WireEvent::CommandBackgrounded { command_id: id, tool_call_id: call_id, command: line }
             }
@@ -1005,8 +1026,33 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
     let (kind, text) = match call.shown() {
         Shown::Command(line) => (MessageKind::Ask(Ask::Command), line),
         Shown::Tool(payload) => (MessageKind::Say(Say::Tool), payload.to_string()),
+        Shown::Server(payload) => (MessageKind::Ask(Ask::UseMcpServer), payload.to_string()),
     };
     Message { id, kind, text, images: vec![] }
+}
+
+/// Builds Roo's message for a call that a server gets: its `McpExecutionStatus`.
+pub(super) fn server_request_message(call: &ToolCallId, name: &str, subject: &str) -> Message {
+    let mut status = json!({ "executionId": call, "status": "started" });
+    let is_tool = ToolName::parse(name) != Some(ToolName::AccessMcpResource);
+    if let Some((server, tool)) = subject.split_once('/').filter(|_| is_tool) {
+        status["serverName"] = server.into();
+        status["toolName"] = tool.into();
+    }
+    let id = MessageId::new(format!("{}.started", call.as_str()));
+    let kind = MessageKind::Say(Say::McpServerRequestStarted);
+    Message { id, kind, text: status.to_string(), images: vec![] }
+}
+
+/// Builds Roo's message for what a server answered: its `McpExecutionStatus`.
+pub(super) fn server_response_message(result: &ToolResult) -> Message {
+    let (status, key) = match result.status {
+        ToolStatus::Ok => ("completed", "response"),
+        _ => ("error", "error"),
+    };
+    let text = json!({ "executionId": result.call_id, "status": status, key: result.text });
+    let id = MessageId::new(result.call_id.as_str());
+    Message { id, kind: MessageKind::Say(Say::McpServerResponse), text: text.to_string(), images: vec![] }
 }
 
 /// Returns the ask that Roo Code has for a kind of question.

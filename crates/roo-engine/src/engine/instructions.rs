@@ -39,10 +39,16 @@ pub struct ToolSources<'a> {
     pub choice: &'a ToolChoice,
     /// The tools of servers.
     pub server_tools: &'a [Arc<ServerTool>],
+    /// Those for which a request has no room.
+    pub further_server_tools: &'a [Arc<ServerTool>],
     /// The resources of servers.
     pub server_resources: &'a [ServerResources],
     /// True if there is a language server.
     pub has_language_server: bool,
+    /// True if there can be an index of the code.
+    pub has_code_index: bool,
+    /// True if there is a browser.
+    pub has_browser: bool,
 }
 
 /// Bytes of the definitions of tools that are sent beside the prompt.
@@ -69,8 +75,17 @@ impl Instructions {
     ) -> Self {
         let skills = customization.skills();
         let intents = active_intents(governed.orchestration);
-        let ToolSources { choice, server_tools, server_resources, has_language_server } = tools;
+        let ToolSources {
+            choice,
+            server_tools,
+            further_server_tools,
+            server_resources,
+            has_language_server,
+            has_code_index,
+            has_browser,
+        } = tools;
         let server_tools = offered_server_tools(mode, choice, server_tools);
+        let has_further_tools = !offered_server_tools(mode, choice, further_server_tools).is_empty();
         let of_mode = |server: &&ServerResources| mode.permits_server(&server.server).is_ok();
         let server_resources: Vec<ServerResources> =
             server_resources.iter().filter(of_mode).cloned().collect();
@@ -79,8 +94,11 @@ impl Instructions {
             delegates: mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok()),
             governed: intents.is_some(),
             by_text: protocol == ToolProtocol::Xml && !server_tools.is_empty(),
+            has_further_tools,
             has_resources: !server_resources.is_empty(),
             has_language_server,
+            has_code_index,
+            has_browser,
         };
         let tools = available(mode, choice, here);
         let mut offered: Vec<OfferedTool> = tools.iter().copied().map(OfferedTool::from).collect();
@@ -143,9 +161,13 @@ struct SessionConditions {
     governed: bool,
     /// There are tools of servers, and they are called by text.
     by_text: bool,
+    /// There are more of them than a request has room for.
+    has_further_tools: bool,
     /// Servers offer resources.
     has_resources: bool,
     has_language_server: bool,
+    has_code_index: bool,
+    has_browser: bool,
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
@@ -161,9 +183,12 @@ fn available(mode: &Mode, choice: &ToolChoice, here: SessionConditions) -> Vec<T
     tools.retain(|tool| match tool.spec().needs {
         Needs::DelegationTarget => here.delegates,
         Needs::Skills => here.has_skills,
-        Needs::ServerTools => here.by_text,
+        Needs::ServerTools => here.by_text || here.has_further_tools,
+        Needs::FurtherServerTools => here.has_further_tools,
         Needs::ServerResources => here.has_resources,
         Needs::LanguageServer => here.has_language_server,
+        Needs::CodeIndex => here.has_code_index,
+        Needs::Browser => here.has_browser,
         Needs::Nothing => true,
     });
     tools

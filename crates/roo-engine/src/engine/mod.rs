@@ -66,11 +66,13 @@ use crate::policy::{
 };
 use crate::server_tools::ServerTools;
 use crate::tool_run::{CommandRunner, ShadowRepositories};
-use roo_catalog::{Effect, ToolId};
+use crate::tools::codebase_search_result;
+use roo_catalog::{Effect, ToolId, ToolName};
 use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_formats::config::{Directories, RunContext, Settings, SettingsSource};
 use roo_formats::modes;
+use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_model::prompts::{self, Brief, Place};
 use roo_model::providers::ModelSource;
@@ -282,6 +284,8 @@ pub struct Setup {
     pub server_tools: Arc<dyn ServerTools>,
     /// The language servers of the workspace.
     pub language_servers: Arc<LanguageServers>,
+    /// The index of the workspace's code.
+    pub code_index: Arc<CodeIndex>,
 }
 
 /// State of a request that has to be known before it resumes.
@@ -294,6 +298,20 @@ pub struct Resumable {
     pub approvals: Vec<(TaskId, PendingApproval)>,
     /// The questions that wait in tasks that are not at their end.
     pub questions: Vec<(TaskId, PendingQuestion)>,
+}
+
+impl Resumable {
+    fn of(tree: &Tree) -> Self {
+        let open = || tree.tasks().iter().filter(|task| !task.state().is_final());
+        let approvals = open().filter_map(|task| Some((task.id.clone(), task.approval()?.clone())));
+        let questions = open().filter_map(|task| Some((task.id.clone(), task.question()?.clone())));
+        Self {
+            urid: tree.root().urid.clone(),
+            seq: tree.last_seq(),
+            approvals: approvals.collect(),
+            questions: questions.collect(),
+        }
+    }
 }
 
 /// Runs the tasks of one workspace.
@@ -322,6 +340,7 @@ impl Engine {
             commands,
             server_tools,
             language_servers,
+            code_index,
         } = setup;
         let (source, settings) = (Arc::clone(&settings), settings.settings());
         let reserve = Reserve::new(&directories.state);
@@ -347,6 +366,7 @@ impl Engine {
             bounds,
             server_tools,
             language_servers,
+            code_index,
             is_worktree: false,
         });
         let services = Arc::new(SharedServices {
@@ -562,9 +582,14 @@ impl Engine {
     /// Brings a request to life, if it doesn't live here yet. It can't leave before what is returned is
     /// dropped.
     async fn open(&self, task: &TaskId) -> Result<Passing, EngineError> {
+        Ok(self.open_and_tell(task).await?.0)
+    }
+
+    /// The same, and how the request was before, if it was brought to life.
+    async fn open_and_tell(&self, task: &TaskId) -> Result<(Passing, Option<Resumable>), EngineError> {
         let passing = self.registry.passing().await;
         if self.registry.live().contains_key(task) {
-            return Ok(passing);
+            return Ok((passing, None));
         }
         let directory = self.request(task)?;
         let root = task.clone();
@@ -602,16 +627,16 @@ impl Engine {
         let services = self.current.newest();
         audit::recover(last_edits, &services);
         audit::recover_interrupted(&tree, &services);
-        let mut first = tree.interrupt();
-        first.extend(self.settle_restores(&tree).await);
+        let first = self.settle_restores(&tree, tree.interrupt()).await;
         let journal = self.registry.journal(task, log.directory(), log.last_seq());
         if let Some(damage) = damage.first() {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
+        let known = Resumable::of(&tree);
         self.spawn(log, tree, journal, first);
         self.begun(task).await;
-        Ok(passing)
+        Ok((passing, Some(known)))
     }
 
     fn request(&self, task: &TaskId) -> Result<RequestDirectory, EngineError> {
@@ -1124,16 +1149,32 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
     pub async fn resumable(&self, task: &TaskId) -> Result<Resumable, EngineError> {
-        let tree = self.read_as_it_is(&task.root()).await?;
-        let open = || tree.tasks().iter().filter(|task| !task.state().is_final());
-        let approvals = open().filter_map(|task| Some((task.id.clone(), task.approval()?.clone())));
-        let questions = open().filter_map(|task| Some((task.id.clone(), task.question()?.clone())));
-        Ok(Resumable {
-            urid: tree.root().urid.clone(),
-            seq: tree.last_seq(),
-            approvals: approvals.collect(),
-            questions: questions.collect(),
-        })
+        Ok(Resumable::of(&self.read_as_it_is(&task.root()).await?))
+    }
+
+    /// Lets a request go on, as [`Engine::resume`] does, and tells how it was before. The log of one that doesn't live here is
+    /// read once for both.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read; within, those of [`Engine::resume`].
+    pub async fn go_on(&self, task: &TaskId) -> Result<(Resumable, Result<(), EngineError>), EngineError> {
+        let root = task.root();
+        let services = self.current.read().await;
+        if let Err(fault) = check_faults(&services) {
+            return Ok((self.resumable(&root).await?, Err(fault)));
+        }
+        let (passing, known) = self.open_and_tell(&root).await?;
+        let Some(known) = known else {
+            drop(passing);
+            return Ok((self.resumable(&root).await?, self.resume(&root).await));
+        };
+        let (sender, answer) = oneshot::channel();
+        let command = Command::Input(Box::new(Input::Resume));
+        let message = ActorMessage::Command(root.clone(), Box::new(command), sender);
+        self.post(&root, message)?.map_err(|_| EngineError::Ending)?;
+        drop(passing);
+        let resumed = answer.await.unwrap_or(Err(EngineError::Ending));
+        Ok((known, resumed.map(|_| ())))
     }
 
     /// The invocation tree of the request that a task belongs to; the drawing marks the task.
@@ -1316,19 +1357,12 @@ impl Engine {
         self.registry.summaries().remove(&root);
     }
 
-    /// Returns the names of the MCP servers that are still being started after a time. Returns early once there are none.
-    pub async fn starting_servers(&self, after: Duration) -> Vec<String> {
-        let services = self.current.newest();
-        let servers = services.gate.server_tools();
-        servers.settled(after).await;
-        servers.starting()
-    }
-
     /// Ends the servers whose tools tasks called, and the language servers. To be called behind [`Engine::shutdown`].
     pub async fn end_servers(&self) {
         let services = self.current.newest();
-        let (servers, language_servers) = (services.gate.server_tools(), services.gate.language_servers());
-        tokio::join!(servers.shut_down(), language_servers.shut_down());
+        let gate = &services.gate;
+        let (servers, language_servers) = (gate.server_tools(), gate.language_servers());
+        tokio::join!(servers.shut_down(), language_servers.shut_down(), gate.code_index().shut_down());
     }
 }
 
@@ -1425,13 +1459,33 @@ fn runs_command(tool: &str) -> bool {
     ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::Execute)
 }
 
-/// Returns the message that an event adds to a task. The output of a command is shown live, and here.
+fn asks_server(tool: &str) -> bool {
+    ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::External)
+}
+
+fn finds_code(tool: &str) -> bool {
+    ToolName::parse(tool) == Some(ToolName::CodebaseSearch)
+}
+
+/// Returns the message that an event adds to a task. The output of a command is shown live, and here; so are calls of servers.
 fn message_of(event: &Event) -> Option<Message> {
     match event {
         Event::ToolFinished { result, .. } if runs_command(&result.name) => Some(Message {
             id: MessageId::new(result.call_id.as_str()),
             kind: MessageKind::Say(Say::CommandOutput),
             text: result.text.clone(),
+            images: vec![],
+        }),
+        Event::ToolStarted { call_id, name, subject, .. } if asks_server(name) => {
+            Some(event::server_request_message(call_id, name, subject))
+        }
+        Event::ToolFinished { result, .. } if asks_server(&result.name) => {
+            Some(event::server_response_message(result))
+        }
+        Event::ToolFinished { result, .. } if finds_code(&result.name) => Some(Message {
+            id: MessageId::new(result.call_id.as_str()),
+            kind: MessageKind::Say(Say::CodebaseSearchResult),
+            text: codebase_search_result(&result.text)?.to_string(),
             images: vec![],
         }),
         event => match event.to_wire() {

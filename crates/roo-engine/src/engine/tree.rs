@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::event::{EndState, Event};
+use super::event::{EndState, Event, NewMessage};
 use super::task::{self, Input, RequestBudget, Spending, Task};
 use crate::policy::{PolicyDecision, RefusalRule};
 use roo_durable::Record;
@@ -165,6 +165,23 @@ impl Tree {
         if *event == Event::BudgetReset {
             self.spent_before = self.spent();
         }
+    }
+
+    /// These facts, and behind them what it leads to that the user says something then to the root task.
+    pub(crate) fn saying(&self, mut facts: Vec<Fact>, say: &NewMessage, at: i64) -> Vec<Fact> {
+        let then = self.after(&facts, at);
+        let NewMessage { text, images } = say.clone();
+        facts.extend(then.decide(&self.root().id, Input::Send { text, images, when: SendWhen::Now }, at));
+        facts
+    }
+
+    /// The tree as it will be when these facts are in the log.
+    pub(crate) fn after(&self, facts: &[Fact], at: i64) -> Self {
+        let mut then = self.clone();
+        for (seq, (task, event)) in (self.last_seq() + 1..).zip(facts) {
+            then.apply(task, event, seq, at);
+        }
+        then
     }
 
     /// Makes the conversation of the root what it was where a restore cuts it.

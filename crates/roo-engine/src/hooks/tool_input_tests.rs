@@ -137,6 +137,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "path": "src", "regex": "y", "file_pattern": "*.rs" }),
         ),
         (
+            "codebase_search",
+            json!({ "query": "x", "path": "src" }),
+            json!({ "pattern": "x", "path": "/w/src", "output_mode": "content" }),
+            json!({ "pattern": "y", "path": "/w/lib" }),
+            json!({ "query": "y", "path": "lib" }),
+        ),
+        (
             "list_code_definition_names",
             json!({ "path": "src" }),
             json!({ "file_path": "/w/src" }),
@@ -212,6 +219,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "command_id": "cmd-4" }),
         ),
         (
+            "browser_action",
+            json!({ "action": "click", "ref": "e1" }),
+            json!({ "action": "click", "ref": "e1" }),
+            json!({ "action": "click", "ref": "e2" }),
+            json!({ "action": "click", "ref": "e2" }),
+        ),
+        (
             "skill",
             json!({ "skill": "release", "args": "now" }),
             json!({ "skill": "release", "args": "now" }),
@@ -245,6 +259,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "server_name": "notes", "uri": "notes://a" }),
             json!({ "server_name": "notes", "uri": "notes://b" }),
             json!({ "server_name": "notes", "uri": "notes://b" }),
+        ),
+        (
+            "search_mcp_tools",
+            json!({ "query": "issue", "server_name": "git" }),
+            json!({ "query": "issue", "server_name": "git" }),
+            json!({ "query": "branch", "server_name": "git" }),
+            json!({ "query": "branch", "server_name": "git" }),
         ),
         (
             "use_mcp_tool",

@@ -12,15 +12,17 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quick_xml::escape::escape;
+use tokio::time::timeout;
 
 pub use parse::{Mention, MentionKind, parse};
 
 use self::git::Git;
 use crate::customization::SlashCommand;
 use crate::server_prompts::{ServerPrompt, ServerPrompts};
-use crate::server_tools::{SERVERS_START, ServerAnswer, ServerToolError, ServerTools};
+use crate::server_tools::{ServerAnswer, ServerToolError, ServerTools};
 use roo_model::prompts::untrusted;
 use roo_protocol::ids::Digest;
 use roo_sandbox::exec::Environment;
@@ -50,6 +52,9 @@ const LISTED: usize = 200;
 
 /// The most prompts and resources of servers in one message.
 const MOST_OF_SERVERS: usize = 10;
+
+/// Time limit for a server that is starting, of which a message names a prompt or a resource.
+const SERVER_START: Duration = Duration::from_secs(3);
 
 /// The longest list of prompts in a note, in characters.
 const NAMES: usize = 500;
@@ -276,8 +281,9 @@ impl Expansion<'_> {
             self.note(written, "the workspace is not trusted, so nothing of MCP servers is used");
             return Some(None);
         }
-        if servers.starting().contains(&known.server) {
-            servers.settled(SERVERS_START).await;
+        if known.prompts.is_err() {
+            // It may be starting. At the limit, and where it does not start, its prompts say so.
+            let _ = timeout(SERVER_START, servers.connected(&known.server)).await;
             known = named()?;
         }
         match known.prompts.clone() {

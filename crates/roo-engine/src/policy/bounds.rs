@@ -557,6 +557,11 @@ impl Bounds {
         self.private.join(LAYERS).join(name)
     }
 
+    /// The user's home directory, without links.
+    pub(super) fn home(&self) -> Option<PathBuf> {
+        self.directories.home.as_ref()?.canonicalize().ok()
+    }
+
     /// A place below the workspace's part of the state directory.
     pub(super) fn private(&self, name: &Path) -> PathBuf {
         self.private.join(name)

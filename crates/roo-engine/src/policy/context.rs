@@ -13,8 +13,10 @@ use crate::hooks::{HookContext, UserHooks};
 use crate::intent_store::{Binding, Orchestration};
 use crate::server_tools::ServerTools;
 use crate::tool_run::BackgroundCommands;
+use roo_browser::TaskBrowser;
 use roo_formats::config::{Settings, ToolChoice};
 use roo_formats::modes::{Mode, Modes};
+use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::rule::SandboxAccess;
@@ -41,6 +43,8 @@ pub struct PolicyContext {
     pub server_tools: Arc<dyn ServerTools>,
     /// The language servers of the workspace folders; none for a work tree.
     pub language_servers: Arc<LanguageServers>,
+    /// The index of the code in the workspace folders; none for a work tree.
+    pub code_index: Arc<CodeIndex>,
     /// True if the files are those of a branch's work tree.
     pub is_worktree: bool,
 }
@@ -82,6 +86,8 @@ pub struct ToolCallContext<'a> {
     pub offers: Offers<'a>,
     /// The commands of the request that run in the background; none where there is no such place.
     pub commands: Option<&'a BackgroundCommands>,
+    /// The task's browser; none where there can't be one.
+    pub browser: Option<&'a TaskBrowser>,
 }
 
 /// A branch's work tree whose changes are to be merged.

@@ -31,6 +31,7 @@ use crate::server_tools::ServerTools;
 use roo_catalog::{ServerTool, ToolCall, ToolId, ToolName, with_call};
 use roo_formats::config::Settings;
 use roo_formats::modes;
+use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::review::HunkAnswer;
@@ -127,6 +128,7 @@ impl Gate {
             is_worktree: true,
             // Those of the workspace know other files.
             language_servers: Arc::new(LanguageServers::none()),
+            code_index: Arc::new(CodeIndex::none()),
             ..self.policy_context.clone()
         };
         Self::over(policy_context, Arc::default())
@@ -178,6 +180,16 @@ impl Gate {
     /// The language servers.
     pub fn language_servers(&self) -> &Arc<LanguageServers> {
         &self.policy_context.language_servers
+    }
+
+    /// The index of the code.
+    pub fn code_index(&self) -> &Arc<CodeIndex> {
+        &self.policy_context.code_index
+    }
+
+    /// Returns whether the code can be searched by an index: the settings allow one, and there is something to index.
+    pub(crate) fn has_code_index(&self) -> bool {
+        self.settings().index.enabled && self.code_index().is_offered()
     }
 
     /// The tool of a server that a call names.
@@ -263,7 +275,7 @@ impl Gate {
         call: &ToolCall,
         call_context: ToolCallContext<'_>,
     ) -> Result<CheckedCall, Refusal> {
-        let tool = self.tool_of(call);
+        let tool = self.tool_of(call).await;
         let tool = mode_check::check_tool(call, tool, call_context.mode, call_context.tools)?;
         intent::check_every_tool(&self.policy_context, call_context, &tool)?;
         let invocation = match tool {
@@ -283,9 +295,26 @@ impl Gate {
     }
 
     /// The tool that a call names, where there is such a tool here.
-    fn tool_of(&self, call: &ToolCall) -> Option<ToolId> {
+    async fn tool_of(&self, call: &ToolCall) -> Option<ToolId> {
+        if let Some(tool) = ToolName::parse(&call.name) {
+            return Some(ToolId::BuiltIn(tool));
+        }
         let of_server = || Some(ToolId::Server(self.server_tool(&call.name)?.name().clone()));
-        ToolName::parse(&call.name).map(ToolId::BuiltIn).or_else(of_server)
+        if let Some(tool) = of_server() {
+            return Some(tool);
+        }
+        let Some(ToolId::Server(tool)) = ToolId::of_call(&call.name) else { return None };
+        self.started(tool.server()).await;
+        of_server()
+    }
+
+    /// Waits for a server that is starting and of which nothing is known. Models may know its tools from elsewhere.
+    pub(crate) async fn started(&self, server: &str) {
+        let servers = self.server_tools();
+        if servers.starting().iter().any(|starting| starting == server) {
+            // Where it does not start, there is nothing of it.
+            let _ = servers.connected(server).await;
+        }
     }
 
     async fn verdict(
@@ -398,6 +427,12 @@ impl Gate {
         TextMask::new(self.settings().redact_secrets, || {
             known_secrets(&Environment::inherited(), self.workspace().roots().paths(), &[])
         })
+    }
+
+    /// Reports whether a text holds what looks like a secret, or one that is known here. Reads files of secrets.
+    pub(crate) fn holds_secret(&self, text: &str) -> bool {
+        let known = || known_secrets(&Environment::inherited(), self.workspace().roots().paths(), &[]);
+        TextMask::new(true, known).masked(text).is_some()
     }
 
     /// The review of an edit as its user answered it. `accepts` says what becomes of hunks that are not named. Reads the

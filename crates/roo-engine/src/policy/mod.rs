@@ -6,6 +6,8 @@
 
 mod action;
 mod bounds;
+mod browser;
+mod browser_sandbox;
 mod check;
 pub mod command;
 mod command_input;
@@ -63,6 +65,8 @@ pub use action::{
     ProposedMerge, ProposedPatch, ReviewedTexts,
 };
 pub use bounds::{AvailableSandbox, Bounds};
+pub(crate) use browser::PageRequest;
+pub(crate) use browser_sandbox::{BrowserBounds, BrowserSandboxRequest};
 pub use command::{is_context_command, is_urid_recipe};
 pub use command_scope::CommandScope;
 pub use confined::Confined;
@@ -92,5 +96,6 @@ pub(crate) use review::mask_preview;
 pub use review::{Review, ReviewError, hunks_of};
 pub use rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
 pub use server_sandbox::{ServerBounds, ServerSandbox, ServerSandboxRequest};
+pub(crate) use task_network::NetworkRules;
 pub use task_network::TaskNetwork;
 pub use watch::{Captured, GitUse, Staging, Watch};

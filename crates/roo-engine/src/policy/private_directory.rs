@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// Below the workspace's part of the state directory: temporary directories of requests and MCP servers.
+/// Below the workspace's part of the state directory: temporary directories of requests, MCP servers and browsers.
 pub(super) const TEMPORARY: &str = "tmp";
 
 /// Paths of a program's private directories, below the workspace's part of the state directory.
@@ -22,7 +22,7 @@ pub(super) fn make_private(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
-/// A directory of one server's program. It is removed when this is dropped, or by [`remove_abandoned`] after a crash.
+/// A directory of one program. It is removed when this is dropped, or by [`remove_abandoned`] after a crash.
 pub(super) struct PrivateDirectory {
     pub(super) path: PathBuf,
     /// Locked as long as the directory is used.
@@ -33,8 +33,10 @@ pub(super) struct PrivateDirectory {
 const LOCK: &str = "lock";
 /// The last part of the name of a private directory that is not locked yet.
 const UNLOCKED: &str = ".unlocked";
-/// The first part of the names of private directories.
+/// The first part of the names of private directories of MCP servers.
 pub(super) const SERVER_PREFIX: &str = "mcp-";
+/// The same of browsers.
+pub(super) const BROWSER_PREFIX: &str = "browser-";
 
 impl PrivateDirectory {
     /// Creates the directory at a path where there is none.
@@ -54,24 +56,25 @@ impl PrivateDirectory {
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(%error, directory = %self.path.display(), "what an MCP server left can't be removed");
+            tracing::warn!(%error, directory = %self.path.display(), "what a program left can't be removed");
         }
     }
 }
 
-/// Removes the private directories that servers left whose roo-lsp was killed.
+/// Removes the private directories that programs left whose roo-lsp was killed.
 pub(super) fn remove_abandoned(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let is_servers = name.starts_with(SERVER_PREFIX) && !name.ends_with(UNLOCKED);
-        let lock = if is_servers { File::open(entry.path().join(LOCK)).ok() } else { None };
+        let is_locked = [SERVER_PREFIX, BROWSER_PREFIX].iter().any(|prefix| name.starts_with(prefix));
+        let is_locked = is_locked && !name.ends_with(UNLOCKED);
+        let lock = if is_locked { File::open(entry.path().join(LOCK)).ok() } else { None };
         // Held until the directory is gone.
         if let Some(lock) = lock
             && lock.try_lock().is_ok()
             && let Err(error) = fs::remove_dir_all(entry.path())
         {
-            tracing::warn!(%error, directory = %entry.path().display(), "what an MCP server left can't be removed");
+            tracing::warn!(%error, directory = %entry.path().display(), "what a program left can't be removed");
         }
     }
 }

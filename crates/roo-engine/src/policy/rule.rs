@@ -71,6 +71,8 @@ named_rules! {
         Conversation = "conversation",
         /// It is about a command that the request has started itself.
         Background = "background",
+        /// It is a step in the task's browser, at a host that the user has allowed it.
+        Browser = "browser",
         /// It returns instructions that the server brings.
         Instructions = "instructions",
         /// It loads a skill.
@@ -91,6 +93,8 @@ named_rules! {
         Delegate = "autoApprove.delegate",
         /// The setting for tools of servers.
         Mcp = "autoApprove.mcp",
+        /// The setting for pages in the browser.
+        BrowserSetting = "autoApprove.browser",
         /// The server's entry in `mcp.json`.
         McpFile = "alwaysAllow of mcp.json",
         /// The setting for commands that stay in the sandbox.

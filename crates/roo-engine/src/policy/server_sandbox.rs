@@ -1,5 +1,5 @@
 //! The sandbox of MCP servers that are programs: they read what commands read, and write nothing but a private temporary
-//! directory and a cache of their own.
+//! directory, a cache of their own, and what their user opens to them.
 //!
 //! Whether a server may be started at all is decided elsewhere; here is what it could do then.
 
@@ -31,6 +31,8 @@ pub struct ServerSandboxRequest<'a> {
     pub workspace: &'a Arc<Workspace>,
     /// The user's settings.
     pub settings: &'a Settings,
+    /// Folders that it may write. Protected names in them stay closed.
+    pub writable: &'a [PathBuf],
 }
 
 /// Confinement of a server's program.
@@ -88,7 +90,14 @@ impl Bounds {
         request: ServerSandboxRequest<'_>,
         environment: Environment,
     ) -> io::Result<ServerBounds> {
-        let ServerSandboxRequest { server, level, workspace, settings } = request;
+        let ServerSandboxRequest { server, level, workspace, settings, writable } = request;
+        let mut opened = Vec::with_capacity(writable.len());
+        for path in writable {
+            let found = path.canonicalize();
+            let told =
+                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+            opened.push(found.map_err(told)?);
+        }
         // Of the workspace's server of a name nothing gets to the user's of the same name.
         let key: String = Digest::of(format!("{level:?} {server}")).hex().chars().take(16).collect();
         let own = Path::new(TEMPORARY).join(format!("{SERVER_PREFIX}{}", uuid::Uuid::new_v4()));
@@ -100,7 +109,11 @@ impl Bounds {
                 NetworkRules::new(&settings.sandbox.network, &[], false).map_err(io::Error::other)?
             }
         };
-        let confined = self.confined(workspace, settings, vec![], places, None, rules.clone()).await?;
+        let confined = self.confined(workspace, settings, opened, places, None, rules.clone()).await?;
+        if !writable.is_empty() && !confined.sandbox.probe().holds_within_grants() {
+            let reason = "what it may write can't be opened to it without namespaces, as protected files in there would be open too";
+            return Err(io::Error::other(reason));
+        }
         let mut confinement = confined.without_git();
         if confinement.temp.is_none() {
             return Err(io::Error::other(format!("{} can't be made", directory.path.display())));

@@ -14,8 +14,12 @@ use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 /// Applies the rules that are about just this kind of call. Those about commands are judged with the
 /// user's settings.
 pub(super) fn apply(policy_context: &PolicyContext, judged: &mut CallAssessment) -> Result<(), Refusal> {
-    let Some(subject @ (RuleSubject::Edits | RuleSubject::Reads | RuleSubject::Delegation)) =
-        judged.standing.as_ref()
+    let Some(
+        subject @ (RuleSubject::Edits
+        | RuleSubject::Reads
+        | RuleSubject::Delegation
+        | RuleSubject::BrowserPages { .. }),
+    ) = judged.standing.as_ref()
     else {
         return Ok(());
     };

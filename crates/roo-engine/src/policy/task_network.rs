@@ -12,9 +12,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use roo_browser::WebHost;
 use roo_formats::intents::Intent;
 use roo_protocol::ids::Urid;
-use roo_sandbox::egress::{Egress, EgressDecision, HostPattern, HostRules, Preset, UpstreamProxies, Verdict};
+use roo_sandbox::egress::{
+    Destination, Egress, EgressDecision, HostPattern, HostRules, Loopback, Preset, UpstreamProxies, Verdict,
+};
 use roo_sandbox::exec::sandbox::{PrivateNetwork, Sandbox};
 
 /// The most tasks whose networks are kept while no command of theirs runs.
@@ -25,7 +28,7 @@ const LOOPBACK: &[&str] = &["127.0.0.1", "localhost", "[::1]"];
 
 /// Hosts that a command may reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NetworkRules {
+pub(crate) struct NetworkRules {
     /// None means no host.
     rules: HostRules,
     /// As they are written, for the question and to tell rules from others.
@@ -87,6 +90,33 @@ impl NetworkRules {
             self.rules = self.rules.allow_public(&granted(hosts)?);
         }
         Ok(self)
+    }
+
+    /// Adds a host whose pages the user lets a browser open. A name counts for public addresses alone, unless it is this
+    /// machine's own.
+    ///
+    /// # Errors
+    /// What is no host.
+    pub(super) fn with_page_host(mut self, host: &WebHost) -> Result<Self, String> {
+        for port in host.ports() {
+            let pattern: HostPattern =
+                format!("{}:{port}", host.host()).parse().map_err(|error| format!("{host}: {error}"))?;
+            self.rules = match host.is_loopback() {
+                true => self.rules.allow(pattern),
+                false => self.rules.allow_public([&pattern]),
+            };
+        }
+        Ok(self)
+    }
+
+    /// Returns whether intents let a browser open the pages of a host, if its user does.
+    pub(crate) fn permits_page_host(&self, host: &WebHost) -> bool {
+        let opened = self.clone().with_page_host(host);
+        let destination = |port| Destination::parse(&format!("{}:{port}", host.host()), None);
+        let is_open = |rules: &HostRules, port| {
+            destination(port).is_ok_and(|destination| rules.check(&destination).is_ok())
+        };
+        opened.is_ok_and(|opened| host.ports().into_iter().any(|port| is_open(&opened.rules, port)))
     }
 
     /// Returns whether what the user grants would count: no intent stands against it.
@@ -237,7 +267,29 @@ impl TaskNetwork {
     /// # Errors
     /// As [`TaskNetworks::of`].
     pub(super) fn make(sandbox: &Sandbox, rules: &NetworkRules) -> io::Result<Self> {
-        let loopback = sandbox.private_network(&rules.forwarded)?;
+        Self::make_with(sandbox, rules, &rules.forwarded, None)
+    }
+
+    /// A network for one browser, whose proxy leads names of the loopback to these servers too.
+    ///
+    /// # Errors
+    /// As [`Self::make`].
+    pub(super) fn make_for_browser(
+        sandbox: &Sandbox,
+        rules: &NetworkRules,
+        servers: Arc<dyn Loopback>,
+    ) -> io::Result<Self> {
+        // It reaches the machine's ports through the proxy.
+        Self::make_with(sandbox, rules, &[], Some(servers))
+    }
+
+    fn make_with(
+        sandbox: &Sandbox,
+        rules: &NetworkRules,
+        forwarded: &[u16],
+        servers: Option<Arc<dyn Loopback>>,
+    ) -> io::Result<Self> {
+        let loopback = sandbox.private_network(forwarded)?;
         let served = CancellationToken::new();
         let runtime = tokio::runtime::Handle::current();
         let mut listeners = loopback.listeners()?.into_iter();
@@ -252,7 +304,10 @@ impl TaskNetwork {
                 let port = listener.local_addr()?.port();
                 let (report, decisions) = mpsc::unbounded_channel();
                 let (rules, watched) = watch::channel(Arc::new(rules.rules.clone()));
-                let egress = Egress::new(watched, report).with_upstream(upstream);
+                let mut egress = Egress::new(watched, report).with_upstream(upstream);
+                if let Some(servers) = servers {
+                    egress = egress.with_loopback(servers);
+                }
                 let ended = served.clone();
                 runtime.spawn(async move {
                     if let Err(error) = egress.serve(listener, ended).await {
@@ -263,7 +318,7 @@ impl TaskNetwork {
             }
             None => None,
         };
-        for (listener, port) in listeners.zip(rules.forwarded.iter().copied()) {
+        for (listener, port) in listeners.zip(forwarded.iter().copied()) {
             let ended = served.clone();
             runtime.spawn(async move {
                 if let Some(Err(error)) = ended.run_until_cancelled(forward(listener, port)).await {
@@ -275,7 +330,7 @@ impl TaskNetwork {
     }
 
     /// Lets the commands reach what these rules allow, and nothing else. Reports whether that can be done.
-    fn reach(&self, rules: &NetworkRules) -> bool {
+    pub(super) fn reach(&self, rules: &NetworkRules) -> bool {
         match &self.proxy {
             Some(proxy) => {
                 proxy.rules.send_replace(Arc::new(rules.rules.clone()));

@@ -292,6 +292,14 @@ impl BackgroundCommands {
         self.running().values().map(Arc::clone).collect()
     }
 
+    /// Returns one that listens at a port of a network of its own.
+    pub(crate) fn serving(&self, port: u16) -> Option<Arc<RunningCommand>> {
+        let serves = |command: &Arc<RunningCommand>| {
+            command.handle.network().is_some() && command.handle.listens_at(port)
+        };
+        self.all().into_iter().find(serves)
+    }
+
     /// Ends one, where it runs.
     pub fn stop(&self, id: &CommandId, reason: StopReason) {
         if let Some(command) = self.get(id) {

@@ -11,6 +11,7 @@ use super::command_runner::CommandRunner;
 use super::shadow::{ShadowRepositories, Sources};
 use crate::intent_store::Orchestration;
 use crate::server_tools::CallingTask;
+use roo_browser::TaskBrowser;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -52,6 +53,8 @@ pub struct ToolContext {
     pub command_id: CommandId,
     /// The commands of the request that run in the background.
     pub background: Arc<BackgroundCommands>,
+    /// The task's browser.
+    pub browser: Arc<TaskBrowser>,
     /// Sends the running command to the background.
     pub to_background: CancellationToken,
     /// Runs commands that no sandbox bounds.

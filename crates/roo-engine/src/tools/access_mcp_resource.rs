@@ -30,6 +30,7 @@ impl Tool for AccessMcpResource {
         let mode = call_context.mode;
         mode.permits_server(&self.server).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
         require_intent_for_server(gate.policy_context(), call_context, &self.server, None)?;
+        gate.started(&self.server).await;
         let servers = gate.server_tools();
         let offering = servers.resources().into_iter().map(|server| server.server);
         let offering: Vec<String> = offering.filter(|server| mode.permits_server(server).is_ok()).collect();
@@ -66,6 +67,9 @@ impl Action for Read {
             let AccessMcpResource { server, uri } = &self.resource;
             let arguments = Object::from_iter([("uri".to_owned(), uri.clone().into())]);
             let made = server_call::recorded(format!("{server}/{METHOD}"), &arguments);
+            if let Err(error) = server_call::started(&*self.servers, server, context).await {
+                return server_call::outcome(Err(error), made, uri, context);
+            }
             let read = self.servers.read_resource(server, uri, &context.cancel, &*context.caller).await;
             server_call::outcome(read, made, &format!("{uri} of {server}"), context)
         })

@@ -59,6 +59,7 @@ impl Fixture {
             command_limits: CommandLimits::default(),
             command_id: CommandId::new("cmd-1"),
             background: Arc::default(),
+            browser: Arc::default(),
             to_background: CancellationToken::new(),
             commands: Arc::new(UserShell),
             shadow: None,

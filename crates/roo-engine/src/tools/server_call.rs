@@ -1,7 +1,7 @@
 //! What comes of a call that a server was permitted to get, whichever of its offers it was for.
 
 use crate::policy::{AskReason, AskRule};
-use crate::server_tools::{ServerAnswer, ServerToolError};
+use crate::server_tools::{ServerAnswer, ServerToolError, ServerTools};
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::Object;
 use roo_protocol::event::ToolStatus;
@@ -17,6 +17,22 @@ pub(super) fn recorded(offer: String, arguments: &Object) -> ServerCall {
 /// Reason to ask for what nothing allows.
 pub(super) fn unknown_effects() -> AskReason {
     AskReason { rule: AskRule::Server, text: "what a server will do can't be known in advance".to_owned() }
+}
+
+/// Waits for a server that is starting to be one that can be called. Nothing was done where it can't.
+pub(super) async fn started(
+    servers: &dyn ServerTools,
+    server: &str,
+    context: &ToolContext,
+) -> Result<(), ServerToolError> {
+    tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => {
+            let reason = "the call was cancelled before it had started".to_owned();
+            Err(ServerToolError::Unreachable { server: server.to_owned(), reason })
+        }
+        started = servers.connected(server) => started,
+    }
 }
 
 /// The outcome for the model and for the trace. `subject` names for people what was called.

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::server_call;
 use crate::policy::{
     Action, AskReason, AskRule, CallAssessment, CheckedCall, Gate, NamedAllowRule, Permitted, Plan, Refusal,
     RefusalRule, TITLE, Tool, ToolCallContext, require_intent_for_server,
 };
-use crate::server_tools::{ServerToolError, ServerTools};
+use crate::server_tools::{KnownDescription, ServerToolError, ServerTools};
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::{Annotations, Object, ServerTool, ToolId, UseMcpTool};
-use roo_text::render;
+use roo_text::{diff, render};
 
 /// Has a server do something.
 #[derive(Debug)]
@@ -26,6 +26,9 @@ struct CallServer {
 
 impl Tool for UseMcpTool {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        // What is known of a server that is starting is not what it says now, so it is judged when it has started.
+        let started = gate.server_tools().connected(self.tool.server()).await;
+        started.map_err(|error| Refusal::forbidden(RefusalRule::Tool, error))?;
         let Some(tool) = gate.server_tool(&self.tool.to_string()) else {
             return Err(Refusal::mistake(RefusalRule::Tool, ServerToolError::Gone(self.tool)));
         };
@@ -55,10 +58,13 @@ fn judge(
     require_intent_for_server(gate.policy_context(), call_context, name.server(), Some(name.tool()))?;
     let title = format!("Call {} of the server {}", name.tool(), name.server());
     let servers = gate.server_tools();
-    let why = if servers.has_changed(tool) {
+    let known = servers.known_description(tool);
+    let why = if matches!(known, KnownDescription::Other { .. }) {
         Some("its server describes it differently than when you last allowed it")
     } else if tool.annotations().destructive == Some(true) {
         Some("its server says that it may destroy something")
+    } else if gate.holds_secret(&texts(&arguments)) {
+        Some("its arguments hold what looks like a secret, which the server would get")
     } else {
         None
     };
@@ -72,6 +78,7 @@ fn judge(
     if !claims.is_empty() {
         shown.push_str(&format!("\n\nThe server claims, which nobody has checked: {}.", claims.join(", ")));
     }
+    shown.push_str(&description(tool, known));
     Ok(CallAssessment {
         identity: json!({
             "tool": name.to_string(),
@@ -94,6 +101,44 @@ fn judge(
     })
 }
 
+/// All texts of the arguments, each on lines of its own, as they would reach the server.
+fn texts(arguments: &Object) -> String {
+    let mut texts = String::new();
+    let mut open: Vec<&Value> = arguments.values().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => texts.extend([text, "\n"]),
+            Value::Array(values) => open.extend(values),
+            Value::Object(values) => {
+                texts.extend(values.keys().flat_map(|key| [key.as_str(), "\n"]));
+                open.extend(values.values());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    texts
+}
+
+/// What the question shows of a tool's description: all of it before the first call, and later what has changed.
+fn description(tool: &ServerTool, known: KnownDescription) -> String {
+    match known {
+        KnownDescription::Same => String::new(),
+        KnownDescription::None => {
+            format!(
+                "\n\nYou have not allowed this tool before. Its server describes it:\n{}",
+                tool.description()
+            )
+        }
+        KnownDescription::Other { before: Some(before) } => format!(
+            "\n\nChanges of the description:\n{}",
+            diff::unified(&before, &tool.described(), &tool.name().to_string())
+        ),
+        KnownDescription::Other { before: None } => {
+            format!("\n\nIts server describes it now:\n{}", tool.described())
+        }
+    }
+}
+
 /// Returns a server's claims about its tool's effects.
 fn claims(tool: &ServerTool) -> Vec<&'static str> {
     let Annotations { read_only, destructive, idempotent, open_world, .. } = tool.annotations();
@@ -110,6 +155,11 @@ impl Action for CallServer {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let name = self.tool.name().clone();
+            let made = server_call::recorded(name.to_string(), &self.arguments);
+            // It may have been started anew since the call was judged.
+            if let Err(error) = server_call::started(&*self.servers, name.server(), context).await {
+                return server_call::outcome(Err(error), made, &name.to_string(), context);
+            }
             let now = self.servers.find(&name.to_string());
             if now.is_some_and(|now| now.digest() != self.tool.digest()) {
                 return Outcome::failed(format!(
@@ -118,7 +168,6 @@ impl Action for CallServer {
                 ));
             }
             self.servers.keep_description(&self.tool).await;
-            let made = server_call::recorded(name.to_string(), &self.arguments);
             let answered = self.servers.call(&name, self.arguments, &context.cancel, &*context.caller).await;
             server_call::outcome(answered, made, &name.to_string(), context)
         })

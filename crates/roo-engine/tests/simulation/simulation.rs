@@ -350,6 +350,7 @@ impl Simulation {
             commands: Arc::<PlannedShell>::clone(&self.shell),
             server_tools: Arc::new(NoServerTools),
             language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
+            code_index: Arc::new(roo_index::CodeIndex::none()),
         })
     }
 

@@ -26,7 +26,8 @@ use roo_text::render::exact_line;
 /// The largest settings file, in bytes.
 const LARGEST: u64 = 16 << 20;
 /// Settings that a workspace can tighten.
-const TIGHTENED: [&str; 6] = ["autoApprove", "intents", "limits", "protected", "redactSecrets", "sandbox"];
+const TIGHTENED: [&str; 7] =
+    ["autoApprove", "index", "intents", "limits", "protected", "redactSecrets", "sandbox"];
 
 /// Source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,29 +297,30 @@ pub fn load(layers: impl IntoIterator<Item = Layer>) -> Result<Loaded, SettingsP
     Ok(loaded)
 }
 
-/// What profiles name as another profile and isn't there.
+/// What settings name as a profile and isn't there.
 fn missing_profiles(layers: &[Layer], settings: &Settings) -> Vec<SettingsProblem> {
-    let names = || settings.profiles.keys().map(String::as_str);
-    let mut found = Vec::new();
+    let mut named: Vec<(Vec<&str>, &Option<String>, &str)> = Vec::new();
     for (name, profile) in &settings.profiles {
-        let named = [
-            (&["fallback"][..], &profile.fallback, "none takes over when its model fails"),
-            (&["condense", "profile"], &profile.condense.profile, "its conversations can't be summarised"),
-        ];
-        for (keys, other, consequence) in named {
-            let Some(other) = other.as_deref().filter(|other| !settings.profiles.contains_key(*other)) else {
-                continue;
-            };
-            let path: Vec<Step> = ["profiles", name].iter().chain(keys).map(|key| Step::from(*key)).collect();
-            let values = |layer: &&Layer| value_in(&layer.keys, &path).is_some_and(|it| it == other);
-            // A stronger layer replaces whole profiles.
-            let Some(layer) = layers.iter().rev().find(values) else { continue };
-            let meant = misspelling::meant(other, names());
-            let message = format!("there is no profile `{}`, so {consequence}", exact_line(other));
-            let mut problem = layer.warning(&path, format!("{message}{}", did_you_mean(meant)));
-            problem.problem.suggestion = meant.map(str::to_owned);
-            found.push(problem);
-        }
+        let (fallback, condense) = (&profile.fallback, &profile.condense.profile);
+        named.push((vec!["profiles", name, "fallback"], fallback, "none takes over when its model fails"));
+        let consequence = "its conversations can't be summarised";
+        named.push((vec!["profiles", name, "condense", "profile"], condense, consequence));
+    }
+    named.push((vec!["index", "embeddings"], &settings.index.embeddings, "code is ranked by words alone"));
+    let mut found = Vec::new();
+    for (keys, other, consequence) in named {
+        let Some(other) = other.as_deref().filter(|other| !settings.profiles.contains_key(*other)) else {
+            continue;
+        };
+        let path: Vec<Step> = keys.into_iter().map(Step::from).collect();
+        let values = |layer: &&Layer| value_in(&layer.keys, &path).is_some_and(|it| it == other);
+        // A stronger layer replaces whole profiles.
+        let Some(layer) = layers.iter().rev().find(values) else { continue };
+        let meant = misspelling::meant(other, settings.profiles.keys().map(String::as_str));
+        let message = format!("there is no profile `{}`, so {consequence}", exact_line(other));
+        let mut problem = layer.warning(&path, format!("{message}{}", did_you_mean(meant)));
+        problem.problem.suggestion = meant.map(str::to_owned);
+        found.push(problem);
     }
     found
 }
@@ -345,6 +347,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.read &= theirs.read;
     ours.write &= theirs.write;
     ours.mcp &= theirs.mcp;
+    ours.browser &= theirs.browser;
     ours.delegate &= theirs.delegate;
     ours.execute = Execute {
         mode: ExecuteMode::stricter(ours.execute.mode, theirs.execute.mode),
@@ -379,6 +382,10 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.env.extend(more);
 
     settings.redact_secrets |= other.redact_secrets;
+    settings.browser.enabled &= other.browser.enabled;
+
+    // Where code is sent is the user's own choice.
+    settings.index.enabled &= other.index.enabled;
 
     let (ours, theirs) = (&mut settings.limits, &other.limits);
     ours.requests = ours.requests.min(theirs.requests);
@@ -976,6 +983,7 @@ redactSecrets: false
             "limits": { "requests": 5, "commandTimeoutSec": 90 },
             "protected": ["deploy/", "infra/"],
             "sandbox": { "level": "staged" },
+            "index": { "enabled": false },
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
         tighten_by(&mut settings, &workspace).unwrap();
@@ -988,6 +996,7 @@ redactSecrets: false
         assert_eq!((settings.limits.requests, settings.limits.command_timeout_sec), (5, Some(60)));
         assert_eq!(settings.protected, ["infra/", "deploy/"]);
         assert_eq!(settings.sandbox.level, SandboxLevel::Staged);
+        assert!(!settings.index.enabled);
     }
 
     #[test]
@@ -1017,7 +1026,7 @@ redactSecrets: false
     #[test]
     fn a_workspace_can_not_give() {
         let before =
-            load([yaml("limits: {requests: 5, depth: 1}\nintents: {require: all}\nprotected: [infra/]\n")])
+            load([yaml("limits: {requests: 5, depth: 1}\nintents: {require: all}\nprotected: [infra/]\nindex: {enabled: false}\n")])
                 .unwrap()
                 .settings;
         let mut settings = before.clone();
@@ -1029,6 +1038,7 @@ redactSecrets: false
             "protected": [],
             "sandbox": { "level": "off", "writable": ["/"], "readable": ["/"], "env": ["*"] },
             "redactSecrets": false,
+            "index": { "enabled": true, "embeddings": "evil" },
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
         tighten_by(&mut settings, &workspace).unwrap();

@@ -31,8 +31,9 @@ pub use price::Price;
 pub use profile::{Headers, Profile, Reasoning, Timeouts, ToolChoice};
 pub use provider::{PROVIDERS, Provider, ProviderSpec, WireFormat};
 pub use settings::{
-    AutoApprove, BranchWorktrees, CONTEXT_COMMAND, DelegationSettings, Execute, ExecuteMode, IntentSettings,
-    Limits, ModeSettings, RequireIntent, RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
+    AutoApprove, BranchWorktrees, BrowserSettings, CONTEXT_COMMAND, DelegationSettings, Execute, ExecuteMode,
+    IndexSettings, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext, SandboxLevel,
+    SandboxSettings, Settings, SystemContext,
 };
 pub use settings_file::SettingsFile;
 pub use source::SettingsSource;

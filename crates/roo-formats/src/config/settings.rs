@@ -44,10 +44,14 @@ pub struct Settings {
     pub limits: Limits,
     /// Bounds of commands.
     pub sandbox: SandboxSettings,
+    /// The browser in which agents look at pages.
+    pub browser: BrowserSettings,
     /// Mask keys, tokens and passwords in what commands print and agents read, before models, clients and logs get it.
     pub redact_secrets: bool,
     /// Facts about the project and the machine that a task is told before it begins.
     pub system_context: SystemContext,
+    /// The index by which agents search code for what a question is about (`codebase_search`).
+    pub index: IndexSettings,
 }
 
 impl Default for Settings {
@@ -65,8 +69,10 @@ impl Default for Settings {
             delegation: DelegationSettings::default(),
             limits: Limits::default(),
             sandbox: SandboxSettings::default(),
+            browser: BrowserSettings::default(),
             redact_secrets: true,
             system_context: SystemContext::default(),
+            index: IndexSettings::default(),
         }
     }
 }
@@ -100,6 +106,8 @@ pub struct AutoApprove {
     pub write: bool,
     /// Calling tools of MCP servers.
     pub mcp: bool,
+    /// Opening pages of any host in the browser. What an agent serves itself is opened without asking anyway.
+    pub browser: bool,
     /// Starting subtasks.
     pub delegate: bool,
     /// Running commands.
@@ -108,7 +116,14 @@ pub struct AutoApprove {
 
 impl Default for AutoApprove {
     fn default() -> Self {
-        Self { read: true, write: false, mcp: false, delegate: true, execute: Execute::default() }
+        Self {
+            read: true,
+            write: false,
+            mcp: false,
+            browser: false,
+            delegate: true,
+            execute: Execute::default(),
+        }
     }
 }
 
@@ -220,6 +235,23 @@ pub struct SandboxSettings {
     pub env: Vec<VariablePattern>,
 }
 
+/// The browser in which agents look at pages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BrowserSettings {
+    /// True if modes with the group `browser` get it, where there is one.
+    pub enabled: bool,
+    /// A Chromium, Google Chrome or the like: its name on PATH, or an absolute path outside of the workspace. Unset, the first
+    /// one on PATH.
+    pub program: Option<String>,
+}
+
+impl Default for BrowserSettings {
+    fn default() -> Self {
+        Self { enabled: true, program: None }
+    }
+}
+
 /// Minimum strength of the sandbox, from lax to strict. A level that the machine lacks means that no command runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum SandboxLevel {
@@ -269,6 +301,25 @@ pub enum RunContext {
     Native,
     /// A shell, like any other command.
     Shell,
+}
+
+/// The index by which agents search code for what a question is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IndexSettings {
+    /// False for no index: agents don't get `codebase_search`. With it, the index of a workspace is built when an agent
+    /// searches for the first time, and kept in the state directory.
+    pub enabled: bool,
+    /// The name of a profile whose endpoint and model turn texts into vectors, such as `nomic-embed-text` of Ollama. All
+    /// code of a workspace that agents may read is sent there, secrets masked. Without it nothing is sent, and code is
+    /// ranked by its words. The endpoint has to be OpenAI-compatible.
+    pub embeddings: Option<String>,
+}
+
+impl Default for IndexSettings {
+    fn default() -> Self {
+        Self { enabled: true, embeddings: None }
+    }
 }
 
 /// Limits at which a request stops and asks.
@@ -361,7 +412,7 @@ mod tests {
             "profiles": {},
             "modes": {},
             "autoApprove": {
-                "read": true, "write": false, "mcp": false, "delegate": true,
+                "read": true, "write": false, "mcp": false, "browser": false, "delegate": true,
                 "execute": { "mode": null, "allow": [], "presets": [], "deny": [] },
             },
             "protected": [],
@@ -372,11 +423,13 @@ mod tests {
                 "commandTimeoutSec": null, "backgroundAfterSec": 30,
             },
             "sandbox": { "level": "best", "writable": [], "readable": [], "sockets": [], "signingKeys": [], "network": [], "env": [] },
+            "browser": { "enabled": true, "program": null },
             "redactSecrets": true,
             "systemContext": {
                 "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",
                 "run": "native",
             },
+            "index": { "enabled": true, "embeddings": null },
         });
         assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
         assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());

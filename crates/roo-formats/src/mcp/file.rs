@@ -93,10 +93,17 @@ pub struct ServerEntry {
     /// Tools that the model does not get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disabled_tools: Vec<String>,
+    /// Starts the server at its first call instead of with the session, once it is known what it offers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lazy: bool,
     /// Lets the server ask the task's model while it answers a call (sampling). Each request asks you. Counts in your own
     /// `mcp.json` only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sampling: bool,
+    /// Folders that the program may write besides those of its own; relative paths begin at the workspace folder. Counts in your
+    /// own `mcp.json` only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<String>,
     /// Files whose change restarts the program; relative paths begin at the workspace folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watch_paths: Vec<String>,
@@ -300,6 +307,7 @@ impl<'a> Reader<'a> {
             always_allow: ToolNames::new(entry.always_allow),
             disabled_tools: ToolNames::new(entry.disabled_tools),
             sampling: entry.sampling,
+            lazy: entry.lazy,
         })
     }
 
@@ -328,6 +336,7 @@ impl<'a> Reader<'a> {
             args: self.templates(name, "args", &entry.args),
             env: self.template_map(name, "env", &entry.env),
             directory: entry.cwd.as_deref().map(|cwd| self.template(name, &[key("cwd")], cwd)),
+            writable: self.templates(name, "writable", &entry.writable),
             watched: self.templates(name, "watchPaths", &entry.watch_paths),
         }))
     }
@@ -337,6 +346,7 @@ impl<'a> Reader<'a> {
             ("args", !entry.args.is_empty()),
             ("env", !entry.env.is_empty()),
             ("cwd", entry.cwd.is_some()),
+            ("writable", !entry.writable.is_empty()),
             ("watchPaths", !entry.watch_paths.is_empty()),
         ] {
             if is_there {

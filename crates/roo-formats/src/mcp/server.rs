@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::template::Template;
 
 /// Time limit of a call where the file sets none.
@@ -26,6 +28,8 @@ pub struct Server {
     pub disabled_tools: ToolNames,
     /// True if it may ask a task's model, where the user's own configuration says so.
     pub sampling: bool,
+    /// True if it is started at its first call, once it is known what it offers.
+    pub lazy: bool,
 }
 
 /// Transport of a server.
@@ -50,6 +54,8 @@ pub struct Stdio {
     pub env: BTreeMap<String, Template>,
     /// Working directory; the workspace folder when none.
     pub directory: Option<Template>,
+    /// Folders that it may write, where the user's own configuration says so.
+    pub writable: Vec<Template>,
     /// Files whose change restarts it.
     pub watched: Vec<Template>,
 }
@@ -168,6 +174,8 @@ pub struct ResolvedStdio {
     pub env: BTreeMap<String, String>,
     /// Working directory; the workspace folder when none.
     pub directory: Option<String>,
+    /// Folders that it may write.
+    pub writable: Vec<String>,
     /// Files whose change restarts it.
     pub watched: Vec<String>,
 }
@@ -187,13 +195,34 @@ impl Server {
         let templates: Vec<&Template> = match &self.transport {
             Transport::Stdio(stdio) => {
                 let texts = stdio.args.iter().chain(stdio.env.values()).chain(&stdio.directory);
-                texts.chain(&stdio.watched).chain([&stdio.command]).collect()
+                texts.chain(&stdio.writable).chain(&stdio.watched).chain([&stdio.command]).collect()
             }
             Transport::StreamableHttp(remote) | Transport::Sse(remote) => {
                 remote.headers.values().chain([&remote.url]).collect()
             }
         };
         templates.into_iter().flat_map(Template::variables).collect()
+    }
+
+    /// All of it that decides what runs or is connected to, with references as they are written. May hold secrets.
+    pub fn identity(&self) -> Value {
+        let text = |template: &Template| template.to_string();
+        let texts = |map: &BTreeMap<String, Template>| -> Vec<(String, String)> {
+            map.iter().map(|(name, value)| (name.clone(), text(value))).collect()
+        };
+        let transport = match &self.transport {
+            Transport::Stdio(stdio) => {
+                let args: Vec<String> = stdio.args.iter().map(text).collect();
+                let directory = stdio.directory.as_ref().map(text);
+                json!(["stdio", text(&stdio.command), args, directory, texts(&stdio.env)])
+            }
+            Transport::StreamableHttp(remote) | Transport::Sse(remote) => {
+                let is_sse = matches!(self.transport, Transport::Sse(_));
+                let kind = if is_sse { "sse" } else { "streamable-http" };
+                json!([kind, text(&remote.url), texts(&remote.headers)])
+            }
+        };
+        json!([self.name, transport])
     }
 
     /// Fills in the references, each string by itself: a value is never read as JSON or as another reference.
@@ -221,6 +250,7 @@ impl Server {
                 args: stdio.args.iter().map(&mut fill).collect(),
                 env: stdio.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
                 directory: stdio.directory.as_ref().map(&mut fill),
+                writable: stdio.writable.iter().map(&mut fill).collect(),
                 watched: stdio.watched.iter().map(&mut fill).collect(),
             }),
             Transport::StreamableHttp(remote) => Transport::StreamableHttp(remote.fill(&mut fill)),

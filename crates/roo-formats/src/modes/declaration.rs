@@ -130,7 +130,7 @@ pub enum GroupName {
     Edit,
     /// Runs shell commands.
     Command,
-    /// Steers a browser. There is no tool for it yet.
+    /// Steers a browser.
     Browser,
     /// Calls the tools of MCP servers: of all, or of those that `servers` names.
     Mcp,

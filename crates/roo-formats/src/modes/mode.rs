@@ -217,10 +217,6 @@ impl Mode {
     pub fn beyond(&self, other: &Mode) -> Vec<String> {
         let mut more: Vec<String> =
             self.tools().into_iter().filter(|&tool| !other.has(tool)).map(|tool| tool.to_string()).collect();
-        // Their tools are still to come, and would come without a question.
-        if self.groups.contains(&Group::Browser) && !other.groups.contains(&Group::Browser) {
-            more.push("a browser".to_owned());
-        }
         more.extend(self.servers_beyond(other));
         match (self.edits(), other.edits()) {
             (Edits::None, _) | (_, Edits::Any) => {}
@@ -388,8 +384,9 @@ mod tests {
                 | ToolName::ReadCommandOutput
                 | ToolName::SendCommandInput
                 | ToolName::StopCommand => &["new-task", "code", "debug"],
+                ToolName::BrowserAction => &["architect", "code", "debug", "ask"],
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
-                ToolName::UseMcpTool | ToolName::AccessMcpResource => {
+                ToolName::SearchMcpTools | ToolName::UseMcpTool | ToolName::AccessMcpResource => {
                     &["orchestrator", "architect", "code", "debug", "ask"]
                 }
                 _ => &all,
@@ -404,8 +401,8 @@ mod tests {
         assert_eq!(
             refusal.to_string(),
             "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
-             list_files, search_files, list_code_definition_names, find_references, go_to_definition, hover, \
-             ask_followup_question, update_todo_list, switch_mode, skill, \
+             list_files, search_files, codebase_search, list_code_definition_names, find_references, \
+             go_to_definition, hover, browser_action, ask_followup_question, update_todo_list, switch_mode, skill, \
              fetch_instructions, attempt_completion, complete_with_failure."
         );
     }

@@ -50,11 +50,12 @@ async fn run(url: String) -> Result<(), String> {
         timeout: LIMIT,
     };
     let state = DesiredState::Running {
-        server,
+        server: Box::new(server),
         policy: AddressPolicy::User,
         credentials: Some(CredentialKey::new(&url, None)),
         disabled_tools: ToolNames::default(),
         sampling: false,
+        lazy: false,
         sandbox: Box::default(),
         files: 0,
     };

@@ -49,11 +49,12 @@ async fn only_what_changed_is_restarted() {
     let without_write = DesiredServer {
         name: "a".to_owned(),
         state: DesiredState::Running {
-            server: slower,
+            server: Box::new(slower),
             policy: AddressPolicy::User,
             credentials: None,
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
             sampling: false,
+            lazy: false,
             sandbox: Box::default(),
             files: 0,
         },
@@ -71,11 +72,12 @@ async fn only_what_changed_is_restarted() {
     let confined = |files| DesiredServer {
         name: "b".to_owned(),
         state: DesiredState::Running {
-            server: b.clone(),
+            server: Box::new(b.clone()),
             policy: AddressPolicy::User,
             credentials: None,
             disabled_tools: ToolNames::default(),
             sampling: false,
+            lazy: false,
             sandbox: Box::new(SandboxSettings {
                 level: SandboxLevel::Namespaces,
                 ..SandboxSettings::default()

@@ -216,6 +216,7 @@ impl World {
             credentials,
             disabled_tools,
             sampling: false,
+            lazy: false,
             sandbox,
             files,
         };

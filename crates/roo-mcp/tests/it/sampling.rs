@@ -22,6 +22,7 @@ pub fn sampling(server: DesiredServer) -> DesiredServer {
                 credentials,
                 disabled_tools,
                 sampling: true,
+                lazy: false,
                 sandbox,
                 files,
             }

@@ -200,6 +200,7 @@ pub fn stdio(name: &str, command: &str, args: &[&str]) -> ResolvedServer {
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             env: BTreeMap::new(),
             directory: None,
+            writable: vec![],
             watched: vec![],
         }),
         timeout: Duration::from_secs(60),
@@ -213,11 +214,12 @@ pub fn remote(url: &str, headers: &[(&str, &str)]) -> ResolvedRemote {
 
 pub fn running(server: ResolvedServer) -> DesiredServer {
     let state = DesiredState::Running {
-        server: server.clone(),
+        server: Box::new(server.clone()),
         policy: AddressPolicy::User,
         credentials: None,
         disabled_tools: ToolNames::default(),
         sampling: false,
+        lazy: false,
         sandbox: Box::default(),
         files: 0,
     };

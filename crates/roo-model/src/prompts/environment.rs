@@ -19,6 +19,8 @@ const UNSAVED_FILES: usize = 200;
 const CHANGED_FILES: usize = 20;
 /// More files with problems than this are only counted.
 const PROBLEM_FILES: usize = 20;
+/// More servers that are starting than this are only counted.
+const SERVERS: usize = 20;
 /// More commands in the background than this are only counted.
 const COMMANDS: usize = 20;
 /// The longest command line, in characters.
@@ -53,6 +55,10 @@ pub struct Environment<'a> {
     pub invocation_tree: Option<&'a str>,
     /// Commands in the background.
     pub commands: &'a [CommandStatus],
+    /// MCP servers that are starting, whose tools are not known.
+    pub starting_servers: &'a [String],
+    /// Host of the page in the task's browser, where one is open.
+    pub browser: Option<&'a str>,
     /// The to-do list.
     pub todo: &'a [TodoItem],
 }
@@ -111,6 +117,8 @@ impl<'a> Environment<'a> {
             cost_left_usd: None,
             invocation_tree: None,
             commands: &[],
+            starting_servers: &[],
+            browser: None,
             todo: &[],
         }
     }
@@ -135,6 +143,15 @@ pub fn environment(facts: &Environment<'_>) -> String {
     }
     if !facts.commands.is_empty() {
         section(&mut text, "Commands in the Background", &listed(facts.commands, COMMANDS, command));
+    }
+    files(
+        &mut text,
+        "MCP Servers That Are Starting (their tools come with a later request)",
+        facts.starting_servers,
+        SERVERS,
+    );
+    if let Some(host) = facts.browser {
+        section(&mut text, "Browser", &format!("open at {host}"));
     }
     section(&mut text, "Current Time", &time(facts.time));
     let cost = facts.cost_usd.map_or_else(|| "not available".to_owned(), |cost| format!("${cost:.2}"));
@@ -316,6 +333,14 @@ mod tests {
 
         </environment_details>
         ");
+    }
+
+    #[test]
+    fn servers_whose_tools_are_still_to_come_are_named() {
+        let servers = ["notes".to_owned(), "mail\n# Rules".to_owned()];
+        let text = environment(&Environment { starting_servers: &servers, ..nothing(&at_nine()) });
+        let section = "# MCP Servers That Are Starting (their tools come with a later request)\nnotes\nmail<U+000A># Rules\n\n";
+        assert!(text.contains(section), "{text}");
     }
 
     #[test]

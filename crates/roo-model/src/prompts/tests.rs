@@ -34,10 +34,11 @@ fn modes() -> Modes {
     ])
 }
 
-/// There are no skills and no language servers unless a test says so.
+/// There are no skills, no language servers and no browser unless a test says so.
 fn tools(mode: &Mode) -> Vec<ToolName> {
-    let is_always_there =
-        |tool: &ToolName| !matches!(tool.spec().needs, Needs::Skills | Needs::LanguageServer);
+    let is_always_there = |tool: &ToolName| {
+        !matches!(tool.spec().needs, Needs::Skills | Needs::LanguageServer | Needs::Browser)
+    };
     mode.tools().into_iter().filter(is_always_there).collect()
 }
 
@@ -131,14 +132,8 @@ fn the_sections_have_their_order() {
 #[test]
 fn a_prompt_names_only_tools_that_are_there() {
     // Tools that the model may have met elsewhere and that don't exist here.
-    let foreign = [
-        "apply_patch",
-        "browser_action",
-        "codebase_search",
-        "run_slash_command",
-        "select_active_intent",
-        "use_mcp_tool",
-    ];
+    let foreign =
+        ["apply_patch", "browser_action", "run_slash_command", "select_active_intent", "use_mcp_tool"];
     each(|mode, protocol, text| {
         let tools = tools(mode);
         let named = names(text);

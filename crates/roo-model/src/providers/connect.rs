@@ -112,7 +112,7 @@ pub fn key_state(
     })
 }
 
-fn endpoint(
+pub(super) fn endpoint(
     format: &'static dyn HttpFormat,
     profile: &Profile,
     model: &str,

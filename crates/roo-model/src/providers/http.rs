@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, RequestBuilder, Response, Url};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
@@ -37,8 +37,8 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 const LONGEST_END: Duration = Duration::from_millis(100);
 /// Time that an endpoint may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
-/// Number of bytes of a list of models that are read.
-const LIST_LIMIT: usize = 16 * 1024 * 1024;
+/// Number of bytes of an answer that is one document, such as a list of models, that are read.
+const DOCUMENT_LIMIT: usize = 16 * 1024 * 1024;
 /// Number of bytes of an error's body that are read.
 const ERROR_BODY_LIMIT: usize = 64 * 1024;
 /// Number of characters of the provider's own words that an error carries.
@@ -210,6 +210,23 @@ impl Endpoint {
             let text = format!("no list of models within {} s", LIST_TIMEOUT.as_secs());
             Err(connection.error(Fault::new(ModelErrorKind::TimedOut, text)))
         })
+    }
+
+    /// Sends a document to a path below the base URL, and returns the document that comes back.
+    pub(super) async fn post(self: Arc<Self>, path: &str, body: Vec<u8>) -> Result<Value, ModelError> {
+        let url = below(&self.base_url, path, None);
+        let connection =
+            Connection { shown: shown(&url), key: self.key.get().await?, endpoint: Arc::clone(&self) };
+        let answer = timeout(self.first_byte, connection.post(url, body)).await;
+        answer.unwrap_or_else(|_| {
+            let text = format!("no answer within {} s", self.first_byte.as_secs());
+            Err(connection.error(Fault::new(ModelErrorKind::TimedOut, text)))
+        })
+    }
+
+    /// The URL of a path below the base URL, for messages.
+    pub(super) fn shown_at(&self, path: &str) -> String {
+        shown(&below(&self.base_url, path, None))
     }
 
     /// The endpoint answers, but not with a list of models.
@@ -498,6 +515,23 @@ impl Connection {
         let mut headers = endpoint.request_headers(self.key.as_ref());
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = client.get(endpoint.list_url.clone()).headers(headers);
+        let bytes = self.document(request, "list of models").await?;
+        serde_json::from_slice(&bytes).map_err(|_| endpoint.no_list())
+    }
+
+    async fn post(&self, url: Url, body: Vec<u8>) -> Result<Value, ModelError> {
+        let client = self.endpoint.client().await.map_err(|fault| self.error(fault))?;
+        let mut headers = self.endpoint.request_headers(self.key.as_ref());
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let bytes = self.document(client.post(url).headers(headers).body(body), "answer").await?;
+        serde_json::from_slice(&bytes).map_err(|_| {
+            let text = "the answer is not JSON. Check `baseUrl` and `provider`.";
+            self.error(Fault::new(ModelErrorKind::Malformed, text.to_owned()))
+        })
+    }
+
+    /// The body of an answer with the status 200.
+    async fn document(&self, request: RequestBuilder, what: &str) -> Result<Vec<u8>, ModelError> {
         let mut response = request.send().await.map_err(|error| self.error(transport_fault(error)))?;
         if response.status() != 200 {
             return Err(self.refusal(response).await);
@@ -505,12 +539,12 @@ impl Connection {
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.error(transport_fault(error)))? {
             bytes.extend_from_slice(&chunk);
-            if bytes.len() > LIST_LIMIT {
-                let text = format!("the list of models is longer than {} MiB", LIST_LIMIT >> 20);
+            if bytes.len() > DOCUMENT_LIMIT {
+                let text = format!("the {what} is longer than {} MiB", DOCUMENT_LIMIT >> 20);
                 return Err(self.error(Fault::new(ModelErrorKind::Malformed, text)));
             }
         }
-        serde_json::from_slice(&bytes).map_err(|_| endpoint.no_list())
+        Ok(bytes)
     }
 
     /// The error of an answer whose status is not 200.

@@ -9,6 +9,7 @@ mod account;
 mod anthropic;
 mod connect;
 mod conversation;
+mod embeddings;
 mod event_fields;
 mod fault;
 mod gemini;
@@ -29,6 +30,7 @@ mod source;
 
 pub use account::AccountId;
 pub use connect::{KeyState, check_key, connect, key_state, list_models};
+pub use embeddings::Embeddings;
 pub use key::is_usable as is_usable_key;
 pub use key_store::{KeyStore, StoreKeyError};
 pub use listed::ListedModel;

@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use thiserror::Error;
 
+use super::address::{AddressClass, address_class, name_class};
+
 /// Bytes of the longest host name, as DNS has it.
 const LONGEST_NAME: usize = 253;
 /// Bytes of the longest label of a host name.
@@ -115,6 +117,15 @@ impl Destination {
             None => default_port.ok_or(InvalidHost::Port)?,
         };
         Self::new(Host::parse(host)?, port)
+    }
+
+    /// Reports whether the host is an address of the loopback, or a name that stands for one and for nothing else.
+    pub fn is_loopback(&self) -> bool {
+        let class = match &self.host {
+            Host::Address(address) => address_class(*address),
+            Host::Name(name) => name_class(name),
+        };
+        class == Some(AddressClass::Loopback)
     }
 
     /// Returns the socket address if the host is an address.

@@ -59,6 +59,7 @@ mod connect;
 mod decision;
 mod host;
 mod http;
+mod loopback;
 mod preset;
 mod rules;
 mod socks;
@@ -86,6 +87,7 @@ pub use address::{AddressClass, address_class, is_this_machine, name_class};
 pub use connect::{Resolve, SystemResolver};
 pub use decision::{EgressDecision, Verdict};
 pub use host::{Destination, Host, InvalidHost};
+pub use loopback::Loopback;
 pub use preset::{Preset, presets, proxy_environment};
 pub use rules::{HostPattern, HostRules, InvalidPattern, Reason};
 pub use upstream::{UnusableProxy, UpstreamProxies};
@@ -143,6 +145,7 @@ pub struct Egress {
     decisions: UnboundedSender<EgressDecision>,
     upstream: UpstreamProxies,
     resolver: Arc<dyn Resolve>,
+    loopback: Option<Arc<dyn Loopback>>,
     limits: Limits,
 }
 
@@ -159,7 +162,7 @@ impl Egress {
     /// Creates a proxy. It applies the newest rules to each request and reports each decision once.
     pub fn new(rules: watch::Receiver<Arc<HostRules>>, decisions: UnboundedSender<EgressDecision>) -> Self {
         let (upstream, resolver) = (UpstreamProxies::default(), Arc::new(SystemResolver));
-        Self { rules, decisions, upstream, resolver, limits: Limits::default() }
+        Self { rules, decisions, upstream, resolver, loopback: None, limits: Limits::default() }
     }
 
     /// Sets the user's own proxies for connections that leave the machine.
@@ -172,6 +175,12 @@ impl Egress {
     #[must_use]
     pub fn with_resolver(self, resolver: Arc<dyn Resolve>) -> Self {
         Self { resolver, ..self }
+    }
+
+    /// Sets programs that are reached at names of the loopback, whatever the rules.
+    #[must_use]
+    pub fn with_loopback(self, loopback: Arc<dyn Loopback>) -> Self {
+        Self { loopback: Some(loopback), ..self }
     }
 
     /// Replaces the default limits.
@@ -198,6 +207,7 @@ impl Egress {
             upstream: self.upstream,
             unresolved: Mutex::default(),
             resolver: self.resolver,
+            loopback: self.loopback,
             limits: self.limits,
             tasks: TaskTracker::new(),
             // So that connections end with this future, however that ends.
@@ -253,6 +263,7 @@ struct Proxy {
     upstream: UpstreamProxies,
     unresolved: Mutex<HashSet<Host>>,
     resolver: Arc<dyn Resolve>,
+    loopback: Option<Arc<dyn Loopback>>,
     limits: Limits,
     tasks: TaskTracker,
     cancel: CancellationToken,
@@ -310,9 +321,18 @@ impl Proxy {
         }
     }
 
+    /// Returns the programs at the loopback, if one listens at this destination.
+    fn own(&self, destination: &Destination) -> Option<&dyn Loopback> {
+        let loopback = self.loopback.as_deref()?;
+        (destination.is_loopback() && loopback.listens_at(destination.port)).then_some(loopback)
+    }
+
     /// Checks a destination as the command names it. Returns the rules that allow it.
     fn check(&self, destination: &Destination) -> Result<Arc<HostRules>, ConnectError> {
         let rules = Arc::clone(&self.rules.borrow());
+        if self.own(destination).is_some() {
+            return Ok(rules);
+        }
         match rules.check(destination) {
             Ok(_) => Ok(rules),
             Err(reason) => {
@@ -324,6 +344,13 @@ impl Proxy {
 
     /// Opens a tunnel to a destination.
     async fn open(&self, destination: &Destination) -> Result<Outbound, ConnectError> {
+        if let Some(loopback) = self.own(destination) {
+            return loopback
+                .connect(destination.port)
+                .await
+                .map(Either::Left)
+                .map_err(ConnectError::Unreachable);
+        }
         let rules = self.check(destination)?;
         match self.route(destination, &rules, Traffic::Tunnel).await? {
             Route::Direct(addresses) => self.connect(&addresses).await,
@@ -338,6 +365,10 @@ impl Proxy {
         destination: &Destination,
         rules: &HostRules,
     ) -> Result<(Outbound, Option<Option<HeaderValue>>), ConnectError> {
+        if let Some(loopback) = self.own(destination) {
+            let connected = loopback.connect(destination.port).await;
+            return connected.map(|stream| (Either::Left(stream), None)).map_err(ConnectError::Unreachable);
+        }
         match self.route(destination, rules, Traffic::Http).await? {
             Route::Direct(addresses) => Ok((self.connect(&addresses).await?, None)),
             Route::Upstream(proxy) => match proxy.takes_requests() {

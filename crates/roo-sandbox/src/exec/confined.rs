@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::Stdio;
 
 use roo_process::GRACE;
 use tokio::net::UnixStream;
@@ -12,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::environment::Environment;
-use super::process::{Command, ExecError, Ordered, ProcessGroup, Status, run_ordered};
+use super::process::{Command, ExecError, ProcessGroup, Status, run_ordered};
 use super::sandbox::{Confinement, LeftRunning, Sandbox};
 
 /// Runs a command to its end as [`super::run`] does, within bounds. Its processes end with it in any case,
@@ -29,10 +28,37 @@ pub async fn run_confined(
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<(Status, LeftRunning), ExecError> {
-    let (order, environment) = sandbox.prepare(command, environment, confinement)?;
-    let job = Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
-    let (_, status, left) = run_ordered(command, &environment, job, on_output, cancel).await?;
+    let order = sandbox.prepare(command, environment, confinement)?;
+    if let (Some(handle), Some(loopback)) = (&command.handle, &confinement.loopback) {
+        handle.set_network(loopback.clone());
+    }
+    let job = sandbox.job(&order, confinement.loopback.as_ref());
+    let ran = run_ordered(command, job, on_output, cancel).await;
+    // The next command is likely to want the same.
+    job.ready.prepare(job.helper, job.role());
+    let (_, status, left) = ran?;
     Ok((status, left))
+}
+
+/// Descriptors by which a [`ConfinedProgram`] is talked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramChannel {
+    /// Its standard input and output.
+    StandardStreams,
+    /// It reads descriptor 3 and writes descriptor 4, as browsers do with `--remote-debugging-pipe`. Its standard output
+    /// goes where its errors go.
+    Descriptors3And4,
+}
+
+impl ProgramChannel {
+    /// Redirections of the shell. The helper's own standard input is its order, so there is one socket for both ways, where
+    /// the output goes.
+    fn redirections(self) -> &'static str {
+        match self {
+            Self::StandardStreams => "<&1",
+            Self::Descriptors3And4 => "3<&1 4>&1 1>&2",
+        }
+    }
 }
 
 /// A program that runs within bounds for as long as it is talked to, such as an MCP server. Dropping it ends the program
@@ -44,7 +70,7 @@ pub struct ConfinedProgram {
 
 /// The streams of a [`ConfinedProgram`].
 pub struct ProgramStreams {
-    /// Its standard input and output, which are one socket.
+    /// Both ways of its [`ProgramChannel`], which are one socket.
     pub socket: UnixStream,
     /// Its standard error.
     pub stderr: pipe::Receiver,
@@ -57,6 +83,7 @@ impl ConfinedProgram {
     /// As [`run_confined`]; then it did not run. A program that is not found ends at once, with a word on standard error.
     pub async fn start(
         argv: &[String],
+        channel: ProgramChannel,
         directory: &Path,
         environment: &Environment,
         sandbox: &Sandbox,
@@ -66,23 +93,19 @@ impl ConfinedProgram {
         if !directory.is_dir() {
             return Err(ExecError::Directory(directory.to_owned()));
         }
-        // The helper's own standard input is its order, so the program finds its input where its output goes.
         let command = Command {
-            line: format!("exec {words} <&1"),
+            line: format!("exec {words} {}", channel.redirections()),
             directory: directory.to_owned(),
             timeout: None,
             handle: None,
         };
-        let (order, environment) = sandbox.prepare(&command, environment, confinement)?;
-        let job =
-            Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
+        let order = sandbox.prepare(&command, environment, confinement)?;
+        let job = sandbox.job(&order, confinement.loopback.as_ref());
         let start = || {
             let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
             ours.set_nonblocking(true)?;
             let (stderr, writer) = io::pipe()?;
-            let streams = (Stdio::from(OwnedFd::from(theirs)), Stdio::from(writer));
-            let (program, control) = ProcessGroup::helper(job)?;
-            let running = ProcessGroup::spawn_with(program, &environment, Some(control), streams)?;
+            let running = job.start([theirs.into(), writer.into()])?;
             let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
             Ok((running, ProgramStreams { socket: UnixStream::from_std(ours)?, stderr }))
         };

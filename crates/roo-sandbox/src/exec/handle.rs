@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use super::sandbox::PrivateNetwork;
 use super::terminal::Terminal;
 
 /// A command, for whoever looks after it while it runs.
@@ -11,12 +12,14 @@ pub struct CommandHandle {
     pub terminal: Option<Terminal>,
     /// A process in its network.
     process: OnceLock<u32>,
+    /// Its network, where it is not the machine's.
+    network: OnceLock<PrivateNetwork>,
 }
 
 impl CommandHandle {
     /// For a command that is about to start, in a terminal or without one.
     pub fn new(terminal: Option<Terminal>) -> Self {
-        Self { terminal, process: OnceLock::new() }
+        Self { terminal, ..Self::default() }
     }
 
     /// It has started, and this process is in its network.
@@ -24,6 +27,16 @@ impl CommandHandle {
         if let Some(process) = process {
             let _ = self.process.set(process);
         }
+    }
+
+    /// It is to run in this network.
+    pub(super) fn set_network(&self, network: PrivateNetwork) {
+        let _ = self.network.set(network);
+    }
+
+    /// Returns the command's network; none where it is the machine's, or one that nothing else can reach.
+    pub fn network(&self) -> Option<&PrivateNetwork> {
+        self.network.get()
     }
 
     /// Returns whether a program listens at a TCP port of the command's network: its own one, that of its task, or the

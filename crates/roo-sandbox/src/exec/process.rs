@@ -8,9 +8,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, open_files, time_is_over};
-use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+use roo_process::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,9 +18,10 @@ use super::decode::Decoder;
 use super::disk_quota;
 use super::environment::Environment;
 use super::handle::CommandHandle;
+use super::helper_process::{Control, HelperProcess, Streams};
+use super::ready_helper::ReadyHelpers;
 use super::sandbox::{
-    Active, ConfinementError, End, Helper, LeftRunning, Message, Order, PrivateNetwork, Stage,
-    helper_arguments,
+    Active, ConfinementError, End, Helper, HelperRole, LeftRunning, Message, Order, PrivateNetwork, Stage,
 };
 use super::shell::shell;
 
@@ -107,7 +107,9 @@ pub async fn run(
         return Ok(Status::Cancelled);
     }
     let places = vec![command.directory.clone(), std::env::temp_dir()];
-    let started = ProcessGroup::start(command, environment, None)?;
+    check(command)?;
+    let started = ProcessGroup::start(command, environment)
+        .map_err(|source| ExecError::Start { directory: command.directory.clone(), source })?;
     Ok(watch(command, started, places, on_output, cancel).await?.0)
 }
 
@@ -115,22 +117,52 @@ pub async fn run(
 #[derive(Clone, Copy)]
 pub(super) struct Ordered<'a> {
     pub helper: &'a Helper,
+    pub ready: &'a ReadyHelpers,
     pub order: &'a Order,
     /// The network that the command joins.
     pub loopback: Option<&'a PrivateNetwork>,
 }
 
+impl Ordered<'_> {
+    pub(super) fn role(&self) -> HelperRole {
+        HelperRole::new(self.order, self.loopback)
+    }
+
+    /// Has a helper carry it out for a command with these streams: one that is ready, or else a new one.
+    pub(super) fn start(self, streams: Streams) -> io::Result<ProcessGroup> {
+        let role = self.role();
+        if !role.takes_streams() {
+            return ProcessGroup::below(HelperProcess::start(self.helper, &role, Some(streams))?, self.order);
+        }
+        if let Some(ready) = self.ready.take(&role)
+            // It may have been ended, by the kernel for example.
+            && ready.hand_over(&streams).is_ok()
+        {
+            return ProcessGroup::below(ready, self.order);
+        }
+        let helper = HelperProcess::start(self.helper, &role, None)?;
+        helper.hand_over(&streams)?;
+        ProcessGroup::below(helper, self.order)
+    }
+
+    /// As [`Self::start`], for a command in a terminal, whose session the helper leads.
+    fn start_in_terminal(self, streams: Streams) -> io::Result<ProcessGroup> {
+        ProcessGroup::below(HelperProcess::start(self.helper, &self.role(), Some(streams))?, self.order)
+    }
+}
+
 /// Runs a command by a helper. Gives what was in force as well, and what the shell left running.
 pub(super) async fn run_ordered(
     command: &Command,
-    environment: &Environment,
     job: Ordered<'_>,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<(Active, Status, LeftRunning), ExecError> {
     let order = job.order;
     let places = order.writable().map(Path::to_path_buf).collect();
-    let started = ProcessGroup::start(command, environment, Some(job))?;
+    check(command)?;
+    let started = ProcessGroup::start_confined(command, job)
+        .map_err(|error| ExecError::Sandbox(format!("its helper can't be started: {error}")))?;
     let (status, active, left) = watch(command, started, places, on_output, cancel).await?;
     match active {
         Some(active) => Ok((active, status, left)),
@@ -139,6 +171,17 @@ pub(super) async fn run_ordered(
         }
         None => Err(ExecError::Sandbox("the sandbox helper did not report its restrictions".to_owned())),
     }
+}
+
+/// Checks what no shell can be started with.
+fn check(command: &Command) -> Result<(), ExecError> {
+    if command.line.contains('\0') {
+        return Err(ExecError::Nul);
+    }
+    if !command.directory.is_dir() {
+        return Err(ExecError::Directory(command.directory.clone()));
+    }
+    Ok(())
 }
 
 /// Follows a command to its end, and ends it when that is asked for, or when it fills the places that it writes.
@@ -197,115 +240,53 @@ pub(super) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    fn start(
-        command: &Command,
-        environment: &Environment,
-        confined: Option<Ordered<'_>>,
-    ) -> Result<(Self, pipe::Receiver), ExecError> {
-        if command.line.contains('\0') {
-            return Err(ExecError::Nul);
-        }
-        if !command.directory.is_dir() {
-            return Err(ExecError::Directory(command.directory.clone()));
-        }
-        match confined {
-            None => {
-                let mut program = tokio::process::Command::new(shell().program());
-                program.args(shell().arguments(&command.line)).current_dir(&command.directory);
-                Self::spawn(program, environment, None, command.handle.clone())
-                    .map_err(|source| ExecError::Start { directory: command.directory.clone(), source })
-            }
-            Some(job) => Self::helper(job)
-                .and_then(|(program, control)| {
-                    Self::spawn(program, environment, Some(control), command.handle.clone())
-                })
-                .map_err(|error| ExecError::Sandbox(format!("its helper can't be started: {error}"))),
-        }
-    }
-
-    /// The helper that carries out an order, and the socket to it.
-    pub(super) fn helper(
-        Ordered { helper, order, loopback }: Ordered<'_>,
-    ) -> io::Result<(tokio::process::Command, Control)> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        if let Some(loopback) = loopback {
-            // Before the order: the first of the helpers takes it.
-            loopback.hand_to(&ours)?;
-        }
-        let control = Control::new(UnixStream::from_std(ours)?, order.frame()?);
-        let mut program = tokio::process::Command::new(helper.path());
-        // The helper keeps no directory of the workspace; the order says where the shell starts.
-        program
-            .args(helper_arguments(order, loopback.is_some()))
-            .args(open_files::inherited_limit().map(|limit| limit.to_string()))
-            .current_dir("/")
-            .stdin(OwnedFd::from(theirs));
-        Ok((program, control))
-    }
-
-    /// Starts a program in its terminal, or with both streams in one pipe, which keeps the order in which things were
-    /// printed.
-    fn spawn(
-        mut program: tokio::process::Command,
-        environment: &Environment,
-        control: Option<Control>,
-        handle: Option<Arc<CommandHandle>>,
-    ) -> io::Result<(Self, pipe::Receiver)> {
-        let is_confined = control.is_some();
-        let (mut group, reader) = match handle.as_ref().and_then(|handle| handle.terminal.as_ref()) {
+    fn start(command: &Command, environment: &Environment) -> io::Result<(Self, pipe::Receiver)> {
+        let mut program = tokio::process::Command::new(shell().program());
+        program.args(shell().arguments(&command.line)).current_dir(&command.directory);
+        program.env_clear().envs(environment.variables());
+        let handle = command.handle.as_ref();
+        let (child, reader) = match handle.and_then(|handle| handle.terminal.as_ref()) {
             Some(terminal) => {
-                let ([stdin, stdout, stderr], reader) = terminal.take()?;
-                let group = if is_confined {
-                    Self::spawn_with(program, environment, control, (stdout, stderr))?
-                } else {
-                    program.env_clear().envs(environment.variables());
-                    program.stdin(stdin).stdout(stdout).stderr(stderr);
-                    Self::new(ChildSession::spawn_in_terminal(program)?, None)
-                };
-                (group, reader)
+                let (stdin, [stdout, stderr], reader) = terminal.take()?;
+                program.stdin(stdin).stdout(stdout).stderr(stderr);
+                (ChildSession::spawn_in_terminal(program)?, reader)
             }
             None => {
-                let (reader, writer) = io::pipe()?;
-                let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-                let streams = (Stdio::from(writer.try_clone()?), Stdio::from(writer));
-                if !is_confined {
-                    program.stdin(Stdio::null());
-                }
-                (Self::spawn_with(program, environment, control, streams)?, reader)
+                let ([stdout, stderr], reader) = output()?;
+                program.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+                (ChildSession::spawn(program)?, reader)
             }
         };
-        match handle {
-            // A helper enters the network of its command later.
-            Some(handle) if is_confined => group.handle = Some(handle),
-            Some(handle) => handle.set_started(group.child.id()),
-            None => {}
+        if let Some(handle) = handle {
+            handle.set_started(child.id());
         }
+        Ok((Self::new(child, None), reader))
+    }
+
+    fn start_confined(command: &Command, job: Ordered<'_>) -> io::Result<(Self, pipe::Receiver)> {
+        let (mut group, reader) = match command.handle.as_ref().and_then(|handle| handle.terminal.as_ref()) {
+            Some(terminal) => {
+                let (_, streams, reader) = terminal.take()?;
+                (job.start_in_terminal(streams)?, reader)
+            }
+            None => {
+                let (streams, reader) = output()?;
+                (job.start(streams)?, reader)
+            }
+        };
+        // A helper enters the network of its command later.
+        group.handle = command.handle.clone();
         Ok((group, reader))
+    }
+
+    /// What a helper carries out.
+    fn below(helper: HelperProcess, order: &Order) -> io::Result<Self> {
+        let (child, control) = helper.order(order)?;
+        Ok(Self::new(child, Some(control)))
     }
 
     fn new(child: ChildSession, control: Option<Control>) -> Self {
         Self { child, control, active: None, handle: None }
-    }
-
-    /// Starts a program with these streams for its output and its errors.
-    pub(super) fn spawn_with(
-        mut program: tokio::process::Command,
-        environment: &Environment,
-        control: Option<Control>,
-        (stdout, stderr): (Stdio, Stdio),
-    ) -> io::Result<Self> {
-        program.env_clear().envs(environment.variables()).stdout(stdout).stderr(stderr);
-        // The streams go with `program`, so that a pipe ends with the last process.
-        let child = if control.is_some() {
-            let mut child = ChildSession::spawn_leader(program)?;
-            // A helper sees its socket close.
-            child.disable_kill_on_drop();
-            child
-        } else {
-            ChildSession::spawn(program)?
-        };
-        Ok(Self::new(child, control))
     }
 
     /// Hands the order to the helper, and waits until the shell has started in its bounds.
@@ -379,55 +360,11 @@ impl ProcessGroup {
     }
 }
 
-/// The socket to a helper: an order that goes out and messages that come in.
-pub(super) struct Control {
-    socket: UnixStream,
-    order: Vec<u8>,
-    sent: usize,
-    received: Vec<u8>,
-}
-
-impl Control {
-    fn new(socket: UnixStream, order: Vec<u8>) -> Self {
-        Self { socket, order, sent: 0, received: Vec::new() }
-    }
-
-    /// Asks for the end of what is left; what the helper says of it before it ends.
-    async fn finish(&mut self) -> Option<LeftRunning> {
-        // A helper that has ended already left nothing.
-        self.socket.shutdown().await.ok()?;
-        loop {
-            match self.next().await {
-                Ok(Some(Message::Left(left))) => return Some(left),
-                Ok(Some(_)) => {}
-                Ok(None) | Err(_) => return None,
-            }
-        }
-    }
-
-    /// The next message; none when the helper has ended. May be dropped and called again.
-    async fn next(&mut self) -> io::Result<Option<Message>> {
-        loop {
-            if let Some(end) = self.received.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.received.drain(..=end).collect();
-                return Ok(Some(serde_json::from_slice(&line)?));
-            }
-            let (mut reader, mut writer) = self.socket.split();
-            tokio::select! {
-                biased;
-                read = reader.read_buf(&mut self.received) => if read? == 0 {
-                    return Ok(None);
-                },
-                written = writer.write(&self.order[self.sent..]), if self.sent < self.order.len() => {
-                    match written {
-                        Ok(count) => self.sent += count,
-                        // A helper that takes no order says why.
-                        Err(_) => self.sent = self.order.len(),
-                    }
-                }
-            }
-        }
-    }
+/// Both streams of a command in one pipe, which keeps the order in which things were printed, and its other end.
+fn output() -> io::Result<(Streams, pipe::Receiver)> {
+    let (reader, writer) = io::pipe()?;
+    let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
+    Ok(([writer.try_clone()?.into(), writer.into()], reader))
 }
 
 /// The reading end of a command's output.

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -62,15 +61,15 @@ impl Terminal {
         timeout(TYPING, keyboard.write_all(input)).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 
-    /// Takes the standard streams of the command that is to start in it, and its output. To be taken once.
-    pub(super) fn take(&self) -> io::Result<([Stdio; 3], pipe::Receiver)> {
+    /// Takes the standard input and the other streams of the command that is to start in it, and its output. To be taken
+    /// once.
+    pub(super) fn take(&self) -> io::Result<(OwnedFd, [OwnedFd; 2], pipe::Receiver)> {
         let command = self.command.lock().unwrap_or_else(PoisonError::into_inner).take();
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Some(command), Some(output)) = (command, output) else {
             return Err(io::Error::other("another command has the terminal"));
         };
-        let streams = [command.try_clone()?.into(), command.try_clone()?.into(), command.into()];
-        Ok((streams, output))
+        Ok((command.try_clone()?, [command.try_clone()?, command], output))
     }
 }
 

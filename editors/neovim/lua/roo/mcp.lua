@@ -22,6 +22,7 @@ local on_line = {}
 local states = {
   disabled = { mark = '○', text = 'switched off', group = 'RooQuiet' },
   waitingForApproval = { mark = '?', text = 'waits for your approval (:Roo trust)', group = 'RooWaiting' },
+  notStarted = { mark = '…', text = 'starts at its first call', group = 'RooQuiet' },
   starting = { mark = '…', text = 'starting', group = 'RooRunning' },
   needsLogin = { mark = '!', text = 'needs login', group = 'RooWaiting' },
   connected = { mark = '✓', text = 'connected', group = 'RooCompleted' },

@@ -95,6 +95,10 @@ function call(item: CallItem, before: HTMLElement | undefined): HTMLElement {
   const details: HTMLElement[] = [];
   if (asked && isDiff(asked.subject)) details.push(diff(asked.subject));
   if (item.output) details.push(h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, item.output));
+  for (const [index, url] of item.images.entries()) {
+    const picture = image(url, `Picture ${index + 1}`);
+    if (picture) details.push(picture);
+  }
   for (const { answer, title } of item.approvals) {
     if (answer !== undefined) details.push(h("p", { class: "answer" }, `${title}: ${inWords(answer)}`));
   }
@@ -114,7 +118,7 @@ function call(item: CallItem, before: HTMLElement | undefined): HTMLElement {
   if (href !== undefined) details.unshift(h("p", { class: "answer" }, h("a", { href: "#", "data-href": href }, `Open ${on}`)));
   // What the user has opened or closed stays so.
   const was = before?.querySelector("details");
-  const open = was ? was.open : item.running !== undefined && item.status === undefined;
+  const open = was?.open ?? (item.images.length > 0 || (item.running !== undefined && item.status === undefined));
   return h("details", { class: kind, open }, h("summary", {}, ...line), ...details);
 }
 

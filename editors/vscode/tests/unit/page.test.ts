@@ -71,11 +71,15 @@ test("a diff is read by files and hunks, whatever its lines look like", () => {
 test("calls are described in words", () => {
   const item = (text: string, more: Partial<CallItem> = {}): CallItem => ({
     kind: "call", key: "k", taskId: "t", at: 0, text, ask: undefined, streaming: false, callId: undefined,
-    running: undefined, output: "", status: undefined, summary: "", exitCode: undefined, approvals: [], ...more,
+    running: undefined, output: "", status: undefined, summary: "", exitCode: undefined, images: [], approvals: [], ...more,
   });
   assert.deepEqual(describe(item('{"tool":"readFile","path":"a.ts","batchFiles":[{"path":"a.ts"}]}')), { doing: "Read", subject: "a.ts" });
   assert.deepEqual(describe(item('{"tool":"readFile","path":"a","batchFiles":[{},{}]}')), { doing: "Read", subject: "2 files" });
+  assert.deepEqual(describe(item('{"tool":"browserAction","action":"click","ref":"e3"}')), { doing: "Browser", subject: "click e3" });
+  assert.deepEqual(describe(item('{"tool":"browserAction","action":"close"}')), { doing: "Browser", subject: "close" });
   assert.deepEqual(describe(item("make", { ask: "command" })), { doing: "Run", subject: "make" });
+  const call = '{"type":"use_mcp_tool","serverName":"notes","toolName":"add","arguments":"{}"}';
+  assert.deepEqual(describe(item(call, { ask: "use_mcp_server" })), { doing: "Call", subject: "notes/add" });
   assert.deepEqual(describe(item("write_to_file\na.md\n# x", { streaming: true })), { doing: "write to file", subject: "a.md" });
   assert.deepEqual(describe(item('{"tool":"some_new_tool"}')), { doing: "some new tool", subject: "" });
   assert.deepEqual(describe(item("not json")), { doing: "", subject: "" });

@@ -280,3 +280,15 @@ test("a task that was interrupted while it asked can be resumed after the answer
   const request = after(CREATED, asked, interrupted, resolved);
   assert.ok(isResumable(request) && waiting(request).length === 0);
 });
+
+test("the pictures of a tool's result are kept with its call", () => {
+  const picture = "data:image/jpeg;base64,AQID";
+  const request = after(
+    CREATED,
+    said({ id: "c1", say: "tool", text: '{"tool":"browserAction","action":"launch"}' }),
+    { type: "gate.decided", toolCallId: "c1", verdict: "allow", rule: "", reason: "" },
+    { type: "tool.started", toolCallId: "c1", name: "browser_action", subject: "launch http://localhost:3000" },
+    { type: "tool.finished", toolCallId: "c1", status: "ok", summary: "browser: launch (1 picture)", images: [picture] },
+  );
+  assert.deepEqual(call(request.feed[0]).images, [picture]);
+});

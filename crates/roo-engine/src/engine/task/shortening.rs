@@ -199,13 +199,16 @@ fn results(item: &Item) -> &[ToolResult] {
 fn reads(call: &ToolCall, result: &ToolResult) -> bool {
     let looks = |tool: ToolName| {
         use ToolName::{
-            FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles, ReadFile, SearchFiles,
+            CodebaseSearch, FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles,
+            ReadFile, SearchFiles, SearchMcpTools,
         };
         matches!(
             tool,
             ReadFile
                 | ListFiles
                 | SearchFiles
+                | SearchMcpTools
+                | CodebaseSearch
                 | ListCodeDefinitionNames
                 | FindReferences
                 | GoToDefinition

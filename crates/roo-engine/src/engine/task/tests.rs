@@ -1897,6 +1897,7 @@ fn the_model_is_told_which_files_a_restore_of_a_part_has_restored() {
             files: vec![],
             digests: digests.into(),
             cut: None,
+            say: None,
         };
         sim.commit(vec![Event::RestoreStarted { restore: Arc::new(restore) }]);
         let finished = Event::RestoreFinished {

@@ -102,6 +102,7 @@ impl Fixture {
                 customization: Arc::new(customization.unwrap()),
                 server_tools: Arc::new(NoServerTools),
                 language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
+                code_index: Arc::new(roo_index::CodeIndex::none()),
                 is_worktree: false,
             }),
             intent: None,
@@ -187,6 +188,7 @@ impl Fixture {
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),
             offers: Offers::default(),
             commands: None,
+            browser: None,
         };
         self.gate.judge(&call, call_context).await
     }
@@ -904,6 +906,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("read_file", json!({ "path": ".roo/tasks/20260102-03-04-abcdef01/notes.md" })),
         ("list_files", json!({ "path": "." })),
         ("search_files", json!({ "path": ".", "regex": "x" })),
+        ("codebase_search", json!({ "query": "x" })),
         ("list_code_definition_names", json!({ "path": "." })),
         ("find_references", json!({ "path": "docs/a.md", "line": 1, "symbol": "x" })),
         ("go_to_definition", json!({ "path": "docs/a.md", "line": 1, "symbol": "x" })),
@@ -919,6 +922,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("read_command_output", json!({ "command_id": "cmd-12" })),
         ("send_command_input", json!({ "command_id": "cmd-12", "input": "1" })),
         ("stop_command", json!({ "command_id": "cmd-12" })),
+        ("browser_action", json!({ "action": "launch", "url": "http://localhost:3000" })),
         // What the server answers itself.
         ("execute_command", json!({ "command": roo_formats::config::CONTEXT_COMMAND })),
         ("execute_command", json!({ "command": "mkdir -p .roo/tasks/20260102-03-04-abcdef01" })),

@@ -5,7 +5,8 @@
 //! becomes the shell. The one next to the shell can't be traced by it, and neither hands it the socket.
 //!
 //! To start this program once takes a millisecond and more, most of it for its relocations. So `init` is a copy of
-//! `outer`, which has one thread and holds nothing but the socket.
+//! `outer`, which has one thread and holds nothing but the socket. And it may be started before there is an order for it
+//! (see [`crate::exec::ready_helper`]): up to there nothing depends on the command, nor on what is mounted.
 
 use std::fs::File;
 use std::io;
@@ -20,13 +21,14 @@ use nix::unistd::{ForkResult, fork};
 use rustix::process::{
     DumpableBehavior, Signal, ioctl_tiocsctty, set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
-use rustix::stdio::stdout;
+use rustix::stdio::{dup2_stderr, dup2_stdout, stdout};
 use rustix::termios::isatty;
 
 use super::confinement::Network;
 use super::connections::SocketPolicy;
-use super::helper_program::{HELPER, NETWORK};
+use super::helper_program::{CONNECT, HELPER, NETWORK};
 use super::helper_protocol::{Active, Mechanism, Message, Order, Stage};
+use super::network::receive;
 use super::role::{OUTER, OUTER_JOINING, OUTER_WITH_NETWORK, WATCH};
 use super::setup_failure::{SetupFailure, StepContext as _};
 use super::{
@@ -58,6 +60,7 @@ pub(super) fn run(role: &str) -> ExitCode {
         OUTER_WITH_NETWORK => outer(&control, || namespaces::enter(Network::On).map(|()| None)),
         OUTER_JOINING => outer(&control, || joined_network::join(&control, namespaces::OTHERS).map(Some)),
         NETWORK => joined_network::make(&control, ports()).map(|()| ExitCode::SUCCESS),
+        CONNECT => joined_network::connect(&control, ports()).map(|()| ExitCode::SUCCESS),
         WATCH => watch(&control),
         CONFINE => confine(&control),
         _ => return ExitCode::FAILURE,
@@ -72,7 +75,7 @@ pub(super) fn run(role: &str) -> ExitCode {
     }
 }
 
-/// The ports that the server wants listeners at.
+/// The ports that the server wants listeners at, or a connection to.
 fn ports() -> impl Iterator<Item = u16> {
     std::env::args().skip(3).filter_map(|port| port.parse().ok())
 }
@@ -114,10 +117,13 @@ fn outer(
 fn init(control: &UnixStream, sockets: Option<File>) -> Result<ExitCode, SetupFailure> {
     // If `outer` is gone already, then so is the server's end of the socket or will be.
     set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
-    let order = Order::read(control).step("the order")?;
     privileges::be_the_first_to_go();
+    take_streams(control)?;
+    let order = Order::read(control).step("the order")?;
+    namespaces::copy_mounts()?;
     let kernel = mounts::build(&order)?;
-    if order.network == Network::Off {
+    // One that is joined has it.
+    if order.network == Network::Off && sockets.is_none() {
         namespaces::raise_loopback().step("the loopback")?;
     }
     namespaces::become_user(order.user, order.group, &kernel.proc)?;
@@ -174,6 +180,17 @@ fn init(control: &UnixStream, sockets: Option<File>) -> Result<ExitCode, SetupFa
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Takes the streams of the command, which come before its order. A terminal is there from the start.
+fn take_streams(control: &UnixStream) -> Result<(), SetupFailure> {
+    if isatty(stdout()) {
+        return Ok(());
+    }
+    let received = receive(control).step("the streams")?;
+    let [output, errors]: [OwnedFd; 2] =
+        received.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData)).step("the streams")?;
+    dup2_stdout(output).and_then(|()| dup2_stderr(errors)).step("the streams")
 }
 
 fn watch(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
@@ -233,13 +250,15 @@ fn keep(order: &Order, active: &Active) -> Result<(), SetupFailure> {
     }
 }
 
-/// The shell. It gets this process's output, with the keyboard where that is a terminal, and environment, and nothing
-/// else (see [`inherited`]).
+/// The shell. It gets this process's output, with the keyboard where that is a terminal, and nothing else (see
+/// [`inherited`]).
 fn shell(order: &Order) -> Command {
     let mut command = Command::new::<&Path>(&order.program.0);
     let keyboard = isatty(stdout()).then(|| stdout().try_clone_to_owned().ok()).flatten();
     command
         .args(&order.arguments)
+        .env_clear()
+        .envs(order.environment.iter())
         .current_dir(&order.directory.0)
         .stdin(keyboard.map_or_else(Stdio::null, Stdio::from));
     command

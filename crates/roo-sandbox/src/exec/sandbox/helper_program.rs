@@ -7,6 +7,9 @@ pub(super) const HELPER: &str = "sandbox-helper";
 /// The role of a helper that makes a network.
 pub(super) const NETWORK: &str = "network";
 
+/// The role of a helper that connects to a port in a network.
+pub(super) const CONNECT: &str = "connect";
+
 /// The program that helpers are started from: this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Helper(PathBuf);

@@ -1,7 +1,7 @@
 //! Messages between the server and its helper, over one socket that is the helper's standard input: an [`Order`] there,
 //! [`Message`]s back, and the end of what comes from the server when what is left is to end.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -134,7 +134,28 @@ pub(crate) struct Overlay {
     pub work: JsonPath,
 }
 
-/// Command to run and its bounds. Holds no secrets; those of the environment come as such.
+/// Names and values of a command's environment, which may hold secrets.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Variables(Vec<(JsonPath, JsonPath)>);
+
+impl Variables {
+    pub(super) fn new<'a>(variables: impl Iterator<Item = (&'a OsStr, &'a OsStr)>) -> Self {
+        Self(variables.map(|(name, value)| (JsonPath(name.into()), JsonPath(value.into()))).collect())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.0.as_os_str(), value.0.as_os_str()))
+    }
+}
+
+/// Names only.
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// Command to run and its bounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub mechanism: Mechanism,
@@ -163,6 +184,7 @@ pub(crate) struct Order {
     pub promised: Option<Active>,
     pub program: JsonPath,
     pub arguments: Vec<String>,
+    pub environment: Variables,
     pub directory: JsonPath,
 }
 
@@ -306,6 +328,7 @@ mod tests {
             promised: None,
             program: JsonPath("/bin/sh".into()),
             arguments: vec!["-c".into(), "echo €".into()],
+            environment: Variables::new([(OsStr::new("HOME"), OsStr::from_bytes(b"/home/\xff"))].into_iter()),
             directory: JsonPath("/w".into()),
         };
         assert_eq!(Order::read(&*order.frame().unwrap()).unwrap(), order);

@@ -1,7 +1,7 @@
-//! The helpers' part of a [`PrivateNetwork`](super::PrivateNetwork): it is made, or joined.
+//! The helpers' part of a [`PrivateNetwork`](super::PrivateNetwork): it is made, joined, or connected to.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -33,4 +33,17 @@ pub(super) fn join(control: &UnixStream, others: CloneFlags) -> Result<OwnedFd, 
     setns(network, CloneFlags::CLONE_NEWNET).step("joining the network")?;
     unshare(others).step("new namespaces")?;
     Ok(sockets)
+}
+
+/// Joins the network that the server hands over, connects to the first of these ports there, and hands the connection to
+/// the server.
+pub(super) fn connect(
+    control: &UnixStream,
+    mut ports: impl Iterator<Item = u16>,
+) -> Result<(), SetupFailure> {
+    let port = ports.next().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput)).step("the port")?;
+    join(control, CloneFlags::empty())?;
+    let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let connected = TcpStream::connect(loopback.map(|address| (address, port).into()).as_slice());
+    send(control, &[connected.step("the connection")?.as_fd()]).step("handing over the connection")
 }

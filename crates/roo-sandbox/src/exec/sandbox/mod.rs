@@ -76,7 +76,8 @@ pub use probe::{Level, Probe, Required, Sandbox};
 pub use signing::{SigningKey, SigningService};
 
 pub(super) use helper_protocol::{End, Message, Order, Stage};
-pub(super) use role::helper_arguments;
+pub(super) use network::send;
+pub(super) use role::HelperRole;
 
 use helper_program::HELPER;
 

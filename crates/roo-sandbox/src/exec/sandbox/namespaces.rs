@@ -13,13 +13,11 @@ use rustix::process::{getegid, geteuid};
 use super::confinement::Network;
 use super::setup_failure::{SetupFailure, StepContext as _};
 
-/// Namespaces of each command, besides a user namespace and perhaps a network.
-pub(super) const OTHERS: CloneFlags = CloneFlags::CLONE_NEWNS
-    .union(CloneFlags::CLONE_NEWPID)
-    .union(CloneFlags::CLONE_NEWIPC)
-    .union(CloneFlags::CLONE_NEWUTS);
+/// Namespaces of each command, besides a user namespace, mounts and perhaps a network.
+pub(super) const OTHERS: CloneFlags =
+    CloneFlags::CLONE_NEWPID.union(CloneFlags::CLONE_NEWIPC).union(CloneFlags::CLONE_NEWUTS);
 
-/// Makes this process a user namespace of its own, in which it is root, and the other namespaces. The
+/// Makes this process a user namespace of its own, in which it is root, and the other namespaces but for mounts. The
 /// process namespace begins with its next child.
 pub(super) fn enter(network: Network) -> Result<(), SetupFailure> {
     match network {
@@ -36,6 +34,11 @@ pub(super) fn enter_anew(others: CloneFlags) -> Result<(), SetupFailure> {
     std::fs::write("/proc/self/setgroups", "deny").step("the groups of the user namespace")?;
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1")).step("the user of the namespace")?;
     std::fs::write("/proc/self/gid_map", format!("0 {group} 1")).step("the group of the namespace")
+}
+
+/// Gives this process a copy of the mount tree, as it is at this moment.
+pub(super) fn copy_mounts() -> Result<(), SetupFailure> {
+    unshare(CloneFlags::CLONE_NEWNS).step("a new mount namespace")
 }
 
 /// Makes this process who it was again, in a second user namespace: its mounts belong to the first,

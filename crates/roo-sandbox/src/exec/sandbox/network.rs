@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-use super::helper_program::{HELPER, Helper, NETWORK};
+use super::helper_program::{CONNECT, HELPER, Helper, NETWORK};
 
 /// The most ports that are wanted.
 const MOST_PORTS: usize = 64;
@@ -83,6 +83,30 @@ impl PrivateNetwork {
         self.0.listeners.iter().map(TcpListener::try_clone).collect()
     }
 
+    /// Connects to a port of the loopback, from outside. Waits for a helper, so not for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When the helper can't be started, and [`io::ErrorKind::ConnectionRefused`] when nothing listens there.
+    pub(super) fn connect(&self, helper: &Helper, port: u16) -> io::Result<TcpStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        // Before the helper, which takes it first of all.
+        self.hand_to(&ours)?;
+        let mut child = Command::new(helper.path())
+            .args([HELPER, CONNECT])
+            .arg(port.to_string())
+            .current_dir("/")
+            .env_clear()
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let received = receive(&ours);
+        // It ends by itself once it has told, or can't.
+        child.wait()?;
+        let connected = received?.into_iter().next().map(TcpStream::from);
+        connected.ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    }
+
     /// Hands the namespaces to a helper that is to join them.
     pub(in crate::exec) fn hand_to(&self, helper: &impl AsFd) -> io::Result<()> {
         send(helper, &[self.0.user.as_fd(), self.0.network.as_fd(), self.0.sockets.as_fd()])
@@ -104,7 +128,7 @@ fn socket_list() -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(super) fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(in crate::exec) fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {

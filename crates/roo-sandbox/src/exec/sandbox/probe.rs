@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
 use super::helper_program::Helper;
-use super::helper_protocol::{Active, JsonPath, LeftRunning, Mechanism, Order, Overlay};
+use super::helper_protocol::{Active, JsonPath, LeftRunning, Mechanism, Order, Overlay, Variables};
 use super::network::PrivateNetwork;
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
 use crate::exec::process::{self, Command, ExecError, Status};
+use crate::exec::ready_helper::ReadyHelpers;
 use crate::exec::shell::{Shell, shell};
 
 /// Level of confinement.
@@ -104,6 +105,7 @@ impl fmt::Display for Probe {
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     helper: Helper,
+    ready: ReadyHelpers,
     probe: Probe,
 }
 
@@ -125,7 +127,7 @@ impl Sandbox {
                 Err(reason) => probe.missing.push(format!("{} ({reason})", name(mechanism))),
             }
         }
-        Self { helper, probe }
+        Self { helper, ready: ReadyHelpers::default(), probe }
     }
 
     /// As [`Self::find`], with one mechanism only.
@@ -134,12 +136,13 @@ impl Sandbox {
             Ok(active) => Probe { active: Some(active), missing: gaps(&active) },
             Err(reason) => Probe { active: None, missing: vec![format!("{} ({reason})", name(mechanism))] },
         };
-        Self { helper, probe }
+        Self { helper, ready: ReadyHelpers::default(), probe }
     }
 
     /// None, for the reason.
     pub fn none(reason: impl Into<String>) -> Self {
-        Self { helper: Helper::own(), probe: Probe { active: None, missing: vec![reason.into()] } }
+        let probe = Probe { active: None, missing: vec![reason.into()] };
+        Self { helper: Helper::own(), ready: ReadyHelpers::default(), probe }
     }
 
     /// Returns the result of the probe.
@@ -156,9 +159,8 @@ impl Sandbox {
         let command =
             Command { line: "true".to_owned(), directory: "/".into(), timeout: Some(TRIAL), handle: None };
         let (environment, cancel) = (Environment::inherited(), CancellationToken::new());
-        let (order, environment) =
-            self.prepare(&command, &environment, &confinement).map_err(|error| error.to_string())?;
-        let ran = process::run_ordered(&command, &environment, self.job(&order), |_| {}, &cancel).await;
+        let order = self.prepare(&command, &environment, &confinement).map_err(|error| error.to_string())?;
+        let ran = process::run_ordered(&command, self.job(&order, None), |_| {}, &cancel).await;
         match ran {
             Ok((_, Status::Code(0), _)) => Ok(()),
             Ok((_, status, _)) => Err(format!("the trial ended with {status:?}")),
@@ -182,11 +184,11 @@ impl Sandbox {
             let confinement = Confinement { staged: vec![each.clone()], ..Confinement::default() };
             let (line, directory) = (format!(": >{name}"), root.clone());
             let command = Command { line, directory, timeout: Some(TRIAL), handle: None };
-            let (order, environment) = self
+            let order = self
                 .prepare(&command, &Environment::inherited(), &confinement)
                 .map_err(|error| error.to_string())?;
             let cancel = CancellationToken::new();
-            let ran = process::run_ordered(&command, &environment, self.job(&order), |_| {}, &cancel).await;
+            let ran = process::run_ordered(&command, self.job(&order, None), |_| {}, &cancel).await;
             let (_, status, _) = ran.map_err(|error| match error {
                 ExecError::Sandbox(reason) => reason,
                 error => error.to_string(),
@@ -202,8 +204,13 @@ impl Sandbox {
         Ok(())
     }
 
-    fn job<'a>(&'a self, order: &'a Order) -> process::Ordered<'a> {
-        process::Ordered { helper: &self.helper, order, loopback: None }
+    /// An order to be carried out in a network that exists already or not.
+    pub(in crate::exec) fn job<'a>(
+        &'a self,
+        order: &'a Order,
+        loopback: Option<&'a PrivateNetwork>,
+    ) -> process::Ordered<'a> {
+        process::Ordered { helper: &self.helper, ready: &self.ready, order, loopback }
     }
 
     /// Makes a network for commands, with listeners at these ports. Waits for a helper, so not for a thread of the runtime.
@@ -217,17 +224,21 @@ impl Sandbox {
         PrivateNetwork::make(&self.helper, ports)
     }
 
-    pub(in crate::exec) fn helper(&self) -> &Helper {
-        &self.helper
+    /// Connects to a port of a network for commands, from outside. Waits for a helper, so not for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When it can't be done, and [`io::ErrorKind::ConnectionRefused`] when nothing listens there.
+    pub fn connect(&self, network: &PrivateNetwork, port: u16) -> io::Result<std::net::TcpStream> {
+        network.connect(&self.helper, port)
     }
 
-    /// Builds the order for the helper, and the environment within.
+    /// Builds the order for the helper.
     pub(in crate::exec) fn prepare(
         &self,
         command: &Command,
         environment: &Environment,
         confinement: &Confinement,
-    ) -> Result<(Order, Environment), ExecError> {
+    ) -> Result<Order, ExecError> {
         let Some(active) = self.probe.active else {
             return Err(ExecError::NoSandbox(self.probe.to_string()));
         };
@@ -237,8 +248,7 @@ impl Sandbox {
                 self.probe
             )));
         }
-        let order = order(command, shell(), confinement, active.mechanism, Some(active))?;
-        Ok((order, within(environment, confinement, active.mechanism)))
+        Ok(order(command, environment, shell(), confinement, active.mechanism, Some(active))?)
     }
 }
 
@@ -262,6 +272,7 @@ fn gaps(active: &Active) -> Vec<String> {
 
 fn order(
     command: &Command,
+    environment: &Environment,
     shell: &Shell,
     confinement: &Confinement,
     mechanism: Mechanism,
@@ -301,6 +312,7 @@ fn order(
         promised,
         program: JsonPath(shell.program().to_owned()),
         arguments: shell.arguments(&command.line).map(str::to_owned).collect(),
+        environment: Variables::new(within(environment, confinement, mechanism).variables()),
         directory: JsonPath(command.directory.clone()),
     })
 }
@@ -422,10 +434,10 @@ impl Trial {
              echo x >\"$TMPDIR/x\" || exit 8; echo x >in/x"
         );
         let command = Command { line, directory: self.0.clone(), timeout: Some(TRIAL), handle: None };
-        let order = order(&command, shell(), &confinement, mechanism, None)?;
-        let environment = within(&Environment::inherited(), &confinement, mechanism);
-        let job = process::Ordered { helper, order: &order, loopback: None };
-        process::run_ordered(&command, &environment, job, |_| {}, &CancellationToken::new()).await
+        let environment = Environment::inherited();
+        let order = order(&command, &environment, shell(), &confinement, mechanism, None)?;
+        let job = process::Ordered { helper, ready: &ReadyHelpers::default(), order: &order, loopback: None };
+        process::run_ordered(&command, job, |_| {}, &CancellationToken::new()).await
     }
 
     fn check(&self) -> Result<(), String> {

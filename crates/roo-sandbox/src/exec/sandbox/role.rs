@@ -3,6 +3,7 @@
 use super::confinement::Network;
 use super::helper_program::HELPER;
 use super::helper_protocol::{Mechanism, Order};
+use super::network::PrivateNetwork;
 
 /// Outer helpers, by their network.
 pub(super) const OUTER: &str = "outer";
@@ -11,13 +12,36 @@ pub(super) const OUTER_JOINING: &str = "outer-joining";
 /// The helper without namespaces.
 pub(super) const WATCH: &str = "watch";
 
-/// The arguments of the helper that carries out an order.
-pub(in crate::exec) fn helper_arguments(order: &Order, joins: bool) -> [&'static str; 2] {
-    let role = match (order.mechanism, order.network) {
-        (Mechanism::Namespaces, Network::Off) if joins => OUTER_JOINING,
-        (Mechanism::Namespaces, Network::Off) => OUTER,
-        (Mechanism::Namespaces, Network::On) => OUTER_WITH_NETWORK,
-        (Mechanism::Landlock, _) => WATCH,
-    };
-    [HELPER, role]
+/// What a helper does before it has its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::exec) struct HelperRole {
+    name: &'static str,
+    /// The network that it joins.
+    joined: Option<PrivateNetwork>,
+}
+
+impl HelperRole {
+    /// The role of the helper that carries out an order, in a network that exists already or not.
+    pub(in crate::exec) fn new(order: &Order, loopback: Option<&PrivateNetwork>) -> Self {
+        let name = match (order.mechanism, order.network) {
+            (Mechanism::Namespaces, Network::Off) if loopback.is_some() => OUTER_JOINING,
+            (Mechanism::Namespaces, Network::Off) => OUTER,
+            (Mechanism::Namespaces, Network::On) => OUTER_WITH_NETWORK,
+            (Mechanism::Landlock, _) => WATCH,
+        };
+        Self { name, joined: loopback.filter(|_| name == OUTER_JOINING).cloned() }
+    }
+
+    /// Returns whether the streams of a command that has no terminal are handed over with its order.
+    pub(in crate::exec) fn takes_streams(&self) -> bool {
+        self.name != WATCH
+    }
+
+    pub(in crate::exec) fn joined(&self) -> Option<&PrivateNetwork> {
+        self.joined.as_ref()
+    }
+
+    pub(in crate::exec) fn arguments(&self) -> [&'static str; 2] {
+        [HELPER, self.name]
+    }
 }

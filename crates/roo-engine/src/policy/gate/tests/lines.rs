@@ -186,6 +186,7 @@ impl Lines {
             hooks: None,
             offers: Offers::default(),
             commands: None,
+            browser: None,
         };
         let policy_context = &self.fixture.gate.policy_context;
         let directory = policy_context.workspace.resolve(".", Purpose::Directory).unwrap();

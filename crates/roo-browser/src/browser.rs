@@ -1,0 +1,600 @@
+//! One browser from its start to its end, and the steps that are done in it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use roo_catalog::{BrowserStep, BrowserTarget, ElementRef, ScreenPoint, ScreenSize};
+use roo_text::render::{cut, one_line};
+
+use crate::connection::{CallError, Connection};
+use crate::destinations::{Destinations, WebHost};
+use crate::key::KeyPress;
+use crate::launch::{BrowserProcess, LaunchedBrowser};
+use crate::marks;
+use crate::observation::Observation;
+use crate::protocol::{
+    CaptureScreenshot, Command, CreateIsolatedWorld, DispatchKey, DispatchMouse, Evaluate, Event, Focus,
+    FrameTree, GetAccessibilityTree, GetContentQuads, GetFrameOwner, GetFrameTree, GetNavigationHistory,
+    InsertText, NOTHING_ANSWERS, Navigate, ScrollIntoView, SetDeviceMetrics, SetDownloadBehavior,
+    StopLoading, auto_attach,
+};
+use crate::snapshot::{FrameTrees, Snapshot, snapshot};
+use crate::state::State;
+
+/// Time for a browser to start.
+const START: Duration = Duration::from_secs(60);
+/// Time for an answer. A page that is busy for longer counts as hung.
+const CALL: Duration = Duration::from_secs(20);
+/// Time for a host to answer, and then for the page to be loaded.
+const LOAD: Duration = Duration::from_secs(30);
+/// Time for what a step has set in motion to come to an end.
+const BUSY: Duration = Duration::from_secs(4);
+/// Time without any change after which a page counts as at rest.
+const QUIET: Duration = Duration::from_millis(300);
+/// Time for a picture. A page that has painted nothing yet gives none.
+const PICTURE: Duration = Duration::from_secs(8);
+/// Quality of pictures, of 100.
+const QUALITY: u8 = 80;
+/// Texts of more characters are put in as a whole rather than by keys.
+const BY_KEYS: usize = 500;
+/// The end of what a browser wrote to its standard error that is kept, in bytes.
+const STDERR: usize = 4096;
+/// The most frames of a page whose elements are looked at.
+const FRAMES: usize = 10;
+
+/// Reasons why a step was not done. The text is for the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BrowserError {
+    /// The browser could not be started.
+    #[error("The browser did not start: {0}.")]
+    Start(String),
+    /// The step can't be done; the browser is as it was.
+    #[error("{0}")]
+    Step(String),
+    /// The browser is gone.
+    #[error("The browser was closed: {0}. Launch it again to go on.")]
+    Ended(String),
+}
+
+/// A running browser. Dropping it ends it.
+pub struct Browser {
+    connection: Connection,
+    state: Arc<Mutex<State>>,
+    changes: watch::Receiver<u64>,
+    destinations: Destinations,
+    process: tokio::sync::Mutex<Option<Box<dyn BrowserProcess>>>,
+    /// Place of the mouse. Held during a step: there is one at a time.
+    mouse: tokio::sync::Mutex<Option<(f64, f64)>>,
+    /// Reason why it was given up.
+    given_up: Mutex<Option<String>>,
+}
+
+impl std::fmt::Debug for Browser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Browser").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.connection.end();
+    }
+}
+
+/// The session and the main frame of the page that is used.
+struct CurrentPage {
+    session: String,
+    frame: String,
+}
+
+impl Browser {
+    /// Takes over a browser that was started, and waits until it has its first page. Its pages lead only to
+    /// `destinations`.
+    ///
+    /// # Errors
+    /// It ended, or had no page in time. Then it is ended.
+    pub async fn start(
+        launched: LaunchedBrowser,
+        viewport: ScreenSize,
+        destinations: Destinations,
+    ) -> Result<Self, BrowserError> {
+        let LaunchedBrowser { reader, writer, stderr, process } = launched;
+        let state = Arc::new(Mutex::new(State::new(viewport, destinations.clone())));
+        let (sender, mut changes) = watch::channel(0);
+        let folded = Arc::clone(&state);
+        let on_event = move |session: Option<&str>, method: &str, params| {
+            let Some(event) = Event::read(method, params) else { return vec![] };
+            let mut state = folded.lock().unwrap_or_else(PoisonError::into_inner);
+            let notices = state.fold(session, event);
+            let changes = state.changes;
+            drop(state);
+            sender.send_if_modified(|known| std::mem::replace(known, changes) != changes);
+            notices
+        };
+        let connection = Connection::start(reader, writer, on_event);
+        let errors = Arc::new(Mutex::new(VecDeque::new()));
+        tokio::spawn(keep_end(stderr, Arc::clone(&errors)));
+        connection.notify(&auto_attach(None));
+        let refuse = SetDownloadBehavior { behavior: "deny", events_enabled: true };
+        let has_page = async {
+            connection.call(None, &refuse, START).await.map_err(|error| error.to_string())?;
+            let mut known = changes.clone();
+            let session = || {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.page().map(|page| page.session.clone())
+            };
+            tokio::select! {
+                biased;
+                () = connection.ended().cancelled() => return Err("it ended at once".to_owned()),
+                there = known.wait_for(|_| session().is_some()) => drop(there),
+            }
+            // Answered when all is in force by which the page was set up.
+            let asked = connection.call(session().as_deref(), &GetFrameTree {}, START).await;
+            asked.map(drop).map_err(|error| error.to_string())
+        };
+        let started = timeout(START, has_page).await;
+        let started =
+            started.unwrap_or_else(|_| Err(format!("it was not ready within {} seconds", START.as_secs())));
+        if let Err(reason) = started {
+            connection.end();
+            process.end().await;
+            let errors: Vec<u8> =
+                errors.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+            let said = String::from_utf8_lossy(&errors);
+            let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            let said = if said.is_empty() { String::new() } else { format!(" ({})", one_line(said, 300)) };
+            return Err(BrowserError::Start(format!("{reason}{said}")));
+        }
+        changes.borrow_and_update();
+        Ok(Self {
+            connection,
+            state,
+            changes,
+            destinations,
+            process: tokio::sync::Mutex::new(Some(process)),
+            mouse: tokio::sync::Mutex::default(),
+            given_up: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the hosts that its pages may lead to.
+    pub fn destinations(&self) -> &Destinations {
+        &self.destinations
+    }
+
+    fn address(&self) -> Option<String> {
+        self.state().page().map(|page| page.url.clone()).filter(|url| !url.is_empty())
+    }
+
+    /// Returns the host of the page that is shown; none where it comes from no host, and after the browser has ended.
+    pub fn host(&self) -> Option<WebHost> {
+        let address = self.address().filter(|_| self.is_open())?;
+        WebHost::of(&url::Url::parse(&address).ok()?)
+    }
+
+    /// Reports whether it is still there.
+    pub fn is_open(&self) -> bool {
+        !self.connection.ended().is_cancelled()
+    }
+
+    /// Ends it with everything that it started. Returns when nothing of it is left.
+    pub async fn close(&self) {
+        self.connection.end();
+        let process = self.process.lock().await.take();
+        if let Some(process) = process {
+            process.end().await;
+        }
+    }
+
+    /// Does a step, and looks at what came of it. May be dropped in between: the browser stays as it is then.
+    ///
+    /// # Errors
+    /// [`BrowserError::Step`] where it can't be done, and [`BrowserError::Ended`] where the browser has ended, its page has
+    /// crashed, or the page does not answer any more; then the browser is ended.
+    pub async fn perform(&self, step: &BrowserStep) -> Result<Observation, BrowserError> {
+        let mut mouse = self.mouse.lock().await;
+        let done = self.step(step, &mut mouse).await;
+        let error = match done {
+            Ok(observation) => return Ok(observation),
+            Err(StepError::Refused(text)) if self.is_open() && !self.has_crashed() => {
+                return Err(BrowserError::Step(text));
+            }
+            Err(StepError::Refused(_)) if self.is_open() => "its page has crashed".to_owned(),
+            Err(StepError::Refused(text) | StepError::Ended(text)) => text,
+        };
+        // The first one counts: later ones follow from it.
+        let reason =
+            self.given_up.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error).clone();
+        self.close().await;
+        Err(BrowserError::Ended(reason))
+    }
+
+    fn has_crashed(&self) -> bool {
+        self.state().page().is_some_and(|page| page.is_crashed)
+    }
+
+    fn page(&self) -> Result<CurrentPage, StepError> {
+        match self.state().page() {
+            Some(page) if page.is_crashed => Err(StepError::Ended("its page has crashed".to_owned())),
+            Some(page) => Ok(CurrentPage { session: page.session.clone(), frame: page.target.clone() }),
+            None => Err(StepError::Ended("it has no page any more".to_owned())),
+        }
+    }
+
+    async fn call<C: Command>(&self, page: &CurrentPage, command: &C) -> Result<C::Reply, StepError> {
+        let called = self.connection.call(Some(&page.session), command, CALL).await;
+        called.map_err(StepError::from)
+    }
+
+    async fn step(
+        &self,
+        step: &BrowserStep,
+        mouse: &mut Option<(f64, f64)>,
+    ) -> Result<Observation, StepError> {
+        let page = self.page()?;
+        let (mut has_picture, mut has_elements) = (true, true);
+        match step {
+            BrowserStep::Launch { url } | BrowserStep::Navigate { url } => self.load(&page, url).await?,
+            BrowserStep::Click(target) => {
+                let point = self.point(&page, *target).await?;
+                self.click(&page, point, mouse).await?;
+            }
+            BrowserStep::Hover(target) => {
+                let point = self.point(&page, *target).await?;
+                *mouse = Some(point);
+                self.mouse_event(&page, "mouseMoved", point, 0.0).await?;
+                has_elements = false;
+            }
+            BrowserStep::Type { text, into } => {
+                if let Some(target) = into {
+                    let point = self.point(&page, *target).await?;
+                    self.click(&page, point, mouse).await?;
+                    if let BrowserTarget::Element(element) = target {
+                        // A click on its label, say, leads elsewhere. What can't have the focus has got the click.
+                        let _ = self.call(&page, &Focus { backend_node_id: self.node(*element)? }).await;
+                    }
+                }
+                self.type_text(&page, text).await?;
+            }
+            BrowserStep::Press { key } => {
+                let key: KeyPress = key.parse().map_err(|error| StepError::Refused(format!("{error}")))?;
+                self.press(&page, &key).await?;
+            }
+            BrowserStep::ScrollDown | BrowserStep::ScrollUp => {
+                let ScreenSize { width, height } = self.state().viewport;
+                let sign = if *step == BrowserStep::ScrollDown { 1.0 } else { -1.0 };
+                let point = mouse.unwrap_or((f64::from(width) / 2.0, f64::from(height) / 2.0));
+                self.mouse_event(&page, "mouseWheel", point, sign * f64::from(height)).await?;
+                has_elements = false;
+            }
+            BrowserStep::Resize(size) => {
+                let ScreenSize { width, height } = *size;
+                let metrics = SetDeviceMetrics { width, height, device_scale_factor: 1, mobile: false };
+                self.call(&page, &metrics).await?;
+                self.state().viewport = *size;
+                has_elements = false;
+            }
+            BrowserStep::Screenshot => {}
+            BrowserStep::Snapshot => has_picture = false,
+            BrowserStep::Close => return Err(StepError::Refused("It is closed by its task.".to_owned())),
+        }
+        self.settle(Instant::now()).await;
+        // A step may have opened a page, or closed one.
+        let page = self.page()?;
+        let elements = match has_elements {
+            true => Some(self.elements(&page).await?),
+            false => None,
+        };
+        let screenshot = match (has_picture, elements.as_ref().filter(|_| *step == BrowserStep::Screenshot)) {
+            (false, _) => None,
+            (true, None) => self.picture(&page).await?,
+            (true, Some(elements)) => self.marked_picture(&page, elements).await?,
+        };
+        let history = self.call(&page, &GetNavigationHistory {}).await?;
+        let shown = history.entries.into_iter().nth(history.current_index);
+        let (url, title) = shown.map(|shown| (shown.url, shown.title)).unwrap_or_default();
+        let mut state = self.state();
+        let (log, left_out) = state.log.take();
+        Ok(Observation {
+            url,
+            title,
+            viewport: state.viewport,
+            mouse: mouse.map(|(x, y)| (x.round() as u32, y.round() as u32)),
+            screenshot,
+            elements: elements.map(|elements| elements.lines.join("\n")),
+            log,
+            left_out,
+            is_loading: state.is_loading(),
+        })
+    }
+
+    /// Loads an address, and waits until it is there.
+    async fn load(&self, page: &CurrentPage, url: &str) -> Result<(), StepError> {
+        if let Some(page) = self.state().page() {
+            page.failure = None;
+        }
+        let shown = cut(url, 200);
+        let loaded = self.connection.call(Some(&page.session), &Navigate { url }, LOAD).await;
+        let failed = match loaded {
+            Ok(loaded) => loaded.error_text,
+            Err(CallError::Silent(_)) => {
+                self.call(page, &StopLoading {}).await?;
+                Some(format!("it did not answer within {} seconds", LOAD.as_secs()))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let failed = failed.or_else(|| self.state().page().and_then(|page| page.failure.take()));
+        let Some(reason) = failed else { return Ok(()) };
+        let refused = self.state().log.take_refusal();
+        let hint = match (refused, reason.as_str()) {
+            (Some(refused), _) => format!(" {refused}"),
+            (None, NOTHING_ANSWERS) => " Is the server running?".to_owned(),
+            (None, "net::ERR_TUNNEL_CONNECTION_FAILED") => {
+                " The proxy of roo-lsp got no connection to the host.".to_owned()
+            }
+            _ => String::new(),
+        };
+        Err(StepError::Refused(format!("{shown} was not loaded: {reason}.{hint}")))
+    }
+
+    /// Waits until nothing changes any more, but not for long.
+    async fn settle(&self, begun: Instant) {
+        let mut changes = self.changes.clone();
+        let mut loaded = begun;
+        loop {
+            changes.borrow_and_update();
+            let (is_loading, is_busy) = {
+                let state = self.state();
+                (state.is_loading(), state.is_busy())
+            };
+            let now = Instant::now();
+            if is_loading {
+                loaded = now;
+            }
+            let until = match (is_loading, is_busy) {
+                (true, _) => begun + LOAD,
+                (false, true) => loaded + BUSY,
+                (false, false) => (now + QUIET).min(loaded + BUSY),
+            };
+            tokio::select! {
+                biased;
+                () = self.connection.ended().cancelled() => return,
+                () = sleep_until(until) => return,
+                changed = changes.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    fn node(&self, element: ElementRef) -> Result<i64, StepError> {
+        let node = self.state().page().and_then(|page| page.refs.node(element));
+        node.ok_or_else(|| {
+            StepError::Refused(format!(
+                "There is no element {element} on this page. Refs are those of the last list of elements; `snapshot` \
+                 makes a new one."
+            ))
+        })
+    }
+
+    /// Finds the point to click of a target, and scrolls there.
+    async fn point(&self, page: &CurrentPage, target: BrowserTarget) -> Result<(f64, f64), StepError> {
+        let viewport = self.state().viewport;
+        let element = match target {
+            BrowserTarget::Element(element) => element,
+            BrowserTarget::Point(ScreenPoint { x, y, of }) => {
+                let seen = of.unwrap_or(viewport);
+                let scale =
+                    |value: u32, from: u32, to: u32| f64::from(value) * f64::from(to) / f64::from(from);
+                let point = (scale(x, seen.width, viewport.width), scale(y, seen.height, viewport.height));
+                let is_inside = point.0 <= f64::from(viewport.width) && point.1 <= f64::from(viewport.height);
+                return match is_inside {
+                    true => Ok(point),
+                    false => Err(StepError::Refused(format!(
+                        "{target} is outside of what is visible, which is {viewport} pixels. Scroll first."
+                    ))),
+                };
+            }
+        };
+        let backend_node_id = self.node(element)?;
+        let gone = |error: StepError| match error {
+            StepError::Refused(_) => StepError::Refused(format!(
+                "{element} is not visible, or not on the page any more. `snapshot` lists the elements that are there."
+            )),
+            ended => ended,
+        };
+        self.call(page, &ScrollIntoView { backend_node_id }).await.map_err(gone)?;
+        let quads = self.call(page, &GetContentQuads { backend_node_id }).await.map_err(gone)?.quads;
+        match marks::around(&quads) {
+            Some([left, top, width, height]) => Ok((left + width / 2.0, top + height / 2.0)),
+            None => Err(gone(StepError::Refused(String::new()))),
+        }
+    }
+
+    async fn click(
+        &self,
+        page: &CurrentPage,
+        point: (f64, f64),
+        mouse: &mut Option<(f64, f64)>,
+    ) -> Result<(), StepError> {
+        *mouse = Some(point);
+        self.mouse_event(page, "mouseMoved", point, 0.0).await?;
+        self.mouse_event(page, "mousePressed", point, 0.0).await?;
+        match self.mouse_event(page, "mouseReleased", point, 0.0).await {
+            // The click closed the page.
+            Err(StepError::Refused(_)) if self.page().is_ok_and(|now| now.session != page.session) => Ok(()),
+            released => released,
+        }
+    }
+
+    async fn mouse_event(
+        &self,
+        page: &CurrentPage,
+        kind: &'static str,
+        (x, y): (f64, f64),
+        delta_y: f64,
+    ) -> Result<(), StepError> {
+        let is_click = matches!(kind, "mousePressed" | "mouseReleased");
+        let (button, click_count) = if is_click { ("left", 1) } else { ("none", 0) };
+        let event = DispatchMouse { r#type: kind, x, y, button, click_count, delta_x: 0.0, delta_y };
+        self.call(page, &event).await.map(drop)
+    }
+
+    async fn type_text(&self, page: &CurrentPage, text: &str) -> Result<(), StepError> {
+        let text = text.replace("\r\n", "\n");
+        if text.chars().count() > BY_KEYS {
+            return self.call(page, &InsertText { text: &text }).await.map(drop);
+        }
+        let mut buffer = [0; 4];
+        for character in text.chars() {
+            let key = match character {
+                '\n' => "Enter".parse().ok(),
+                '\t' => "Tab".parse().ok(),
+                character => KeyPress::typing(character),
+            };
+            match key {
+                Some(key) => self.press(page, &key).await?,
+                None => {
+                    let text = &*character.encode_utf8(&mut buffer);
+                    self.call(page, &InsertText { text }).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn press(&self, page: &CurrentPage, key: &KeyPress) -> Result<(), StepError> {
+        let event = |kind, text| DispatchKey {
+            r#type: kind,
+            key: &key.key,
+            code: &key.code,
+            text,
+            windows_virtual_key_code: key.number,
+            modifiers: key.modifiers,
+        };
+        let down = if key.text.is_empty() { "rawKeyDown" } else { "keyDown" };
+        self.call(page, &event(down, &key.text)).await?;
+        self.call(page, &event("keyUp", "")).await?;
+        Ok(())
+    }
+
+    /// Reads the elements of the page and of the frames in it.
+    async fn elements(&self, page: &CurrentPage) -> Result<Snapshot, StepError> {
+        let tree = self.call(page, &GetAccessibilityTree { frame_id: &page.frame }).await?;
+        let frames = self.call(page, &GetFrameTree {}).await?;
+        let mut inner = Vec::new();
+        children(&frames.frame_tree, &mut inner);
+        let mut trees = FrameTrees::new();
+        for frame_id in inner.into_iter().take(FRAMES) {
+            // A frame with a process of its own is not seen from here, and one may be gone by now.
+            let owner = self.call(page, &GetFrameOwner { frame_id }).await;
+            let nodes = self.call(page, &GetAccessibilityTree { frame_id }).await;
+            match (owner, nodes) {
+                (Err(StepError::Ended(reason)), _) | (_, Err(StepError::Ended(reason))) => {
+                    return Err(StepError::Ended(reason));
+                }
+                (Ok(owner), Ok(nodes)) => drop(trees.insert(owner.backend_node_id, nodes.nodes)),
+                _ => {}
+            }
+        }
+        let mut state = self.state();
+        let Some(known) = state.page().filter(|known| known.session == page.session) else {
+            return Ok(Snapshot::default());
+        };
+        Ok(snapshot(&tree.nodes, &trees, &mut known.refs))
+    }
+
+    /// Takes a picture; none where the page paints nothing.
+    async fn picture(&self, page: &CurrentPage) -> Result<Option<String>, StepError> {
+        let capture = CaptureScreenshot { format: "jpeg", quality: QUALITY };
+        match self.connection.call(Some(&page.session), &capture, PICTURE).await {
+            Ok(taken) => Ok(Some(taken.data)),
+            Err(CallError::Silent(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes a picture on which the elements that are visible have their refs.
+    async fn marked_picture(
+        &self,
+        page: &CurrentPage,
+        elements: &Snapshot,
+    ) -> Result<Option<String>, StepError> {
+        let ScreenSize { width, height } = self.state().viewport;
+        let mut marked = Vec::new();
+        for (name, node) in &elements.named {
+            if marked.len() == marks::MOST {
+                break;
+            }
+            let quads = match self.call(page, &GetContentQuads { backend_node_id: *node }).await {
+                Ok(quads) => quads.quads,
+                Err(StepError::Refused(_)) => continue,
+                Err(ended) => return Err(ended),
+            };
+            let is_visible = |[left, top, w, h]: &marks::Rectangle| {
+                *left < f64::from(width) && *top < f64::from(height) && left + w > 0.0 && top + h > 0.0
+            };
+            if let Some(place) = marks::around(&quads).filter(is_visible) {
+                marked.push((*name, place));
+            }
+        }
+        let world = CreateIsolatedWorld { frame_id: &page.frame, world_name: "roo-lsp" };
+        let world = self.call(page, &world).await?.execution_context_id;
+        let run = async |script: &str| {
+            let script = Evaluate { expression: script, context_id: world, return_by_value: true };
+            self.call(page, &script).await
+        };
+        run(&marks::drawing(&marked)).await?;
+        let picture = self.picture(page).await;
+        run(&marks::removing()).await?;
+        picture
+    }
+}
+
+/// Reason why a part of a step failed.
+#[derive(Debug)]
+enum StepError {
+    Refused(String),
+    Ended(String),
+}
+
+impl From<CallError> for StepError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(text) => {
+                Self::Refused(format!("The browser refused it: {}.", one_line(&text, 300)))
+            }
+            CallError::Silent(_) | CallError::Ended(_) => Self::Ended(error.to_string()),
+        }
+    }
+}
+
+/// The frames within a frame.
+fn children<'a>(tree: &'a FrameTree, found: &mut Vec<&'a str>) {
+    for child in &tree.child_frames {
+        if found.len() < FRAMES {
+            found.push(&child.frame.id);
+            children(child, found);
+        }
+    }
+}
+
+/// Reads a stream to its end, and keeps the last of it.
+async fn keep_end(mut stream: impl AsyncRead + Unpin, kept: Arc<Mutex<VecDeque<u8>>>) {
+    let mut buffer = [0; 1024];
+    while let Ok(count) = stream.read(&mut buffer).await
+        && count > 0
+    {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(&buffer[..count]);
+        let surplus = kept.len().saturating_sub(STDERR);
+        kept.drain(..surplus);
+    }
+}

@@ -1,0 +1,356 @@
+//! A pass over the workspace, which brings the index to the state of its files: the open documents of the editor over the
+//! disk. It runs on a thread of its own and keeps what it has done so far, so that the next one goes on from there.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use super::chunks::chunks;
+use super::embedder::Embedder;
+use super::stamp::Stamp;
+use super::store::{Fact, KnownFile, NewChunk, Store, StoreError};
+use super::vector::Vector;
+use super::words::append_words;
+use roo_protocol::ids::Digest;
+use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace};
+
+/// The largest file, in bytes.
+pub(crate) const LARGEST: u64 = 1 << 20;
+
+/// The most files.
+const FILES: usize = 100_000;
+
+/// The most text of all files together, in bytes.
+const TOTAL: u64 = 2 << 30;
+
+/// Files that are kept together.
+const BATCH_FILES: usize = 64;
+
+/// Text that is kept together, in bytes: what a kill makes to be done again, and what others wait for that write.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Pages that are merged between two looks at whether to go on.
+const MERGED_PAGES: i64 = 64;
+
+/// Texts that are sent to an embedder together.
+const EMBEDDED: usize = 32;
+
+/// The longest text that is sent to an embedder, in bytes.
+const EMBEDDED_TEXT: usize = 2400;
+
+/// Replaces secrets in a text, each line where it was; none where there is none.
+pub type Mask = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Names of directories that are not looked into.
+pub(crate) fn leave_out(name: &str) -> bool {
+    name == ".git"
+}
+
+/// Returns whether a file is generated or data, which would hide what people write.
+fn is_generated(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    matches!(name, "package-lock.json" | "pnpm-lock.yaml" | "npm-shrinkwrap.json" | "go.sum")
+        || [".lock", ".min.js", ".min.css", ".map", ".svg", ".snap", ".csv", ".tsv", ".jsonl", ".ndjson"]
+            .iter()
+            .any(|ending| name.ends_with(ending))
+}
+
+/// What a pass works with.
+pub(crate) struct Pass<'a> {
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) store: &'a Store,
+    pub(crate) mask: &'a Mask,
+    pub(crate) stop: &'a CancellationToken,
+    /// Receives the number of files that are up to date, and of all.
+    pub(crate) report: &'a dyn Fn(usize, usize),
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PassEnd {
+    /// All files were looked at.
+    Complete,
+    /// It was stopped.
+    Stopped,
+}
+
+/// A file that the walk has found.
+struct Found {
+    path: String,
+    stamp: Stamp,
+}
+
+/// A file that has to be looked into, in the folder of this number.
+struct Stale {
+    folder: usize,
+    found: Found,
+    known: Option<KnownFile>,
+}
+
+/// What differs between the files and the index.
+struct Comparison {
+    folders: Vec<Folder>,
+    stale: Vec<Stale>,
+}
+
+/// A workspace folder during a pass.
+struct Folder {
+    place: Resolved,
+    root: i64,
+}
+
+impl Pass<'_> {
+    /// Brings the index to the state of the files.
+    pub(crate) fn run(&self) -> Result<PassEnd, StoreError> {
+        let Some(Comparison { folders, stale }) = self.compare()? else { return Ok(PassEnd::Stopped) };
+        let total = usize::try_from(self.store.fact(Fact::Total)?).unwrap_or_default();
+        let mut left = stale.len();
+        let is_large = left > BATCH_FILES;
+        (self.report)(total.saturating_sub(left), total);
+        let mut stale = stale.into_iter().peekable();
+        while stale.peek().is_some() {
+            let changes = self.store.change()?;
+            let (mut count, mut bytes) = (0, 0);
+            let mut readers: HashMap<usize, _> = HashMap::new();
+            while count < BATCH_FILES && bytes < BATCH_BYTES {
+                if self.stop.is_cancelled() {
+                    changes.commit()?;
+                    return Ok(PassEnd::Stopped);
+                }
+                let Some(Stale { folder, found, known }) = stale.next() else { break };
+                let Folder { place, root } = &folders[folder];
+                let reader = readers.entry(folder).or_insert_with(|| self.workspace.file_reader(place));
+                let contents = match self.buffer(place, &found.path) {
+                    Some(text) => Some((Stamp::UNSETTLED, text.as_bytes().to_vec())),
+                    // What can't be read, or not any more, has nothing to be found.
+                    None => {
+                        let read = reader.read(&place.below(&found.path), LARGEST).ok().flatten();
+                        read.map(|bytes| (found.stamp, bytes))
+                    }
+                };
+                // Hidden by another of its names, say, which no stamp tells.
+                let (stamp, contents) = contents.unwrap_or((Stamp::UNSETTLED, Vec::new()));
+                let digest = Digest::of(&contents);
+                match known.filter(|known| known.digest == digest) {
+                    Some(known) => changes.touch(known.id, stamp)?,
+                    None => {
+                        let chunks = new_chunks(&found.path, &contents, self.mask);
+                        changes.replace(*root, &found.path, (stamp, digest), &chunks)?;
+                    }
+                }
+                (count, bytes) = (count + 1, bytes + contents.len());
+            }
+            changes.commit()?;
+            left -= count;
+            (self.report)(total.saturating_sub(left), total);
+        }
+        if is_large && !self.merge()? {
+            return Ok(PassEnd::Stopped);
+        }
+        let done = self.store.change()?;
+        done.set(Fact::Complete, 1)?;
+        done.commit()?;
+        Ok(PassEnd::Complete)
+    }
+
+    /// Removes from the index what is gone, and returns what is new or changed; none when it was stopped.
+    fn compare(&self) -> Result<Option<Comparison>, StoreError> {
+        let roots: Vec<PathBuf> = self.workspace.roots().paths().map(PathBuf::from).collect();
+        let (mut total, mut bytes, mut left_out) = (0, 0, 0);
+        let (mut folders, mut stale) = (Vec::new(), Vec::new());
+        for path in &roots {
+            let place = path.to_str().and_then(|path| self.workspace.resolve(path, Purpose::List).ok());
+            let Some(place) = place else { continue };
+            let changes = self.store.change()?;
+            let root = changes.add_root(path)?;
+            changes.commit()?;
+            let mut known = self.store.files(root)?;
+            // Files of a folder within this one are that one's.
+            let inner: Vec<String> = roots
+                .iter()
+                .filter_map(|other| other.strip_prefix(path).ok()?.to_str().map(|below| format!("{below}/")))
+                .filter(|below| below != "/")
+                .collect();
+            let walk = Walk { recursive: true, leave_out };
+            for entry in walk.below(&place, self.workspace.rules(&place)) {
+                if self.stop.is_cancelled() {
+                    return Ok(None);
+                }
+                let is_text = entry.kind == FoundKind::File
+                    && entry.access == ReadAccess::Free
+                    && !is_generated(&entry.path)
+                    && !inner.iter().any(|inner| entry.path.starts_with(inner));
+                if !is_text {
+                    continue;
+                }
+                let Ok(found) = fs::symlink_metadata(path.join(&entry.path)) else { continue };
+                if !found.is_file() || found.len() > LARGEST {
+                    continue;
+                }
+                if total == FILES || bytes + found.len() > TOTAL {
+                    left_out += 1;
+                    continue;
+                }
+                (total, bytes) = (total + 1, bytes + found.len());
+                let found = Found { stamp: Stamp::new(&found, SystemTime::now()), path: entry.path };
+                let known = known.remove(&found.path);
+                let is_same = match (known, self.buffer(&place, &found.path)) {
+                    (Some(known), Some(text)) => known.digest == Digest::of(text.as_bytes()),
+                    (Some(known), None) => known.stamp.is_same(found.stamp),
+                    (None, _) => false,
+                };
+                if !is_same {
+                    stale.push(Stale { folder: folders.len(), found, known });
+                }
+            }
+            let changes = self.store.change()?;
+            known.values().try_for_each(|gone| changes.remove(gone.id))?;
+            changes.commit()?;
+            folders.push(Folder { place, root });
+        }
+        let changes = self.store.change()?;
+        for (root, path) in changes.roots()? {
+            // Another server may have a folder that this one doesn't.
+            if !roots.contains(&path) && !path.is_dir() {
+                changes.remove_root(root)?;
+            }
+        }
+        changes.set(Fact::Total, total as u64)?;
+        changes.set(Fact::LeftOut, left_out)?;
+        changes.commit()?;
+        Ok(Some(Comparison { folders, stale }))
+    }
+
+    /// The text of a file in the editor, where it is open.
+    fn buffer(&self, folder: &Resolved, path: &str) -> Option<Arc<str>> {
+        Some(self.workspace.documents().at(&folder.absolute().join(path))?.text)
+    }
+
+    /// Merges what was written in many pieces, step by step. Returns false when it was stopped.
+    fn merge(&self) -> Result<bool, StoreError> {
+        let mut pages = -MERGED_PAGES;
+        while self.store.merge(pages)? {
+            if self.stop.is_cancelled() {
+                return Ok(false);
+            }
+            pages = MERGED_PAGES;
+        }
+        self.store.checkpoint()?;
+        Ok(true)
+    }
+
+    /// Has the embedder make vectors of the texts that have none. Returns why it did not.
+    pub(crate) fn embed(
+        &self,
+        embedder: &dyn Embedder,
+        runtime: &Handle,
+    ) -> Result<Option<String>, StoreError> {
+        let model = embedder.name();
+        for path in self.workspace.roots().paths() {
+            let place = path.to_str().and_then(|path| self.workspace.resolve(path, Purpose::List).ok());
+            let (Some(place), Some(root)) = (place, self.store.root(path)?) else { continue };
+            let mut behind = String::new();
+            loop {
+                let files = self.store.without_vectors(&model, root, &behind, BATCH_FILES)?;
+                let Some(last) = files.last().cloned() else { break };
+                if let Some(fault) = self.embed_files(&model, embedder, runtime, &place, &files)? {
+                    return Ok(Some(fault));
+                }
+                if self.stop.is_cancelled() {
+                    return Ok(None);
+                }
+                behind = last;
+            }
+        }
+        let changes = self.store.change()?;
+        changes.remove_old_vectors(&model)?;
+        changes.commit()?;
+        Ok(None)
+    }
+
+    fn embed_files(
+        &self,
+        model: &str,
+        embedder: &dyn Embedder,
+        runtime: &Handle,
+        folder: &Resolved,
+        files: &[String],
+    ) -> Result<Option<String>, StoreError> {
+        let mut reader = self.workspace.file_reader(folder);
+        let mut texts: Vec<(Digest, String)> = Vec::new();
+        for path in files {
+            let bytes = match self.buffer(folder, path) {
+                Some(text) => text.as_bytes().to_vec(),
+                None => reader.read(&folder.below(path), LARGEST).ok().flatten().unwrap_or_default(),
+            };
+            for (digest, text) in texts_to_embed(path, &bytes, self.mask) {
+                if !texts.iter().any(|(known, _)| *known == digest)
+                    && !self.store.has_vector(model, &digest)?
+                {
+                    texts.push((digest, text));
+                }
+            }
+        }
+        while !texts.is_empty() {
+            let rest = texts.split_off(texts.len().min(EMBEDDED));
+            let (digests, sent): (Vec<Digest>, Vec<String>) =
+                std::mem::replace(&mut texts, rest).into_iter().unzip();
+            let count = sent.len();
+            let answer = runtime.block_on(self.stop.run_until_cancelled(embedder.embed(sent)));
+            let vectors = match answer {
+                None => return Ok(None),
+                Some(Err(fault)) => return Ok(Some(fault)),
+                Some(Ok(vectors)) if vectors.len() != count => {
+                    return Ok(Some(format!("it returned {} vectors for {count} texts", vectors.len())));
+                }
+                Some(Ok(vectors)) => vectors,
+            };
+            let changes = self.store.change()?;
+            for (digest, numbers) in digests.iter().zip(vectors) {
+                let Some(vector) = Vector::new(&numbers) else {
+                    return Ok(Some("it returned a vector without a direction".to_owned()));
+                };
+                changes.add_vector(model, digest, &vector)?;
+            }
+            changes.commit()?;
+        }
+        Ok(None)
+    }
+}
+
+/// The text of a file as it is searched and shown; none for a binary file.
+pub(crate) fn text_of(bytes: &[u8], mask: &Mask) -> Option<String> {
+    if memchr::memchr(0, bytes).is_some() {
+        return None;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    // What is masked isn't found either: else a search could spell it out.
+    Some(mask(&text).unwrap_or_else(|| text.into_owned()))
+}
+
+/// The chunks of a file as they are kept.
+fn new_chunks(path: &str, bytes: &[u8], mask: &Mask) -> Vec<NewChunk> {
+    let Some(text) = text_of(bytes, mask) else { return vec![] };
+    let chunk = |chunk: super::chunks::Chunk<'_>| {
+        let (mut name, mut body) = (String::new(), String::new());
+        chunk.names.iter().for_each(|line| append_words(line, &mut name));
+        append_words(chunk.text, &mut body);
+        NewChunk { lines: chunk.lines, digest: Digest::of(chunk.text), name, body }
+    };
+    chunks(path, &text).into_iter().map(chunk).collect()
+}
+
+/// The texts of a file's chunks as a model gets them, with the digests by which they are kept.
+fn texts_to_embed(path: &str, bytes: &[u8], mask: &Mask) -> Vec<(Digest, String)> {
+    let Some(text) = text_of(bytes, mask) else { return vec![] };
+    let sent = |chunk: super::chunks::Chunk<'_>| {
+        let text = &chunk.text[..chunk.text.floor_char_boundary(EMBEDDED_TEXT)];
+        (Digest::of(chunk.text), text.to_owned())
+    };
+    chunks(path, &text).into_iter().map(sent).collect()
+}

@@ -1,0 +1,569 @@
+//! The index on disk: one SQLite database for a workspace, in its part of the state directory.
+//!
+//! It has words and places, never the text of a file: that is read from the file when it is shown. It is a cache, so a
+//! database that is damaged or from another version is removed. Each use opens it anew, as another process may have
+//! replaced it; who writes holds [`BuildLock`].
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Transaction, params, params_from_iter,
+};
+
+use super::ranked_chunk::{KeptChunk, RankedChunk};
+use super::stamp::Stamp;
+use super::vector::Vector;
+use roo_protocol::ids::Digest;
+use roo_text::lines::LineRange;
+
+/// Version of the tables, and of how texts become chunks and words.
+const VERSION: i64 = 1;
+
+/// Time to wait while another process writes.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Files of a database, by what is behind its name.
+const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+
+const SCHEMA: &str = "
+    CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE roots(id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE);
+    CREATE TABLE files(
+        id INTEGER PRIMARY KEY, root INTEGER NOT NULL, path TEXT NOT NULL, stamp BLOB NOT NULL, digest BLOB NOT NULL,
+        UNIQUE(root, path)
+    );
+    CREATE TABLE chunks(
+        id INTEGER PRIMARY KEY, file INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, digest BLOB NOT NULL
+    );
+    CREATE INDEX chunks_of_file ON chunks(file);
+    CREATE VIRTUAL TABLE words USING fts5(
+        path, name, body, content='', contentless_delete=1, tokenize='porter ascii'
+    );
+    CREATE TABLE vectors(model TEXT NOT NULL, digest BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY(model, digest)) WITHOUT ROWID;
+";
+
+/// Reasons why the index can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file is damaged.
+    #[error("the index of the workspace is damaged")]
+    Damaged,
+    /// Another process builds it, so it can be neither changed nor removed.
+    #[error("another roo-lsp process is building the index of this workspace")]
+    Busy,
+    /// A file operation failed.
+    #[error("can't use {}: {source}", path.display())]
+    Io {
+        /// File or directory.
+        path: PathBuf,
+        /// Reason.
+        source: io::Error,
+    },
+    /// The database failed.
+    #[error("the index of the workspace can't be used: {0}")]
+    Database(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            // A table is gone, or a value is not what only this program writes there.
+            Some(ErrorCode::Unknown) => Self::Damaged,
+            None if !matches!(error, rusqlite::Error::QueryReturnedNoRows) => Self::Damaged,
+            _ => Self::Database(error),
+        }
+    }
+}
+
+/// The files of a workspace's index.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexDirectory(PathBuf);
+
+/// The right to change an index, among all processes. It ends with the process.
+#[derive(Debug)]
+pub(crate) struct BuildLock {
+    _file: File,
+}
+
+impl IndexDirectory {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    fn database(&self) -> PathBuf {
+        self.0.join("index.sqlite")
+    }
+
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.to_owned();
+        |source| StoreError::Io { path, source }
+    }
+
+    /// Returns whether there is an index.
+    pub(crate) fn exists(&self) -> bool {
+        self.database().exists()
+    }
+
+    /// Size on disk, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        let size = |path: PathBuf| fs::metadata(path).map_or(0, |found| found.len());
+        self.files().map(size).sum()
+    }
+
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        SUFFIXES.iter().map(|suffix| self.0.join(format!("index.sqlite{suffix}")))
+    }
+
+    /// Takes the right to change the index, without waiting.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] while another process has it.
+    pub(crate) fn lock(&self) -> Result<BuildLock, StoreError> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(Self::io(&self.0))?;
+        let path = self.0.join("index.lock");
+        let file =
+            OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(Self::io(&path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(BuildLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Busy),
+            Err(TryLockError::Error(source)) => Err(StoreError::Io { path, source }),
+        }
+    }
+
+    /// Removes the index. Readers in other processes end with what they have open.
+    pub(crate) fn remove(&self, _lock: &BuildLock) -> Result<(), StoreError> {
+        for path in self.files() {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Self::io(&path)(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the index for changes, and makes it where there is none. One from another version is replaced.
+    pub(crate) fn open(&self, lock: &BuildLock) -> Result<Store, StoreError> {
+        let path = self.database();
+        // SQLite gives its other files the mode of this one.
+        OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(Self::io(&path))?;
+        let store = Store::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        match store.version()? {
+            VERSION => return Ok(store),
+            0 => {}
+            _ => {
+                drop(store);
+                self.remove(lock)?;
+                return self.open(lock);
+            }
+        }
+        store.connection.pragma_update(None, "journal_mode", "wal")?;
+        let made = store.connection.unchecked_transaction()?;
+        made.execute_batch(SCHEMA)?;
+        made.pragma_update(None, "user_version", VERSION)?;
+        made.commit()?;
+        Ok(store)
+    }
+
+    /// Opens the index for reading; none where there is none of this version.
+    pub(crate) fn open_to_read(&self) -> Result<Option<Store>, StoreError> {
+        let path = self.database();
+        if !path.exists() {
+            return Ok(None);
+        }
+        // Not read-only: the first reader after a crash has to look through the write-ahead log.
+        let store = Store::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        Ok((store.version()? == VERSION).then_some(store))
+    }
+}
+
+/// An open index.
+pub(crate) struct Store {
+    connection: Connection,
+}
+
+/// A file as it is known to the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownFile {
+    pub(crate) id: i64,
+    pub(crate) stamp: Stamp,
+    pub(crate) digest: Digest,
+}
+
+/// A chunk to be kept.
+pub(crate) struct NewChunk {
+    pub(crate) lines: LineRange,
+    /// Of its text.
+    pub(crate) digest: Digest,
+    /// Words of the definitions that it is about.
+    pub(crate) name: String,
+    /// Words of its text.
+    pub(crate) body: String,
+}
+
+/// What a search covers.
+#[derive(Clone, Debug)]
+pub(crate) enum Scope {
+    /// All files below these roots.
+    Roots(Vec<i64>),
+    /// A file of a root, or a directory and what is below it.
+    Below { root: i64, path: String },
+}
+
+impl Scope {
+    /// The condition on `files`, and its parameters.
+    fn condition(&self) -> (String, Vec<Value>) {
+        match self {
+            Self::Roots(roots) => {
+                let ids: Vec<String> = roots.iter().map(i64::to_string).collect();
+                (format!("files.root IN ({})", ids.join(",")), vec![])
+            }
+            Self::Below { root, path } => {
+                let condition =
+                    format!("files.root = {root} AND (files.path = ? OR files.path >= ? AND files.path < ?)");
+                // `0` follows `/`.
+                let bounds = [path.clone(), format!("{path}/"), format!("{path}0")];
+                (condition, bounds.map(Value::Text).to_vec())
+            }
+        }
+    }
+}
+
+/// Figures of an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) files: u64,
+    pub(crate) chunks: u64,
+    pub(crate) vectors: u64,
+}
+
+/// A number that the index keeps about itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fact {
+    /// 1 once all files have been looked at.
+    Complete,
+    /// Number of files that the last look found.
+    Total,
+    /// Number of those that were too many or too large together.
+    LeftOut,
+}
+
+impl Fact {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Total => "total",
+            Self::LeftOut => "left_out",
+        }
+    }
+}
+
+impl Store {
+    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+        let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(BUSY)?;
+        // It is a cache: what a loss of power takes is made again.
+        connection.pragma_update(None, "synchronous", "off")?;
+        connection.pragma_update(None, "cache_size", -8192)?;
+        Ok(Self { connection })
+    }
+
+    fn version(&self) -> Result<i64, StoreError> {
+        Ok(self.connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+    }
+
+    /// The id of a root, if the index knows it.
+    pub(crate) fn root(&self, path: &Path) -> Result<Option<i64>, StoreError> {
+        let mut found = self.connection.prepare_cached("SELECT id FROM roots WHERE path = ?")?;
+        Ok(found.query_row([path.as_os_str().as_bytes()], |row| row.get(0)).optional()?)
+    }
+
+    /// The files of a root by their paths.
+    pub(crate) fn files(&self, root: i64) -> Result<HashMap<String, KnownFile>, StoreError> {
+        let mut found =
+            self.connection.prepare("SELECT path, id, stamp, digest FROM files WHERE root = ?")?;
+        let mut rows = found.query([root])?;
+        let mut files = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let (path, id, stamp, digest) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            files.insert(
+                path,
+                KnownFile { id, stamp: Stamp::from_bytes(stamp), digest: Digest::from_bytes(digest) },
+            );
+        }
+        Ok(files)
+    }
+
+    /// A number that the index keeps about itself; 0 where it has none.
+    pub(crate) fn fact(&self, fact: Fact) -> Result<u64, StoreError> {
+        let mut found = self.connection.prepare_cached("SELECT value FROM facts WHERE name = ?")?;
+        let value: Option<i64> = found.query_row([fact.name()], |row| row.get(0)).optional()?;
+        Ok(value.unwrap_or_default().unsigned_abs())
+    }
+
+    pub(crate) fn counts(&self) -> Result<Counts, StoreError> {
+        let count = |table: &str| {
+            let sql = format!("SELECT count(*) FROM {table}");
+            self.connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
+        };
+        Ok(Counts { files: count("files")?, chunks: count("chunks")?, vectors: count("vectors")? })
+    }
+
+    /// Begins changes that are made together.
+    pub(crate) fn change(&self) -> Result<Changes<'_>, StoreError> {
+        Ok(Changes(self.connection.unchecked_transaction()?))
+    }
+
+    /// The chunks with these words, the best first. The more of them, the rarer they are and the shorter the chunk, the
+    /// better.
+    pub(crate) fn with_words(
+        &self,
+        words: &[String],
+        scope: &Scope,
+        limit: usize,
+    ) -> Result<Vec<RankedChunk>, StoreError> {
+        if words.is_empty() {
+            return Ok(vec![]);
+        }
+        let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        let (condition, bounds) = scope.condition();
+        let found = match scope {
+            // Nearly all chunks are in it, so the best are taken first.
+            Scope::Roots(_) => "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?",
+            Scope::Below { .. } => "SELECT rowid, rank FROM words WHERE words MATCH ? AND ? > 0",
+        };
+        let sql = format!(
+            "SELECT chunks.id, files.root, files.path, chunks.first, chunks.last, files.digest, found.rank
+             FROM ({found}) AS found JOIN chunks ON chunks.id = found.rowid JOIN files ON files.id = chunks.file
+             WHERE {condition} ORDER BY found.rank, files.path, chunks.first LIMIT {limit}"
+        );
+        let given =
+            [Value::Text(quoted.join(" OR ")), Value::Integer(i64::try_from(limit).unwrap_or(i64::MAX))];
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(params_from_iter(given.into_iter().chain(bounds)), |row| {
+            // BM25 of SQLite: the less the better, and below 0.
+            Ok((kept_chunk(row)?, row.get::<_, f64>(6)?))
+        })?;
+        let mut ranked: Vec<RankedChunk> = Vec::new();
+        let mut best = None;
+        for row in rows {
+            let (chunk, rank) = row?;
+            let best = *best.get_or_insert(rank);
+            let score = if best < 0.0 { rank / best } else { 1.0 };
+            ranked.push(RankedChunk { chunk, score });
+        }
+        Ok(ranked)
+    }
+
+    /// The chunks whose vectors are nearest to this one, the best first.
+    pub(crate) fn near(
+        &self,
+        model: &str,
+        to: &Vector,
+        scope: &Scope,
+        limit: usize,
+    ) -> Result<Vec<RankedChunk>, StoreError> {
+        let (condition, bounds) = scope.condition();
+        let sql = format!(
+            "SELECT chunks.id, vectors.vector FROM vectors JOIN chunks ON chunks.digest = vectors.digest
+             JOIN files ON files.id = chunks.file WHERE vectors.model = ? AND {condition}"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let given = std::iter::once(Value::Text(model.to_owned())).chain(bounds);
+        let mut rows = statement.query(params_from_iter(given))?;
+        let mut nearest: Vec<(f32, i64)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+            nearest.push((to.similarity_to_bytes(bytes), row.get(0)?));
+        }
+        nearest.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        nearest.truncate(limit);
+        let ranked = nearest.into_iter().map(|(similarity, id)| {
+            Ok(RankedChunk { chunk: self.chunk(id)?, score: f64::from(similarity.clamp(0.0, 1.0)) })
+        });
+        ranked.collect()
+    }
+
+    fn chunk(&self, id: i64) -> Result<KeptChunk, StoreError> {
+        let sql = "SELECT chunks.id, files.root, files.path, chunks.first, chunks.last, files.digest
+                   FROM chunks JOIN files ON files.id = chunks.file WHERE chunks.id = ?";
+        Ok(self.connection.prepare_cached(sql)?.query_row([id], kept_chunk)?)
+    }
+
+    /// Files of a root with chunks that have no vector of a model, by their paths behind one.
+    pub(crate) fn without_vectors(
+        &self,
+        model: &str,
+        root: i64,
+        behind: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT DISTINCT files.path FROM files JOIN chunks ON chunks.file = files.id
+                   LEFT JOIN vectors ON vectors.digest = chunks.digest AND vectors.model = ?
+                   WHERE files.root = ? AND files.path > ? AND vectors.digest IS NULL ORDER BY files.path LIMIT ?";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params![model, root, behind, limit], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Returns whether there is a vector of a model for this text.
+    pub(crate) fn has_vector(&self, model: &str, digest: &Digest) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM vectors WHERE model = ? AND digest = ?";
+        Ok(self.connection.prepare_cached(sql)?.exists(params![model, digest.as_bytes()])?)
+    }
+
+    /// Merges what was written in many pieces, so that searches are fast, for about so many pages; a negative number begins
+    /// with it. Returns whether there is more to merge.
+    pub(crate) fn merge(&self, pages: i64) -> Result<bool, StoreError> {
+        let before = self.connection.total_changes();
+        self.connection
+            .prepare_cached("INSERT INTO words(words, rank) VALUES('merge', ?)")?
+            .execute([pages])?;
+        // A step that merged nothing counts as one change: https://sqlite.org/fts5.html#the_merge_command
+        Ok(self.connection.total_changes() - before >= 2)
+    }
+
+    /// Brings all into the one file of the database.
+    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
+        Ok(self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    }
+}
+
+fn kept_chunk(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeptChunk> {
+    let line = |index| row.get::<_, i64>(index).map(|line| usize::try_from(line).unwrap_or(1).max(1));
+    let (start, end) = (line(3)?, line(4)?);
+    Ok(KeptChunk {
+        id: row.get(0)?,
+        root: row.get(1)?,
+        path: row.get(2)?,
+        lines: LineRange { start, end: end.max(start) },
+        digest: Digest::from_bytes(row.get(5)?),
+    })
+}
+
+/// Changes that are made together, or not at all where [`Changes::commit`] isn't reached.
+pub(crate) struct Changes<'a>(Transaction<'a>);
+
+impl Changes<'_> {
+    /// Adds a root, if it isn't there, and returns its id.
+    pub(crate) fn add_root(&self, path: &Path) -> Result<i64, StoreError> {
+        let path = path.as_os_str().as_bytes();
+        self.0.prepare_cached("INSERT OR IGNORE INTO roots(path) VALUES(?)")?.execute([path])?;
+        Ok(self
+            .0
+            .prepare_cached("SELECT id FROM roots WHERE path = ?")?
+            .query_row([path], |row| row.get(0))?)
+    }
+
+    /// The roots, by their ids.
+    pub(crate) fn roots(&self) -> Result<Vec<(i64, PathBuf)>, StoreError> {
+        let mut statement = self.0.prepare_cached("SELECT id, path FROM roots")?;
+        let rows = statement.query_map([], |row| {
+            let path: Vec<u8> = row.get(1)?;
+            Ok((row.get(0)?, PathBuf::from(std::ffi::OsStr::from_bytes(&path))))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Removes a root with its files.
+    pub(crate) fn remove_root(&self, root: i64) -> Result<(), StoreError> {
+        let mut statement = self.0.prepare_cached("SELECT id FROM files WHERE root = ?")?;
+        let files: Vec<i64> = statement.query_map([root], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        files.into_iter().try_for_each(|file| self.remove(file))?;
+        self.0.execute("DELETE FROM roots WHERE id = ?", [root])?;
+        Ok(())
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, file: i64) -> Result<(), StoreError> {
+        self.0
+            .prepare_cached("DELETE FROM words WHERE rowid IN (SELECT id FROM chunks WHERE file = ?)")?
+            .execute([file])?;
+        self.0.prepare_cached("DELETE FROM chunks WHERE file = ?")?.execute([file])?;
+        self.0.prepare_cached("DELETE FROM files WHERE id = ?")?.execute([file])?;
+        Ok(())
+    }
+
+    /// Keeps a file in the place of what was known of it.
+    pub(crate) fn replace(
+        &self,
+        root: i64,
+        path: &str,
+        (stamp, digest): (Stamp, Digest),
+        chunks: &[NewChunk],
+    ) -> Result<(), StoreError> {
+        let known = self.0.prepare_cached("SELECT id FROM files WHERE root = ? AND path = ?")?;
+        let known: Option<i64> = { known }.query_row(params![root, path], |row| row.get(0)).optional()?;
+        if let Some(known) = known {
+            self.remove(known)?;
+        }
+        self.0
+            .prepare_cached("INSERT INTO files(root, path, stamp, digest) VALUES(?, ?, ?, ?)")?
+            .execute(params![root, path, stamp.as_bytes(), digest.as_bytes()])?;
+        let file = self.0.last_insert_rowid();
+        let mut path_words = String::new();
+        super::words::append_words(path, &mut path_words);
+        let mut chunk_row =
+            self.0.prepare_cached("INSERT INTO chunks(file, first, last, digest) VALUES(?, ?, ?, ?)")?;
+        let mut words_row =
+            self.0.prepare_cached("INSERT INTO words(rowid, path, name, body) VALUES(?, ?, ?, ?)")?;
+        for chunk in chunks {
+            let (first, last) = (line(chunk.lines.start), line(chunk.lines.end));
+            chunk_row.execute(params![file, first, last, chunk.digest.as_bytes()])?;
+            words_row.execute(params![self.0.last_insert_rowid(), path_words, chunk.name, chunk.body])?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the stamp of a file whose contents are the known ones.
+    pub(crate) fn touch(&self, file: i64, stamp: Stamp) -> Result<(), StoreError> {
+        self.0
+            .prepare_cached("UPDATE files SET stamp = ? WHERE id = ?")?
+            .execute(params![stamp.as_bytes(), file])?;
+        Ok(())
+    }
+
+    pub(crate) fn set(&self, fact: Fact, value: u64) -> Result<(), StoreError> {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        self.0
+            .prepare_cached("INSERT OR REPLACE INTO facts VALUES(?, ?)")?
+            .execute(params![fact.name(), value])?;
+        Ok(())
+    }
+
+    /// Keeps the vector of a text.
+    pub(crate) fn add_vector(&self, model: &str, digest: &Digest, vector: &Vector) -> Result<(), StoreError> {
+        self.0.prepare_cached("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)")?.execute(params![
+            model,
+            digest.as_bytes(),
+            vector.as_bytes()
+        ])?;
+        Ok(())
+    }
+
+    /// Removes the vectors of other models and of texts that are gone.
+    pub(crate) fn remove_old_vectors(&self, model: &str) -> Result<(), StoreError> {
+        self.0.execute(
+            "DELETE FROM vectors WHERE model <> ? OR digest NOT IN (SELECT digest FROM chunks)",
+            [model],
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn commit(self) -> Result<(), StoreError> {
+        Ok(self.0.commit()?)
+    }
+}
+
+fn line(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

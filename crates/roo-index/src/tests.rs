@@ -1,0 +1,389 @@
+//! The index over real files, as its users have it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use pretty_assertions::assert_eq;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use roo_text::position::Encoding;
+use roo_workspace::{Purpose, Setup, Workspace, file_uri};
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    workspace: Arc<Workspace>,
+    index: CodeIndex,
+}
+
+impl Fixture {
+    fn new(files: &[(&str, &str)]) -> Self {
+        Self::with_embedder(files, Arc::new(|| None))
+    }
+
+    fn with_embedder(files: &[(&str, &str)], embedders: EmbedderSource) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("w");
+        fs::create_dir(&root).unwrap();
+        for (name, text) in files {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let workspace = Arc::new(
+            Workspace::open(Setup {
+                folders: vec![root],
+                state_directory: directory.path().join("state"),
+                documents: Arc::default(),
+                editor: None,
+                encoding: Encoding::Utf16,
+            })
+            .unwrap(),
+        );
+        let index = CodeIndex::new(Arc::clone(&workspace), directory.path().join("state/index"), embedders);
+        Self { directory, workspace, index }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join("w").join(name)
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn database(&self) -> PathBuf {
+        self.directory.path().join("state/index/index.sqlite")
+    }
+
+    /// Another index over the same files, as another process would have it.
+    fn other(&self) -> CodeIndex {
+        let directory = self.directory.path().join("state/index");
+        CodeIndex::new(Arc::clone(&self.workspace), directory, Arc::new(|| None))
+    }
+
+    async fn findings(&self, text: &str) -> Findings {
+        ask(&self.index, text, None).await.unwrap()
+    }
+
+    /// The results as `path:first-last`.
+    async fn find(&self, text: &str) -> Vec<String> {
+        shown(&self.findings(text).await)
+    }
+
+    async fn find_below(&self, path: &str, text: &str) -> Result<Vec<String>, SearchError> {
+        let place = self.workspace.resolve(path, Purpose::List);
+        let place = place.or_else(|_| self.workspace.resolve(path, Purpose::Read)).unwrap();
+        Ok(shown(&ask(&self.index, text, Some(place)).await?))
+    }
+}
+
+fn shown(findings: &Findings) -> Vec<String> {
+    let line =
+        |chunk: &FoundChunk| format!("{}:{}-{}", chunk.file.display(), chunk.lines.start, chunk.lines.end);
+    findings.chunks.iter().map(line).collect()
+}
+
+fn no_mask() -> Mask {
+    Arc::new(|_| None)
+}
+
+async fn ask(
+    index: &CodeIndex,
+    text: &str,
+    place: Option<roo_workspace::Resolved>,
+) -> Result<Findings, SearchError> {
+    let question = Question { text: text.to_owned(), place, limit: 10 };
+    index.search(question, no_mask(), &CancellationToken::new(), &|_, _| ()).await
+}
+
+const RETRY: &str =
+    "/// Waits longer after each failure.\nfn retryDelay(attempt: u32) -> u64 {\n    1 << attempt\n}\n";
+const LOGIN: &str = "def check_password(user, password):\n    return user.verify(password)\n";
+
+#[tokio::test]
+async fn a_question_finds_code_by_the_parts_of_its_names() {
+    let fixture =
+        Fixture::new(&[("src/net.rs", RETRY), ("app/login.py", LOGIN), ("notes.txt", "nothing here\n")]);
+    let findings = fixture.findings("where is the delay between retries computed?").await;
+    assert_eq!(shown(&findings), ["src/net.rs:1-4"]);
+    assert_eq!((findings.chunks[0].text.as_str(), findings.chunks[0].score), (RETRY, 1.0));
+    assert_eq!(findings.notes, Vec::<String>::new());
+    assert_eq!(fixture.find("verify a user's password").await, ["app/login.py:1-2"]);
+    assert_eq!(fixture.find("login").await, ["app/login.py:1-2"], "by its path");
+    assert_eq!(fixture.find("unicorns").await, Vec::<String>::new());
+    assert!(matches!(ask(&fixture.index, "where is it", None).await, Err(SearchError::NoWords)));
+}
+
+#[tokio::test]
+async fn nothing_is_made_before_a_search() {
+    let fixture = Fixture::new(&[("a.rs", RETRY)]);
+    assert!(fixture.index.is_offered());
+    assert_eq!(fixture.index.status().unwrap(), None);
+    assert!(!fixture.database().exists());
+    fixture.find("retry").await;
+    let status = fixture.index.status().unwrap().unwrap();
+    assert_eq!((status.files, status.total, status.chunks, status.is_complete), (1, 1, 1, true));
+    assert_eq!(fs::metadata(fixture.database()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(fixture.index.clear().unwrap() && !fixture.index.clear().unwrap());
+    assert_eq!(fixture.index.status().unwrap(), None);
+    assert!(!CodeIndex::none().is_offered());
+}
+
+#[tokio::test]
+async fn what_changes_on_disk_is_found_at_once_and_what_is_gone_is_not() {
+    let fixture = Fixture::new(&[("a.rs", RETRY), ("b.py", LOGIN)]);
+    assert_eq!(fixture.find("password").await, ["b.py:1-2"]);
+    fixture.put("b.py", "def logout(session):\n    session.close()\n");
+    fixture.put("c.rs", "fn password_of(user: u8) {}\n");
+    assert_eq!(fixture.find("password").await, ["c.rs:1-1"]);
+    assert_eq!(fixture.find("close the session").await, ["b.py:1-2"]);
+    fs::remove_file(fixture.path("c.rs")).unwrap();
+    assert_eq!(fixture.find("password").await, Vec::<String>::new());
+    assert_eq!(fixture.index.status().unwrap().unwrap().files, 2);
+}
+
+#[tokio::test]
+async fn an_unsaved_text_counts_in_the_place_of_its_file() {
+    let fixture = Fixture::new(&[("a.rs", RETRY)]);
+    assert_eq!(fixture.find("delay").await, ["a.rs:1-4"]);
+    let documents = fixture.workspace.documents();
+    documents.open(&file_uri(&fixture.path("a.rs")), 1, "fn unsaved() {}\n");
+    assert_eq!(fixture.find("unsaved").await, ["a.rs:1-1"]);
+    assert_eq!(fixture.find("delay").await, Vec::<String>::new());
+    documents.close(&file_uri(&fixture.path("a.rs"))).unwrap();
+    assert_eq!(fixture.find("delay").await, ["a.rs:1-4"]);
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_does_not_come_out_whenever_that_was_said() {
+    let secret = "fn launch_code() {}\n";
+    let files = [
+        ("open.rs", secret),
+        ("kept/a.rs", secret),
+        ("kept/b.rs", secret),
+        ("git/c.rs", secret),
+        (".env", "launch_code=1\n"),
+    ];
+    let fixture = Fixture::new(&files);
+    assert_eq!(
+        fixture.find("launch").await,
+        ["git/c.rs:1-1", "kept/a.rs:1-1", "kept/b.rs:1-1", "open.rs:1-1"]
+    );
+    // The index has them, and nobody brings it up to date.
+    let lock = store::IndexDirectory::new(fixture.directory.path().join("state/index")).lock().unwrap();
+    fixture.put(".rooignore", "kept/\n");
+    fixture.put(".gitignore", "/git\n");
+    let findings = fixture.findings("launch").await;
+    assert_eq!(shown(&findings), ["open.rs:1-1"]);
+    assert!(findings.notes[0].contains("another roo-lsp process is building"), "{:?}", findings.notes);
+    drop(lock);
+    assert_eq!(fixture.find("launch").await, ["open.rs:1-1"]);
+    assert_eq!(fixture.index.status().unwrap().unwrap().files, 2, "open.rs and .gitignore");
+    fs::remove_file(fixture.path(".rooignore")).unwrap();
+    fs::hard_link(fixture.path(".env"), fixture.path("copy.rs")).unwrap();
+    assert_eq!(fixture.find("launch").await, ["kept/a.rs:1-1", "kept/b.rs:1-1", "open.rs:1-1"]);
+}
+
+#[tokio::test]
+async fn a_file_that_became_a_link_is_not_followed() {
+    let fixture = Fixture::new(&[("a.rs", RETRY)]);
+    assert_eq!(fixture.find("delay").await, ["a.rs:1-4"]);
+    let outside = fixture.directory.path().join("outside.rs");
+    fs::rename(fixture.path("a.rs"), &outside).unwrap();
+    std::os::unix::fs::symlink(&outside, fixture.path("a.rs")).unwrap();
+    let _lock = store::IndexDirectory::new(fixture.directory.path().join("state/index")).lock().unwrap();
+    assert_eq!(fixture.find("delay").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn secrets_are_neither_shown_nor_found() {
+    let fixture = Fixture::new(&[("a.py", "token = 'hunter2secret'\n")]);
+    let mask: Mask = Arc::new(|text| Some(text.replace("hunter2secret", "[masked: token]")));
+    let search = |text: &str| {
+        let question = Question { text: text.to_owned(), place: None, limit: 10 };
+        let (index, mask) = (&fixture.index, Arc::clone(&mask));
+        async move { index.search(question, mask, &CancellationToken::new(), &|_, _| ()).await.unwrap() }
+    };
+    assert_eq!(search("token").await.chunks[0].text, "token = '[masked: token]'\n");
+    assert!(search("hunter2secret").await.chunks.is_empty());
+}
+
+#[tokio::test]
+async fn a_search_can_be_of_a_directory_or_a_file() {
+    let fixture = Fixture::new(&[("a/x.rs", RETRY), ("a/y.rs", RETRY), ("ab/x.rs", RETRY)]);
+    assert_eq!(fixture.find_below("a", "delay").await.unwrap(), ["a/x.rs:1-4", "a/y.rs:1-4"]);
+    assert_eq!(fixture.find_below("a/y.rs", "delay").await.unwrap(), ["a/y.rs:1-4"]);
+    assert_eq!(fixture.find_below(".", "delay").await.unwrap().len(), 3);
+    assert!(matches!(fixture.find_below("/", "delay").await, Err(SearchError::Outside)));
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_built_anew_and_that_is_told() {
+    let fixture = Fixture::new(&[("a.rs", RETRY)]);
+    fixture.find("delay").await;
+    let whole = fs::read(fixture.database()).unwrap();
+    let mut torn = whole.clone();
+    torn[100..].fill(0x5a);
+    let mut other_version = whole.clone();
+    // The header's user version.
+    other_version[60..64].copy_from_slice(&7_u32.to_be_bytes());
+    let cases: [(&[u8], bool); 5] = [
+        (b"no database at all", true),
+        (&torn, true),
+        (&whole[..4096], true),
+        (b"", false),
+        (&other_version, false),
+    ];
+    for (bytes, is_told) in cases {
+        for suffix in ["-wal", "-shm"] {
+            let _ =
+                fs::remove_file(fixture.directory.path().join(format!("state/index/index.sqlite{suffix}")));
+        }
+        fs::write(fixture.database(), bytes).unwrap();
+        let findings = fixture.findings("delay").await;
+        assert_eq!(shown(&findings), ["a.rs:1-4"]);
+        let told = ["The index was damaged, so it was built anew.".to_owned()];
+        assert_eq!(findings.notes, if is_told { &told[..] } else { &[] }, "{} bytes", bytes.len());
+        assert_eq!(fixture.findings("delay").await.notes, Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn two_servers_search_and_build_at_once() {
+    let files: Vec<(String, String)> = (0..300)
+        .map(|number| {
+            (format!("d{}/f{number}.rs", number % 7), RETRY.replace("retry", &format!("retry{number}")))
+        })
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let fixture = Fixture::new(&files);
+    let other = fixture.other();
+    for round in 0..4 {
+        fixture.put("new.rs", &format!("fn round_marker{round}() {{}}\n"));
+        let question = format!("round marker{round}");
+        let (one, two) = tokio::join!(ask(&fixture.index, &question, None), ask(&other, &question, None));
+        for findings in [one.unwrap(), two.unwrap()] {
+            let is_told = !findings.notes.is_empty();
+            assert!(is_told || shown(&findings) == ["new.rs:1-1"], "{findings:?}");
+        }
+    }
+    assert_eq!(fixture.find("delay retry123").await[0], "d4/f123.rs:1-4");
+    let status = other.status().unwrap().unwrap();
+    assert_eq!((status.files, status.chunks, status.is_complete), (301, 301, true));
+}
+
+#[tokio::test]
+async fn a_build_that_is_cancelled_stops_and_the_next_goes_on() {
+    let files: Vec<(String, String)> =
+        (0..200).map(|number| (format!("f{number}.rs"), RETRY.repeat(40))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let fixture = Fixture::new(&files);
+    let cancel = CancellationToken::new();
+    let stopped = {
+        let report = |done, _| {
+            if done > 0 {
+                cancel.cancel();
+            }
+        };
+        fixture.index.build(no_mask(), &cancel, &report).await
+    };
+    assert!(matches!(stopped, Err(SearchError::Cancelled)), "{stopped:?}");
+    let status = fixture.index.status().unwrap().unwrap();
+    assert!(0 < status.files && status.files < 200 && !status.is_complete, "{status:?}");
+    let (first, seen) = (status.files, Mutex::new(Vec::new()));
+    let report = |done, total| seen.lock().unwrap().push((done, total));
+    assert_eq!(fixture.index.build(no_mask(), &CancellationToken::new(), &report).await.unwrap(), None);
+    let seen = seen.into_inner().unwrap();
+    assert!(seen.iter().all(|(done, total)| *done as u64 >= first && *total == 200), "{seen:?}");
+    assert!(fixture.index.status().unwrap().unwrap().is_complete);
+}
+
+#[tokio::test]
+async fn an_unfinished_index_says_what_may_be_missing() {
+    let fixture = Fixture::new(&[("a.rs", RETRY), ("b.rs", RETRY)]);
+    fixture.find("delay").await;
+    let directory = store::IndexDirectory::new(fixture.directory.path().join("state/index"));
+    let lock = directory.lock().unwrap();
+    let opened = directory.open(&lock).unwrap();
+    let changes = opened.change().unwrap();
+    changes.set(store::Fact::Complete, 0).unwrap();
+    changes.set(store::Fact::Total, 5).unwrap();
+    changes.commit().unwrap();
+    let findings = fixture.findings("delay").await;
+    assert_eq!(shown(&findings), ["a.rs:1-4", "b.rs:1-4"]);
+    let expected = "The index is 40 % complete, so results may be missing (another roo-lsp process is building the \
+                    index of this workspace). Search again later, or use search_files.";
+    assert_eq!(findings.notes, [expected]);
+}
+
+#[tokio::test]
+async fn generated_large_and_binary_files_have_nothing_to_find() {
+    let fixture = Fixture::new(&[
+        ("Cargo.lock", "delay = 1\n"),
+        ("app.min.js", "delay()\n"),
+        ("binary.rs", "delay\0"),
+        ("large.rs", &"delay ".repeat(300_000)),
+        ("long.rs", &format!("fn delay() {{ \"{}\" }}\n", "x y ".repeat(5_000))),
+    ]);
+    assert_eq!(fixture.find("delay").await, ["long.rs:1-1"]);
+    assert_eq!(fixture.index.status().unwrap().unwrap().files, 2);
+}
+
+/// Knows that cars are vehicles, and counts what it is asked.
+#[derive(Default)]
+struct Vehicles {
+    asked: Mutex<Vec<String>>,
+    failures: AtomicUsize,
+}
+
+impl Embedder for Vehicles {
+    fn name(&self) -> String {
+        "test/vehicles".to_owned()
+    }
+
+    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, String>> {
+        Box::pin(async move {
+            let left = self.failures.load(Ordering::SeqCst);
+            if left > 0 {
+                self.failures.store(left - 1, Ordering::SeqCst);
+                return Err("the endpoint is down".to_owned());
+            }
+            self.asked.lock().unwrap().extend(texts.iter().cloned());
+            let about = |text: &String, words: &[&str]| {
+                f32::from(u8::from(words.iter().any(|word| text.contains(word))))
+            };
+            let vector =
+                |text: &String| vec![about(text, &["car", "vehicle"]), about(text, &["tree", "plant"]), 0.1];
+            Ok(texts.iter().map(vector).collect())
+        })
+    }
+}
+
+#[tokio::test]
+async fn vectors_find_what_no_word_does_and_are_made_once_for_a_text() {
+    let embedder = Arc::new(Vehicles::default());
+    let source: EmbedderSource = {
+        let embedder = Arc::clone(&embedder);
+        Arc::new(move || Some(Ok(Arc::<Vehicles>::clone(&embedder))))
+    };
+    let files = [("a.py", "def drive(car):\n    pass\n"), ("b.py", "def grow(tree):\n    pass\n")];
+    let fixture = Fixture::with_embedder(&files, source);
+    assert_eq!(fixture.find("vehicle").await[0], "a.py:1-2");
+    assert_eq!(fixture.find("plant").await[0], "b.py:1-2");
+    let sent = || embedder.asked.lock().unwrap().iter().filter(|text| text.contains("def")).count();
+    assert_eq!(sent(), 2);
+    fs::rename(fixture.path("a.py"), fixture.path("c.py")).unwrap();
+    assert_eq!(fixture.find("vehicle").await[0], "c.py:1-2");
+    assert_eq!(sent(), 2, "the text has not changed");
+    assert_eq!(fixture.index.status().unwrap().unwrap().vectors, 2);
+    embedder.failures.store(2, Ordering::SeqCst);
+    fixture.put("d.py", "def vehicle_of(owner):\n    pass\n");
+    let findings = fixture.findings("vehicle").await;
+    assert_eq!(shown(&findings), ["d.py:1-2"]);
+    assert_eq!(findings.notes, ["Ranked by words alone: the endpoint is down."]);
+}

@@ -1,0 +1,142 @@
+//! Helpers that are started ahead of the command that they are for.
+
+use std::io::{BufRead as _, BufReader};
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use tokio::sync::oneshot;
+
+use super::ends::survivors;
+use super::*;
+use crate::support::client::eventually;
+
+/// The helpers that this process has started and that have not ended, in the order of their numbers.
+fn helpers() -> Vec<i32> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        found.extend(children.split_whitespace().map(|pid| pid.parse::<i32>().unwrap()).filter(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("sandbox-helper")
+        }));
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Waits for the one helper that waits for a command, when none runs.
+fn waiting() -> i32 {
+    eventually("a helper to wait", || helpers().len() == 1);
+    helpers()[0]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_helper_waits_and_the_next_command_gets_it() {
+    let fixture = Fixture::new().await;
+    assert!(helpers().is_empty(), "before there was a command nothing waits");
+    fixture.check("echo first", "first").await;
+    let first = waiting();
+    fixture.check("echo second; echo error >&2", "second\nerror").await;
+    let second = waiting();
+    assert_ne!(first, second, "it ends with its command");
+    fixture.check("echo \"$HOME\"", fixture.at("home").to_str().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_has_its_own_bounds_in_a_helper_that_waited() {
+    let fixture = Fixture::new().await;
+    fixture.check("true", "").await;
+    waiting();
+    // Neither was there when the helper was started.
+    fs::create_dir(fixture.at("later")).unwrap();
+    let confinement = Confinement { writable: vec![fixture.at("later")], ..fixture.confinement() };
+    let command =
+        Command { directory: fixture.at("later"), ..fixture.command("echo x >x; echo x >../ws/x; pwd") };
+    let (status, output) = fixture.run(&command, &confinement).await.unwrap();
+    assert!(output.ends_with("later\n") && output.contains("ws/x"), "{status:?}: {output}");
+    assert!(fixture.at("later/x").exists() && !fixture.at("ws/x").exists());
+    let environment = Environment::chosen([("HOME".into(), "/else".into())]);
+    let mut output = String::new();
+    let print = |text: &str| output.push_str(text);
+    waiting();
+    let (command, cancel) = (fixture.command("echo \"$HOME\""), CancellationToken::new());
+    exec::run_confined(&command, &environment, &fixture.sandbox, &confinement, print, &cancel).await.unwrap();
+    assert_eq!(output, "/else\n");
+    // The network is of another kind.
+    waiting();
+    let (_, output) = fixture.sh_with_network("grep -c : /proc/net/dev").await;
+    assert_ne!(output, "1\n");
+    fixture.check("grep -c : /proc/net/dev", "1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_sees_what_was_mounted_while_its_helper_waited() {
+    const MOUNTS: &str = "ROO_TEST_MOUNTS";
+    let test = "sandbox::ready::a_command_sees_what_was_mounted_while_its_helper_waited";
+    if std::env::var_os(MOUNTS).is_none() {
+        // In mounts of its own, in which it may mount.
+        let mut own = std::process::Command::new("unshare");
+        own.args(["--map-root-user", "--mount"]).arg(std::env::current_exe().unwrap());
+        own.args(["--exact", test, "--nocapture", "--include-ignored"]).env(MOUNTS, "own");
+        let output = own.output().expect("unshare of util-linux");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let fixture = Fixture::new().await;
+    fs::create_dir(fixture.at("ws/disk")).unwrap();
+    fixture.check("ls disk", "").await;
+    waiting();
+    rustix::mount::mount("tmpfs", fixture.at("ws/disk"), "tmpfs", rustix::mount::MountFlags::empty(), c"")
+        .unwrap();
+    fs::write(fixture.at("ws/disk/file"), "").unwrap();
+    fixture.check("ls disk", "file").await;
+    waiting();
+    rustix::mount::unmount(fixture.at("ws/disk"), rustix::mount::UnmountFlags::empty())
+        .expect("nobody holds it");
+    fixture.check("ls disk", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_that_was_killed_while_it_waited_is_replaced() {
+    let fixture = Fixture::new().await;
+    fixture.check("true", "").await;
+    let outer = waiting();
+    let mut inner = String::new();
+    eventually("its second process", || {
+        inner = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
+        !inner.is_empty()
+    });
+    kill_process(Pid::from_raw(inner.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    eventually("both to end", || helpers() != [outer]);
+    fixture.check("echo runs", "runs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helpers_that_wait_end_with_their_sandbox() {
+    let fixture = Fixture::new().await;
+    fixture.check("true", "").await;
+    waiting();
+    drop(fixture);
+    eventually("it to end", || helpers().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_that_waits_ends_with_a_killed_server() {
+    let name = "sandbox::ready::a_helper_that_waits_ends_with_a_killed_server";
+    if let Some(root) = served_fixture() {
+        let fixture = Fixture { root, sandbox: Sandbox::find(helper()).await, directory: None };
+        fixture.serve("true", &fixture.confinement()).await;
+        println!("\nwaits {}", waiting());
+        let (_kept, never) = oneshot::channel::<()>();
+        let _ = never.await;
+        return;
+    }
+    let fixture = Fixture::with(Sandbox::none("the server finds its own"));
+    let mut server = fixture.server(name).spawn().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let waits = output.find_map(|line| line.strip_prefix("waits ")?.parse::<i32>().ok()).unwrap();
+    let pid = Pid::from_raw(waits).unwrap();
+    let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(survivors(&[(pid, process)]), Vec::<String>::new());
+}
