@@ -7,7 +7,10 @@ use agent_client_protocol::v1::schema::{
     SessionNotification, SessionUpdate, TextContent, WriteTextFileRequest,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
-use agent_client_protocol::{Client as ClientRole, Error, ErrorCode, JsonRpcResponse, UntypedMessage};
+use agent_client_protocol::{
+    Client as ClientRole, Error, ErrorCode, JsonRpcResponse, UntypedMessage, is_connection_terminated,
+    is_incoming_transport_closed,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -102,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Asks the client's user. None where that was over before: the client is told so.
+    /// Asks the client's user. None where that was over before, of which the client is told, or where the client has gone.
     pub(super) async fn ask<R: DeserializeOwned>(
         &self,
         method: &str,
@@ -122,6 +125,9 @@ impl Client {
             answer = asked => answer,
             () = over.cancelled() => return None,
         };
+        if answer.as_ref().is_err_and(is_over) {
+            return None;
+        }
         Some(answer.and_then(|answer| serde_json::from_value(answer).map_err(Error::into_internal_error)))
     }
 
@@ -140,6 +146,11 @@ impl Client {
         self.backlog.add();
         self.connection.send_request(request).block_task().await.map(drop)
     }
+}
+
+/// Returns whether a request has no answer because the connection is over. Who has gone has answered nothing.
+fn is_over(error: &Error) -> bool {
+    is_incoming_transport_closed(error) || is_connection_terminated(error)
 }
 
 /// A message with masks in place of secrets.

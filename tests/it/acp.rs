@@ -67,10 +67,7 @@ fn a_prompt_is_answered_as_it_is_written_and_the_session_goes_on() {
     assert_eq!(client.text("agent_message_chunk"), "I look at it.Done.");
     assert!(client.updates("user_message_chunk").is_empty(), "the client knows what its user has said");
     let call = client.updates("tool_call").remove(0);
-    assert_eq!(
-        (&call["kind"], &call["status"], &call["name"]),
-        (&json!("search"), &json!("pending"), &json!("list_files"))
-    );
+    assert_eq!((&call["kind"], &call["name"]), (&json!("search"), &json!("list_files")));
     let last = client.updates("tool_call_update").pop().unwrap();
     assert_eq!((&last["toolCallId"], &last["status"]), (&call["toolCallId"], &json!("completed")), "{last}");
     assert_eq!(client.updates("session_info_update")[0]["title"], "Look at it.");
@@ -112,7 +109,8 @@ fn an_edit_is_shown_as_a_diff_and_made_when_its_user_allows_it() {
     assert_eq!(began.len(), 1, "{began:?}");
     let updates: Vec<Value> = client.updates("tool_call_update").into_iter().filter(of_call).collect();
     let statuses: Vec<&str> = updates.iter().filter_map(|update| update["status"].as_str()).collect();
-    assert_eq!(statuses, ["in_progress", "completed"]);
+    // That it runs is told with the call itself if the model has written it at once.
+    assert_eq!(statuses.last(), Some(&"completed"), "{statuses:?}");
     assert_eq!(updates.last().unwrap()["content"][0]["newText"], "one\ntwo\n", "{updates:#?}");
     assert!(client.leave().success());
 }
@@ -128,8 +126,8 @@ fn what_its_user_refuses_is_not_done_and_the_model_goes_on() {
     client.choose(&asked, "reject_once");
     assert_eq!(client.end_of_turn(prompt), "end_turn");
     assert!(!project.folder().join("a.txt").exists());
-    let failed = client.updates("tool_call_update").into_iter().filter(|update| update["status"] == "failed");
-    assert_eq!(failed.count(), 1);
+    let told = [client.updates("tool_call"), client.updates("tool_call_update")].concat();
+    assert_eq!(told.iter().filter(|update| update["status"] == "failed").count(), 1, "{told:#?}");
     assert!(client.leave().success());
 }
 
@@ -150,8 +148,7 @@ fn an_edit_that_needs_no_permission_is_shown_as_a_diff_too() {
 
 #[test]
 fn a_cancelled_turn_ends_as_such_at_any_moment_and_the_session_goes_on() {
-    let slow =
-        "  - text: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n    chunk: 1\n    delayMs: 60000\n";
+    let slow = "  - when: { notContains: Go on }\n    text: aaaaaaaaaaaaaaaaaaaaaaaaa\n    chunk: 1\n    delayMs: 60000\n";
     // While the model speaks, while permission waits, while a command runs.
     let command = "  - calls: [{ tool: execute_command, params: { command: sleep 600 } }]\n";
     for (turns, is_at_work) in [(slow, "model"), (WRITES, "permission"), (command, "command")] {

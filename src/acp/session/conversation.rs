@@ -1,6 +1,6 @@
 //! Events of a request as updates of a session. Pure.
 //!
-//! A message of the request's own task is told as it is written. A call is told from the moment at which its model begins to
+//! A message of the request's own task is sent while it is written. A call is told from the moment at which its model begins to
 //! write it; its id in the protocol is that of its message, as the engine's own comes later. A branch is content of the call
 //! that began it: its messages stand there whole, and its own calls name that call.
 
@@ -514,11 +514,7 @@ impl Conversation {
             let fields = ToolCallUpdateFields::new().status(ToolCallStatus::Failed).content(content);
             told.push(call_update(call.id, fields));
         }
-        if let Some(reason) = &reason
-            && task.is_root()
-        {
-            told.push(Told::Notice(NoticeSeverity::Warning, one_line(reason, NOTICE)));
-        }
+        // What follows from it is told with its reason: another attempt, or a question.
         self.last_failure = reason;
     }
 
@@ -704,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_as_it_is_written_is_what_is_told_later() {
+    fn live_updates_say_what_is_said_when_a_session_is_loaded() {
         for name in RECORDINGS {
             let (mut live, past) = (said(&told(name, false)), said(&told(name, true)));
             // Text of an answer that became void was seen by those who were there, and questions are asked by the session.

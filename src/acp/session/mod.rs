@@ -38,7 +38,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::conversation::{Conversation, Edit, Told};
 use self::options::{Chosen, INTENT, MODE, Options, PROFILE};
-use self::prompt::Said;
+use self::prompt::UserMessage;
 use self::questions::{Asker, Reply, TRUST_CALL};
 use super::client::Client;
 use super::error;
@@ -172,7 +172,7 @@ struct Turn {
     guards: Vec<DropGuard>,
     is_cancelled: bool,
     /// Waits until the user has said whether the workspace is trusted.
-    waiting: Option<(Said, CancellationToken)>,
+    waiting: Option<(UserMessage, CancellationToken)>,
 }
 
 struct Session {
@@ -298,7 +298,7 @@ impl Session {
         let events =
             engine.newest_events(&self.task, usize::MAX).await.map_err(|error| error::of_engine(&error))?;
         let is_first = !std::mem::replace(&mut self.is_begun, true);
-        // What happens goes on to be told as before where it is told anew.
+        // Where it is loaded again, what happens goes on as before.
         let mut past = Conversation::new(self.workspace.folder().to_owned(), self.client.shows_compaction());
         past.set_mask(self.mask.clone());
         past.set_past(true);
@@ -334,7 +334,7 @@ impl Session {
 
     async fn prompt(&mut self, prompt: Vec<ContentBlock>, responder: Responder<PromptResponse>) {
         let folders = self.workspace.folders.iter().map(std::path::PathBuf::as_path);
-        let said = match Said::read(prompt, folders) {
+        let said = match UserMessage::read(prompt, folders) {
             Ok(said) => said,
             Err(error) => return self.client.respond(responder, Err(error)),
         };
@@ -404,7 +404,7 @@ impl Session {
     }
 
     /// Says something to the request, or begins it.
-    async fn say(&mut self, said: Said) {
+    async fn say(&mut self, said: UserMessage) {
         self.renew_mask().await;
         if let Some(files) = &self.workspace.files {
             files.speak_for(&self.id);
@@ -428,8 +428,8 @@ impl Session {
         }
     }
 
-    async fn start(&mut self, said: Said) -> Result<(), Error> {
-        let Said { text, images } = said;
+    async fn start(&mut self, said: UserMessage) -> Result<(), Error> {
+        let UserMessage { text, images } = said;
         let Chosen { mode, profile, intent } = self.chosen.clone();
         let params = TaskStartParams { prompt: text, mode, profile, images, context: vec![] };
         let (workspace, task) = (Arc::clone(&self.workspace), self.task.clone());
@@ -445,11 +445,11 @@ impl Session {
         self.follow().await
     }
 
-    async fn go_on(&mut self, said: Said) -> Result<(), Error> {
+    async fn go_on(&mut self, said: UserMessage) -> Result<(), Error> {
         if self.batches.is_none() {
             self.follow().await?;
         }
-        let Said { text, images } = said;
+        let UserMessage { text, images } = said;
         let params = TaskSendParams { task_id: self.task.clone(), text, images, when: SendWhen::Now };
         self.workspace.engine.send(params).await.map_err(|error| of_request(&error))?;
         // An approval that waited before still waits.
@@ -699,54 +699,42 @@ impl Session {
         let is_cancelled = turn.is_cancelled;
         let Some(root) = self.conversation.view().root() else { return };
         let (state, reason) = (root.state, root.reason.clone());
-        let end = if state.is_final() || state == TaskState::Interrupted {
-            // What is followed may be a little behind what was said since.
-            if self.state_now().await != Some(state) {
-                return;
+        let may_rest = waits_for_user(self.conversation.view().tree().nodes())
+            && self.asked.values().all(|asked| asked.is_left);
+        let is_over = state.is_final() || state == TaskState::Interrupted;
+        if !is_over && !may_rest {
+            return;
+        }
+        // What is followed may be a little behind; then the rest is looked at too.
+        let Ok(now) = self.workspace.engine.resumable(&self.task).await else { return };
+        if now.seq > self.seq {
+            return;
+        }
+        let end = match state {
+            TaskState::Completed => Ok(StopReason::EndTurn),
+            TaskState::Failed => {
+                Err(error::internal(reason.unwrap_or_else(|| "the task has failed".to_owned())))
             }
-            match state {
-                TaskState::Completed => Ok(StopReason::EndTurn),
-                TaskState::Failed => {
-                    Err(error::internal(reason.unwrap_or_else(|| "the task has failed".to_owned())))
-                }
-                _ => Ok(StopReason::Cancelled),
-            }
-        } else {
-            match self.rests().await {
+            TaskState::Cancelled | TaskState::Interrupted => Ok(StopReason::Cancelled),
+            TaskState::Running | TaskState::Waiting | TaskState::Paused => match self.rests(&now).await {
                 Some(reason) => Ok(reason),
                 None => return,
-            }
+            },
         };
         self.end_turn(&if is_cancelled { Ok(StopReason::Cancelled) } else { end });
     }
 
-    /// The state of the request's own task.
-    async fn state_now(&mut self) -> Option<TaskState> {
+    /// The reason for which a request rests that has not ended; none while it goes on. `now`: what waits in it.
+    async fn rests(&mut self, now: &Resumable) -> Option<StopReason> {
+        // Trees come behind the events that change them.
         let tree = self.workspace.engine.tree(&self.task).await.ok()?;
-        tree.nodes.iter().find(|node| node.id == self.task).map(|node| node.state)
-    }
-
-    /// The reason for which a request rests that has not ended; none while it goes on.
-    async fn rests(&mut self) -> Option<StopReason> {
-        if !waits_for_user(self.conversation.view().tree().nodes())
-            || self.asked.values().any(|asked| !asked.is_left)
-        {
-            return None;
-        }
-        // What is followed may be a little behind.
-        let tree = self.workspace.engine.tree(&self.task).await.ok()?;
-        if !waits_for_user(&tree.nodes) {
-            return None;
-        }
-        let Resumable { approvals, questions, .. } =
-            self.workspace.engine.resumable(&self.task).await.ok()?;
         let is_left = |id: &str| self.asked.get(id).is_some_and(|asked| asked.is_left);
-        let all_left =
-            approvals.is_empty() && questions.iter().all(|(_, asked)| is_left(asked.question_id.as_str()));
-        if !all_left {
+        let all_left = now.approvals.is_empty()
+            && now.questions.iter().all(|(_, asked)| is_left(asked.question_id.as_str()));
+        if !waits_for_user(&tree.nodes) || !all_left {
             return None;
         }
-        let is = |kind: QuestionKind| questions.iter().any(|(_, asked)| asked.kind == kind);
+        let is = |kind: QuestionKind| now.questions.iter().any(|(_, asked)| asked.kind == kind);
         Some(match () {
             () if is(QuestionKind::AutoApprovalMaxReqReached) || is(QuestionKind::MistakeLimitReached) => {
                 StopReason::MaxTurnRequests

@@ -18,13 +18,13 @@ use crate::markdown;
 
 /// What the user says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct UserMessage {
     pub(super) text: String,
     /// As data URLs.
     pub(super) images: Vec<String>,
 }
 
-impl Said {
+impl UserMessage {
     /// Reads the content of a prompt. `folders` are those of the workspace.
     ///
     /// # Errors
@@ -170,8 +170,8 @@ mod tests {
     use super::*;
     use agent_client_protocol::v1::schema::{TextContent, TextResourceContents};
 
-    fn said(blocks: Vec<ContentBlock>) -> Said {
-        Said::read(blocks, [Path::new("/w"), Path::new("/other")].into_iter()).unwrap()
+    fn said(blocks: Vec<ContentBlock>) -> UserMessage {
+        UserMessage::read(blocks, [Path::new("/w"), Path::new("/other")].into_iter()).unwrap()
     }
 
     fn text(text: &str) -> ContentBlock {
@@ -229,8 +229,8 @@ mod tests {
             ("See the image.", vec!["data:image/png;base64,AAAA".to_owned()])
         );
         for (data, mime) in [("A A", "image/png"), ("AAAA", "text/html"), ("AAAA", "image/png;x")] {
-            assert!(Said::read(vec![image(data, mime)], std::iter::empty()).is_err(), "{mime}");
+            assert!(UserMessage::read(vec![image(data, mime)], std::iter::empty()).is_err(), "{mime}");
         }
-        assert!(Said::read(vec![text(" ")], std::iter::empty()).is_err());
+        assert!(UserMessage::read(vec![text(" ")], std::iter::empty()).is_err());
     }
 }
