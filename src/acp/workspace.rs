@@ -22,6 +22,7 @@ use serde_json::Value;
 use super::client::Client;
 use super::editor::ClientFiles;
 use super::error;
+use crate::code_index;
 use crate::language_servers;
 use crate::live_settings::LiveSettings;
 use crate::masking::Mask;
@@ -189,6 +190,11 @@ impl Workspaces {
                 directory: directory.clone(),
                 directories: directories.clone(),
             }));
+            let code_index = code_index::code_index(
+                Arc::<LiveSettings>::clone(&settings),
+                Arc::clone(&workspace),
+                &directory,
+            );
             let engine = Engine::new(Setup {
                 settings: Arc::<LiveSettings>::clone(&settings),
                 workspace,
@@ -201,6 +207,7 @@ impl Workspaces {
                 commands: Arc::new(UserShell),
                 server_tools: Arc::<McpServers>::clone(&mcp),
                 language_servers,
+                code_index: Arc::new(code_index),
             });
             Ok(Workspace { engine, settings, customization, mcp, files, folders })
         });

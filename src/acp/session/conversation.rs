@@ -634,7 +634,7 @@ fn plan(items: &[TodoItem]) -> Plan {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::{BTreeMap, HashSet};
 
     use super::*;
     use crate::view::recorded_tests;
@@ -674,7 +674,7 @@ mod tests {
     fn a_call_is_told_before_it_changes_and_has_one_end() {
         for name in RECORDINGS {
             for is_past in [false, true] {
-                let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
+                let (mut begun, mut ended) = (HashSet::new(), HashSet::new());
                 let is_end = |status| matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
                 for update in told(name, is_past) {
                     match update {

@@ -58,6 +58,8 @@ pub(super) fn kind(name: &str) -> ToolKind {
         | ToolName::ApplyPatch => ToolKind::Edit,
         ToolName::ListFiles
         | ToolName::SearchFiles
+        | ToolName::CodebaseSearch
+        | ToolName::SearchMcpTools
         | ToolName::ListCodeDefinitionNames
         | ToolName::FindReferences
         | ToolName::GoToDefinition
@@ -68,7 +70,7 @@ pub(super) fn kind(name: &str) -> ToolKind {
         | ToolName::StopCommand => ToolKind::Execute,
         ToolName::UpdateTodoList | ToolName::SelectActiveIntent => ToolKind::Think,
         ToolName::SwitchMode => ToolKind::SwitchMode,
-        ToolName::AccessMcpResource => ToolKind::Fetch,
+        ToolName::AccessMcpResource | ToolName::BrowserAction => ToolKind::Fetch,
         ToolName::AskFollowupQuestion
         | ToolName::RequestScopeExpansion
         | ToolName::NewTask
@@ -87,7 +89,9 @@ pub(super) fn title(name: &str, subject: &str, branch: Option<&str>) -> String {
             ToolName::ApplyDiff | ToolName::SearchAndReplace | ToolName::InsertContent | ToolName::ApplyPatch,
         ) => "Edit",
         Some(ToolName::ListFiles) => "List",
-        Some(ToolName::SearchFiles) => "Search",
+        Some(ToolName::SearchFiles | ToolName::CodebaseSearch) => "Search",
+        Some(ToolName::SearchMcpTools) => "Search tools",
+        Some(ToolName::BrowserAction) => "Browse",
         Some(ToolName::ListCodeDefinitionNames) => "List definitions",
         Some(ToolName::FindReferences) => "Find references",
         Some(ToolName::GoToDefinition) => "Go to definition",
