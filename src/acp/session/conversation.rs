@@ -37,13 +37,13 @@ const NOTICE: usize = 400;
 /// Something to tell the client.
 #[derive(Debug, PartialEq)]
 pub(super) enum Told {
-    Update(SessionUpdate),
+    Update(Box<SessionUpdate>),
     Notice(NoticeSeverity, String),
 }
 
 impl From<SessionUpdate> for Told {
     fn from(update: SessionUpdate) -> Self {
-        Self::Update(update)
+        Self::Update(Box::new(update))
     }
 }
 
@@ -649,7 +649,7 @@ mod tests {
         for params in recorded_tests::events(name).iter().filter(|params| !is_past || params.seq.is_some()) {
             for told in conversation.apply(params) {
                 if let Told::Update(update) = told {
-                    updates.push(update);
+                    updates.push(*update);
                 }
             }
         }

@@ -840,7 +840,7 @@ impl Session {
     fn tell(&self, told: Vec<Told>) {
         for told in told {
             match told {
-                Told::Update(update) => self.client.update(&self.id, update, &self.mask),
+                Told::Update(update) => self.client.update(&self.id, *update, &self.mask),
                 Told::Notice(severity, text) => self.notice(severity, &text),
             }
         }
