@@ -902,6 +902,8 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
                 further_server_tools: &tools,
                 server_resources: &[],
                 has_language_server: false,
+                has_code_index: true,
+                has_browser: false,
             };
             let mode = modes.find(mode).unwrap();
             let told =
