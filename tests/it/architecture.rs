@@ -39,6 +39,7 @@ const ENGINE_MODULES: &[&str] = &[
     "intent_store",
     "server_prompts",
     "server_tools",
+    "file_contents",
     "mentions",
     "project_info",
     "tool_run",

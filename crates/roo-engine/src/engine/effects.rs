@@ -13,8 +13,10 @@ use tokio::task::{JoinError, JoinHandle};
 use super::actor_message::Report;
 use super::audit;
 use super::caller::Caller;
+use super::changes::ChangesSoFar;
 use super::compaction;
 use super::context::EditorContext;
+use super::edit_problems::ProblemsBefore;
 use super::effect_context::EffectContext;
 use super::gather;
 use super::hook_dispatch::{self, HookDispatch};
@@ -32,14 +34,17 @@ use super::worktrees;
 use crate::approvals::StandingRules;
 use crate::hooks::UserHooks;
 use crate::intent_store::Binding;
+use crate::mentions::git::Git;
 use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
+use crate::project_info;
 use crate::server_tools::SERVERS_START;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
+use roo_documents::Extractor;
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
@@ -227,6 +232,8 @@ struct ToolRun {
     /// The files that the task has seen, or is about to, by their digests.
     seen: BTreeMap<String, Digest>,
     hook_dispatch: HookDispatch,
+    /// True if the model is told of problems that an edit brings.
+    tells_problems: bool,
 }
 
 impl ToolRun {
@@ -248,6 +255,8 @@ impl ToolRun {
             call: task.call_as_it_runs().map(Cow::into_owned),
             seen: task.files.seen_by_next_request(),
             hook_dispatch: HookDispatch::new(task, around),
+            tells_problems: !around.services.is_worktree
+                && around.services.tools_of(&task.settings.profile).has(ToolName::Diagnostics),
             task: task.id.clone(),
             call_id,
         }
@@ -267,6 +276,7 @@ impl ToolRun {
             call,
             seen,
             hook_dispatch,
+            tells_problems,
         } = self;
         let descriptors = tokio::select! {
             biased;
@@ -286,6 +296,13 @@ impl ToolRun {
                 if let Some(edit) = edit.as_ref().filter(|_| !around.services.is_worktree) {
                     keep_replaced(&task, edit, &around.services).await;
                 }
+                let before = match &edit {
+                    Some(edit) if tells_problems => {
+                        let look = ProblemsBefore::of(edit, &around.services);
+                        around.cancel.run_until_cancelled(look).await.unwrap_or_default()
+                    }
+                    _ => ProblemsBefore::default(),
+                };
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
@@ -304,6 +321,8 @@ impl ToolRun {
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
                 audit::done(audit_record, &mut outcome, is_restarted, &around.services).await;
+                // Nothing of the outcome is lost where this is cut off.
+                let _ = around.cancel.run_until_cancelled(before.tell(&mut outcome, &around.services)).await;
                 if let Some(call) = for_hooks.as_ref().or(call.as_ref()) {
                     messages = hook_dispatch.after(call, &mut outcome, took).await;
                 }
@@ -609,6 +628,12 @@ fn tool_context(
         to_background: around.to_background.clone(),
         commands: Arc::clone(&around.services.commands),
         shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
+        extractor: Extractor::own(),
+        changes: Arc::new(ChangesSoFar {
+            directory: around.journal.directory().clone(),
+            request: task.id.root(),
+            workspace: Arc::clone(&around.services.workspace),
+        }),
         caller: Arc::new(Caller::new(task, tree, around, reporter)),
     }
 }
@@ -647,6 +672,20 @@ struct Turn {
     may_fall_back: bool,
     /// Estimated tokens of the request.
     tokens: u64,
+}
+
+/// What the first request of a task tells of the workspace.
+struct Beginning {
+    /// Drawing of its files.
+    files: Option<String>,
+    /// Branch and number of changed files.
+    git: Option<String>,
+}
+
+/// Returns the branch and the number of changed files; none without a repository, or where that takes long.
+async fn git_summary(services: &EngineServices) -> Option<String> {
+    let environment = roo_sandbox::exec::Environment::inherited();
+    Git { workspace: &services.workspace, environment: &environment }.summary().await.ok()
 }
 
 impl Turn {
@@ -723,6 +762,7 @@ impl Turn {
         background: &BackgroundCommands,
     ) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
+        let is_first = self.number == 1;
         let seen = std::mem::take(&mut self.seen);
         let choice = services.tools_of(&self.profile);
         let reading = Arc::clone(services);
@@ -749,12 +789,18 @@ impl Turn {
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
-            Ok((mode, told, EditorContext::new(&reading.workspace, &seen, || reading.gate.mask())))
+            // The others get more of it with their first message.
+            let files = (is_first && !mode.gathers_context).then(|| project_info::files(&reading.workspace));
+            Ok((mode, told, EditorContext::new(&reading.workspace, &seen, || reading.gate.mask()), files))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = unless_ending(read).await;
         let read = read.map_err(|_| configuration("The instructions can't be read.".to_owned()))?;
-        let (mode, told, editor) = read.map_err(configuration)?;
+        let (mode, told, editor, files) = read.map_err(configuration)?;
+        let git = match is_first && services.commands.starts_processes() {
+            true => git_summary(services).await,
+            false => None,
+        };
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
                 id: command.id.clone(),
@@ -763,7 +809,8 @@ impl Turn {
                 terminal: command.handle.terminal.is_some(),
             })
             .collect();
-        let tail = self.environment(&mode, &editor, &commands, services);
+        let beginning = Beginning { files: files.flatten(), git };
+        let tail = self.environment(&mode, &editor, &commands, &beginning, services);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -782,6 +829,7 @@ impl Turn {
         mode: &Mode,
         editor: &EditorContext,
         commands: &[CommandStatus],
+        beginning: &Beginning,
         services: &EngineServices,
     ) -> String {
         let profile = services.settings.profiles.get(&self.profile);
@@ -812,6 +860,8 @@ impl Turn {
             cost_left_usd: self.left.cost_usd.filter(|_| priced),
             invocation_tree: self.tree.as_deref(),
             commands,
+            files: beginning.files.as_deref(),
+            git: beginning.git.as_deref(),
             todo: &self.todo,
             ..Environment::new(
                 &services.clock.zoned(),

@@ -13,7 +13,6 @@ const NEVER: &[&str] = &[
     "NotebookEdit",
     "NotebookRead",
     "PowerShell",
-    "SlashCommand",
     "TaskCreate",
     "TaskUpdate",
     "WebFetch",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::background::BackgroundCommands;
@@ -11,6 +12,7 @@ use super::command_runner::CommandRunner;
 use super::shadow::{ShadowRepositories, Sources};
 use crate::intent_store::Orchestration;
 use crate::server_tools::CallingTask;
+use roo_documents::Extractor;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -58,6 +60,10 @@ pub struct ToolContext {
     pub commands: Arc<dyn CommandRunner>,
     /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
     pub shadow: Option<Arc<ShadowRepositories>>,
+    /// Changes that the request has made so far.
+    pub changes: Arc<dyn RequestChanges>,
+    /// Reads documents that are no text files.
+    pub extractor: Extractor,
     /// Answers what a server asks that is called.
     pub caller: Arc<dyn CallingTask>,
 }
@@ -80,6 +86,13 @@ impl ToolContext {
             known_secrets(&environment(), self.workspace.roots().paths(), &[])
         })
     }
+}
+
+/// Changes that a request has made so far.
+pub trait RequestChanges: Send + Sync {
+    /// Returns those that the files still hold as a unified diff, of one file or of all; empty where there are none. What can't
+    /// be read is told in words.
+    fn diff<'a>(&'a self, path: Option<&'a str>) -> BoxFuture<'a, Result<String, String>>;
 }
 
 /// Time limits of commands, in the foreground and in all.

@@ -5,16 +5,27 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::intent_store::Orchestration;
 use crate::server_tools::NoTask;
-use crate::tool_run::{CommandLimits, ToolContext, UserShell};
+use crate::tool_run::{CommandLimits, RequestChanges, ToolContext, UserShell};
+use roo_documents::Extractor;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
 use roo_sandbox::exec::EnvironmentRules;
 use roo_text::position::Encoding;
 use roo_workspace::{Setup, Workspace, file_uri};
+
+/// No request.
+struct NoChanges;
+
+impl RequestChanges for NoChanges {
+    fn diff<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Ok(String::new())))
+    }
+}
 
 pub(super) struct Fixture {
     directory: tempfile::TempDir,
@@ -62,6 +73,8 @@ impl Fixture {
             to_background: CancellationToken::new(),
             commands: Arc::new(UserShell),
             shadow: None,
+            changes: Arc::new(NoChanges),
+            extractor: Extractor::in_process(),
             caller: Arc::new(NoTask),
         };
         let fixture = Self { directory, context, shown };

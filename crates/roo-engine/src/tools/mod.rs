@@ -5,14 +5,19 @@
 //! the task in [`crate::engine`].
 
 mod access_mcp_resource;
+mod apply_code_action;
 mod apply_diff;
 mod apply_patch;
 mod attempt_completion;
-mod code_question;
+mod code_actions;
+mod code_edit;
+pub(crate) mod code_question;
 mod command_effects;
 mod context_command;
 mod conversation;
+mod diagnostics;
 mod edit;
+mod edit_file;
 mod execute_command;
 mod fetch_instructions;
 mod find_references;
@@ -27,7 +32,9 @@ mod native;
 mod new_task;
 mod read_command_output;
 mod read_file;
+mod rename_symbol;
 mod request_scope_expansion;
+mod run_slash_command;
 mod search_and_replace;
 mod search_files;
 mod select_active_intent;
@@ -37,7 +44,9 @@ pub(crate) mod skill;
 mod stop_command;
 mod switch_mode;
 mod use_mcp_tool;
+mod view_diff;
 mod withheld;
+mod workspace_symbols;
 mod write_to_file;
 
 pub(crate) use self::execute_command::outcome_of;

@@ -383,6 +383,9 @@ mod tests {
                 ToolName::ApplyDiff
                 | ToolName::InsertContent
                 | ToolName::SearchAndReplace
+                | ToolName::EditFile
+                | ToolName::ApplyCodeAction
+                | ToolName::RenameSymbol
                 | ToolName::ApplyPatch => &["architect", "code", "debug"],
                 ToolName::ExecuteCommand
                 | ToolName::ReadCommandOutput
@@ -405,7 +408,7 @@ mod tests {
             refusal.to_string(),
             "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
              list_files, search_files, list_code_definition_names, find_references, go_to_definition, hover, \
-             ask_followup_question, update_todo_list, switch_mode, skill, \
+             workspace_symbols, diagnostics, code_actions, ask_followup_question, update_todo_list, switch_mode, skill, \
              fetch_instructions, attempt_completion, complete_with_failure."
         );
     }

@@ -199,7 +199,8 @@ fn results(item: &Item) -> &[ToolResult] {
 fn reads(call: &ToolCall, result: &ToolResult) -> bool {
     let looks = |tool: ToolName| {
         use ToolName::{
-            FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles, ReadFile, SearchFiles,
+            CodeActions, Diagnostics, FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles,
+            ReadFile, SearchFiles, WorkspaceSymbols,
         };
         matches!(
             tool,
@@ -210,6 +211,9 @@ fn reads(call: &ToolCall, result: &ToolResult) -> bool {
                 | FindReferences
                 | GoToDefinition
                 | Hover
+                | WorkspaceSymbols
+                | Diagnostics
+                | CodeActions
         )
     };
     result.status == ToolStatus::Ok && ToolName::parse(&call.name).is_some_and(looks)
