@@ -241,7 +241,7 @@ fn a_file_of_mcp_servers_is_checked_completed_and_explained_while_it_is_typed() 
             items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap()).collect();
         assert_eq!(
             (labels.len(), labels.contains(&"alwaysAllow"), labels.contains(&"command")),
-            (12, true, false)
+            (14, true, false)
         );
 
         let (position, text) = marked("// ours\n{ \"mcpServers\": { \"files\": { \"type\": \"st|dio\" } } }");
