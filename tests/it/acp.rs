@@ -164,7 +164,7 @@ fn a_cancelled_turn_ends_as_such_at_any_moment_and_the_session_goes_on() {
         let asked = match is_at_work {
             "permission" => Some(client.asked_for_permission()),
             "command" => {
-                client.update_that("tool_call_update", |update| update["status"] == "in_progress");
+                client.update_that("tool_call", |update| update["status"] == "in_progress");
                 None
             }
             _ => {
