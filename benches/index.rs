@@ -85,7 +85,7 @@ impl Indexed {
     async fn ask(&self, text: &str, limit: usize) -> Outcome<Vec<String>> {
         let question = Question { text: text.to_owned(), place: None, limit };
         let found = self.index.search(question, no_mask(), &CancellationToken::new(), &|_, _| ()).await?;
-        for note in &found.notes {
+        if let Some(note) = found.notes.first() {
             return Err(format!("the search is not complete: {note}").into());
         }
         let path = |file: &Path| file.strip_prefix(&self.root).unwrap_or(file).to_string_lossy().into_owned();

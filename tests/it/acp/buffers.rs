@@ -99,7 +99,7 @@ fn unsaved_text_is_the_truth_and_an_edit_is_the_editors() {
     assert_eq!(buffers.written, ["a.txt"]);
     assert_eq!(project.read("a.txt"), "ONE\ntwo unsaved\n");
     let changed: Value =
-        serde_json::from_str(&project.succeed(&["trace", "query", "--json"]).lines().last().unwrap_or("{}"))
+        serde_json::from_str(project.succeed(&["trace", "query", "--json"]).lines().last().unwrap_or("{}"))
             .unwrap();
     assert!(changed.is_object(), "the trace has it");
     assert!(client.leave().success());

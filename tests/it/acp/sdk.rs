@@ -61,7 +61,7 @@ async fn the_sdks_client_drives_a_whole_session() {
         .unwrap();
     assert_eq!(stopped, StopReason::EndTurn);
     assert_eq!(project.read("a.txt"), "one\ntwo\n");
-    let updates = updates.lock().unwrap();
+    let updates = std::mem::take(&mut *updates.lock().unwrap());
     let count = |is_it: fn(&SessionUpdate) -> bool| updates.iter().filter(|update| is_it(update)).count();
     assert_eq!(
         count(|update| matches!(update, SessionUpdate::ToolCall(_))),

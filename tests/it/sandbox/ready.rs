@@ -120,6 +120,7 @@ async fn helpers_that_wait_end_with_their_sandbox() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stdout, reason = "the test is another process of its own, and reads it")]
 async fn a_helper_that_waits_ends_with_a_killed_server() {
     let name = "sandbox::ready::a_helper_that_waits_ends_with_a_killed_server";
     if let Some(root) = served_fixture() {
