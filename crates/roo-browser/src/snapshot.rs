@@ -134,13 +134,13 @@ fn add(
         if role == "StaticText" {
             // What an element is named by is mostly its text.
             if !name.trim().is_empty() && !around.contains(name.trim()) {
-                made.lines.push(format!("{indent}- text: {}", one_line(name.trim(), NAME)));
+                made.lines.push(format!("{indent}- text: {}", collapsed(&name)));
             }
             continue;
         }
         let mut line = format!("{indent}- {}", one_line(&role, NAME));
         if !name.trim().is_empty() {
-            line.push_str(&format!(" {:?}", one_line(name.trim(), NAME)));
+            line.push_str(&format!(" {:?}", collapsed(&name)));
         }
         if let Some(backend) = node.backend_node_id.filter(|_| is_used(node, &role)) {
             let named = refs.of(backend);
@@ -198,6 +198,11 @@ fn text(value: Option<&Value>) -> String {
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
     }
+}
+
+/// A text in one line, with white space as a page shows it.
+fn collapsed(text: &str) -> String {
+    one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), NAME)
 }
 
 #[cfg(test)]
@@ -273,7 +278,7 @@ mod tests {
         let page =
             tree(json!([node(1, None, "RootWebArea", "", &[2]), node(2, Some(1), "Iframe", "Help", &[]),]));
         let inner =
-            tree(json!([node(1, None, "RootWebArea", "", &[2]), node(2, Some(1), "link", "Terms", &[])]));
+            tree(json!([node(1, None, "RootWebArea", "", &[3]), node(3, Some(1), "link", "Terms", &[])]));
         let mut refs = Refs::default();
         let made = snapshot(&page, &FrameTrees::from([(102, inner)]), &mut refs);
         assert_eq!(made.lines, ["- Iframe \"Help\"", "  - link \"Terms\" [ref=e1]"]);

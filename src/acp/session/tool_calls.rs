@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(title("read_file", "src/a.rs", None), "Read: src/a.rs");
         assert_eq!(
             title("execute_command", "cargo\ntest", Some("🪲 Find it")),
-            "🪲 Find it › Run: cargo test"
+            "🪲 Find it › Run: cargo ⏎ test"
         );
         assert_eq!(title("db/query", "", None), "db/query");
     }

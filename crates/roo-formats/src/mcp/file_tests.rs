@@ -238,7 +238,7 @@ fn the_schema_describes_what_is_read() {
     for key in &keys {
         assert!(text.contains(&format!("\"{}\"", key.name)) && !key.about.is_empty(), "{key:?}");
     }
-    assert_eq!(keys.len(), 13);
+    assert_eq!(keys.len(), 15);
     assert!(text.contains("\"streamable-http\""), "{text}");
 }
 
