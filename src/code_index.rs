@@ -4,14 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use roo_durable::WorkspaceDirectory;
 use roo_formats::config::{Profile, SettingsSource};
 use roo_index::{CodeIndex, Embedder};
 use roo_model::providers::{Embeddings, ModelErrorKind};
 use roo_text::render::exact_line;
-use roo_workspace::Workspace;
 
 use crate::model_setup::environment;
+use crate::workspace_parts::WorkspaceParts;
 
 /// Name of its directory in the state of a workspace.
 const DIRECTORY: &str = "index";
@@ -23,13 +22,10 @@ const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2)
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The index of a workspace. Nothing is read or made by that.
-pub(crate) fn code_index(
-    settings: Arc<dyn SettingsSource>,
-    workspace: Arc<Workspace>,
-    state: &WorkspaceDirectory,
-) -> CodeIndex {
-    let configured = Configured { settings, connected: Mutex::default() };
-    CodeIndex::new(workspace, state.path().join(DIRECTORY), Arc::new(move || configured.embedder()))
+pub(crate) fn code_index(parts: &WorkspaceParts) -> CodeIndex {
+    let configured = Configured { settings: Arc::clone(&parts.settings), connected: Mutex::default() };
+    let directory = parts.directory.path().join(DIRECTORY);
+    CodeIndex::new(Arc::clone(&parts.workspace), directory, Arc::new(move || configured.embedder()))
 }
 
 /// The embedder of the user's settings.

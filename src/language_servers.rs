@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::Customization;
 use roo_engine::policy::{Bounds, ServerBounds, ServerSandbox, ServerSandboxRequest};
-use roo_formats::config::{Directories, SandboxLevel, Settings, SettingsSource};
+use roo_formats::config::{SandboxLevel, Settings, SettingsSource};
 use roo_formats::mcp::Level;
 use roo_language_servers::{
     InstalledServer, LanguageServers, LaunchedServer, Launcher, ServerProcess, installed,
@@ -19,23 +18,11 @@ use roo_sandbox::exec::sandbox::Helper;
 use roo_sandbox::exec::{ConfinedProgram, ProgramChannel};
 use roo_workspace::Workspace;
 
-/// Services that the language servers of a workspace need.
-pub(crate) struct Setup {
-    /// The user's settings, as they are when a server starts.
-    pub settings: Arc<dyn SettingsSource>,
-    /// The files.
-    pub workspace: Arc<Workspace>,
-    /// Configuration of users and workspaces.
-    pub customization: Arc<Customization>,
-    /// Directory for state of the workspace.
-    pub directory: WorkspaceDirectory,
-    /// The user's directories; servers don't see into them.
-    pub directories: Directories,
-}
+use crate::workspace_parts::WorkspaceParts;
 
 /// The installed language servers of a workspace. None is started by that. Reads the disk.
-pub(crate) fn language_servers(setup: Setup) -> LanguageServers {
-    let Setup { settings, workspace, customization, directory, directories } = setup;
+pub(crate) fn language_servers(parts: &WorkspaceParts) -> LanguageServers {
+    let WorkspaceParts { settings, workspace, customization, directory, directories } = parts.clone();
     let folders: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
     let installed = installed(&folders, &std::env::var_os("PATH").unwrap_or_default());
     if installed.is_empty() {

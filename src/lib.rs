@@ -25,4 +25,7 @@ mod masking;
 mod mcp;
 mod model_setup;
 pub mod server;
+mod termination;
 mod view;
+mod workspace_engine;
+mod workspace_parts;

@@ -36,6 +36,7 @@ use super::error;
 use super::lines::{self, Backlog};
 use super::session::{Choices, Open, SessionHandle};
 use super::workspace::{NoModel, Workspace, Workspaces};
+use crate::termination;
 
 /// Time limit for requests to stop when the client has gone.
 const GRACE: Duration = Duration::from_millis(200);
@@ -81,7 +82,7 @@ async fn serve(
             Ok(()) => tracing::info!("the client closed the connection"),
             Err(error) => tracing::warn!(%error, "the connection is broken"),
         },
-        () = signalled() => tracing::info!("ended by a signal"),
+        () = termination::requested() => tracing::info!("ended by a signal"),
     }
     server.ended.cancel();
     if tokio::time::timeout(GRACE, server.workspaces.stop()).await.is_err() {
@@ -89,20 +90,6 @@ async fn serve(
     }
     // Each has its own, short time; what is deaf is killed.
     server.workspaces.end_servers().await;
-}
-
-/// Resolves when the process is asked to end.
-async fn signalled() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }
 
 /// Registers handlers: `at_once` for those whose order counts, `apart` for those that may take a while, `opens` for those that open

@@ -8,12 +8,10 @@ use agent_client_protocol::Error;
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::{Clock, SystemClock};
-use roo_engine::engine::{Engine, EngineError, Setup};
-use roo_engine::tool_run::UserShell;
+use roo_engine::engine::{Engine, EngineError};
 use roo_formats::config::{Directories, Profile};
-use roo_model::providers::{self, ConfiguredModels, ModelError};
+use roo_model::providers::{self, ModelError};
 use roo_protocol::ids::TaskId;
-use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_text::render::exact_line;
 use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup};
@@ -22,12 +20,12 @@ use serde_json::Value;
 use super::client::Client;
 use super::editor::ClientFiles;
 use super::error;
-use crate::code_index;
-use crate::language_servers;
 use crate::live_settings::LiveSettings;
 use crate::masking::Mask;
 use crate::mcp::McpServers;
 use crate::model_setup::environment;
+use crate::workspace_engine::workspace_engine;
+use crate::workspace_parts::WorkspaceParts;
 
 /// The engine of some folders, and what steers its agents.
 pub(super) struct Workspace {
@@ -176,39 +174,15 @@ impl Workspaces {
                 editor: files.clone().map(|files| -> Arc<dyn Editor> { files }),
                 encoding: Encoding::Utf8,
             })?);
-            let mcp = Arc::new(McpServers::new(crate::mcp::Setup {
-                settings: Arc::<LiveSettings>::clone(&settings),
-                workspace: Arc::clone(&workspace),
-                customization: Arc::clone(&customization),
-                directory: directory.clone(),
-                directories: directories.clone(),
-            }));
-            let language_servers = Arc::new(language_servers::language_servers(language_servers::Setup {
-                settings: Arc::<LiveSettings>::clone(&settings),
-                workspace: Arc::clone(&workspace),
-                customization: Arc::clone(&customization),
-                directory: directory.clone(),
-                directories: directories.clone(),
-            }));
-            let code_index = code_index::code_index(
-                Arc::<LiveSettings>::clone(&settings),
-                Arc::clone(&workspace),
-                &directory,
-            );
-            let engine = Engine::new(Setup {
+            let parts = WorkspaceParts {
                 settings: Arc::<LiveSettings>::clone(&settings),
                 workspace,
                 customization: Arc::clone(&customization),
                 directory,
                 directories,
-                helper: Helper::own(),
-                clock,
-                models: Arc::new(ConfiguredModels),
-                commands: Arc::new(UserShell),
-                server_tools: Arc::<McpServers>::clone(&mcp),
-                language_servers,
-                code_index: Arc::new(code_index),
-            });
+            };
+            let mcp = Arc::new(McpServers::new(parts.clone()));
+            let engine = workspace_engine(parts, clock, Arc::clone(&mcp));
             Ok(Workspace { engine, settings, customization, mcp, files, folders })
         });
         let made = made.await.map_err(|_| error::internal("the server is ending"))?;

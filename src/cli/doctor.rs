@@ -285,15 +285,7 @@ fn check_windows(
             continue;
         }
         let choice = profile.tools();
-        let tools = ToolSources {
-            choice: &choice,
-            server_tools: &[],
-            further_server_tools: &[],
-            server_resources: &[],
-            has_language_server: false,
-            has_code_index: settings.index.enabled,
-            has_browser: false,
-        };
+        let tools = ToolSources { has_code_index: settings.index.enabled, ..ToolSources::built_in(&choice) };
         let protocol = profile.tool_protocol();
         let instructions =
             Instructions::new(mode, &modes, protocol, tools, customization, governed, &workspace);

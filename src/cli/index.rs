@@ -11,6 +11,7 @@ use super::arguments::{Common, IndexCommand};
 use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, terminal};
+use crate::code_index::code_index;
 use roo_formats::config::Settings;
 use roo_index::{CodeIndex, IndexStatus, Mask, SearchError};
 use roo_sandbox::exec::redaction::TextMask;
@@ -21,8 +22,9 @@ use roo_workspace::Workspace;
 /// Runs one of the subcommands of `index`.
 pub(super) async fn index(common: Common, command: IndexCommand) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    let (settings, workspace) = (Arc::new(context.settings(None)?), context.workspace()?);
-    let index = context.code_index(Arc::new(Arc::clone(&settings)), &workspace);
+    let settings = Arc::new(context.settings(None)?);
+    let parts = context.parts(Arc::new(Arc::clone(&settings)))?;
+    let index = code_index(&parts);
     match command {
         IndexCommand::Status { json } => {
             let status = index.status().map_err(failed)?;
@@ -33,7 +35,7 @@ pub(super) async fn index(common: Common, command: IndexCommand) -> Result<Endin
             terminal::stdout().write_all(text.as_bytes())?;
             Ok(Ending::Done)
         }
-        IndexCommand::Build => build(&index, &settings, workspace).await,
+        IndexCommand::Build => build(&index, &settings, parts.workspace).await,
         IndexCommand::Clear => {
             let text = match index.clear().map_err(failed)? {
                 true => "the index is removed\n",

@@ -42,15 +42,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let workspace = context.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
     let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
-    let tools = ToolSources {
-        choice: &choice,
-        server_tools: &[],
-        further_server_tools: &[],
-        server_resources: &[],
-        has_language_server: false,
-        has_code_index: settings.index.enabled,
-        has_browser: false,
-    };
+    let tools = ToolSources { has_code_index: settings.index.enabled, ..ToolSources::built_in(&choice) };
     let composed =
         Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace).system;
     if prompt.write {

@@ -9,32 +9,31 @@ use serde_json::Value;
 
 use super::arguments::Common;
 use super::{CliError, terminal};
-use crate::code_index;
-use crate::language_servers;
+use crate::code_index::code_index;
 use crate::live_settings::LiveSettings;
-use crate::mcp::{self, McpServers};
+use crate::mcp::McpServers;
 pub(super) use crate::model_setup::environment;
+use crate::workspace_engine::workspace_engine;
+use crate::workspace_parts::WorkspaceParts;
 use roo_catalog::{Invocation, ToolCall};
 use roo_durable::WorkspaceDirectory;
 use roo_durable::reserve::Reserve;
 use roo_engine::approvals::StandingRules;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
+use roo_engine::engine::Engine;
 use roo_engine::engine::clock::{Clock as _, SystemClock};
-use roo_engine::engine::{self, Engine};
 use roo_engine::hooks::{HookSandbox, UserHooks};
 use roo_engine::intent_store::{Binding, IntentRefusal, Orchestration};
 use roo_engine::policy::{
     Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
 };
 use roo_engine::server_tools::NoServerTools;
-use roo_engine::tool_run::UserShell;
 use roo_formats::config::{
     self, Directories, Layer, Loaded, NoHome, Profile, Settings, SettingsProblem, SettingsSource,
 };
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
-use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
-use roo_model::providers::{self, ConfiguredModels, ModelError};
+use roo_model::providers::{self, ModelError};
 use roo_protocol::ids::{Digest, Urid};
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
@@ -222,8 +221,10 @@ impl SessionContext {
 
     /// A gate over the workspace, without an engine.
     pub(super) fn judge(&self, settings: Settings, bounds: Bounds) -> Result<Judge, SessionError> {
-        let (workspace, customization) = (self.workspace()?, self.customization()?);
-        let modes = customization.modes_by(&settings);
+        let (settings, bounds, clock) = (Arc::new(settings), Arc::new(bounds), SystemClock);
+        let parts = self.parts(Arc::new(Arc::clone(&settings)))?;
+        let workspace = Arc::clone(&parts.workspace);
+        let modes = parts.customization.modes_by(&settings);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), self.state().path()));
         let recorder = Arc::new(Recorder::new(
             self.state().path().to_owned(),
@@ -231,79 +232,44 @@ impl SessionContext {
             Arc::clone(&orchestration),
             Reserve::new(&self.directories.state),
         ));
-        let (settings, bounds, clock) = (Arc::new(settings), Arc::new(bounds), SystemClock);
         let gate = Gate::new(PolicyContext {
             workspace: Arc::clone(&workspace),
             settings: Arc::clone(&settings),
-            customization,
+            code_index: Arc::new(code_index(&parts)),
+            customization: parts.customization,
             orchestration: Arc::clone(&orchestration),
             rules: Arc::new(self.rules()),
             bounds: Arc::clone(&bounds),
             recorder: Arc::clone(&recorder),
             server_tools: Arc::new(NoServerTools),
             language_servers: Arc::new(LanguageServers::none()),
-            code_index: Arc::new(self.code_index(Arc::new(Arc::clone(&settings)), &workspace)),
             is_worktree: false,
         });
         let urid = modes::urid(clock.zoned().datetime(), clock.random());
         Ok(Judge { gate, workspace, settings, modes, orchestration, recorder, bounds, urid })
     }
 
-    /// The MCP servers that count in the workspace. None is started by that.
-    pub(super) fn mcp_servers(&self, settings: Settings) -> Result<McpServers, SessionError> {
-        Ok(self.servers(Arc::new(Arc::new(settings)), &self.workspace()?, &self.customization()?))
-    }
-
-    fn servers(
-        &self,
-        settings: Arc<dyn SettingsSource>,
-        workspace: &Arc<Workspace>,
-        customization: &Arc<Customization>,
-    ) -> McpServers {
-        McpServers::new(mcp::Setup {
+    /// What the services of the workspace are built from, without an editor.
+    pub(super) fn parts(&self, settings: Arc<dyn SettingsSource>) -> Result<WorkspaceParts, SessionError> {
+        Ok(WorkspaceParts {
             settings,
-            workspace: Arc::clone(workspace),
-            customization: Arc::clone(customization),
+            workspace: self.workspace()?,
+            customization: self.customization()?,
             directory: self.state(),
             directories: self.directories.clone(),
         })
     }
 
-    /// An engine over the workspace, without an editor.
-    pub(super) fn engine(&self, settings: Arc<dyn SettingsSource>) -> Result<Engine, SessionError> {
-        let (workspace, customization) = (self.workspace()?, self.customization()?);
-        let mcp = self.servers(Arc::clone(&settings), &workspace, &customization);
-        let language_servers = language_servers::language_servers(language_servers::Setup {
-            settings: Arc::clone(&settings),
-            workspace: Arc::clone(&workspace),
-            customization: Arc::clone(&customization),
-            directory: self.state(),
-            directories: self.directories.clone(),
-        });
-        let code_index = self.code_index(Arc::clone(&settings), &workspace);
-        Ok(Engine::new(engine::Setup {
-            settings,
-            workspace,
-            customization,
-            directory: self.state(),
-            directories: self.directories.clone(),
-            helper: Helper::own(),
-            clock: Arc::new(SystemClock),
-            models: Arc::new(ConfiguredModels),
-            commands: Arc::new(UserShell),
-            server_tools: Arc::new(mcp),
-            language_servers: Arc::new(language_servers),
-            code_index: Arc::new(code_index),
-        }))
+    /// The MCP servers that count in the workspace. None is started by that.
+    pub(super) fn mcp_servers(&self, settings: Settings) -> Result<McpServers, SessionError> {
+        Ok(McpServers::new(self.parts(Arc::new(Arc::new(settings)))?))
     }
 
-    /// The index of the workspace's code. Nothing is read or made by that.
-    pub(super) fn code_index(
-        &self,
-        settings: Arc<dyn SettingsSource>,
-        workspace: &Arc<Workspace>,
-    ) -> CodeIndex {
-        code_index::code_index(settings, Arc::clone(workspace), &self.state())
+    /// An engine over the workspace, without an editor.
+    pub(super) fn engine(&self, settings: Arc<dyn SettingsSource>) -> Result<Engine, SessionError> {
+        let parts = self.parts(settings)?;
+        let mcp = Arc::new(McpServers::new(parts.clone()));
+        Ok(workspace_engine(parts, Arc::new(SystemClock), mcp))
     }
 }
 

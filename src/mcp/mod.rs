@@ -52,6 +52,7 @@ pub(crate) use self::logins::{LoginPlace, LoginTarget, Logins, LoginsError};
 use self::requests::Requests;
 use self::results::Origin;
 use self::watched::FilesState;
+use crate::workspace_parts::WorkspaceParts;
 
 /// The most bytes of descriptions and schemas of all tools together: they are a part of every request.
 const BUDGET: usize = 96 << 10;
@@ -61,20 +62,6 @@ const DESCRIPTION: usize = 4 << 10;
 const START: Duration = Duration::from_secs(90);
 /// Time limit for a prompt or a resource that a message names. A server's `timeout` may be longer than a user waits for a turn to begin.
 const PROMPT: Duration = Duration::from_secs(30);
-
-/// Services that the servers of a workspace need.
-pub(crate) struct Setup {
-    /// The user's settings, as they are when a server starts.
-    pub settings: Arc<dyn SettingsSource>,
-    /// The files.
-    pub workspace: Arc<Workspace>,
-    /// Configuration of users and workspaces.
-    pub customization: Arc<Customization>,
-    /// Directory for state of the workspace.
-    pub directory: WorkspaceDirectory,
-    /// The user's directories; servers don't see into them.
-    pub directories: Directories,
-}
 
 /// The MCP servers of one workspace. Their programs end with [`ServerTools::shut_down`], or when this is dropped.
 pub(crate) struct McpServers {
@@ -125,8 +112,8 @@ pub(crate) struct ServerReport {
 
 impl McpServers {
     /// The servers of a workspace. None is started yet.
-    pub(crate) fn new(setup: Setup) -> Self {
-        let Setup { settings, workspace, customization, directory, directories } = setup;
+    pub(crate) fn new(parts: WorkspaceParts) -> Self {
+        let WorkspaceParts { settings, workspace, customization, directory, directories } = parts;
         let root =
             workspace.roots().paths().next().map(|root| root.display().to_string()).unwrap_or_default();
         let folders = workspace.roots().paths().map(Path::to_path_buf).collect();

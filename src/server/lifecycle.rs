@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::handlers;
 use super::intake::{self, IntakeEnd};
 use super::session::ProcessServices;
+use crate::termination;
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};
 
@@ -48,7 +49,7 @@ async fn serve(
             IntakeEnd::Broken(error) => tracing::warn!(%error, "the connection is broken"),
         },
         () = session.abandoned.cancelled() => tracing::warn!("the process that started the server has ended"),
-        () = signalled() => tracing::info!("ended by a signal"),
+        () = termination::requested() => tracing::info!("ended by a signal"),
     }
     session.ended.cancel();
     if tokio::time::timeout(GRACE, session.stop_tasks()).await.is_err() {
@@ -57,26 +58,4 @@ async fn serve(
     // Each has its own, short time; what is deaf is killed.
     session.end_servers().await;
     i32::from(!session.was_shut_down())
-}
-
-/// Resolves when the process is asked to end.
-#[cfg(unix)]
-async fn signalled() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-}
-
-#[cfg(not(unix))]
-async fn signalled() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
-    }
 }

@@ -23,19 +23,15 @@ pub(super) use super::services::{ProcessServices, WorkspaceServices};
 use super::shown_approvals::ShownApprovals;
 use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
-use crate::code_index;
-use crate::language_servers;
 use crate::live_settings::LiveSettings;
 use crate::mcp::McpServers;
+use crate::workspace_engine::workspace_engine;
+use crate::workspace_parts::WorkspaceParts;
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
-use roo_engine::engine::{Engine, Setup};
-use roo_engine::tool_run::UserShell;
 use roo_formats::config::Layer;
-use roo_model::providers::ConfiguredModels;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::error::ErrorKind;
-use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render::one_line;
 use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
 
@@ -157,41 +153,19 @@ impl Session {
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.process.clock);
         let customization = Arc::new(customization);
-        let workspace = Arc::new(workspace);
-        let mcp = Arc::new(McpServers::new(crate::mcp::Setup {
+        let parts = WorkspaceParts {
             settings: Arc::<LiveSettings>::clone(&settings),
-            workspace: Arc::clone(&workspace),
-            customization: Arc::clone(&customization),
-            directory: directory.clone(),
-            directories: self.process.directories.clone(),
-        }));
-        // Long before a request needs their tools.
-        mcp.refresh_apart().await;
-        let found = language_servers::Setup {
-            settings: Arc::<LiveSettings>::clone(&settings),
-            workspace: Arc::clone(&workspace),
+            workspace: Arc::new(workspace),
             customization: Arc::clone(&customization),
             directory: directory.clone(),
             directories: self.process.directories.clone(),
         };
-        let find = tokio::task::spawn_blocking(move || language_servers::language_servers(found));
-        let language_servers = Arc::new(find.await.map_err(|_| Error::internal_error())?);
-        let code_index =
-            code_index::code_index(Arc::<LiveSettings>::clone(&settings), Arc::clone(&workspace), &directory);
-        let engine = Engine::new(Setup {
-            settings: Arc::<LiveSettings>::clone(&settings),
-            workspace,
-            customization: Arc::clone(&customization),
-            directory: directory.clone(),
-            directories: self.process.directories.clone(),
-            helper: Helper::own(),
-            clock,
-            models: Arc::new(ConfiguredModels),
-            commands: Arc::new(UserShell),
-            server_tools: Arc::<McpServers>::clone(&mcp),
-            language_servers,
-            code_index: Arc::new(code_index),
-        });
+        let mcp = Arc::new(McpServers::new(parts.clone()));
+        // Long before a request needs their tools.
+        mcp.refresh_apart().await;
+        let servers = Arc::clone(&mcp);
+        let built = tokio::task::spawn_blocking(move || workspace_engine(parts, clock, servers));
+        let engine = built.await.map_err(|_| Error::internal_error())?;
         let services = Arc::new(WorkspaceServices {
             engine,
             settings,

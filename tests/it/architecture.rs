@@ -204,6 +204,14 @@ fn only_the_server_knows_the_lsp_crate() {
 }
 
 #[test]
+fn only_its_front_end_knows_the_crate_of_the_agent_client_protocol() {
+    for (file, code) in all_sources() {
+        let name = "agent_client_protocol";
+        assert!(file.starts_with("src/acp/") || !code.contains(name), "{file} names {name}");
+    }
+}
+
+#[test]
 fn only_the_command_line_and_the_server_print() {
     for (file, code) in all_sources() {
         let prints = code.contains("io::stdout()") || code.contains("println!");

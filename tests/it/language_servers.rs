@@ -150,15 +150,8 @@ fn the_tools_are_offered_where_there_is_a_server_and_nowhere_else() {
     for protocol in [ToolProtocol::Native, ToolProtocol::Xml] {
         for has_language_server in [true, false] {
             let choice = ToolChoice::default();
-            let tools = ToolSources {
-                choice: &choice,
-                server_tools: &[],
-                further_server_tools: &[],
-                server_resources: &[],
-                has_language_server,
-                has_code_index: true,
-                has_browser: false,
-            };
+            let tools =
+                ToolSources { has_language_server, has_code_index: true, ..ToolSources::built_in(&choice) };
             let mode = modes.find("code").unwrap();
             let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);
             for tool in ["find_references", "go_to_definition", "hover"] {

@@ -825,13 +825,10 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
         let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
         let mode = modes.find(mode).unwrap();
         let tools = ToolSources {
-            choice,
             server_tools: tools,
-            further_server_tools: &[],
             server_resources: resources,
-            has_language_server: false,
             has_code_index: true,
-            has_browser: false,
+            ..ToolSources::built_in(choice)
         };
         let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);
         let names: Vec<String> = told.tools.iter().map(|tool| tool.name().to_owned()).collect();
@@ -881,13 +878,10 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
         let mode = Mode { mcp_servers: Some(servers), ..Mode::clone(modes.find("code").unwrap()) };
         let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
         let tools = ToolSources {
-            choice: &all,
             server_tools: &tools,
-            further_server_tools: &[],
             server_resources: &resources,
-            has_language_server: false,
             has_code_index: true,
-            has_browser: false,
+            ..ToolSources::built_in(&all)
         };
         let told = Instructions::new(&mode, &modes, native, tools, &customization, governed, &workspace);
         (told.tools.iter().any(|tool| tool.name() == function), told.system.contains("notes://{day}"))
@@ -897,13 +891,9 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
         let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
         let further = |mode: &str| {
             let sources = ToolSources {
-                choice: &all,
-                server_tools: &[],
                 further_server_tools: &tools,
-                server_resources: &[],
-                has_language_server: false,
                 has_code_index: true,
-                has_browser: false,
+                ..ToolSources::built_in(&all)
             };
             let mode = modes.find(mode).unwrap();
             let told =

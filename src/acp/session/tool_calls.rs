@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use agent_client_protocol::v1::schema::{
     Content, ContentBlock, Diff, Meta, TextContent, ToolCallContent, ToolCallLocation, ToolKind,
 };
-use roo_catalog::ToolName;
+use roo_catalog::{Effect, Group, ToolName};
 use roo_protocol::checkpoint::FileDiff;
 use roo_protocol::task::FilePreview;
 use roo_text::render::one_line;
@@ -49,70 +49,50 @@ pub(super) fn name_of(described: &str) -> String {
 /// Kind of a call.
 pub(super) fn kind(name: &str) -> ToolKind {
     let Some(tool) = ToolName::parse(name) else { return ToolKind::Other };
-    match tool {
-        ToolName::ReadFile | ToolName::Skill | ToolName::FetchInstructions => ToolKind::Read,
-        ToolName::WriteToFile
-        | ToolName::ApplyDiff
-        | ToolName::SearchAndReplace
-        | ToolName::InsertContent
-        | ToolName::ApplyPatch => ToolKind::Edit,
-        ToolName::ListFiles
-        | ToolName::SearchFiles
-        | ToolName::CodebaseSearch
-        | ToolName::SearchMcpTools
-        | ToolName::ListCodeDefinitionNames
-        | ToolName::FindReferences
-        | ToolName::GoToDefinition
-        | ToolName::Hover => ToolKind::Search,
-        ToolName::ExecuteCommand
-        | ToolName::ReadCommandOutput
-        | ToolName::SendCommandInput
-        | ToolName::StopCommand => ToolKind::Execute,
-        ToolName::UpdateTodoList | ToolName::SelectActiveIntent => ToolKind::Think,
-        ToolName::SwitchMode => ToolKind::SwitchMode,
-        ToolName::AccessMcpResource | ToolName::BrowserAction => ToolKind::Fetch,
-        ToolName::AskFollowupQuestion
-        | ToolName::RequestScopeExpansion
-        | ToolName::NewTask
-        | ToolName::AttemptCompletion
-        | ToolName::CompleteWithFailure
-        | ToolName::UseMcpTool => ToolKind::Other,
+    match (tool, tool.spec().effect, tool.spec().group) {
+        (ToolName::UpdateTodoList, ..) | (_, Effect::Intent, _) => ToolKind::Think,
+        (ToolName::SwitchMode, ..) => ToolKind::SwitchMode,
+        (ToolName::AccessMcpResource | ToolName::BrowserAction, ..) => ToolKind::Fetch,
+        (ToolName::ReadFile, ..) => ToolKind::Read,
+        (_, Effect::Write, _) => ToolKind::Edit,
+        (_, _, Group::Command) => ToolKind::Execute,
+        (_, Effect::Read, Group::Read | Group::Mcp) => ToolKind::Search,
+        (_, Effect::Read, _) => ToolKind::Read,
+        _ => ToolKind::Other,
     }
+}
+
+/// What a tool does, as the beginning of a title.
+fn verb(tool: ToolName) -> String {
+    let verb = match tool {
+        ToolName::ReadFile => "Read",
+        ToolName::WriteToFile => "Write",
+        ToolName::ApplyDiff | ToolName::SearchAndReplace | ToolName::InsertContent | ToolName::ApplyPatch => {
+            "Edit"
+        }
+        ToolName::ListFiles => "List",
+        ToolName::SearchFiles | ToolName::CodebaseSearch => "Search",
+        ToolName::ExecuteCommand => "Run",
+        ToolName::BrowserAction => "Browse",
+        ToolName::NewTask => "Delegate",
+        ToolName::AskFollowupQuestion => "Ask",
+        ToolName::AttemptCompletion | ToolName::CompleteWithFailure => "End the task",
+        ToolName::UseMcpTool | ToolName::AccessMcpResource => tool.as_str(),
+        // The names of the others say it: `find_references`.
+        _ => {
+            let mut words = tool.as_str().replace('_', " ");
+            words[..1].make_ascii_uppercase();
+            return words;
+        }
+    };
+    verb.to_owned()
 }
 
 /// Title of a call. `branch` is the name of the branch that makes it.
 pub(super) fn title(name: &str, subject: &str, branch: Option<&str>) -> String {
-    let verb = match ToolName::parse(name) {
-        Some(ToolName::ReadFile) => "Read",
-        Some(ToolName::WriteToFile) => "Write",
-        Some(
-            ToolName::ApplyDiff | ToolName::SearchAndReplace | ToolName::InsertContent | ToolName::ApplyPatch,
-        ) => "Edit",
-        Some(ToolName::ListFiles) => "List",
-        Some(ToolName::SearchFiles | ToolName::CodebaseSearch) => "Search",
-        Some(ToolName::SearchMcpTools) => "Search tools",
-        Some(ToolName::BrowserAction) => "Browse",
-        Some(ToolName::ListCodeDefinitionNames) => "List definitions",
-        Some(ToolName::FindReferences) => "Find references",
-        Some(ToolName::GoToDefinition) => "Go to definition",
-        Some(ToolName::Hover) => "Look up",
-        Some(ToolName::ExecuteCommand) => "Run",
-        Some(ToolName::ReadCommandOutput) => "Read output",
-        Some(ToolName::SendCommandInput) => "Send input",
-        Some(ToolName::StopCommand) => "Stop",
-        Some(ToolName::SwitchMode) => "Switch mode",
-        Some(ToolName::Skill) => "Use skill",
-        Some(ToolName::FetchInstructions) => "Fetch instructions",
-        Some(ToolName::SelectActiveIntent) => "Select intent",
-        Some(ToolName::RequestScopeExpansion) => "Ask for a larger scope",
-        Some(ToolName::NewTask) => "Delegate",
-        Some(ToolName::AskFollowupQuestion) => "Ask",
-        Some(ToolName::UpdateTodoList) => "Update the to-do list",
-        Some(ToolName::AttemptCompletion | ToolName::CompleteWithFailure) => "End the task",
-        Some(ToolName::UseMcpTool | ToolName::AccessMcpResource) | None => name,
-    };
+    let verb = ToolName::parse(name).map_or_else(|| name.to_owned(), verb);
     let title = match subject.trim() {
-        "" => verb.to_owned(),
+        "" => verb,
         subject => format!("{verb}: {subject}"),
     };
     let title = match branch {

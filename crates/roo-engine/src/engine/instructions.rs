@@ -51,6 +51,21 @@ pub struct ToolSources<'a> {
     pub has_browser: bool,
 }
 
+impl<'a> ToolSources<'a> {
+    /// The tools that need nothing but the workspace.
+    pub fn built_in(choice: &'a ToolChoice) -> Self {
+        Self {
+            choice,
+            server_tools: &[],
+            further_server_tools: &[],
+            server_resources: &[],
+            has_language_server: false,
+            has_code_index: false,
+            has_browser: false,
+        }
+    }
+}
+
 /// Bytes of the definitions of tools that are sent beside the prompt.
 pub(super) fn definitions_size(tools: &[OfferedTool], protocol: ToolProtocol) -> u64 {
     let size = |tool: &OfferedTool| {

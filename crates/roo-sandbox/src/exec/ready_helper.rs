@@ -49,7 +49,7 @@ impl ReadyHelpers {
             return;
         }
         let (ready, helper) = (self.clone(), helper.clone());
-        // A thread that starts a program stands still until that runs.
+        // To start a program blocks the thread until the program runs.
         runtime.spawn_blocking(move || match HelperProcess::start(&helper, &role, None) {
             Ok(process) => ready.keep(role, process),
             Err(error) => tracing::debug!(%error, "no helper could be started ahead of the next command"),

@@ -53,20 +53,8 @@ impl PrivateNetwork {
     /// # Errors
     /// When the helper can't be started or the kernel refuses.
     pub fn make(helper: &Helper, ports: &[u16]) -> io::Result<Self> {
-        let (ours, theirs) = UnixStream::pair()?;
-        let mut child = Command::new(helper.path())
-            .args([HELPER, NETWORK])
-            .args(ports.iter().take(MOST_PORTS).map(u16::to_string))
-            .current_dir("/")
-            .env_clear()
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let received = receive(&ours);
-        // It ends by itself once it has told, or can't.
-        child.wait()?;
-        let mut received = received?.into_iter();
+        let ports = ports.iter().take(MOST_PORTS).copied();
+        let mut received = descriptors_from(helper, NETWORK, ports, None)?.into_iter();
         let (Some(user), Some(network)) = (received.next(), received.next()) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
@@ -88,22 +76,13 @@ impl PrivateNetwork {
     /// # Errors
     /// When the helper can't be started, and [`io::ErrorKind::ConnectionRefused`] when nothing listens there.
     pub(super) fn connect(&self, helper: &Helper, port: u16) -> io::Result<TcpStream> {
-        let (ours, theirs) = UnixStream::pair()?;
-        // Before the helper, which takes it first of all.
-        self.hand_to(&ours)?;
-        let mut child = Command::new(helper.path())
-            .args([HELPER, CONNECT])
-            .arg(port.to_string())
-            .current_dir("/")
-            .env_clear()
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let received = receive(&ours);
-        // It ends by itself once it has told, or can't.
-        child.wait()?;
-        let connected = received?.into_iter().next().map(TcpStream::from);
+        let received = match descriptors_from(helper, CONNECT, [port], Some(self)) {
+            Ok(received) => received,
+            // It ends without a word where it can't connect.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => vec![],
+            Err(error) => return Err(error),
+        };
+        let connected = received.into_iter().next().map(TcpStream::from);
         connected.ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
 
@@ -126,6 +105,33 @@ fn socket_list() -> io::Result<OwnedFd> {
 #[cfg(not(target_os = "linux"))]
 fn socket_list() -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Runs a helper, which is given a network to join or none, and returns the descriptors that it hands over. Waits for it.
+fn descriptors_from(
+    helper: &Helper,
+    role: &str,
+    ports: impl IntoIterator<Item = u16>,
+    joined: Option<&PrivateNetwork>,
+) -> io::Result<Vec<OwnedFd>> {
+    let (ours, theirs) = UnixStream::pair()?;
+    if let Some(network) = joined {
+        // Before the helper starts, which takes it first of all.
+        network.hand_to(&ours)?;
+    }
+    let mut child = Command::new(helper.path())
+        .args([HELPER, role])
+        .args(ports.into_iter().map(|port| port.to_string()))
+        .current_dir("/")
+        .env_clear()
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let received = receive(&ours);
+    // It ends by itself once it has told, or can't.
+    child.wait()?;
+    received
 }
 
 pub(in crate::exec) fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
