@@ -23,12 +23,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use roo_catalog::{Annotations, Object, ServerResources, ServerTool, ServerToolName};
-use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer};
 use roo_engine::policy::Bounds;
 use roo_engine::server_prompts::{ServerPrompt, ServerPrompts};
 use roo_engine::server_tools::{CallingTask, KnownDescription, ServerAnswer, ServerToolError, ServerTools};
-use roo_formats::config::{Directories, SandboxSettings, Settings, SettingsSource};
+use roo_formats::config::{SandboxSettings, Settings, SettingsSource};
 use roo_formats::mcp::{
     Access, Level, ResolveError, ResolvedServer, Server, Stdio, ToolNames, Transport, Variables,
 };
@@ -37,7 +36,6 @@ use roo_mcp::{
     Hub, HubServices, ServerCatalog, ServerStatus, Statuses, ToolDescription,
 };
 use roo_sandbox::exec::sandbox::Helper;
-use roo_workspace::Workspace;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
