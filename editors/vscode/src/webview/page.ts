@@ -341,7 +341,8 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   changed();
 });
 
-for (const change of ["focus", "blur"]) window.addEventListener(change, () => post({ type: "focused", on: document.hasFocus() }));
+// By what happened: while it happens, `document.hasFocus()` may say what was before.
+for (const change of ["focus", "blur"]) window.addEventListener(change, () => post({ type: "focused", on: change === "focus" }));
 
 // Links are opened by the extension, if they may be.
 document.addEventListener("click", (event) => {

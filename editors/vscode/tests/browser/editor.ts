@@ -335,7 +335,8 @@ export class Editor {
   /** The page of the chat, once it has the focus and the keys that count there alone count. */
   async chatWithKeys(): Promise<Frame> {
     const chat = await this.chat();
-    await until(() => chat.evaluate(() => document.hasFocus() && document.body.hasAttribute("data-keys")), "the chat has the focus and its keys");
+    await until(() => chat.evaluate(() => document.hasFocus()), "the chat has the focus");
+    await until(() => chat.evaluate(() => document.body.hasAttribute("data-keys")), "the chat's keys count");
     return chat;
   }
 
