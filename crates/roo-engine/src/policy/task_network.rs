@@ -190,7 +190,8 @@ impl TaskNetworks {
         if let Some(network) = network.as_ref().filter(|network| network.reach(rules)) {
             return Ok(Arc::clone(network));
         }
-        let made = Arc::new(TaskNetwork::make(sandbox, rules)?);
+        let made = TaskNetwork::make(sandbox, rules)?;
+        let made = Arc::new(TaskNetwork { loopback: made.loopback.shared(), ..made });
         *network = Some(Arc::clone(&made));
         Ok(made)
     }
