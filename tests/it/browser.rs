@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
@@ -50,6 +51,15 @@ fn answer_until_completed(client: &mut Client, mut option: impl FnMut(&str) -> &
         titles.push(title);
         client.request("roo/approval/respond", answer);
     }
+}
+
+/// Allows what is asked next.
+fn allow(client: &mut Client) {
+    let message = client.event("approval.requested");
+    let event = &message["params"]["event"];
+    let answer =
+        json!({ "approvalId": event["approvalId"], "digest": event["digest"], "optionId": "allow_once" });
+    client.request("roo/approval/respond", answer);
 }
 
 fn finished(client: &Client, task: &str) -> Vec<Value> {
@@ -183,6 +193,103 @@ turns:
     assert_eq!(client.shut_down(), 0);
 }
 
+#[test]
+#[ignore = "needs Chromium and Python; ./scripts/test runs it"]
+fn a_port_is_the_commands_for_as_long_as_the_command_listens_and_then_another_host() {
+    // The command has a loopback of its own: there the port is free.
+    let port = serve_on_this_machine();
+    let script = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "python3 -u -m http.server PORT", background: true } }]
+  - when: { contains: in the background now }
+    calls: [{ tool: read_command_output, params: { command_id: cmd-4, port: PORT } }]
+  - calls: [{ tool: browser_action, params: { action: launch, url: "http://localhost:PORT/" } }]
+  - when: { contains: "- button \"Load\" [ref=e1]" }
+    calls: [{ tool: stop_command, params: { command_id: cmd-4 } }]
+  - calls: [{ tool: browser_action, params: { action: click, ref: e1 } }]
+  - when: { contains: "failed: the browser may not reach that host" }
+    calls: [{ tool: browser_action, params: { action: navigate, url: "http://localhost:PORT/" } }]
+  - when: { contains: The user refused this call }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let page =
+        "<button onclick=\"fetch('/').then((got) => console.log('loaded ' + got.status))\">Load</button>";
+    let home = Home::playing(&script.replace("PORT", &port.to_string()));
+    home.configure(SETTINGS);
+    fs::write(home.work("index.html"), page).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Look.");
+    let of_browser = |title: &str| title.contains("in the browser");
+    let mut asked =
+        answer_until_completed(
+            &mut client,
+            |title| if of_browser(title) { "reject_once" } else { "allow_once" },
+        );
+    asked.retain(|title| of_browser(title));
+    assert_eq!(asked, [format!("Open localhost:{port} in the browser")]);
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// A program that is found as a browser. It is none, so what is asked about it has to be refused.
+fn no_browser(home: &Home) -> String {
+    let program = home.path("no-browser");
+    fs::write(&program, "").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program.display().to_string()
+}
+
+#[test]
+fn a_port_of_this_machine_that_commands_reach_is_not_taken_for_one_of_theirs() {
+    let port = serve_on_this_machine();
+    let script = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "sleep 600", background: true, timeout: 1 } }]
+  - when: { contains: in the background now }
+    calls: [{ tool: browser_action, params: { action: launch, url: "http://localhost:PORT/" } }]
+  - when: { contains: The user refused this call }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = Home::playing(&script.replace("PORT", &port.to_string()));
+    let program = no_browser(&home);
+    home.configure(&format!(
+        "{SETTINGS}browser: {{ program: {program} }}\nsandbox: {{ network: [\"localhost:{port}\"] }}\n"
+    ));
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Look.");
+    let of_browser = |title: &str| title.contains("in the browser");
+    let asked =
+        answer_until_completed(
+            &mut client,
+            |title| if of_browser(title) { "reject_once" } else { "allow_once" },
+        );
+    assert_eq!(asked.iter().filter(|title| of_browser(title)).count(), 1, "{asked:?}");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+#[ignore = "needs Chromium; ./scripts/test runs it"]
+fn a_browser_in_the_home_directory_sees_nothing_else_of_it() {
+    let port = serve_on_this_machine();
+    let script = r#"
+turns:
+  - calls: [{ tool: browser_action, params: { action: launch, url: "http://127.0.0.1:PORT/" } }]
+  - when: { contains: "- heading \"A server of the machine\"" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = Home::playing(&script.replace("PORT", &port.to_string()));
+    let (notes, program) = (home.path("notes.txt"), home.path("tools/browser/chrome"));
+    fs::write(&notes, "mine").unwrap();
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    let text = format!("#!/bin/sh\nif [ -e {} ]; then exit 1; fi\nexec chromium \"$@\"\n", notes.display());
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    home.configure(&format!("{SETTINGS}browser: {{ program: {} }}\n", program.display()));
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Look.");
+    answer_until_completed(&mut client, |_| "allow_once");
+    assert_eq!(client.shut_down(), 0);
+}
+
 /// A server on this machine that is none of the task's.
 fn serve_on_this_machine() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -250,9 +357,10 @@ turns:
   - calls: [{ tool: ask_followup_question, params: { question: "Seen?", follow_up: [Yes] } }]
 "#;
     let home = Home::playing(&script.replace("PORT", &port.to_string()));
-    home.configure(&format!("{SETTINGS}  browser: true\n"));
+    home.configure(SETTINGS);
     let mut client = Client::start(&home, Options::typed());
     let task = client.start_task("Look.");
+    allow(&mut client);
     client.event("question.asked");
     assert!(has_browser(&client));
     client.request("roo/task/cancel", json!({ "taskId": task }));
@@ -260,6 +368,7 @@ turns:
     eventually("its directory is gone", || private_directories(&home).is_empty());
 
     client.start_task("Look again.");
+    allow(&mut client);
     client.event("question.asked");
     assert!(has_browser(&client));
     let directory = private_directories(&home).remove(0);

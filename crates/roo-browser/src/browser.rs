@@ -20,7 +20,7 @@ use crate::observation::Observation;
 use crate::protocol::{
     CaptureScreenshot, Command, CreateIsolatedWorld, DispatchKey, DispatchMouse, Evaluate, Event, Focus,
     FrameTree, GetAccessibilityTree, GetContentQuads, GetFrameOwner, GetFrameTree, GetNavigationHistory,
-    InsertText, NOTHING_ANSWERS, Navigate, ScrollIntoView, SetDeviceMetrics, SetDownloadBehavior,
+    InsertText, NOTHING_ANSWERS, Navigate, Notice, ScrollIntoView, SetDeviceMetrics, SetDownloadBehavior,
     StopLoading, auto_attach,
 };
 use crate::snapshot::{FrameTrees, Snapshot, snapshot};
@@ -56,6 +56,14 @@ pub enum BrowserError {
     /// The step can't be done; the browser is as it was.
     #[error("{0}")]
     Step(String),
+    /// A page was not loaded, since it leads to a host that it may not lead to; the browser is as it was.
+    #[error("{url} was not loaded: it leads to another host, and was stopped. To go there, use navigate.")]
+    LeadsElsewhere {
+        /// Address of the page.
+        url: String,
+        /// Address to which it leads: words of the page's, and not for the model to take as others.
+        to: String,
+    },
     /// The browser is gone.
     #[error("The browser was closed: {0}. Launch it again to go on.")]
     Ended(String),
@@ -104,17 +112,24 @@ impl Browser {
         destinations: Destinations,
     ) -> Result<Self, BrowserError> {
         let LaunchedBrowser { reader, writer, stderr, process } = launched;
-        let state = Arc::new(Mutex::new(State::new(viewport, destinations.clone())));
+        let state = Arc::new(Mutex::new(State::new(viewport)));
         let (sender, mut changes) = watch::channel(0);
-        let folded = Arc::clone(&state);
+        let (folded, allowed) = (Arc::clone(&state), destinations.clone());
         let on_event = move |session: Option<&str>, method: &str, params| {
-            let Some(event) = Event::read(method, params) else { return vec![] };
-            let mut state = folded.lock().unwrap_or_else(PoisonError::into_inner);
-            let notices = state.fold(session, event);
-            let changes = state.changes;
-            drop(state);
-            sender.send_if_modified(|known| std::mem::replace(known, changes) != changes);
-            notices
+            let (session, event) = (session.map(str::to_owned), Event::read(method, params));
+            let (state, destinations, sender) = (Arc::clone(&folded), allowed.clone(), sender.clone());
+            async move {
+                let Some(mut event) = event else { return vec![] };
+                if let Event::RequestPaused(request) = &mut event {
+                    request.is_allowed = destinations.allows_address(&request.request.url).await;
+                }
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let notices = state.fold(session.as_deref(), event);
+                let changes = state.changes;
+                drop(state);
+                sender.send_if_modified(|known| std::mem::replace(known, changes) != changes);
+                notices
+            }
         };
         let connection = Connection::start(reader, writer, on_event);
         let errors = Arc::new(Mutex::new(VecDeque::new()));
@@ -178,7 +193,7 @@ impl Browser {
     /// Returns the host of the page that is shown; none where it comes from no host, and after the browser has ended.
     pub fn host(&self) -> Option<WebHost> {
         let address = self.address().filter(|_| self.is_open())?;
-        WebHost::of(&url::Url::parse(&address).ok()?)
+        WebHost::from_url(&url::Url::parse(&address).ok()?)
     }
 
     /// Reports whether it is still there.
@@ -186,11 +201,19 @@ impl Browser {
         !self.connection.ended().is_cancelled()
     }
 
-    /// Ends it with everything that it started. Returns when nothing of it is left.
+    /// Returns why no step can be done in it; none while one can.
+    pub fn end_reason(&self) -> Option<BrowserError> {
+        let ended = self.connection.end_reason()?;
+        let given_up = self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(BrowserError::Ended(given_up.unwrap_or(ended)))
+    }
+
+    /// Ends it with everything that it started. Returns when nothing of it is left, whoever ends it.
     pub async fn close(&self) {
         self.connection.end();
-        let process = self.process.lock().await.take();
-        if let Some(process) = process {
+        // Held to the end, so that a second call waits for it too.
+        let mut process = self.process.lock().await;
+        if let Some(process) = process.take() {
             process.end().await;
         }
     }
@@ -205,11 +228,10 @@ impl Browser {
         let done = self.step(step, &mut mouse).await;
         let error = match done {
             Ok(observation) => return Ok(observation),
-            Err(StepError::Refused(text)) if self.is_open() && !self.has_crashed() => {
-                return Err(BrowserError::Step(text));
-            }
+            Err(StepError::Refused(error)) if self.is_open() && !self.has_crashed() => return Err(error),
             Err(StepError::Refused(_)) if self.is_open() => "its page has crashed".to_owned(),
-            Err(StepError::Refused(text) | StepError::Ended(text)) => text,
+            Err(StepError::Refused(error)) => error.to_string(),
+            Err(StepError::Ended(text)) => text,
         };
         // The first one counts: later ones follow from it.
         let reason =
@@ -266,7 +288,7 @@ impl Browser {
                 self.type_text(&page, text).await?;
             }
             BrowserStep::Press { key } => {
-                let key: KeyPress = key.parse().map_err(|error| StepError::Refused(format!("{error}")))?;
+                let key: KeyPress = key.parse().map_err(|error| StepError::refused(format!("{error}")))?;
                 self.press(&page, &key).await?;
             }
             BrowserStep::ScrollDown | BrowserStep::ScrollUp => {
@@ -285,7 +307,7 @@ impl Browser {
             }
             BrowserStep::Screenshot => {}
             BrowserStep::Snapshot => has_picture = false,
-            BrowserStep::Close => return Err(StepError::Refused("It is closed by its task.".to_owned())),
+            BrowserStep::Close => return Err(StepError::refused("It is closed by its task.")),
         }
         self.settle(Instant::now()).await;
         // A step may have opened a page, or closed one.
@@ -320,7 +342,7 @@ impl Browser {
     /// Loads an address, and waits until it is there.
     async fn load(&self, page: &CurrentPage, url: &str) -> Result<(), StepError> {
         if let Some(page) = self.state().page() {
-            page.failure = None;
+            (page.failure, page.stopped_at) = (None, None);
         }
         let shown = cut(url, 200);
         let loaded = self.connection.call(Some(&page.session), &Navigate { url }, LOAD).await;
@@ -332,18 +354,19 @@ impl Browser {
             }
             Err(error) => return Err(error.into()),
         };
-        let failed = failed.or_else(|| self.state().page().and_then(|page| page.failure.take()));
-        let Some(reason) = failed else { return Ok(()) };
-        let refused = self.state().log.take_refusal();
-        let hint = match (refused, reason.as_str()) {
-            (Some(refused), _) => format!(" {refused}"),
-            (None, NOTHING_ANSWERS) => " Is the server running?".to_owned(),
-            (None, "net::ERR_TUNNEL_CONNECTION_FAILED") => {
-                " The proxy of roo-lsp got no connection to the host.".to_owned()
-            }
-            _ => String::new(),
+        let (failure, stopped_at) =
+            self.state().page().map(|page| (page.failure, page.stopped_at.take())).unwrap_or_default();
+        let Some(reason) = failed.or_else(|| failure.map(str::to_owned)) else { return Ok(()) };
+        if let Some(to) = stopped_at {
+            let url = shown.into_owned();
+            return Err(StepError::Refused(BrowserError::LeadsElsewhere { url, to }));
+        }
+        let hint = match reason.as_str() {
+            NOTHING_ANSWERS => " Is the server running?",
+            "net::ERR_TUNNEL_CONNECTION_FAILED" => " The proxy of roo-lsp got no connection to the host.",
+            _ => "",
         };
-        Err(StepError::Refused(format!("{shown} was not loaded: {reason}.{hint}")))
+        Err(StepError::refused(format!("{shown} was not loaded: {reason}.{hint}")))
     }
 
     /// Waits until nothing changes any more, but not for long.
@@ -368,7 +391,10 @@ impl Browser {
             tokio::select! {
                 biased;
                 () = self.connection.ended().cancelled() => return,
-                () = sleep_until(until) => return,
+                () = sleep_until(until) => {
+                    self.state().give_up_opening();
+                    return;
+                }
                 changed = changes.changed() => if changed.is_err() { return },
             }
         }
@@ -377,7 +403,7 @@ impl Browser {
     fn node(&self, element: ElementRef) -> Result<i64, StepError> {
         let node = self.state().page().and_then(|page| page.refs.node(element));
         node.ok_or_else(|| {
-            StepError::Refused(format!(
+            StepError::refused(format!(
                 "There is no element {element} on this page. Refs are those of the last list of elements; `snapshot` \
                  makes a new one."
             ))
@@ -397,7 +423,7 @@ impl Browser {
                 let is_inside = point.0 <= f64::from(viewport.width) && point.1 <= f64::from(viewport.height);
                 return match is_inside {
                     true => Ok(point),
-                    false => Err(StepError::Refused(format!(
+                    false => Err(StepError::refused(format!(
                         "{target} is outside of what is visible, which is {viewport} pixels. Scroll first."
                     ))),
                 };
@@ -405,7 +431,7 @@ impl Browser {
         };
         let backend_node_id = self.node(element)?;
         let gone = |error: StepError| match error {
-            StepError::Refused(_) => StepError::Refused(format!(
+            StepError::Refused(_) => StepError::refused(format!(
                 "{element} is not visible, or not on the page any more. `snapshot` lists the elements that are there."
             )),
             ended => ended,
@@ -414,7 +440,7 @@ impl Browser {
         let quads = self.call(page, &GetContentQuads { backend_node_id }).await.map_err(gone)?.quads;
         match marks::around(&quads) {
             Some([left, top, width, height]) => Ok((left + width / 2.0, top + height / 2.0)),
-            None => Err(gone(StepError::Refused(String::new()))),
+            None => Err(gone(StepError::refused(""))),
         }
     }
 
@@ -426,25 +452,30 @@ impl Browser {
     ) -> Result<(), StepError> {
         *mouse = Some(point);
         self.mouse_event(page, "mouseMoved", point, 0.0).await?;
+        let release = self.unless_done(page, &mouse_input("mouseReleased", point, 0.0));
         self.mouse_event(page, "mousePressed", point, 0.0).await?;
-        match self.mouse_event(page, "mouseReleased", point, 0.0).await {
+        let released = self.mouse_event(page, "mouseReleased", point, 0.0).await;
+        release.done();
+        match released {
             // The click closed the page.
             Err(StepError::Refused(_)) if self.page().is_ok_and(|now| now.session != page.session) => Ok(()),
             released => released,
         }
     }
 
+    /// Has a call made without waiting for it where a step ends before it is done, such as one that is cancelled.
+    fn unless_done<C: Command>(&self, page: &CurrentPage, command: &C) -> UnlessDone<'_> {
+        UnlessDone { connection: &self.connection, notice: Some(Notice::of(&page.session, command)) }
+    }
+
     async fn mouse_event(
         &self,
         page: &CurrentPage,
         kind: &'static str,
-        (x, y): (f64, f64),
+        point: (f64, f64),
         delta_y: f64,
     ) -> Result<(), StepError> {
-        let is_click = matches!(kind, "mousePressed" | "mouseReleased");
-        let (button, click_count) = if is_click { ("left", 1) } else { ("none", 0) };
-        let event = DispatchMouse { r#type: kind, x, y, button, click_count, delta_x: 0.0, delta_y };
-        self.call(page, &event).await.map(drop)
+        self.call(page, &mouse_input(kind, point, delta_y)).await.map(drop)
     }
 
     async fn type_text(&self, page: &CurrentPage, text: &str) -> Result<(), StepError> {
@@ -480,14 +511,23 @@ impl Browser {
             modifiers: key.modifiers,
         };
         let down = if key.text.is_empty() { "rawKeyDown" } else { "keyDown" };
+        let release = self.unless_done(page, &event("keyUp", ""));
         self.call(page, &event(down, &key.text)).await?;
         self.call(page, &event("keyUp", "")).await?;
+        release.done();
         Ok(())
     }
 
     /// Reads the elements of the page and of the frames in it.
     async fn elements(&self, page: &CurrentPage) -> Result<Snapshot, StepError> {
-        let tree = self.call(page, &GetAccessibilityTree { frame_id: &page.frame }).await?;
+        let command = GetAccessibilityTree { frame_id: &page.frame };
+        let tree = match self.connection.call(Some(&page.session), &command, CALL).await {
+            Err(CallError::TooLong) => {
+                let lines = vec!["(The page has too many elements to list them.)".to_owned()];
+                return Ok(Snapshot { lines, ..Snapshot::default() });
+            }
+            tree => tree?,
+        };
         let frames = self.call(page, &GetFrameTree {}).await?;
         let mut inner = Vec::new();
         children(&frames.frame_tree, &mut inner);
@@ -547,30 +587,66 @@ impl Browser {
         }
         let world = CreateIsolatedWorld { frame_id: &page.frame, world_name: "roo-lsp" };
         let world = self.call(page, &world).await?.execution_context_id;
-        let run = async |script: &str| {
-            let script = Evaluate { expression: script, context_id: world, return_by_value: true };
-            self.call(page, &script).await
-        };
-        run(&marks::drawing(&marked)).await?;
+        let (drawing, removing) = (marks::drawing(&marked), marks::removing());
+        let script = |expression| Evaluate { expression, context_id: world, return_by_value: true };
+        let remove = self.unless_done(page, &script(&removing));
+        self.call(page, &script(&drawing)).await?;
         let picture = self.picture(page).await;
-        run(&marks::removing()).await?;
+        self.call(page, &script(&removing)).await?;
+        remove.done();
         picture
     }
+}
+
+/// A call that is made when this is dropped, unless it is done.
+struct UnlessDone<'a> {
+    connection: &'a Connection,
+    notice: Option<Notice>,
+}
+
+impl UnlessDone<'_> {
+    fn done(mut self) {
+        self.notice = None;
+    }
+}
+
+impl Drop for UnlessDone<'_> {
+    fn drop(&mut self) {
+        if let Some(notice) = &self.notice {
+            self.connection.notify(notice);
+        }
+    }
+}
+
+/// An input of the mouse.
+fn mouse_input(kind: &'static str, (x, y): (f64, f64), delta_y: f64) -> DispatchMouse {
+    let is_click = matches!(kind, "mousePressed" | "mouseReleased");
+    let (button, click_count) = if is_click { ("left", 1) } else { ("none", 0) };
+    DispatchMouse { r#type: kind, x, y, button, click_count, delta_x: 0.0, delta_y }
 }
 
 /// Reason why a part of a step failed.
 #[derive(Debug)]
 enum StepError {
-    Refused(String),
+    /// It can't be done.
+    Refused(BrowserError),
+    /// The browser has ended or is of no use any more.
     Ended(String),
+}
+
+impl StepError {
+    fn refused(text: impl Into<String>) -> Self {
+        Self::Refused(BrowserError::Step(text.into()))
+    }
 }
 
 impl From<CallError> for StepError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Refused(text) => {
-                Self::Refused(format!("The browser refused it: {}.", one_line(&text, 300)))
+                Self::refused(format!("The browser refused it: {}.", one_line(&text, 300)))
             }
+            CallError::TooLong => Self::refused("The page is too large for that."),
             CallError::Silent(_) | CallError::Ended(_) => Self::Ended(error.to_string()),
         }
     }

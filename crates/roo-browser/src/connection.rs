@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
@@ -18,8 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{Command, Notice};
 
-/// The longest message, in bytes: a picture of the largest screen, in base64.
+/// The longest message, in bytes: a picture of the largest screen, in base64. Longer answers are skipped.
 const MESSAGE: u64 = 64 << 20;
+/// Length from which an answer is read on a thread for such work, in bytes.
+const LARGE: usize = 1 << 20;
 /// The most messages that wait until the browser reads them.
 const WAITING: usize = 4096;
 
@@ -29,6 +32,9 @@ pub(crate) enum CallError {
     /// The browser refused it.
     #[error("{0}")]
     Refused(String),
+    /// The answer was too long to be taken.
+    #[error("its answer is too long")]
+    TooLong,
     /// There was no answer in time.
     #[error("the page has not answered for {} seconds", .0.as_secs())]
     Silent(Duration),
@@ -45,8 +51,7 @@ struct Incoming {
     method: Option<String>,
     #[serde(default)]
     params: Value,
-    #[serde(default)]
-    result: Value,
+    result: Option<Box<RawValue>>,
     error: Option<Refusal>,
     session_id: Option<String>,
 }
@@ -57,7 +62,10 @@ struct Refusal {
 }
 
 /// Calls that wait for their answers; none once the connection has ended, for this reason.
-type Pending = Result<HashMap<u64, oneshot::Sender<Result<Value, CallError>>>, String>;
+type Pending = Result<HashMap<u64, oneshot::Sender<Answer>>, String>;
+
+/// An answer as it was sent; none for one without content.
+type Answer = Result<Option<Box<RawValue>>, CallError>;
 
 /// The connection, for those who call.
 #[derive(Clone, Debug)]
@@ -79,6 +87,14 @@ impl Shared {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn answer(&self, call: u64, answer: Answer) {
+        let waiting = self.pending().as_mut().ok().and_then(|calls| calls.remove(&call));
+        if let Some(waiting) = waiting {
+            // Whoever called may have given up.
+            let _ = waiting.send(answer);
+        }
+    }
+
     fn end(&self, reason: &str) {
         let mut pending = self.pending();
         if let Ok(calls) = &mut *pending {
@@ -95,12 +111,15 @@ impl Shared {
 
 impl Connection {
     /// Talks to a browser over these streams until one of them ends. `on_event` gets the session, the name and the
-    /// parameters of each event, and returns the calls that it leads to.
-    pub(crate) fn start(
+    /// parameters of each event, and finds out which calls it leads to before the next event is read.
+    pub(crate) fn start<F>(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
-        on_event: impl FnMut(Option<&str>, &str, Value) -> Vec<Notice> + Send + 'static,
-    ) -> Self {
+        on_event: impl FnMut(Option<&str>, &str, Value) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Vec<Notice>> + Send + 'static,
+    {
         let (outgoing, messages) = mpsc::channel(WAITING);
         let shared = Arc::new(Shared {
             pending: Mutex::new(Ok(HashMap::new())),
@@ -123,7 +142,12 @@ impl Connection {
         &self.shared.ended
     }
 
-    /// Calls the browser, in the session of a target or in its own, and waits for the answer for so long.
+    /// Returns why it has ended; none while it goes on.
+    pub(crate) fn end_reason(&self) -> Option<String> {
+        self.shared.pending().as_ref().err().cloned()
+    }
+
+    /// Calls the browser, in the session of a target or in its own, and waits for the answer at most for `limit`.
     pub(crate) async fn call<C: Command>(
         &self,
         session: Option<&str>,
@@ -148,8 +172,16 @@ impl Connection {
         if let Ok(calls) = &mut *self.shared.pending() {
             calls.remove(&id);
         }
-        let wrong = |error: serde_json::Error| CallError::Refused(format!("{}: {error}", C::METHOD));
-        serde_json::from_value(answered?).map_err(wrong)
+        let answer = answered?;
+        let length = answer.as_ref().map_or(0, |answer| answer.get().len());
+        let read =
+            move || serde_json::from_str::<C::Reply>(answer.as_ref().map_or("{}", |answer| answer.get()));
+        let read = match length < LARGE {
+            true => Ok(read()),
+            false => tokio::task::spawn_blocking(read).await,
+        };
+        let wrong = |error: &dyn std::fmt::Display| CallError::Refused(format!("{}: {error}", C::METHOD));
+        read.map_err(|error| wrong(&error))?.map_err(|error| wrong(&error))
     }
 
     /// Calls without waiting for an answer.
@@ -191,19 +223,24 @@ async fn write(
     shared.end("the browser has ended");
 }
 
-async fn read(
+async fn read<F>(
     reader: impl AsyncRead + Send + Unpin,
     connection: Connection,
-    mut on_event: impl FnMut(Option<&str>, &str, Value) -> Vec<Notice> + Send,
-) {
+    mut on_event: impl FnMut(Option<&str>, &str, Value) -> F + Send,
+) where
+    F: Future<Output = Vec<Notice>> + Send,
+{
     let mut reader = BufReader::with_capacity(64 << 10, reader);
     let shared = Arc::clone(&connection.shared);
     // Held weakly: the task that writes ends with the last one who calls.
     let weak = (connection.outgoing.downgrade(), Arc::clone(&shared));
     drop(connection);
     let mut message = Vec::new();
+    // The call whose answer is too long and is being skipped.
+    let mut skipped: Option<u64> = None;
     let reason = loop {
         message.clear();
+        message.shrink_to(LARGE);
         let reading = async { (&mut reader).take(MESSAGE).read_until(0, &mut message).await };
         match shared.ended.run_until_cancelled(reading).await {
             None => return,
@@ -211,29 +248,34 @@ async fn read(
             Some(Err(_)) => break "the browser can't be read any more",
             Some(Ok(_)) => {}
         }
-        if message.pop() != Some(0) {
-            break match message.len() as u64 + 1 < MESSAGE {
-                true => "the browser has ended",
-                false => "the browser sent a message that is too long",
-            };
+        let is_whole = message.pop_if(|last| *last == 0).is_some();
+        if let Some(call) = skipped.take_if(|_| is_whole) {
+            shared.answer(call, Err(CallError::TooLong));
+            continue;
+        }
+        if !is_whole {
+            if (message.len() as u64) < MESSAGE {
+                break "the browser has ended";
+            }
+            skipped = skipped.or_else(|| id_of(&message));
+            if skipped.is_none() {
+                break "the browser sent a message that is too long";
+            }
+            continue;
         }
         let Ok(incoming) = serde_json::from_slice::<Incoming>(&message) else {
             break "the browser sent what is no message of its protocol";
         };
         match (incoming.id, incoming.method) {
             (Some(id), _) => {
-                let waiting = shared.pending().as_mut().ok().and_then(|calls| calls.remove(&id));
                 let answer = match incoming.error {
                     Some(refusal) => Err(CallError::Refused(refusal.message)),
                     None => Ok(incoming.result),
                 };
-                if let Some(waiting) = waiting {
-                    // Whoever called may have given up.
-                    let _ = waiting.send(answer);
-                }
+                shared.answer(id, answer);
             }
             (None, Some(method)) => {
-                let notices = on_event(incoming.session_id.as_deref(), &method, incoming.params);
+                let notices = on_event(incoming.session_id.as_deref(), &method, incoming.params).await;
                 let (outgoing, shared) = &weak;
                 let Some(outgoing) = outgoing.upgrade() else { return };
                 let connection = Connection { outgoing, shared: Arc::clone(shared) };
@@ -243,6 +285,13 @@ async fn read(
         }
     };
     shared.end(reason);
+}
+
+/// The id of the call that a message answers, by its beginning alone.
+fn id_of(message: &[u8]) -> Option<u64> {
+    let rest = message.strip_prefix(b"{\"id\":")?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -261,10 +310,13 @@ mod tests {
     }
 
     fn connect(
-        on_event: impl FnMut(Option<&str>, &str, Value) -> Vec<Notice> + Send + 'static,
+        mut on_event: impl FnMut(Option<&str>, &str, Value) -> Vec<Notice> + Send + 'static,
     ) -> (Connection, BufReader<DuplexStream>) {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(ours);
+        let on_event = move |session: Option<&str>, method: &str, params: Value| {
+            std::future::ready(on_event(session, method, params))
+        };
         (Connection::start(reader, writer, on_event), BufReader::new(theirs))
     }
 
@@ -314,6 +366,27 @@ mod tests {
             connection.call(None, &StopLoading {}, limit).await.unwrap_err(),
             CallError::Silent(limit)
         );
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_fails_its_call_and_no_other() {
+        let (connection, mut browser) = connect(|_, _, _| vec![]);
+        let serve = async {
+            let (first, second) = (next_message(&mut browser).await, next_message(&mut browser).await);
+            let begin = format!("{{\"id\":{},\"result\":{{\"nodes\":\"", first["id"]);
+            browser.write_all(begin.as_bytes()).await.unwrap();
+            let piece = vec![b'x'; 1 << 20];
+            for _ in 0..=2 * (MESSAGE >> 20) {
+                browser.write_all(&piece).await.unwrap();
+            }
+            let end = format!("\"}}}}\0{}\0", json!({ "id": second["id"], "result": {} }));
+            browser.write_all(end.as_bytes()).await.unwrap();
+        };
+        let first = connection.call(None, &StopLoading {}, SOON);
+        let second = connection.call(None, &StopLoading {}, SOON);
+        let (first, second, ()) = tokio::join!(first, second, serve);
+        assert_eq!(first.unwrap_err(), CallError::TooLong);
+        assert!(second.is_ok(), "{second:?}");
     }
 
     #[tokio::test]

@@ -1,9 +1,11 @@
-//! Hosts that the pages of a browser may lead to: those that its user allowed it to open.
+//! Hosts that the pages of a browser may lead to: those that its user allowed it to open, and what the request's own
+//! commands serve for as long as they do.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::BoxFuture;
 use url::Url;
 
 /// Host of a page, with its port where that is not the usual one: `example.com`, `localhost:3000`.
@@ -16,7 +18,7 @@ pub struct WebHost {
 
 impl WebHost {
     /// Returns the host of an address; none for what is neither http nor https.
-    pub fn of(url: &Url) -> Option<Self> {
+    pub fn from_url(url: &Url) -> Option<Self> {
         let is_web = matches!(url.scheme(), "http" | "https");
         let host = url.host_str().filter(|host| is_web && !host.is_empty())?;
         let port = url.port_or_known_default()?;
@@ -33,11 +35,6 @@ impl WebHost {
     pub fn ports(&self) -> Vec<u16> {
         self.port.map_or(vec![80, 443], |port| vec![port])
     }
-
-    /// Reports whether it is this machine by one of the names of its loopback.
-    pub fn is_loopback(&self) -> bool {
-        matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "[::1]") || self.host.ends_with(".localhost")
-    }
 }
 
 impl fmt::Display for WebHost {
@@ -49,18 +46,24 @@ impl fmt::Display for WebHost {
     }
 }
 
+/// Network of a browser, which whoever starts the browser brings.
+pub trait HostAccess: Send + Sync {
+    /// Lets the browser reach a host that its user has allowed.
+    fn allow(&self, host: &WebHost);
+
+    /// Finds out whether the request's own commands serve a host at this moment.
+    fn serves<'a>(&'a self, host: &'a WebHost) -> BoxFuture<'a, bool>;
+}
+
 /// The hosts that the pages of one browser may lead to. Shared by whoever allows them and by the browser, which stops a
 /// page that goes anywhere else.
 #[derive(Clone, Default)]
 pub struct Destinations(Arc<Shared>);
 
-/// Called with each host before it is allowed.
-type Allowing = Box<dyn Fn(&WebHost) + Send + Sync>;
-
 #[derive(Default)]
 struct Shared {
     hosts: Mutex<BTreeSet<WebHost>>,
-    allowing: Option<Allowing>,
+    network: Option<Box<dyn HostAccess>>,
 }
 
 impl fmt::Debug for Destinations {
@@ -70,19 +73,19 @@ impl fmt::Debug for Destinations {
 }
 
 impl Destinations {
-    /// None yet. `allowing` is told of each host, such as to let the browser's network reach it.
-    pub fn telling(allowing: impl Fn(&WebHost) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Shared { allowing: Some(Box::new(allowing)), ..Shared::default() }))
+    /// Those of a network, with none allowed yet.
+    pub fn of_network(network: impl HostAccess + 'static) -> Self {
+        Self(Arc::new(Shared { network: Some(Box::new(network)), ..Shared::default() }))
     }
 
     fn hosts(&self) -> MutexGuard<'_, BTreeSet<WebHost>> {
         self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allows one more host.
+    /// Allows one more host, for as long as the browser runs.
     pub fn allow(&self, host: WebHost) {
-        if let Some(allowing) = self.0.allowing.as_ref().filter(|_| !self.allows(&host)) {
-            allowing(&host);
+        if let Some(network) = self.0.network.as_ref().filter(|_| !self.allows(&host)) {
+            network.allow(&host);
         }
         self.hosts().insert(host);
     }
@@ -93,10 +96,14 @@ impl Destinations {
     }
 
     /// Reports whether a page may lead to an address.
-    pub(crate) fn allows_address(&self, url: &str) -> bool {
+    pub(crate) async fn allows_address(&self, url: &str) -> bool {
         match Url::parse(url) {
-            Ok(url) => match WebHost::of(&url) {
-                Some(host) => self.allows(&host),
+            Ok(url) => match WebHost::from_url(&url) {
+                Some(host) if self.allows(&host) => true,
+                Some(host) => match &self.0.network {
+                    Some(network) => network.serves(&host).await,
+                    None => false,
+                },
                 // What comes from no host: it is made of what the page has.
                 None => matches!(url.scheme(), "about" | "blob" | "data"),
             },
@@ -110,7 +117,7 @@ mod tests {
     use super::*;
 
     fn host(url: &str) -> Option<String> {
-        WebHost::of(&Url::parse(url).unwrap()).map(|host| host.to_string())
+        WebHost::from_url(&Url::parse(url).unwrap()).map(|host| host.to_string())
     }
 
     #[test]
@@ -125,17 +132,46 @@ mod tests {
         }
     }
 
-    #[test]
-    fn pages_lead_to_what_was_allowed_and_to_nothing_of_the_machine() {
+    fn parsed(url: &str) -> WebHost {
+        WebHost::from_url(&Url::parse(url).unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn pages_lead_to_what_was_allowed_and_to_nothing_of_the_machine() {
         let destinations = Destinations::default();
-        destinations.allow(WebHost::of(&Url::parse("http://localhost:3000").unwrap()).unwrap());
+        destinations.allow(parsed("http://localhost:3000"));
         for open in ["http://localhost:3000/a", "about:blank", "blob:http://localhost:3000/1"] {
-            assert!(destinations.allows_address(open), "{open}");
+            assert!(destinations.allows_address(open).await, "{open}");
         }
         for closed in
             ["http://localhost:3001/", "https://example.com", "file:///etc/passwd", "chrome://gpu", "x"]
         {
-            assert!(!destinations.allows_address(closed), "{closed}");
+            assert!(!destinations.allows_address(closed).await, "{closed}");
         }
+    }
+
+    /// A network in which a command serves a host, as long as it does.
+    struct Serving(Arc<Mutex<Option<WebHost>>>);
+
+    impl HostAccess for Serving {
+        fn allow(&self, host: &WebHost) {
+            panic!("nobody has allowed {host}");
+        }
+
+        fn serves<'a>(&'a self, host: &'a WebHost) -> BoxFuture<'a, bool> {
+            let serves = self.0.lock().unwrap().as_ref() == Some(host);
+            Box::pin(std::future::ready(serves))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_command_serves_is_led_to_until_the_command_ends_and_is_never_allowed() {
+        let served = Arc::new(Mutex::new(Some(parsed("http://localhost:8080"))));
+        let destinations = Destinations::of_network(Serving(Arc::clone(&served)));
+        assert!(destinations.allows_address("http://localhost:8080/a").await);
+        assert!(!destinations.allows_address("http://localhost:8081/a").await);
+        assert!(!destinations.allows(&parsed("http://localhost:8080")));
+        *served.lock().unwrap() = None;
+        assert!(!destinations.allows_address("http://localhost:8080/a").await);
     }
 }

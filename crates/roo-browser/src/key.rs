@@ -119,12 +119,12 @@ impl FromStr for KeyPress {
             let known = MODIFIERS.iter().find(|(names, _)| names.contains(&lower.as_str()));
             key.modifiers |= known.ok_or_else(invalid)?.1;
         }
-        if key.modifiers & SHIFT == 0 && key.modifiers != 0 {
-            // As a keyboard does: Control+A is not Control+Shift+A.
-            key.key = match key.key.chars().count() {
-                1 => key.key.to_ascii_lowercase(),
-                _ => key.key,
-            };
+        // As a keyboard does: Control+A is not Control+Shift+A, and Shift+a types A.
+        if key.modifiers != 0 && key.key.chars().count() == 1 {
+            let is_shifted = key.modifiers & SHIFT != 0;
+            for text in [&mut key.key, &mut key.text] {
+                *text = if is_shifted { text.to_ascii_uppercase() } else { text.to_ascii_lowercase() };
+            }
         }
         if key.modifiers & !SHIFT != 0 {
             key.text.clear();
@@ -158,6 +158,7 @@ mod tests {
         assert_eq!(read("Control+A"), ("a".to_owned(), String::new(), CONTROL));
         assert_eq!(read("ctrl+shift+Tab"), ("Tab".to_owned(), String::new(), CONTROL | SHIFT));
         assert_eq!(read("Shift+A"), ("A".to_owned(), "A".to_owned(), SHIFT));
+        assert_eq!(read("Shift+a"), ("A".to_owned(), "A".to_owned(), SHIFT));
         assert_eq!(read("Control++"), ("+".to_owned(), String::new(), CONTROL));
     }
 }

@@ -1,8 +1,8 @@
 //! The browser of a task: a Chromium that is started by the caller and steered by the Chrome DevTools Protocol (CDP).
 //!
 //! The protocol goes over a pipe (`--remote-debugging-pipe`), so no port is opened that others could connect to.
-//! [`TaskBrowser`] is the one browser that a task may have; [`Browser::perform`] does a step in it and returns an
-//! [`Observation`]: a picture, the elements of the page with refs that stay the same, and what was logged.
+//! [`Browser::perform`] does a step and returns an [`Observation`]: a picture, the elements of the page with refs that
+//! stay the same, and what was logged.
 //!
 //! What is not here: how the program is started and what it may reach ([`LaunchedBrowser`], which the caller brings),
 //! which hosts its user allows ([`Destinations`]), and what a model gets to see. What comes from a page is untrusted:
@@ -22,11 +22,9 @@ mod page_log;
 mod protocol;
 mod snapshot;
 mod state;
-mod task_browser;
 
 pub use browser::{Browser, BrowserError};
-pub use destinations::{Destinations, WebHost};
+pub use destinations::{Destinations, HostAccess, WebHost};
 pub use key::{InvalidKey, KeyPress};
 pub use launch::{BrowserProcess, LaunchOptions, LaunchedBrowser, find_program};
 pub use observation::{LogEntry, LogKind, Observation};
-pub use task_browser::TaskBrowser;

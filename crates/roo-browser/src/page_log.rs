@@ -1,6 +1,6 @@
 //! What a page logged since somebody looked: its console, its errors, its requests. Bounded, however much a page writes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use roo_text::render::cut;
 
@@ -10,7 +10,7 @@ use crate::observation::{LogEntry, LogKind};
 const ENTRIES: usize = 100;
 /// The longest entry, in characters.
 const ENTRY: usize = 1000;
-/// The most requests that are followed at a time.
+/// The most requests that are followed at a time; the newest ones.
 const REQUESTS: usize = 1000;
 /// The longest address that is shown, in characters.
 const ADDRESS: usize = 200;
@@ -30,7 +30,9 @@ struct OpenRequest {
 pub(crate) struct PageLog {
     entries: VecDeque<LogEntry>,
     left_out: u64,
-    requests: BTreeMap<String, OpenRequest>,
+    requests: HashMap<String, OpenRequest>,
+    /// Their ids, the oldest first, and some of requests that are over.
+    order: VecDeque<String>,
 }
 
 impl PageLog {
@@ -53,10 +55,16 @@ impl PageLog {
 
     /// A request was sent.
     pub(crate) fn sent(&mut self, id: &str, method: &str, url: &str, kind: &str) {
-        if self.requests.len() < REQUESTS {
-            let shown = format!("{method} {}", cut(url, ADDRESS));
-            let is_listed = LISTED.contains(&kind);
-            self.requests.insert(id.to_owned(), OpenRequest { shown, is_listed });
+        let shown = format!("{method} {}", cut(url, ADDRESS));
+        let is_listed = LISTED.contains(&kind);
+        // A redirect has the id of the request before.
+        if self.requests.insert(id.to_owned(), OpenRequest { shown, is_listed }).is_none() {
+            self.order.push_back(id.to_owned());
+        }
+        if self.order.len() > REQUESTS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.requests.remove(&oldest);
         }
     }
 
@@ -81,13 +89,6 @@ impl PageLog {
         self.requests.remove(id);
     }
 
-    /// Takes the last entry, if it says what the browser refused.
-    pub(crate) fn take_refusal(&mut self) -> Option<String> {
-        let last = self.entries.back().filter(|last| last.kind == LogKind::Refused)?.text.clone();
-        self.entries.pop_back();
-        Some(last)
-    }
-
     /// Takes the entries since the last time, and how many older ones were left out.
     pub(crate) fn take(&mut self) -> (Vec<LogEntry>, u64) {
         (self.entries.drain(..).collect(), std::mem::take(&mut self.left_out))
@@ -108,6 +109,20 @@ mod tests {
         assert_eq!((entries.len(), left_out), (ENTRIES, 9_900));
         assert_eq!(entries.last().unwrap().text, "line 9999");
         assert_eq!(log.take(), (vec![], 0));
+    }
+
+    #[test]
+    fn requests_that_never_end_hide_no_later_one() {
+        let mut log = PageLog::default();
+        for number in 0..=REQUESTS {
+            log.sent(&number.to_string(), "GET", "/stream", "Fetch");
+        }
+        log.sent("new", "GET", "/new", "Fetch");
+        log.answered("new", 200);
+        log.answered("0", 200);
+        let (entries, _) = log.take();
+        let texts: Vec<_> = entries.iter().map(|entry| entry.text.as_str()).collect();
+        assert_eq!((texts, log.requests.len()), (vec!["GET /new → 200"], REQUESTS - 1));
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Refs {
     }
 
     /// Returns the name of an element, which it gets now if it has none.
-    pub(crate) fn of(&mut self, node: i64) -> ElementRef {
+    pub(crate) fn name_of(&mut self, node: i64) -> ElementRef {
         if let Some(known) = self.by_node.get(&node) {
             return *known;
         }
@@ -143,7 +143,7 @@ fn add(
             line.push_str(&format!(" {:?}", collapsed(&name)));
         }
         if let Some(backend) = node.backend_node_id.filter(|_| is_used(node, &role)) {
-            let named = refs.of(backend);
+            let named = refs.name_of(backend);
             line.push_str(&format!(" [ref={named}]"));
             made.named.push((named, backend));
         }

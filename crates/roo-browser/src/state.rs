@@ -6,15 +6,17 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use crate::destinations::Destinations;
 use crate::observation::LogKind;
 use crate::page_log::PageLog;
 use crate::protocol::{Attached, Event, LoadingFailed, Notice, RequestPaused, auto_attach};
 use crate::snapshot::Refs;
 use roo_catalog::ScreenSize;
+use roo_text::render::cut;
 
 /// The most pages at a time; one more is closed as it opens.
 const PAGES: usize = 8;
+/// The longest address at which a page was stopped that is kept, in characters.
+const ADDRESS: usize = 500;
 
 /// Page of a browser.
 #[derive(Debug)]
@@ -26,7 +28,9 @@ pub(crate) struct Page {
     pub(crate) url: String,
     pub(crate) is_crashed: bool,
     /// Reason why its document didn't come through the proxy.
-    pub(crate) failure: Option<String>,
+    pub(crate) failure: Option<&'static str>,
+    /// Address to which it led and was stopped.
+    pub(crate) stopped_at: Option<String>,
     /// Frames that are loading.
     loading: HashSet<String>,
     /// Requests that run.
@@ -39,11 +43,8 @@ pub(crate) struct Page {
 pub(crate) struct State {
     /// The one that was opened last is the one that is used.
     pages: Vec<Page>,
-    /// Sessions of frames with a process of their own.
-    frames: HashSet<String>,
     pub(crate) log: PageLog,
     pub(crate) viewport: ScreenSize,
-    destinations: Destinations,
     /// Pages that are about to open.
     opening: u32,
     /// Changes of what is loading, for who waits for the end of it.
@@ -51,16 +52,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(viewport: ScreenSize, destinations: Destinations) -> Self {
-        Self {
-            pages: Vec::new(),
-            frames: HashSet::new(),
-            log: PageLog::default(),
-            viewport,
-            destinations,
-            opening: 0,
-            changes: 0,
-        }
+    pub(crate) fn new(viewport: ScreenSize) -> Self {
+        Self { pages: Vec::new(), log: PageLog::default(), viewport, opening: 0, changes: 0 }
     }
 
     /// Returns the page that is used; none before the first one opens, and after the last one is closed.
@@ -79,7 +72,7 @@ impl State {
         self.pages.last().is_none_or(|page| !page.loading.is_empty())
     }
 
-    fn of(&mut self, session: Option<&str>) -> Option<&mut Page> {
+    fn page_of(&mut self, session: Option<&str>) -> Option<&mut Page> {
         let session = session?;
         self.pages.iter_mut().find(|page| page.session == session)
     }
@@ -93,7 +86,6 @@ impl State {
             }
             Event::Detached { session } => {
                 self.changes += 1;
-                self.frames.remove(&session);
                 self.pages.retain(|page| page.session != session);
                 // What nobody sees is not painted.
                 let next = self.pages.last().map(|page| page.session.as_str());
@@ -108,7 +100,7 @@ impl State {
             }
             Event::Crashed => {
                 self.changes += 1;
-                if let Some(page) = self.of(session) {
+                if let Some(page) = self.page_of(session) {
                     page.is_crashed = true;
                     page.loading.clear();
                     page.requests.clear();
@@ -132,7 +124,7 @@ impl State {
             }
             Event::FrameNavigated(frame) => {
                 if frame.parent_id.is_none()
-                    && let Some(page) = self.of(session)
+                    && let Some(page) = self.page_of(session)
                 {
                     page.refs.clear();
                     page.is_crashed = false;
@@ -142,20 +134,20 @@ impl State {
                 self.changes += 1;
             }
             Event::NavigatedWithinDocument { frame, url } => {
-                if let Some(page) = self.of(session).filter(|page| page.target == frame) {
+                if let Some(page) = self.page_of(session).filter(|page| page.target == frame) {
                     page.url = url;
                 }
                 self.changes += 1;
             }
             Event::StartedLoading { frame } => {
                 self.changes += 1;
-                if let Some(page) = self.of(session) {
+                if let Some(page) = self.page_of(session) {
                     page.loading.insert(frame);
                 }
             }
             Event::StoppedLoading { frame } => {
                 self.changes += 1;
-                if let Some(page) = self.of(session) {
+                if let Some(page) = self.page_of(session) {
                     page.loading.remove(&frame);
                 }
             }
@@ -165,20 +157,20 @@ impl State {
                     && !sent.request.url.starts_with("data:")
                 {
                     self.changes += 1;
-                    if let Some(page) = self.of(session) {
+                    if let Some(page) = self.page_of(session) {
                         page.requests.insert(sent.request_id.clone());
                     }
                     self.log.sent(&sent.request_id, &sent.request.method, &sent.request.url, &sent.kind);
                 }
             }
             Event::ResponseReceived(received) => {
-                let failure = received.proxy_error().map(str::to_owned);
-                match &failure {
+                let failure = received.proxy_error();
+                match failure {
                     Some(error) => self.log.failed(&received.request_id, error),
                     None => self.log.answered(&received.request_id, received.response.status),
                 }
                 if received.kind == "Document"
-                    && let Some(page) = self.of(session).filter(|page| page.target == received.frame_id)
+                    && let Some(page) = self.page_of(session).filter(|page| page.target == received.frame_id)
                 {
                     page.failure = failure;
                 }
@@ -223,8 +215,13 @@ impl State {
         vec![]
     }
 
+    /// Waits no longer for pages that were about to open, such as one that the browser didn't make.
+    pub(crate) fn give_up_opening(&mut self) {
+        self.opening = 0;
+    }
+
     fn end_request(&mut self, session: Option<&str>, request: &str) {
-        if let Some(page) = self.of(session)
+        if let Some(page) = self.page_of(session)
             && page.requests.remove(request)
         {
             self.changes += 1;
@@ -264,12 +261,11 @@ impl State {
                 url: String::new(),
                 is_crashed: false,
                 failure: None,
+                stopped_at: None,
                 loading: HashSet::new(),
                 requests: HashSet::new(),
                 refs: Refs::default(),
             });
-        } else {
-            self.frames.insert(session_id.clone());
         }
         calls.push(auto_attach(Some(&session_id)));
         calls.push(call("Runtime.runIfWaitingForDebugger", json!({})));
@@ -279,14 +275,15 @@ impl State {
     /// Lets a document load, or stops it: a page leads only to where its user allowed it.
     fn judge(&mut self, session: Option<&str>, request: &RequestPaused) -> Vec<Notice> {
         let url = request.request.url.as_str();
-        let page = self.of(session).filter(|page| page.target == request.frame_id);
-        // A page that was opened for this alone.
-        let is_new = page.as_ref().is_some_and(|page| matches!(page.url.as_str(), "" | "about:blank"));
-        let target = page.map(|page| page.target.clone());
-        let Some(target) = target.filter(|_| !self.destinations.allows_address(url)) else {
+        let page = self.page_of(session).filter(|page| page.target == request.frame_id);
+        let Some(page) = page.filter(|_| !request.is_allowed) else {
             let params = json!({ "requestId": request.request_id });
             return vec![Notice::new(session, "Fetch.continueRequest", params)];
         };
+        page.stopped_at = Some(cut(url, ADDRESS).into_owned());
+        // A page that was opened for this alone.
+        let is_new = matches!(page.url.as_str(), "" | "about:blank");
+        let target = page.target.clone();
         let text = format!(
             "the page tried to go to {url}, which is another host. It was stopped: to go there, use navigate"
         );
@@ -303,13 +300,10 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::destinations::WebHost;
     use serde_json::Value;
 
     fn state() -> State {
-        let destinations = Destinations::default();
-        destinations.allow(WebHost::of(&url::Url::parse("http://localhost:3000").unwrap()).unwrap());
-        let mut state = State::new(ScreenSize { width: 900, height: 600 }, destinations);
+        let mut state = State::new(ScreenSize { width: 900, height: 600 });
         happen(&mut state, None, "Target.attachedToTarget", attached("s1", "t1", "page"));
         state
     }
@@ -328,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_page_is_set_up_before_it_runs() {
-        let mut state = State::new(ScreenSize { width: 900, height: 600 }, Destinations::default());
+        let mut state = State::new(ScreenSize { width: 900, height: 600 });
         let calls = happen(&mut state, None, "Target.attachedToTarget", attached("s1", "t1", "page"));
         let methods: Vec<_> = calls.iter().map(|call| call.method).collect();
         assert_eq!(methods.last(), Some(&"Runtime.runIfWaitingForDebugger"));
@@ -341,13 +335,17 @@ mod tests {
     #[test]
     fn a_page_that_goes_to_another_host_is_stopped_and_what_it_shows_within_is_not() {
         let mut state = state();
-        let mut asked = |url: &str, frame: &str| {
-            happen(&mut state, Some("s1"), "Fetch.requestPaused", document(url, frame)).remove(0).method
+        let mut asked = |url: &str, frame: &str, is_allowed: bool| {
+            let event = Event::read("Fetch.requestPaused", document(url, frame)).unwrap();
+            let Event::RequestPaused(mut request) = event else { panic!("{event:?}") };
+            request.is_allowed = is_allowed;
+            state.fold(Some("s1"), Event::RequestPaused(request)).remove(0).method
         };
-        assert_eq!(asked("http://localhost:3000/next", "t1"), "Fetch.continueRequest");
-        assert_eq!(asked("https://evil.example/", "t1"), "Fetch.failRequest");
-        assert_eq!(asked("http://localhost:3001/", "t1"), "Fetch.failRequest");
-        assert_eq!(asked("https://video.example/", "frame"), "Fetch.continueRequest");
+        assert_eq!(asked("http://localhost:3000/next", "t1", true), "Fetch.continueRequest");
+        assert_eq!(asked("https://evil.example/", "t1", false), "Fetch.failRequest");
+        assert_eq!(asked("http://localhost:3001/", "t1", false), "Fetch.failRequest");
+        assert_eq!(asked("https://video.example/", "frame", false), "Fetch.continueRequest");
+        assert_eq!(state.page().unwrap().stopped_at.as_deref(), Some("http://localhost:3001/"));
         let (entries, _) = state.log.take();
         assert_eq!(entries.len(), 2);
         assert!(entries[0].text.contains("https://evil.example/"), "{entries:?}");
@@ -380,6 +378,9 @@ mod tests {
         assert!(state.is_busy());
         happen(&mut state, None, "Target.attachedToTarget", attached("s2", "t2", "page"));
         assert!(!state.is_busy());
+        happen(&mut state, Some("s2"), "Page.windowOpen", json!({ "url": "http://localhost:3000/" }));
+        state.give_up_opening();
+        assert!(!state.is_busy(), "not every window comes");
     }
 
     #[test]
@@ -415,7 +416,7 @@ mod tests {
     #[test]
     fn another_page_has_other_elements() {
         let mut state = state();
-        let named = state.page().unwrap().refs.of(1);
+        let named = state.page().unwrap().refs.name_of(1);
         let within = json!({ "frame": { "id": "f", "parentId": "t1", "url": "http://localhost:3000/f" } });
         happen(&mut state, Some("s1"), "Page.frameNavigated", within);
         assert_eq!(state.page().unwrap().refs.node(named), Some(1));

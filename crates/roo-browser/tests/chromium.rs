@@ -46,6 +46,7 @@ fn page(host: &str, path: &str) -> Option<(&'static str, String)> {
         (_, "/") => Some(("200 OK", PAGE.to_owned())),
         (_, "/second") => html("<h1>The second page</h1>"),
         (_, "/leaves") => html("<script>location = 'http://other.test/'</script>"),
+        (_, "/redirects") => Some(("302 Found\r\nLocation: http://other.test/obey", String::new())),
         (_, "/opens") => html("<button onclick=\"window.open('/second')\">Open</button>"),
         (_, "/hangs") => html("<button onclick=\"for (;;) {}\">Hang</button>"),
         (_, "/floods") => {
@@ -146,7 +147,7 @@ impl Fixture {
         let (reader, writer) = tokio::net::UnixStream::from_std(ours).unwrap().into_split();
         let destinations = Destinations::default();
         let site = url::Url::parse("http://site.test/").unwrap();
-        destinations.allow(WebHost::of(&site).unwrap());
+        destinations.allow(WebHost::from_url(&site).unwrap());
         let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(OwnedFd::from(stderr)).unwrap();
         let launched = LaunchedBrowser {
             reader: Box::new(reader),
@@ -234,6 +235,13 @@ async fn a_page_leads_to_no_other_host_by_itself() {
     assert!(refused[0].contains("http://other.test/"), "{:?}", clicked.log);
     let left =
         fixture.browser.perform(&BrowserStep::Navigate { url: "http://site.test/leaves".to_owned() }).await;
+    let redirects = BrowserStep::Navigate { url: "http://site.test/redirects".to_owned() };
+    let error = fixture.browser.perform(&redirects).await.unwrap_err();
+    let expected = BrowserError::LeadsElsewhere {
+        url: "http://site.test/redirects".to_owned(),
+        to: "http://other.test/obey".to_owned(),
+    };
+    assert_eq!(error, expected);
     // The page was there before it tried to leave.
     assert_eq!(left.unwrap().url, "http://site.test/leaves");
     assert!(!fixture.asked.lock().unwrap().iter().any(|asked| asked.contains("other.test")));

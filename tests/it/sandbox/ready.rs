@@ -23,6 +23,22 @@ fn helpers() -> Vec<i32> {
     found
 }
 
+/// Whether this process runs one test alone, so that all helpers are the test's. Otherwise it is run here in one that does.
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "ROO_TEST_ALONE";
+    // cargo-nextest gives every test a process.
+    if ["NEXTEST", ALONE, TEST_ROOT].iter().any(|name| std::env::var_os(name).is_some()) {
+        return true;
+    }
+    let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = format!("sandbox::ready::{test}");
+    let output = alone.args(["--exact", &name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(printed.contains("1 passed"), "{name} is not there: {printed}");
+    false
+}
+
 /// Waits for the one helper that waits for a command, when none runs.
 fn waiting() -> i32 {
     eventually("a helper to wait", || helpers().len() == 1);
@@ -31,6 +47,9 @@ fn waiting() -> i32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_helper_waits_and_the_next_command_gets_it() {
+    if !is_alone("one_helper_waits_and_the_next_command_gets_it") {
+        return;
+    }
     let fixture = Fixture::new().await;
     assert!(helpers().is_empty(), "before there was a command nothing waits");
     fixture.check("echo first", "first").await;
@@ -43,6 +62,9 @@ async fn one_helper_waits_and_the_next_command_gets_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_has_its_own_bounds_in_a_helper_that_waited() {
+    if !is_alone("a_command_has_its_own_bounds_in_a_helper_that_waited") {
+        return;
+    }
     let fixture = Fixture::new().await;
     fixture.check("true", "").await;
     waiting();
@@ -97,6 +119,9 @@ async fn a_command_sees_what_was_mounted_while_its_helper_waited() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_helper_that_was_killed_while_it_waited_is_replaced() {
+    if !is_alone("a_helper_that_was_killed_while_it_waited_is_replaced") {
+        return;
+    }
     let fixture = Fixture::new().await;
     fixture.check("true", "").await;
     let outer = waiting();
@@ -112,6 +137,9 @@ async fn a_helper_that_was_killed_while_it_waited_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn helpers_that_wait_end_with_their_sandbox() {
+    if !is_alone("helpers_that_wait_end_with_their_sandbox") {
+        return;
+    }
     let fixture = Fixture::new().await;
     fixture.check("true", "").await;
     waiting();
@@ -140,4 +168,35 @@ async fn a_helper_that_waits_ends_with_a_killed_server() {
     server.kill().unwrap();
     server.wait().unwrap();
     assert_eq!(survivors(&[(pid, process)]), Vec::<String>::new());
+}
+
+/// The network of a process, by its number.
+fn network_of(process: &str) -> String {
+    fs::read_link(format!("/proc/{process}/ns/net")).unwrap().to_string_lossy().into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_waits_in_a_network_only_while_further_commands_may_join_it() {
+    if !is_alone("a_helper_waits_in_a_network_only_while_further_commands_may_join_it") {
+        return;
+    }
+    let fixture = Fixture::new().await;
+    let network = || fixture.sandbox.private_network(&[]).unwrap();
+    let network = tokio::task::block_in_place(network);
+    let joining = |network| Confinement { loopback: Some(network), ..fixture.confinement() };
+    let command = fixture.command("readlink /proc/self/ns/net");
+    let (_, own) = fixture.run(&command, &joining(network.clone())).await.unwrap();
+    fixture.check("true", "").await;
+    let waits = waiting();
+    assert_ne!(network_of(&waits.to_string()), own.trim(), "no other command joins that network");
+
+    let shared = network.shared();
+    fixture.run(&command, &joining(shared.clone())).await.unwrap();
+    eventually("a helper to wait there too", || {
+        helpers().iter().any(|pid| network_of(&pid.to_string()) == own.trim())
+    });
+    drop(shared);
+    // The next helper that waits takes its place.
+    fixture.check("true", "").await;
+    eventually("it to end", || helpers().iter().all(|pid| network_of(&pid.to_string()) != own.trim()));
 }

@@ -6,8 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::journal::Journal;
 use super::services::EngineServices;
-use crate::tool_run::BackgroundCommands;
-use roo_browser::TaskBrowser;
+use crate::tool_run::{BackgroundCommands, TaskBrowser};
 
 /// Context of an effect.
 pub(super) struct EffectContext {

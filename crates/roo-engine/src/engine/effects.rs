@@ -37,9 +37,11 @@ use crate::policy::{
     Review, ToolCallContext,
 };
 use crate::server_tools::ServerTools;
-use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
+use crate::tool_run::{
+    BackgroundCommands, CommandLimits, Outcome, SavedFile, TaskBrowser, ToolContext, recorded,
+};
 use crate::tools;
-use roo_browser::{TaskBrowser, WebHost};
+use roo_browser::WebHost;
 use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolProtocol};
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};

@@ -363,7 +363,7 @@ impl Expansion<'_> {
 
     /// Adds a text within a tag, if there is room for it.
     fn block(&mut self, written: &str, tag: &str, attributes: &str, text: &str) -> bool {
-        let text = within(tag, &untrusted(text)).into_owned();
+        let text = without_tags(tag, &untrusted(text)).into_owned();
         let text = format!("<{tag}{attributes}>\n{}\n</{tag}>", text.trim_end_matches('\n'));
         if text.len() > self.left {
             self.note(written, &format!("mentions add at most {} KiB to a message", TOTAL >> 10));
@@ -527,7 +527,7 @@ fn attribute(name: &str) -> String {
 }
 
 /// A text in which neither our tags nor `own` begin or end.
-fn within<'a>(own: &str, text: &'a str) -> Cow<'a, str> {
+pub(crate) fn without_tags<'a>(own: &str, text: &'a str) -> Cow<'a, str> {
     let is_tag = |behind: &str| {
         let name = behind.trim_start();
         let name = name.strip_prefix('/').unwrap_or(name).trim_start();

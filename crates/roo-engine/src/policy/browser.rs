@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::action::Action;
+use super::browser_sandbox::is_served;
 use super::context::ToolCallContext;
 use super::decision::{AskReason, CallAssessment, CheckedCall, Refusal, TITLE};
 use super::gate::Gate;
@@ -13,9 +14,11 @@ use super::intent;
 use super::plan::Plan;
 use super::rule::{AskRule, NamedAllowRule, RefusalRule};
 use super::standing::SandboxGrants;
-use super::task_network::NetworkRules;
+use super::task_network::{NetworkRules, destinations, with_page_host};
+use crate::tool_run::TaskBrowser;
 use roo_browser::{WebHost, find_program};
 use roo_protocol::rule::RuleSubject;
+use roo_sandbox::egress::{AddressClass, is_this_machine};
 use roo_text::render;
 
 /// A page that a call would open.
@@ -24,6 +27,15 @@ pub(crate) struct PageRequest<'a> {
     pub(crate) verb: &'a str,
     pub(crate) url: &'a str,
     pub(crate) host: &'a WebHost,
+}
+
+/// Hosts that a browser reaches from the call on that opens a page.
+pub(crate) struct PageGrant {
+    /// The page's host, which its user allows for as long as the browser runs; none for what the request's own commands
+    /// serve, since the port may be another program's once they have ended.
+    pub(crate) allowed: Option<WebHost>,
+    /// The others.
+    pub(crate) rules: NetworkRules,
 }
 
 impl Gate {
@@ -52,26 +64,29 @@ impl Gate {
         rules.with_granted(&grants.allowed.hosts).map_err(unusable)
     }
 
-    /// Assesses a call that opens a page.
-    pub(crate) fn open_page(
+    /// Assesses a call that opens a page. `action` makes what is done where it may be opened.
+    pub(crate) async fn open_page(
         &self,
         call_context: ToolCallContext<'_>,
         request: PageRequest<'_>,
-        action: Box<dyn Action>,
+        action: impl FnOnce(PageGrant) -> Box<dyn Action> + Send,
     ) -> Result<CheckedCall, Refusal> {
         let PageRequest { verb, url, host } = request;
-        let is_own =
-            |port: u16| call_context.commands.is_some_and(|commands| commands.serving(port).is_some());
-        if host.is_loopback() && host.ports().into_iter().any(is_own) {
+        let rules = self.browser_network(call_context)?;
+        if let Some(commands) = call_context.commands
+            && is_served(commands, host).await
+        {
             return Ok(CheckedCall::Free {
                 rule: NamedAllowRule::Background,
                 reason: "a command that the request has started itself serves the page",
-                action: Some(action),
+                action: Some(action(PageGrant { allowed: None, rules })),
             });
         }
-        let is_open = |browser: &roo_browser::TaskBrowser| {
+        let Reachable { class, is_named } = check_host(host, &rules)?;
+        let is_open = |browser: &TaskBrowser| {
             browser.current().is_some_and(|browser| browser.is_open() && browser.destinations().allows(host))
         };
+        let action = action(PageGrant { allowed: Some(host.clone()), rules });
         if verb != "launch" && call_context.browser.is_some_and(is_open) {
             return Ok(CheckedCall::Free {
                 rule: NamedAllowRule::Browser,
@@ -79,15 +94,8 @@ impl Gate {
                 action: Some(action),
             });
         }
-        if !self.browser_network(call_context)?.permits_page_host(host) {
-            let text = format!(
-                "The intent that you work for does not allow the network access to {host}. Open a page that it allows, \
-                 or ask the user."
-            );
-            return Err(Refusal::mistake(RefusalRule::Network, text));
-        }
         let mut shown = url.to_owned();
-        if host.is_loopback() {
+        if matches!(class, Some(AddressClass::Loopback | AddressClass::ThisMachine)) {
             shown.push_str(
                 "\n\nThis is a program on your machine that no command of this request serves. What the browser does \
                  there, it does to that program.",
@@ -100,9 +108,14 @@ impl Gate {
             must_ask: None,
             undecided: Some(AskReason {
                 rule: AskRule::Network,
-                text: format!("the browser would open pages of {host}"),
+                text: match class {
+                    Some(class) => format!("the browser would open pages of {host}, which is {class}"),
+                    None => format!("the browser would open pages of {host}"),
+                },
             }),
-            allowed_by: self.settings().auto_approve.browser.then(|| NamedAllowRule::BrowserSetting.into()),
+            // The setting is about public hosts. Others are opened by a rule that names them or an answer about just that one.
+            allowed_by: (self.settings().auto_approve.browser && (class.is_none() || is_named))
+                .then(|| NamedAllowRule::BrowserSetting.into()),
             standing: Some(RuleSubject::BrowserPages { host: host.to_string() }),
             alternative: None,
             plan: Plan::Nothing,
@@ -110,4 +123,41 @@ impl Gate {
         }
         .into())
     }
+}
+
+/// A host whose pages a browser reaches if its user lets it.
+struct Reachable {
+    /// Its class; none for a public one, as far as that can be told without resolving its name.
+    class: Option<AddressClass>,
+    /// Whether the rules of commands name it already.
+    is_named: bool,
+}
+
+/// Checks whether a browser by these rules reaches the pages of a host if its user lets it.
+fn check_host(host: &WebHost, rules: &NetworkRules) -> Result<Reachable, Refusal> {
+    let no_host = |error| Refusal::mistake(RefusalRule::Network, format!("{host} can't be opened: {error}."));
+    let destinations = destinations(host).map_err(no_host)?;
+    let opened = with_page_host(rules.hosts().clone(), host).map_err(no_host)?;
+    let mut reasons = Vec::new();
+    for destination in &destinations {
+        match opened.check(destination) {
+            Ok(_) => {
+                let is_own = |address| is_this_machine(address).then_some(AddressClass::ThisMachine);
+                let class = destination.closed_class().or_else(|| destination.address().and_then(is_own));
+                let is_named = destinations.iter().all(|at| rules.hosts().check(at).is_ok());
+                return Ok(Reachable { class, is_named });
+            }
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let text = match reasons.first().filter(|_| rules.may_be_granted()) {
+        Some(reason) => format!(
+            "{host} can't be opened: {reason}. Only the user can open it, by naming it in the setting sandbox.network."
+        ),
+        None => format!(
+            "The intent that you work for does not allow the network access to {host}. Open a page that it allows, or ask \
+             the user."
+        ),
+    };
+    Err(Refusal::mistake(RefusalRule::Network, text))
 }

@@ -1,27 +1,30 @@
 //! The sandbox of a task's browser: it reads neither the workspace nor the user's files, writes a private directory alone,
 //! and reaches through a proxy the hosts that its user allowed and what the request's own commands serve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
 use super::bounds::Bounds;
 use super::private_directory::{BROWSER_PREFIX, PrivateDirectory, PrivatePaths, TEMPORARY};
-use super::task_network::{NetworkRules, TaskNetwork};
-use crate::tool_run::BackgroundCommands;
-use roo_browser::WebHost;
+use super::task_network::{NetworkRules, TaskNetwork, destinations, with_page_host};
+use crate::tool_run::{BackgroundCommands, BrowserNetwork};
+use roo_browser::{HostAccess, WebHost};
 use roo_formats::config::Settings;
-use roo_sandbox::egress::Loopback;
+use roo_sandbox::egress::{HostRules, Loopback};
 use roo_sandbox::exec::sandbox::{Confinement, Network, Sandbox};
 use roo_sandbox::exec::{Environment, EnvironmentRules};
 use roo_workspace::Workspace;
 
 /// Where a browser sees its private directory.
 const PRIVATE: &str = "/tmp";
+/// The most helpers of a browser that connect to servers of commands at a time. Each takes a thread.
+const CONNECTING: usize = 8;
 
 /// A browser that is to be confined.
 pub(crate) struct BrowserSandboxRequest<'a> {
@@ -29,7 +32,7 @@ pub(crate) struct BrowserSandboxRequest<'a> {
     pub(crate) settings: &'a Settings,
     /// The hosts that it may reach, without those that its user allowed for it.
     pub(crate) rules: NetworkRules,
-    /// The program, which stays visible.
+    /// The program, which stays visible, with the files beside it.
     pub(crate) program: &'a Path,
     /// The request's commands, whose servers it reaches.
     pub(crate) commands: Arc<BackgroundCommands>,
@@ -37,6 +40,8 @@ pub(crate) struct BrowserSandboxRequest<'a> {
 
 /// The bounds of a browser that runs. What was made for it is removed when they are dropped, which must be after its end.
 pub(crate) struct BrowserBounds {
+    /// Path by which the program is seen.
+    pub(crate) program: PathBuf,
     pub(crate) sandbox: Sandbox,
     pub(crate) confinement: Confinement,
     pub(crate) environment: Environment,
@@ -44,27 +49,77 @@ pub(crate) struct BrowserBounds {
     pub(crate) profile: PathBuf,
     /// Port of its proxy.
     pub(crate) proxy: u16,
-    pub(crate) network: BrowserNetwork,
+    pub(crate) network: PageNetwork,
     _private: PrivateDirectory,
 }
 
-/// The network of a browser, for who allows it one more host.
+/// The network of a browser. It reaches the hosts of its rules, those that its user has allowed for it, and what the request's
+/// commands serve.
 #[derive(Clone)]
-pub(crate) struct BrowserNetwork(Arc<(TaskNetwork, Mutex<NetworkRules>)>);
+pub(crate) struct PageNetwork(Arc<Shared>);
 
-impl BrowserNetwork {
-    /// Lets the browser reach a host.
-    pub(crate) fn allow(&self, host: &WebHost) {
-        let (network, rules) = &*self.0;
-        let mut rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
-        match rules.clone().with_page_host(host) {
-            Ok(wider) => {
-                network.reach(&wider);
-                *rules = wider;
+struct Shared {
+    network: TaskNetwork,
+    hosts: Mutex<ReachedHosts>,
+    commands: Arc<BackgroundCommands>,
+}
+
+struct ReachedHosts {
+    rules: HostRules,
+    /// Allowed by the user besides, as far as intents in the rules let them.
+    allowed: BTreeSet<WebHost>,
+}
+
+impl PageNetwork {
+    fn new(network: TaskNetwork, rules: HostRules, commands: Arc<BackgroundCommands>) -> Self {
+        let hosts = Mutex::new(ReachedHosts { rules, allowed: BTreeSet::new() });
+        Self(Arc::new(Shared { network, hosts, commands }))
+    }
+
+    /// Changes what the browser reaches.
+    fn reach(&self, change: impl FnOnce(&mut ReachedHosts)) {
+        let mut hosts = self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut hosts);
+        let ReachedHosts { rules, allowed } = &*hosts;
+        match allowed.iter().try_fold(rules.clone(), with_page_host) {
+            Ok(all) => {
+                self.0.network.reach(&all);
             }
-            Err(problem) => tracing::warn!(%host, problem, "a browser can't be let reach a host"),
+            Err(error) => tracing::warn!(%error, "a host can't be added to a browser's network"),
         }
     }
+}
+
+impl HostAccess for PageNetwork {
+    fn allow(&self, host: &WebHost) {
+        self.reach(|hosts| {
+            hosts.allowed.insert(host.clone());
+        });
+    }
+
+    fn serves<'a>(&'a self, host: &'a WebHost) -> BoxFuture<'a, bool> {
+        Box::pin(is_served(&self.0.commands, host))
+    }
+}
+
+impl BrowserNetwork for PageNetwork {
+    fn renew(&self, rules: &HostRules) {
+        let is_new = self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner).rules != *rules;
+        // Connections outlast rules that are the same.
+        if is_new {
+            self.reach(|hosts| hosts.rules = rules.clone());
+        }
+    }
+}
+
+/// Finds out whether commands of a request serve the pages of a host at this moment.
+pub(super) async fn is_served(commands: &BackgroundCommands, host: &WebHost) -> bool {
+    for destination in destinations(host).unwrap_or_default() {
+        if destination.is_loopback() && commands.serving(destination.port).await.is_some() {
+            return true;
+        }
+    }
+    false
 }
 
 impl Bounds {
@@ -96,12 +151,20 @@ impl Bounds {
         confinement.variables.clear();
         confinement.network = Network::Off;
         // A page that takes over the browser finds nothing of the user's.
-        let program = program.canonicalize()?;
         let folders = workspace.roots().paths().map(Path::to_path_buf);
-        let private = folders.chain(self.home()).filter(|place| !program.starts_with(place));
-        cover(&mut confinement, private.collect());
+        let private: Vec<PathBuf> = folders.chain(self.home()).collect();
+        let is_covered = |path: &Path| private.iter().any(|place| path.starts_with(place));
+        let real = program.canonicalize()?;
+        let needed = is_covered(&real).then(|| with_its_files(&real, &private));
+        let program = if is_covered(program) { real } else { program.to_owned() };
+        cover(&mut confinement, private);
+        confinement.read_only.extend(needed);
         let sandbox = confined.sandbox.clone();
-        let servers = Arc::new(CommandServers { commands, sandbox: sandbox.clone() });
+        let servers = Arc::new(CommandServers {
+            commands: Arc::clone(&commands),
+            sandbox: sandbox.clone(),
+            room: Arc::new(Semaphore::new(CONNECTING)),
+        });
         let make = {
             let (sandbox, rules) = (sandbox.clone(), rules.clone());
             move || TaskNetwork::make_for_browser(&sandbox, &rules, servers)
@@ -122,15 +185,22 @@ impl Bounds {
             variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let environment = Environment::inherited_by(&EnvironmentRules::default()).with(&variables);
         Ok(BrowserBounds {
+            program,
             sandbox,
             confinement,
             environment,
             profile: within("profile"),
             proxy,
-            network: BrowserNetwork(Arc::new((network, Mutex::new(rules)))),
+            network: PageNetwork::new(network, rules.hosts().clone(), commands),
             _private: directory,
         })
     }
+}
+
+/// The place that a program in a covered one needs: its directory, where the files lie that it comes with.
+fn with_its_files(program: &Path, covered: &[PathBuf]) -> PathBuf {
+    let directory = program.parent().filter(|directory| !covered.iter().any(|place| place == directory));
+    directory.unwrap_or(program).to_owned()
 }
 
 /// Hides places with all that is in them.
@@ -153,22 +223,26 @@ fn cover(confinement: &mut Confinement, places: Vec<PathBuf>) {
 struct CommandServers {
     commands: Arc<BackgroundCommands>,
     sandbox: Sandbox,
+    /// Room for helpers that connect.
+    room: Arc<Semaphore>,
 }
 
 impl Loopback for CommandServers {
-    fn listens_at(&self, port: u16) -> bool {
-        self.commands.serving(port).is_some()
-    }
-
-    fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<TcpStream>> {
-        let network = self.commands.serving(port).and_then(|command| command.handle.network().cloned());
-        let sandbox = self.sandbox.clone();
+    fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<Option<TcpStream>>> {
         Box::pin(async move {
-            let network = network.ok_or(io::ErrorKind::ConnectionRefused)?;
-            let connect = move || sandbox.connect(&network, port);
+            let command = self.commands.serving(port).await;
+            let Some(network) = command.and_then(|command| command.handle.network().cloned()) else {
+                return Ok(None);
+            };
+            let room = Arc::clone(&self.room).acquire_owned().await.map_err(io::Error::other)?;
+            let sandbox = self.sandbox.clone();
+            let connect = move || {
+                let _room = room;
+                sandbox.connect(&network, port)
+            };
             let stream = roo_durable::spawn_blocking(connect).await.map_err(io::Error::other).flatten()?;
             stream.set_nonblocking(true)?;
-            TcpStream::from_std(stream)
+            TcpStream::from_std(stream).map(Some)
         })
     }
 }

@@ -65,8 +65,8 @@ pub use action::{
     ProposedMerge, ProposedPatch, ReviewedTexts,
 };
 pub use bounds::{AvailableSandbox, Bounds};
-pub(crate) use browser::PageRequest;
-pub(crate) use browser_sandbox::{BrowserBounds, BrowserSandboxRequest};
+pub(crate) use browser::{PageGrant, PageRequest};
+pub(crate) use browser_sandbox::{BrowserBounds, BrowserSandboxRequest, PageNetwork};
 pub use command::{is_context_command, is_urid_recipe};
 pub use command_scope::CommandScope;
 pub use confined::Confined;

@@ -55,9 +55,27 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(%error, directory = %self.path.display(), "what a program left can't be removed");
+        remove(&self.path);
+    }
+}
+
+/// Removes a private directory, and its lock last: what can't be removed now is still known as abandoned later.
+fn remove(directory: &Path) {
+    let remove_all = || -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_name() == LOCK {
+                continue;
+            }
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
         }
+        fs::remove_dir_all(directory)
+    };
+    if let Err(error) = remove_all() {
+        tracing::warn!(%error, directory = %directory.display(), "what a program left can't be removed");
     }
 }
 
@@ -66,15 +84,16 @@ pub(super) fn remove_abandoned(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let is_locked = [SERVER_PREFIX, BROWSER_PREFIX].iter().any(|prefix| name.starts_with(prefix));
-        let is_locked = is_locked && !name.ends_with(UNLOCKED);
-        let lock = if is_locked { File::open(entry.path().join(LOCK)).ok() } else { None };
-        // Held until the directory is gone.
-        if let Some(lock) = lock
-            && lock.try_lock().is_ok()
-            && let Err(error) = fs::remove_dir_all(entry.path())
-        {
-            tracing::warn!(%error, directory = %entry.path().display(), "what a program left can't be removed");
+        let is_private = [SERVER_PREFIX, BROWSER_PREFIX].iter().any(|prefix| name.starts_with(prefix));
+        if !is_private || name.ends_with(UNLOCKED) {
+            continue;
+        }
+        match File::open(entry.path().join(LOCK)) {
+            // The lock is held until the directory is gone.
+            Ok(lock) if lock.try_lock().is_ok() => remove(&entry.path()),
+            // A directory has its lock from the moment on at which it has this name.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => remove(&entry.path()),
+            Ok(_) | Err(_) => {}
         }
     }
 }
@@ -91,13 +110,14 @@ mod tests {
         // As after a kill: the lock is gone with the process, the directory is not.
         let killed = PrivateDirectory::create(at("mcp-killed")).unwrap();
         killed._lock.unlock().unwrap();
-        fs::create_dir(at("mcp-being-made")).unwrap();
+        // As after a removal that failed half-way.
+        fs::create_dir_all(at("browser-left").join("profile")).unwrap();
         fs::create_dir(at("a-request")).unwrap();
         remove_abandoned(directory.path());
         let left = |name: &str| at(name).is_dir();
         assert_eq!(
-            ["mcp-used", "mcp-killed", "mcp-being-made", "a-request"].map(left),
-            [true, false, true, true]
+            ["mcp-used", "mcp-killed", "browser-left", "a-request"].map(left),
+            [true, false, false, true]
         );
         drop(used);
         assert!(!left("mcp-used"));

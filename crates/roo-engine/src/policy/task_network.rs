@@ -16,7 +16,8 @@ use roo_browser::WebHost;
 use roo_formats::intents::Intent;
 use roo_protocol::ids::Urid;
 use roo_sandbox::egress::{
-    Destination, Egress, EgressDecision, HostPattern, HostRules, Loopback, Preset, UpstreamProxies, Verdict,
+    Destination, Egress, EgressDecision, HostPattern, HostRules, InvalidHost, Loopback, Preset,
+    UpstreamProxies, Verdict,
 };
 use roo_sandbox::exec::sandbox::{PrivateNetwork, Sandbox};
 
@@ -92,31 +93,9 @@ impl NetworkRules {
         Ok(self)
     }
 
-    /// Adds a host whose pages the user lets a browser open. A name counts for public addresses alone, unless it is this
-    /// machine's own.
-    ///
-    /// # Errors
-    /// What is no host.
-    pub(super) fn with_page_host(mut self, host: &WebHost) -> Result<Self, String> {
-        for port in host.ports() {
-            let pattern: HostPattern =
-                format!("{}:{port}", host.host()).parse().map_err(|error| format!("{host}: {error}"))?;
-            self.rules = match host.is_loopback() {
-                true => self.rules.allow(pattern),
-                false => self.rules.allow_public([&pattern]),
-            };
-        }
-        Ok(self)
-    }
-
-    /// Returns whether intents let a browser open the pages of a host, if its user does.
-    pub(crate) fn permits_page_host(&self, host: &WebHost) -> bool {
-        let opened = self.clone().with_page_host(host);
-        let destination = |port| Destination::parse(&format!("{}:{port}", host.host()), None);
-        let is_open = |rules: &HostRules, port| {
-            destination(port).is_ok_and(|destination| rules.check(&destination).is_ok())
-        };
-        opened.is_ok_and(|opened| host.ports().into_iter().any(|port| is_open(&opened.rules, port)))
+    /// Returns the hosts.
+    pub(crate) fn hosts(&self) -> &HostRules {
+        &self.rules
     }
 
     /// Returns whether what the user grants would count: no intent stands against it.
@@ -133,6 +112,28 @@ impl NetworkRules {
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
+}
+
+/// The destinations that pages of a host come from.
+pub(super) fn destinations(host: &WebHost) -> Result<Vec<Destination>, InvalidHost> {
+    let at = |port| Destination::parse(&format!("{}:{port}", host.host()), None);
+    host.ports().into_iter().map(at).collect()
+}
+
+/// Adds a host whose pages the user lets a browser open. A name counts for public addresses alone, unless it is this
+/// machine's own.
+///
+/// # Errors
+/// What is no host.
+pub(super) fn with_page_host(rules: HostRules, host: &WebHost) -> Result<HostRules, InvalidHost> {
+    let add = |rules: HostRules, destination: &Destination| {
+        let pattern = HostPattern::exactly(destination);
+        match destination.is_loopback() {
+            true => rules.allow(pattern),
+            false => rules.allow_public([&pattern]),
+        }
+    };
+    Ok(destinations(host)?.iter().fold(rules, add))
 }
 
 fn granted(hosts: &[String]) -> Result<Vec<HostPattern>, String> {
@@ -187,10 +188,11 @@ impl TaskNetworks {
         let slot = self.slot(task, rules);
         // Only who shares this network waits until it is made.
         let mut network = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(network) = network.as_ref().filter(|network| network.reach(rules)) {
+        if let Some(network) = network.as_ref().filter(|network| network.reach(&rules.rules)) {
             return Ok(Arc::clone(network));
         }
-        let made = Arc::new(TaskNetwork::make(sandbox, rules)?);
+        let made = TaskNetwork::make(sandbox, rules)?;
+        let made = Arc::new(TaskNetwork { loopback: made.loopback.shared(), ..made });
         *network = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -330,10 +332,10 @@ impl TaskNetwork {
     }
 
     /// Lets the commands reach what these rules allow, and nothing else. Reports whether that can be done.
-    pub(super) fn reach(&self, rules: &NetworkRules) -> bool {
+    pub(super) fn reach(&self, rules: &HostRules) -> bool {
         match &self.proxy {
             Some(proxy) => {
-                proxy.rules.send_replace(Arc::new(rules.rules.clone()));
+                proxy.rules.send_replace(Arc::new(rules.clone()));
                 true
             }
             None => rules.is_empty(),

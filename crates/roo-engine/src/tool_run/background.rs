@@ -292,12 +292,17 @@ impl BackgroundCommands {
         self.running().values().map(Arc::clone).collect()
     }
 
-    /// Returns one that listens at a port of a network of its own.
-    pub(crate) fn serving(&self, port: u16) -> Option<Arc<RunningCommand>> {
-        let serves = |command: &Arc<RunningCommand>| {
-            command.handle.network().is_some() && command.handle.listens_at(port)
-        };
-        self.all().into_iter().find(serves)
+    /// Returns one that listens at a port of a network of its own. What the server itself listens at there, such as a
+    /// proxy, is none of its commands.
+    pub(crate) async fn serving(&self, port: u16) -> Option<Arc<RunningCommand>> {
+        let mut commands = self.all();
+        commands.retain(|command| command.handle.network().is_some_and(|network| !network.serves(port)));
+        if commands.is_empty() {
+            return None;
+        }
+        // The kernel may take milliseconds to list what listens.
+        let find = move || commands.into_iter().find(|command| command.handle.listens_at(port));
+        roo_durable::spawn_blocking(find).await.ok().flatten()
     }
 
     /// Ends one, where it runs.

@@ -8,6 +8,7 @@ mod outcome;
 mod recorded;
 mod saved;
 mod shadow;
+mod task_browser;
 
 pub use background::{BackgroundCommands, RunningCommand, StopReason};
 pub use command_runner::{CommandRunner, ShowOutput, UserShell};
@@ -17,3 +18,4 @@ pub use recorded::{RecordedFile, RecordedLines, recorded};
 pub use saved::{SavedContent, SavedFile, WhyLeftOut, digest_of, save};
 pub(crate) use shadow::Snapshot;
 pub use shadow::{ShadowError, ShadowRepositories};
+pub use task_browser::{BrowserNetwork, TaskBrowser};

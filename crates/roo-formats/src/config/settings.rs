@@ -106,7 +106,7 @@ pub struct AutoApprove {
     pub write: bool,
     /// Calling tools of MCP servers.
     pub mcp: bool,
-    /// Opening pages of any host in the browser. What an agent serves itself is opened without asking anyway.
+    /// Opening pages of any public host in the browser. What an agent serves itself is opened without asking anyway.
     pub browser: bool,
     /// Starting subtasks.
     pub delegate: bool,

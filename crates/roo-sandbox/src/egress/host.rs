@@ -121,11 +121,16 @@ impl Destination {
 
     /// Reports whether the host is an address of the loopback, or a name that stands for one and for nothing else.
     pub fn is_loopback(&self) -> bool {
-        let class = match &self.host {
+        self.closed_class() == Some(AddressClass::Loopback)
+    }
+
+    /// Returns the class of the host where it is closed unless a rule names it, as far as that can be told without resolving
+    /// a name.
+    pub fn closed_class(&self) -> Option<AddressClass> {
+        match &self.host {
             Host::Address(address) => address_class(*address),
             Host::Name(name) => name_class(name),
-        };
-        class == Some(AddressClass::Loopback)
+        }
     }
 
     /// Returns the socket address if the host is an address.

@@ -36,6 +36,9 @@ const HEADERS: usize = 200;
 const CONNECTION_FIELDS: [HeaderName; 6] =
     [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING];
 
+/// The reason why a proxy answers in the place of a server (RFC 9209).
+const PROXY_STATUS: &str = "proxy-status";
+
 /// A response body: an error text, or a server's body.
 type Body = Either<Full<Bytes>, Incoming>;
 
@@ -106,7 +109,7 @@ struct PendingTunnel {
 /// A server connection that can be reused.
 struct KeptConnection {
     destination: Destination,
-    /// The rules that allowed it.
+    /// The rules by which it was made.
     rules: Arc<HostRules>,
     sender: SendRequest<Incoming>,
     form: TargetForm,
@@ -162,7 +165,7 @@ impl Session {
         mut request: Request<Incoming>,
         destination: &Destination,
     ) -> Result<Response<Body>, ProxyFailure> {
-        let rules = self.proxy.check(destination)?;
+        let rules = self.proxy.rules();
         let upgrade = upgrade_of(request.headers());
         let client = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         let mut kept = match self.take_kept(destination, &rules).filter(|_| upgrade.is_none()) {
@@ -189,11 +192,11 @@ impl Session {
             };
             let server = hyper::upgrade::on(&mut response).await.map_err(|error| unreadable(&error))?;
             self.set_tunnel(PendingTunnel { client, outbound: Stream::Right(TokioIo::new(server)) });
-            without_connection_fields(response.headers_mut());
+            from_server(response.headers_mut());
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
             response.headers_mut().entry(UPGRADE).or_insert(upgrade);
         } else {
-            without_connection_fields(response.headers_mut());
+            from_server(response.headers_mut());
             *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         }
         *response.version_mut() = Version::HTTP_11;
@@ -274,9 +277,8 @@ impl Session {
         }
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        // RFC 9209.
         if let Ok(value) = HeaderValue::try_from(format!("roo-lsp; error={error}")) {
-            headers.insert("proxy-status", value);
+            headers.insert(PROXY_STATUS, value);
         }
         response
     }
@@ -338,6 +340,13 @@ fn prepare(
         request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
     }
     Ok(())
+}
+
+/// Removes from a server's answer what it can't say: fields that concern a single connection, and the reason of a proxy,
+/// which a client would take for this one's.
+fn from_server(headers: &mut HeaderMap) {
+    without_connection_fields(headers);
+    headers.remove(PROXY_STATUS);
 }
 
 /// Removes fields that concern a single connection, including those that `Connection` names.

@@ -7,12 +7,10 @@ use tokio::net::TcpStream;
 
 /// Programs that listen at ports of a loopback that is not this machine's, such as those of commands.
 pub trait Loopback: Send + Sync {
-    /// Reports whether one listens at a port. Then the destination is allowed, and is not this machine's.
-    fn listens_at(&self, port: u16) -> bool;
-
-    /// Connects to it.
+    /// Connects to the one that listens at a port; none where no program does. Whoever is connected to is allowed, whatever
+    /// the rules.
     ///
     /// # Errors
-    /// It doesn't listen any more, or can't be reached.
-    fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<TcpStream>>;
+    /// One listens there and can't be reached.
+    fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<Option<TcpStream>>>;
 }

@@ -321,54 +321,52 @@ impl Proxy {
         }
     }
 
-    /// Returns the programs at the loopback, if one listens at this destination.
-    fn own(&self, destination: &Destination) -> Option<&dyn Loopback> {
-        let loopback = self.loopback.as_deref()?;
-        (destination.is_loopback() && loopback.listens_at(destination.port)).then_some(loopback)
+    /// Returns the rules as they are now.
+    fn rules(&self) -> Arc<HostRules> {
+        Arc::clone(&self.rules.borrow())
     }
 
-    /// Checks a destination as the command names it. Returns the rules that allow it.
-    fn check(&self, destination: &Destination) -> Result<Arc<HostRules>, ConnectError> {
-        let rules = Arc::clone(&self.rules.borrow());
-        if self.own(destination).is_some() {
-            return Ok(rules);
-        }
-        match rules.check(destination) {
-            Ok(_) => Ok(rules),
-            Err(reason) => {
-                self.decisions.add(&EgressDecision::refused(destination, reason.clone()));
-                Err(ConnectError::Refused(reason))
-            }
-        }
+    /// Connects to the program at the loopback, if one listens at this destination.
+    async fn connect_own(&self, destination: &Destination) -> Result<Option<Outbound>, ConnectError> {
+        let Some(loopback) = self.loopback.as_deref().filter(|_| destination.is_loopback()) else {
+            return Ok(None);
+        };
+        let connected = loopback.connect(destination.port).await.map_err(ConnectError::Unreachable)?;
+        Ok(connected.map(Either::Left))
+    }
+
+    /// Checks a destination as the command names it.
+    fn check(&self, destination: &Destination, rules: &HostRules) -> Result<(), ConnectError> {
+        rules.check(destination).map(drop).map_err(|reason| {
+            self.decisions.add(&EgressDecision::refused(destination, reason.clone()));
+            ConnectError::Refused(reason)
+        })
     }
 
     /// Opens a tunnel to a destination.
     async fn open(&self, destination: &Destination) -> Result<Outbound, ConnectError> {
-        if let Some(loopback) = self.own(destination) {
-            return loopback
-                .connect(destination.port)
-                .await
-                .map(Either::Left)
-                .map_err(ConnectError::Unreachable);
+        if let Some(connected) = self.connect_own(destination).await? {
+            return Ok(connected);
         }
-        let rules = self.check(destination)?;
+        let rules = self.rules();
+        self.check(destination, &rules)?;
         match self.route(destination, &rules, Traffic::Tunnel).await? {
             Route::Direct(addresses) => self.connect(&addresses).await,
             Route::Upstream(proxy) => proxy.tunnel(destination, self.limits.connect).await,
         }
     }
 
-    /// Opens a connection for plain requests to a destination that these rules allow. If it leads to a proxy that takes
+    /// Opens a connection for plain requests to a destination, if these rules allow it. If it leads to a proxy that takes
     /// requests in absolute form, its `Proxy-Authorization` is returned, if it needs one.
     async fn open_http(
         &self,
         destination: &Destination,
         rules: &HostRules,
     ) -> Result<(Outbound, Option<Option<HeaderValue>>), ConnectError> {
-        if let Some(loopback) = self.own(destination) {
-            let connected = loopback.connect(destination.port).await;
-            return connected.map(|stream| (Either::Left(stream), None)).map_err(ConnectError::Unreachable);
+        if let Some(connected) = self.connect_own(destination).await? {
+            return Ok((connected, None));
         }
+        self.check(destination, rules)?;
         match self.route(destination, rules, Traffic::Http).await? {
             Route::Direct(addresses) => Ok((self.connect(&addresses).await?, None)),
             Route::Upstream(proxy) => match proxy.takes_requests() {

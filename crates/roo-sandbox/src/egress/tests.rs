@@ -453,6 +453,55 @@ async fn what_does_not_answer_is_told() {
     assert!(client.rest().await.starts_with("\x05\0\x05\x05"), "connection refused");
 }
 
+#[tokio::test]
+async fn a_server_can_not_speak_for_the_proxy() {
+    let (port, _served) = once(|mut stream: TcpStream| async move {
+        assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+        let answer = "HTTP/1.1 200 OK\r\nProxy-Status: roo-lsp; error=Obey\r\nContent-Length: 0\r\n\r\n";
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    })
+    .await;
+    let bench = Bench::new(&["127.0.0.1"]);
+    let request = format!("GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n");
+    let (status, answer) = bench.client().ask(&request).await;
+    assert!(status == 200 && !answer.to_lowercase().contains("proxy-status"), "{answer}");
+}
+
+/// A program that seems to listen at port 80 of another loopback, at a port of this one as long as it does.
+struct OwnServer(Mutex<Option<u16>>);
+
+impl Loopback for OwnServer {
+    fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<Option<TcpStream>>> {
+        let listens = self.0.lock().unwrap().filter(|_| port == 80);
+        Box::pin(async move {
+            match listens {
+                Some(port) => TcpStream::connect(("127.0.0.1", port)).await.map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_listens_at_the_other_loopback_is_reached_whatever_the_rules_and_only_while_it_listens() {
+    let server = Arc::new(OwnServer(Mutex::new(Some(origin().await))));
+    let mut bench = Bench::new(&["a.test"]);
+    let proxy = Arc::get_mut(&mut bench.proxy).unwrap();
+    proxy.loopback = Some(Arc::clone(&server) as Arc<dyn Loopback>);
+    let mut client = bench.client();
+    for host in ["localhost", "localhost", "127.0.0.1"] {
+        let request = format!("GET http://{host}/ HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.ask(&request).await.0, 200, "{host}");
+    }
+    let tunnel = |port: u16| format!("CONNECT localhost:{port} HTTP/1.1\r\n\r\n");
+    assert_eq!(bench.client().ask(&tunnel(80)).await.0, 200);
+    assert_eq!(bench.client().ask(&tunnel(81)).await.0, 403);
+    assert_eq!(bench.decided(), ["Refused localhost:81"]);
+    *server.0.lock().unwrap() = None;
+    assert_eq!(bench.client().ask(&tunnel(80)).await.0, 403);
+    assert_eq!(bench.client().ask("GET http://localhost/ HTTP/1.1\r\nHost: x\r\n\r\n").await.0, 403);
+}
+
 /// The user's proxy: reads one request's head, answers, and gives what comes then back.
 async fn users_proxy(answer: &'static str) -> (u16, tokio::task::JoinHandle<String>) {
     once(move |stream: TcpStream| async move {
@@ -543,6 +592,9 @@ async fn what_needs_no_proxy_goes_direct_and_a_proxy_is_no_way_to_this_machine()
     let bench = Bench::with(&["any", "127.0.0.1"], TestResolver::default(), upstream(), Limits::default());
     let request = format!("GET http://direct.test:{origin}/ HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(bench.client().ask(&request).await.0, 200);
+    let request = format!("GET http://localhost:{origin}/ HTTP/1.1\r\nHost: x\r\n\r\n");
+    let bench = Bench::with(&["localhost"], TestResolver::default(), upstream(), Limits::default());
+    assert_eq!(bench.client().ask(&request).await.0, 200, "this machine is none to the proxy");
     // The proxy would resolve the name; as far as this machine can tell, it leads to loopback.
     let bench = Bench::with(&["any"], TestResolver::default(), upstream(), Limits::default());
     assert_eq!(bench.client().ask("CONNECT other.test:443 HTTP/1.1\r\n\r\n").await.0, 403);

@@ -107,6 +107,10 @@ impl UpstreamProxies {
         destination: &Destination,
         traffic: Traffic,
     ) -> Option<UpstreamProxy> {
+        // For the proxy it would be another machine.
+        if destination.is_loopback() {
+            return None;
+        }
         let scheme = match traffic {
             Traffic::Http => "http",
             Traffic::Tunnel => "https",
@@ -238,7 +242,7 @@ mod tests {
         ];
         assert_eq!(proxy(&both, "example.com", Http).as_deref(), Some("a:1"));
         assert_eq!(proxy(&both, "example.com", Tunnel).as_deref(), Some("b.example:2"));
-        for direct in ["x.test", "a.x.test:80", "10.1.2.3"] {
+        for direct in ["x.test", "a.x.test:80", "10.1.2.3", "localhost:3000", "127.0.0.1", "[::1]:8080"] {
             assert_eq!(proxy(&both, direct, Tunnel), None, "{direct}");
         }
         assert_eq!(

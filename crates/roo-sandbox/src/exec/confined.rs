@@ -33,10 +33,9 @@ pub async fn run_confined(
         handle.set_network(loopback.clone());
     }
     let job = sandbox.job(&order, confinement.loopback.as_ref());
-    let ran = run_ordered(command, job, on_output, cancel).await;
+    let (_, status, left) = run_ordered(command, job, on_output, cancel).await?;
     // The next command is likely to want the same.
     job.ready.prepare(job.helper, job.role());
-    let (_, status, left) = ran?;
     Ok((status, left))
 }
 

@@ -11,7 +11,7 @@ use tokio::runtime::{Handle, Id};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::helper_process::HelperProcess;
-use super::sandbox::{Helper, HelperRole};
+use super::sandbox::{Helper, HelperRole, WaitingRole};
 
 /// The most that wait at a time: for commands of several tasks, each of which has its own network.
 const MOST: usize = 4;
@@ -24,7 +24,7 @@ pub(super) struct ReadyHelpers(Arc<Mutex<Vec<ReadyHelper>>>);
 
 #[derive(Debug)]
 struct ReadyHelper {
-    role: HelperRole,
+    role: WaitingRole,
     process: HelperProcess,
     /// The runtime that hears of the process.
     runtime: Id,
@@ -36,27 +36,29 @@ impl ReadyHelpers {
     /// Takes one that is in this role.
     pub(super) fn take(&self, role: &HelperRole) -> Option<HelperProcess> {
         let runtime = Handle::try_current().ok()?.id();
-        let mut waiting = self.waiting();
-        let fits = |it: &ReadyHelper| it.role == *role && it.runtime == runtime;
+        let (mut waiting, role) = (self.waiting(), role.waiting());
+        let fits = |it: &ReadyHelper| it.role == role && it.runtime == runtime;
         let found = waiting.iter().position(fits)?;
         Some(waiting.remove(found).process)
     }
 
-    /// Starts one in this role unless one waits, beside what goes on. Where it can't be started, the next command says why.
+    /// Starts one in this role unless one waits or no other command may come for it, beside what goes on. Where it can't be
+    /// started, the next command says why.
     pub(super) fn prepare(&self, helper: &Helper, role: HelperRole) {
         let Ok(runtime) = Handle::try_current() else { return };
-        if !role.takes_streams() || self.waiting().iter().any(|it| it.role == role) {
+        let waits = |role: WaitingRole| self.waiting().iter().any(|it| it.role == role);
+        if !role.takes_streams() || !role.may_come_again() || waits(role.waiting()) {
             return;
         }
         let (ready, helper) = (self.clone(), helper.clone());
         // To start a program blocks the thread until the program runs.
         runtime.spawn_blocking(move || match HelperProcess::start(&helper, &role, None) {
-            Ok(process) => ready.keep(role, process),
+            Ok(process) => ready.keep(role.waiting(), process),
             Err(error) => tracing::debug!(%error, "no helper could be started ahead of the next command"),
         });
     }
 
-    fn keep(&self, role: HelperRole, process: HelperProcess) {
+    fn keep(&self, role: WaitingRole, process: HelperProcess) {
         let runtime = Handle::current();
         let all = Arc::downgrade(&self.0);
         let (expired, id) = (role.clone(), runtime.id());
@@ -68,7 +70,7 @@ impl ReadyHelpers {
         });
         let mut waiting = self.waiting();
         // Another one may have come before it.
-        waiting.retain(|it| it.role != role);
+        waiting.retain(|it| it.role != role && !it.role.is_over());
         if waiting.len() == MOST {
             waiting.remove(0);
         }

@@ -16,6 +16,7 @@ use crate::hooks::{HookContext, HookSandbox, PermissionMode, UserHooks};
 use crate::intent_store::Binding;
 use crate::policy::{Bounds, Native, Offers, Recorder, Review, UserHookContext};
 use crate::server_tools::NoServerTools;
+use crate::tool_run::TaskBrowser;
 use crate::tools::skill::Load;
 use roo_durable::reserve::Reserve;
 use roo_formats::config::{
@@ -29,6 +30,7 @@ use roo_text::position::Encoding;
 use roo_workspace::{Change, Documents, Setup, file_uri};
 
 mod lines;
+mod pages;
 mod patches;
 mod reviews;
 mod user_hooks;
@@ -48,6 +50,7 @@ struct Fixture {
     within: Vec<Binding>,
     hooks: UserHooks,
     continuations: u32,
+    browser: TaskBrowser,
 }
 
 impl Fixture {
@@ -109,6 +112,7 @@ impl Fixture {
             within: vec![],
             hooks: UserHooks::default(),
             continuations: 0,
+            browser: TaskBrowser::default(),
             directory,
             documents,
             urid: Urid::new("20260102-03-04-abcdef01"),
@@ -188,7 +192,7 @@ impl Fixture {
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),
             offers: Offers::default(),
             commands: None,
-            browser: None,
+            browser: Some(&self.browser),
         };
         self.gate.judge(&call, call_context).await
     }

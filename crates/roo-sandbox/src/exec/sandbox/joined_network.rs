@@ -4,12 +4,16 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
 use super::namespaces;
 use super::network::{receive, send};
 use super::setup_failure::{SetupFailure, StepContext as _};
+
+/// Time for a program to take a connection, at each address. One whose queue is full doesn't.
+const CONNECTING: Duration = Duration::from_secs(5);
 
 /// Makes the namespaces, and hands them with a listener to the server.
 pub(super) fn make(control: &UnixStream, ports: impl Iterator<Item = u16>) -> Result<(), SetupFailure> {
@@ -43,7 +47,7 @@ pub(super) fn connect(
 ) -> Result<(), SetupFailure> {
     let port = ports.next().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput)).step("the port")?;
     join(control, CloneFlags::empty())?;
-    let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    let connected = TcpStream::connect(loopback.map(|address| (address, port).into()).as_slice());
+    let connect = |address: IpAddr| TcpStream::connect_timeout(&(address, port).into(), CONNECTING);
+    let connected = connect(Ipv4Addr::LOCALHOST.into()).or_else(|_| connect(Ipv6Addr::LOCALHOST.into()));
     send(control, &[connected.step("the connection")?.as_fd()]).step("handing over the connection")
 }

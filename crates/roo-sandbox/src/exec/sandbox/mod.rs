@@ -77,7 +77,7 @@ pub use signing::{SigningKey, SigningService};
 
 pub(super) use helper_protocol::{End, Message, Order, Stage};
 pub(super) use network::send;
-pub(super) use role::HelperRole;
+pub(super) use role::{HelperRole, WaitingRole};
 
 use helper_program::HELPER;
 

@@ -10,7 +10,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -24,9 +25,32 @@ const MOST_PORTS: usize = 64;
 /// The most descriptors that are handed over: the namespaces and the listeners.
 const MOST: usize = MOST_PORTS + 3;
 
+/// Time for a helper that connects. It gives up by itself before: see [`super::joined_network`].
+const CONNECTING: Duration = Duration::from_secs(15);
+
 /// Namespaces that commands join.
 #[derive(Clone, Debug)]
-pub struct PrivateNetwork(Arc<Namespaces>);
+pub struct PrivateNetwork {
+    namespaces: Arc<Namespaces>,
+    is_shared: bool,
+}
+
+/// A [`PrivateNetwork`] that doesn't last for this.
+#[derive(Clone, Debug)]
+pub(super) struct WeakNetwork(Weak<Namespaces>);
+
+impl WeakNetwork {
+    /// Returns whether it is gone.
+    pub(super) fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
+impl PartialEq for WeakNetwork {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
 
 #[derive(Debug)]
 struct Namespaces {
@@ -40,7 +64,7 @@ struct Namespaces {
 
 impl PartialEq for PrivateNetwork {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.namespaces, &other.namespaces)
     }
 }
 
@@ -54,12 +78,27 @@ impl PrivateNetwork {
     /// When the helper can't be started or the kernel refuses.
     pub fn make(helper: &Helper, ports: &[u16]) -> io::Result<Self> {
         let ports = ports.iter().take(MOST_PORTS).copied();
-        let mut received = descriptors_from(helper, NETWORK, ports, None)?.into_iter();
+        let mut received = descriptors_from(helper, NETWORK, ports, None, None)?.into_iter();
         let (Some(user), Some(network)) = (received.next(), received.next()) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let listeners = received.map(TcpListener::from).collect();
-        Ok(Self(Arc::new(Namespaces { user, network, sockets: socket_list()?, listeners })))
+        let namespaces = Namespaces { user, network, sockets: socket_list()?, listeners };
+        Ok(Self { namespaces: Arc::new(namespaces), is_shared: false })
+    }
+
+    /// Marks it as one that further commands join, for which it pays to start helpers ahead.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self { is_shared: true, ..self }
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    pub(super) fn downgrade(&self) -> WeakNetwork {
+        WeakNetwork(Arc::downgrade(&self.namespaces))
     }
 
     /// The listeners at ports of the loopback: at one that was free, then at those that were wanted. They stay in the
@@ -68,15 +107,23 @@ impl PrivateNetwork {
     /// # Errors
     /// When there are no file descriptors left.
     pub fn listeners(&self) -> io::Result<Vec<TcpListener>> {
-        self.0.listeners.iter().map(TcpListener::try_clone).collect()
+        self.namespaces.listeners.iter().map(TcpListener::try_clone).collect()
     }
 
-    /// Connects to a port of the loopback, from outside. Waits for a helper, so not for a thread of the runtime.
+    /// Returns whether one of [`Self::listeners`] is at a port: then what answers there is none of the commands.
+    pub fn serves(&self, port: u16) -> bool {
+        let is_at = |listener: &TcpListener| listener.local_addr().is_ok_and(|at| at.port() == port);
+        self.namespaces.listeners.iter().any(is_at)
+    }
+
+    /// Connects to a port of the loopback, from outside. Waits for a helper, at most for 15 seconds, so not for a thread of
+    /// the runtime.
     ///
     /// # Errors
-    /// When the helper can't be started, and [`io::ErrorKind::ConnectionRefused`] when nothing listens there.
+    /// When the helper can't be started, [`io::ErrorKind::TimedOut`] when it doesn't answer, and
+    /// [`io::ErrorKind::ConnectionRefused`] when nothing listens there or takes the connection.
     pub(super) fn connect(&self, helper: &Helper, port: u16) -> io::Result<TcpStream> {
-        let received = match descriptors_from(helper, CONNECT, [port], Some(self)) {
+        let received = match descriptors_from(helper, CONNECT, [port], Some(self), Some(CONNECTING)) {
             Ok(received) => received,
             // It ends without a word where it can't connect.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => vec![],
@@ -88,7 +135,8 @@ impl PrivateNetwork {
 
     /// Hands the namespaces to a helper that is to join them.
     pub(in crate::exec) fn hand_to(&self, helper: &impl AsFd) -> io::Result<()> {
-        send(helper, &[self.0.user.as_fd(), self.0.network.as_fd(), self.0.sockets.as_fd()])
+        let Namespaces { user, network, sockets, .. } = &*self.namespaces;
+        send(helper, &[user.as_fd(), network.as_fd(), sockets.as_fd()])
     }
 }
 
@@ -107,14 +155,17 @@ fn socket_list() -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Runs a helper, which is given a network to join or none, and returns the descriptors that it hands over. Waits for it.
+/// Runs a helper, which is given a network to join or none, and returns the descriptors that it hands over. Waits for it, at
+/// most for `limit`.
 fn descriptors_from(
     helper: &Helper,
     role: &str,
     ports: impl IntoIterator<Item = u16>,
     joined: Option<&PrivateNetwork>,
+    limit: Option<Duration>,
 ) -> io::Result<Vec<OwnedFd>> {
     let (ours, theirs) = UnixStream::pair()?;
+    ours.set_read_timeout(limit)?;
     if let Some(network) = joined {
         // Before the helper starts, which takes it first of all.
         network.hand_to(&ours)?;
@@ -128,7 +179,14 @@ fn descriptors_from(
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    let received = receive(&ours);
+    let received = receive(&ours).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => error,
+    });
+    if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+        // It may have ended just now.
+        let _ = child.kill();
+    }
     // It ends by itself once it has told, or can't.
     child.wait()?;
     received

@@ -3,7 +3,7 @@
 use super::confinement::Network;
 use super::helper_program::HELPER;
 use super::helper_protocol::{Mechanism, Order};
-use super::network::PrivateNetwork;
+use super::network::{PrivateNetwork, WeakNetwork};
 
 /// Outer helpers, by their network.
 pub(super) const OUTER: &str = "outer";
@@ -37,11 +37,35 @@ impl HelperRole {
         self.name != WATCH
     }
 
+    /// Returns whether a later command may want a helper in the same role.
+    pub(in crate::exec) fn may_come_again(&self) -> bool {
+        self.joined.as_ref().is_none_or(PrivateNetwork::is_shared)
+    }
+
+    /// The role of a helper that waits, which keeps no network alive.
+    pub(in crate::exec) fn waiting(&self) -> WaitingRole {
+        WaitingRole { name: self.name, joined: self.joined.as_ref().map(PrivateNetwork::downgrade) }
+    }
+
     pub(in crate::exec) fn joined(&self) -> Option<&PrivateNetwork> {
         self.joined.as_ref()
     }
 
     pub(in crate::exec) fn arguments(&self) -> [&'static str; 2] {
         [HELPER, self.name]
+    }
+}
+
+/// A [`HelperRole`] that holds no network.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::exec) struct WaitingRole {
+    name: &'static str,
+    joined: Option<WeakNetwork>,
+}
+
+impl WaitingRole {
+    /// Returns whether no command can come for it any more.
+    pub(in crate::exec) fn is_over(&self) -> bool {
+        self.joined.as_ref().is_some_and(WeakNetwork::is_gone)
     }
 }
