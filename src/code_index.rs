@@ -23,19 +23,20 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The index of a workspace. Nothing is read or made by that.
 pub(crate) fn code_index(parts: &WorkspaceParts) -> CodeIndex {
-    let configured = Configured { settings: Arc::clone(&parts.settings), connected: Mutex::default() };
+    let configured =
+        ConfiguredEmbedder { settings: Arc::clone(&parts.settings), connected: Mutex::default() };
     let directory = parts.directory.path().join(DIRECTORY);
     CodeIndex::new(Arc::clone(&parts.workspace), directory, Arc::new(move || configured.embedder()))
 }
 
-/// The embedder of the user's settings.
-struct Configured {
+/// Finds the embedder that the user's settings name, anew for each use: they may change while the program runs.
+struct ConfiguredEmbedder {
     settings: Arc<dyn SettingsSource>,
     /// The last one, so that its connection is used again.
     connected: Mutex<Option<(Profile, Arc<dyn Embedder>)>>,
 }
 
-impl Configured {
+impl ConfiguredEmbedder {
     /// The embedder that the settings name now. Reads the disk.
     fn embedder(&self) -> Option<Result<Arc<dyn Embedder>, String>> {
         let settings = self.settings.settings();

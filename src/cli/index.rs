@@ -77,13 +77,13 @@ async fn build(
     let built = index.build(mask, &cancel, &report);
     let mut built = std::pin::pin!(built);
     let signal = tokio::select! {
-        built = &mut built => return told(index, built.map_err(failed)?),
+        built = &mut built => return show_built(index, built.map_err(failed)?),
         signal = signals.next() => signal,
     };
     cancel.cancel();
     match built.await {
         // It was done by then.
-        Ok(fault) => return told(index, fault),
+        Ok(fault) => return show_built(index, fault),
         Err(SearchError::Cancelled) => {}
         Err(error) => return Err(failed(error)),
     }
@@ -93,8 +93,8 @@ async fn build(
     })
 }
 
-/// Tells what has been built.
-fn told(index: &CodeIndex, embedder_fault: Option<String>) -> Result<Ending, CliError> {
+/// Shows what has been built.
+fn show_built(index: &CodeIndex, embedder_fault: Option<String>) -> Result<Ending, CliError> {
     let status = index.status().map_err(failed)?;
     terminal::stdout().write_all(page(status.as_ref(), true).as_bytes())?;
     let Some(fault) = embedder_fault else { return Ok(Ending::Done) };

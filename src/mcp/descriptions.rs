@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use roo_catalog::ServerTool;
-use roo_durable::PrivateFile;
+use roo_durable::{Fingerprint, PrivateFile};
 use roo_engine::server_tools::KnownDescription;
 use roo_protocol::ids::Digest;
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,8 @@ const TEXTS: usize = 1 << 20;
 /// The descriptions of one workspace's tools by name.
 pub(super) struct KnownDescriptions {
     file: PrivateFile,
+    /// What was read last, for as long as the file is as it was.
+    held: Mutex<Option<(Fingerprint, Arc<Known>)>>,
 }
 
 type Known = BTreeMap<String, Description>;
@@ -35,7 +39,7 @@ enum Description {
 }
 
 impl Description {
-    fn of(tool: &ServerTool) -> Self {
+    fn new(tool: &ServerTool) -> Self {
         let (digest, text) = (tool.digest(), tool.described());
         if text.len() <= TEXT { Self::Whole { digest, text } } else { Self::Digest(digest) }
     }
@@ -49,16 +53,31 @@ impl Description {
 
 impl KnownDescriptions {
     pub(super) fn new(file: PathBuf) -> Self {
-        Self { file: PrivateFile::new(file) }
+        Self { file: PrivateFile::new(file), held: Mutex::default() }
+    }
+
+    fn known(&self) -> io::Result<Arc<Known>> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before it is read: what comes in between is seen the next time.
+        let found = Fingerprint::from_file(self.file.path());
+        if let Some((_, known)) = held.as_ref().filter(|(read, _)| Some(*read) == found) {
+            return Ok(Arc::clone(known));
+        }
+        let known = Arc::new(read(&self.file)?);
+        let settled = found.filter(|found| found.is_settled(SystemTime::now()));
+        *held = settled.map(|found| (found, Arc::clone(&known)));
+        Ok(known)
     }
 
     /// How the tool of this name was described. What can't be read is no reason to trust.
     pub(super) fn of(&self, name: &str, tool: &ServerTool) -> KnownDescription {
-        match read(&self.file) {
-            Ok(mut known) => match known.remove(name) {
+        match self.known() {
+            Ok(known) => match known.get(name) {
                 None => KnownDescription::None,
                 Some(known) if known.digest() == tool.digest() => KnownDescription::Same,
-                Some(Description::Whole { text, .. }) => KnownDescription::Other { before: Some(text) },
+                Some(Description::Whole { text, .. }) => {
+                    KnownDescription::Other { before: Some(text.clone()) }
+                }
                 Some(Description::Digest(_)) => KnownDescription::Other { before: None },
             },
             Err(error) => {
@@ -70,7 +89,7 @@ impl KnownDescriptions {
 
     /// Keeps the description of a tool whose call was permitted.
     pub(super) fn keep(&self, name: String, tool: &ServerTool) -> impl Future<Output = ()> + Send + use<> {
-        let (file, description) = (self.file.clone(), Description::of(tool));
+        let (file, description) = (self.file.clone(), Description::new(tool));
         async move {
             let kept = tokio::task::spawn_blocking(move || {
                 let lock = file.lock()?;
@@ -159,7 +178,7 @@ mod tests {
         assert_eq!(known.of("user notes/long", &long), KnownDescription::Same);
         assert_eq!(known.of("user notes/long", &tool("y")), KnownDescription::Other { before: None });
         let mut many: Known = (0..500)
-            .map(|number| (format!("user notes/{number:03}"), Description::of(&tool(&"x".repeat(15 << 10)))))
+            .map(|number| (format!("user notes/{number:03}"), Description::new(&tool(&"x".repeat(15 << 10)))))
             .collect();
         shorten(&mut many, "user notes/499");
         assert!((serde_json::to_vec_pretty(&many).unwrap().len() as u64) < LIMIT);

@@ -7,13 +7,13 @@
 mod descriptions;
 mod elicitation;
 mod files;
-mod known_catalogs;
 mod launcher;
 mod logins;
 mod prompts;
 mod requests;
 mod resources;
 mod results;
+mod stored_catalogs;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use roo_catalog::{Annotations, Object, ServerResources, ServerTool, ServerToolName};
 use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer};
 use roo_engine::policy::Bounds;
@@ -44,11 +44,11 @@ use tokio_util::sync::CancellationToken;
 use self::descriptions::KnownDescriptions;
 use self::files::ServerFiles;
 pub(crate) use self::files::SwitchError;
-use self::known_catalogs::KnownCatalogs;
 use self::launcher::SandboxLauncher;
 pub(crate) use self::logins::{LoginPlace, LoginTarget, Logins, LoginsError};
 use self::requests::Requests;
 use self::results::Origin;
+use self::stored_catalogs::StoredCatalogs;
 use self::watched::FilesState;
 use crate::workspace_parts::WorkspaceParts;
 
@@ -68,7 +68,7 @@ pub(crate) struct McpServers {
     /// The workspace folder, for references to it.
     root: String,
     descriptions: KnownDescriptions,
-    catalogs: Arc<KnownCatalogs>,
+    catalogs: Arc<StoredCatalogs>,
     files: ServerFiles,
     settings: Arc<dyn SettingsSource>,
     logins: Arc<Logins>,
@@ -84,8 +84,16 @@ struct State {
     /// The states of the files of `watchPaths`, and of logins, with which it was told, by server.
     watched: BTreeMap<String, u64>,
     offered: Offered,
-    /// True once what servers offer is being kept.
+    /// True once what servers offer is being stored.
     is_followed: bool,
+}
+
+impl State {
+    fn refresh_offered(&mut self, catalogs: &StoredCatalogs) {
+        // Not borrowed meanwhile: whoever changes them may hold the lock of the catalogs.
+        let statuses = self.statuses.borrow_and_update().clone();
+        self.offered = offered(&statuses, |server| catalogs.catalog(server));
+    }
 }
 
 /// The tools of all servers that are connected, and of those that are starting as they were last.
@@ -136,7 +144,7 @@ impl McpServers {
             is_followed: false,
         };
         let descriptions = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
-        let catalogs = Arc::new(KnownCatalogs::new(directory.path().join("mcp-catalogs.json")));
+        let catalogs = Arc::new(StoredCatalogs::new(directory.path().join("mcp-catalogs.json")));
         let state = Mutex::new(state);
         Self { hub, customization, root, descriptions, catalogs, files, settings, logins, state }
     }
@@ -182,9 +190,8 @@ impl McpServers {
             let desired = servers
                 .iter()
                 .map(|server| self.desired(server, files(server).unwrap_or_default(), &settings.sandbox));
-            self.hub.configure(desired.collect());
-            // Behind it: what is connected as it was configured before is not kept for what it is now.
-            self.catalogs.configure(&servers);
+            let desired: Vec<DesiredServer> = desired.collect();
+            self.catalogs.configure(&servers, || self.hub.configure(desired));
             if !state.is_followed && !servers.is_empty() {
                 state.is_followed = true;
                 tokio::spawn(Arc::clone(&self.catalogs).follow(self.hub.statuses()));
@@ -192,6 +199,8 @@ impl McpServers {
             state.configured = servers;
             state.watched = watched;
             state.sandbox = settings.sandbox.clone();
+            // What is offered of a server that waits may have changed while its status has not.
+            state.refresh_offered(&self.catalogs);
         }
     }
 
@@ -211,7 +220,7 @@ impl McpServers {
                     disabled_tools: server.disabled_tools.clone(),
                     sampling: configured.may_sample(),
                     // Before, models could not be told of its tools.
-                    lazy: configured.server.lazy && self.catalogs.knows(known),
+                    lazy: configured.server.lazy && self.catalogs.has(known),
                     sandbox: match server.transport {
                         Transport::Stdio(_) => Box::new(bounding(level, sandbox)),
                         Transport::StreamableHttp(_) | Transport::Sse(_) => Box::default(),
@@ -227,15 +236,28 @@ impl McpServers {
     /// Starts those of these servers that wait for their first call, and waits until none is being started, or until the time
     /// is over.
     pub(crate) async fn settled(&self, servers: &[&str], limit: Duration) {
-        for server in servers {
-            self.hub.start(server).await;
-        }
-        let mut statuses = self.hub.statuses();
-        let is_starting =
-            |statuses: &Statuses| servers.iter().any(|server| is_to_start(statuses.get(*server)));
-        let settled = statuses.wait_for(|statuses| !is_starting(statuses));
+        let settled = join_all(servers.iter().map(|server| self.started(server)));
         // At the limit the caller shows what there is.
         let _ = tokio::time::timeout(limit, settled).await;
+    }
+
+    /// Starts a server that waits for its first call, and waits until it is not being started any more. Returns its status
+    /// then; none if there is no such server.
+    async fn started(&self, server: &str) -> Option<ServerStatus> {
+        let mut statuses = self.hub.statuses();
+        loop {
+            let status = statuses.borrow_and_update().get(server).cloned();
+            match status {
+                // Again where it was configured anew meanwhile.
+                Some(ServerStatus::NotStarted) => self.hub.start(server).await,
+                Some(ServerStatus::Starting) => {}
+                status => return status,
+            }
+            if statuses.changed().await.is_err() {
+                // Everything ends.
+                return Some(ServerStatus::Starting);
+            }
+        }
     }
 
     /// Reports the state of each server.
@@ -312,8 +334,7 @@ impl McpServers {
     fn offered(&self) -> Offered {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.statuses.has_changed().unwrap_or_default() {
-            let offered = offered(&state.statuses.borrow_and_update(), |server| self.catalogs.of(server));
-            state.offered = offered;
+            state.refresh_offered(&self.catalogs);
         }
         state.offered.clone()
     }
@@ -350,10 +371,6 @@ fn resolved(server: &Server, level: Level, root: &str) -> Result<ResolvedServer,
         stdio.writable.clear();
     }
     Ok(resolved)
-}
-
-fn is_to_start(status: Option<&ServerStatus>) -> bool {
-    matches!(status, Some(ServerStatus::Starting | ServerStatus::NotStarted))
 }
 
 /// The states of the files that servers name in `watchPaths`, and of logins to servers. Reads the disk.
@@ -488,19 +505,12 @@ impl ServerTools for McpServers {
 
     fn connected<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), ServerToolError>> {
         Box::pin(async move {
-            self.hub.start(server).await;
-            let mut statuses = self.hub.statuses();
-            let has_started = |statuses: &Statuses| !is_to_start(statuses.get(server));
-            let status = match tokio::time::timeout(START, statuses.wait_for(has_started)).await {
-                Ok(Ok(statuses)) => statuses.get(server).cloned(),
-                // It is starting still, or everything ends.
-                Ok(Err(_)) | Err(_) => Some(ServerStatus::Starting),
-            };
-            match status {
+            let started = tokio::time::timeout(START, self.started(server)).await;
+            match started.unwrap_or(Some(ServerStatus::Starting)) {
                 None | Some(ServerStatus::Connected(_)) => Ok(()),
                 Some(status) => Err(ServerToolError::Unreachable {
                     server: server.to_owned(),
-                    reason: format!("it is {}", status.told()),
+                    reason: format!("it is {}", status.summary()),
                 }),
             }
         })
@@ -526,7 +536,11 @@ impl ServerTools for McpServers {
     }
 
     fn shut_down(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.hub.shutdown())
+        Box::pin(async move {
+            // What has been connected within the last second is not stored yet.
+            self.catalogs.store(&self.hub.statuses()).await;
+            self.hub.shutdown().await;
+        })
     }
 
     fn call<'a>(

@@ -579,6 +579,42 @@ fn a_server_writes_the_folder_that_its_user_opens_and_no_workspace_opens_any() {
 
 #[test]
 #[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_folder_that_is_opened_by_a_link_in_the_workspace_is_not_opened() {
+    let project = Project::outside_temp(&[("server.py", SERVER)]);
+    let outside = project.beside("outside");
+    fs::create_dir_all(outside.join("a")).unwrap();
+    std::os::unix::fs::symlink(&outside, project.folder().join("docs")).unwrap();
+    for path in ["docs", "docs/a"] {
+        let entry = json!({
+            "command": "python3", "args": [project.folder().join("server.py")],
+            "writable": [format!("${{workspaceFolder}}/{path}")],
+        });
+        let text = json!({ "mcpServers": { "fake": entry } }).to_string();
+        fs::write(project.beside("config/roo-lsp/mcp.json"), text).unwrap();
+        let output = project.run(&["mcp", "list"]);
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains("goes through a symbolic link"), "{path}: {told}");
+    }
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn what_every_server_offers_is_stored_when_the_process_ends() {
+    let project = Project::new(&[("server.py", SERVER)]);
+    let entry = json!({ "command": "python3", "args": ["server.py"] });
+    let servers = json!({ "mcpServers": { "one": entry, "two": entry } }).to_string();
+    fs::write(project.beside("config/roo-lsp/mcp.json"), servers).unwrap();
+    project.succeed(&["mcp", "list"]);
+    let workspaces = fs::read_dir(project.beside("state/roo-lsp/workspaces")).unwrap();
+    let files = workspaces.map(|workspace| workspace.unwrap().path().join("mcp-catalogs.json"));
+    let stored: Vec<Value> =
+        files.map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap()).collect();
+    let names: Vec<&String> = stored[0].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["user one", "user two"]);
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
 fn a_lazy_server_is_started_by_its_first_call_once_its_tools_are_known() {
     let script = r#"turns:
   - calls: [{ tool: mcp__fake__echo, params: { text: milk } }]
@@ -599,6 +635,35 @@ fn a_lazy_server_is_started_by_its_first_call_once_its_tools_are_known() {
     client.start_task("Go");
     client.state("completed");
     assert_eq!(running(&home.work("server.py")), 1);
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python or Node.js; ./scripts/test runs it"]
+fn a_tool_that_is_disabled_while_its_server_waits_is_not_offered_any_more() {
+    let script = r#"turns:
+  - calls: [{ tool: mcp__fake__echo, params: { text: milk } }]
+  - when: { contains: "There is no tool named 'mcp__fake__echo'", status: failed }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = home(script, "autoApprove: { mcp: true }\n");
+    let configure = |disabled: &[&str]| {
+        let entry =
+            json!({ "command": "python3", "args": ["server.py"], "lazy": true, "disabledTools": disabled });
+        let configuration = json!({ "mcpServers": { "fake": entry } }).to_string();
+        fs::write(home.path("config/roo-lsp/mcp.json"), configuration).unwrap();
+    };
+    configure(&[]);
+    let client = connected(&home);
+    eventually("its tools are stored", || !left(&home, "mcp-catalogs.json").is_empty());
+    client.shut_down();
+    let mut client = Client::start(&home, Options::typed());
+    let listed = client.request("roo/mcp/list", json!({}));
+    assert_eq!(listed["servers"][0]["state"], "notStarted", "{listed}");
+    configure(&["echo"]);
+    client.start_task("Go");
+    client.state("completed");
+    assert_eq!(running(&home.work("server.py")), 0);
     client.shut_down();
 }
 

@@ -82,6 +82,10 @@ impl ServerTools for Notes {
         vec![Arc::new(ServerTool::new(add(), &description, schema, annotations))]
     }
 
+    fn resources(&self) -> Vec<ServerResources> {
+        vec![ServerResources { server: "notes".to_owned(), listed: vec![], left_out: 0 }]
+    }
+
     fn always_allows(&self, _: &ServerToolName) -> bool {
         self.always_allowed
     }
@@ -521,7 +525,9 @@ async fn a_call_of_a_server_that_does_not_start_fails_and_is_no_mistake_of_the_m
 "#;
     let starting = Mutex::new(Some(Some("Adds a note.")));
     let notes = Arc::new(Notes { starting, broken: true, always_allowed: true, ..Notes::default() });
-    let fixture = Fixture::with_server_tools(&[], script, json!({}), Arc::clone(&notes) as _);
+    // One mistake would have the task ask its user.
+    let settings = json!({ "limits": { "mistakes": 1 } });
+    let fixture = Fixture::with_server_tools(&[], script, settings, Arc::clone(&notes) as _);
     let mut task = fixture.start("Note it").await;
     assert_eq!(task.end().await.0, TaskState::Completed);
     assert_eq!(notes.taken(), []);
@@ -544,12 +550,13 @@ async fn a_tool_is_described_to_its_user_before_its_first_call() {
 async fn what_looks_like_a_secret_is_sent_to_a_server_only_when_its_user_allows_it() {
     let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
     let arguments = json!({ "text": "milk", "more": [{ "sidenote": format!("see {token}") }] });
-    let script = format!("turns:\n  - calls: [{{ tool: mcp__notes__add, params: {arguments} }}]\n");
-    let known = r#"turns:
-  - calls: [{ tool: mcp__notes__add, params: { text: "it is hunter2-and-more" } }]
-"#;
+    let script = |arguments: &Value| {
+        format!("turns:\n  - calls: [{{ tool: mcp__notes__add, params: {arguments} }}]\n")
+    };
+    let known = json!({ "text": "it is hunter2-and-more" });
     let files: &[(&str, &str)] = &[(".env", "DB_PASSWORD=hunter2-and-more\n"), (".gitignore", ".env\n")];
-    for script in [script.as_str(), known] {
+    for arguments in [arguments, known, json!({ (token.as_str()): true })] {
+        let script = &script(&arguments);
         let notes = Arc::new(Notes { always_allowed: true, ..Notes::default() });
         let allowed = json!({ "autoApprove": { "mcp": true } });
         let fixture = Fixture::with_server_tools(files, script, allowed, Arc::clone(&notes) as _);
@@ -558,6 +565,40 @@ async fn what_looks_like_a_secret_is_sent_to_a_server_only_when_its_user_allows_
         assert!(approval.reason.contains("looks like a secret"), "{}", approval.reason);
         assert_eq!(notes.taken(), []);
     }
+}
+
+#[tokio::test]
+async fn an_address_that_holds_a_secret_is_asked_about() {
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+    let encoded: String = token.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    for uri in [format!("notes://find?text={token}"), format!("notes://find?text={encoded}")] {
+        let script = format!(
+            "turns:\n  - calls: [{{ tool: access_mcp_resource, params: {{ server_name: notes, uri: \"{uri}\" }} }}]\n"
+        );
+        let allowed = json!({ "autoApprove": { "mcp": true } });
+        let fixture = Fixture::with_server_tools(&[], &script, allowed, Arc::new(Notes::default()));
+        let mut task = fixture.start("Note it").await;
+        let approval = asked(&mut task).await;
+        assert!(approval.reason.contains("looks like a secret"), "{}", approval.reason);
+    }
+}
+
+#[tokio::test]
+async fn no_server_is_started_for_a_call_that_the_mode_does_not_have() {
+    let script = r#"turns:
+  - calls: [{ tool: use_mcp_tool, params: { server_name: notes, tool_name: add } }]
+  - when: { contains: "The tool notes/add is not one of yours.", status: failed }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let notes = Arc::new(Notes::default());
+    let project = Project::new(&[]);
+    let profile =
+        json!({ "provider": "scripted", "script": project.script(script), "excludedTools": ["notes/add"] });
+    let settings = json!({ "profiles": { "default": profile } });
+    let fixture = Fixture::on_project(project, settings, Arc::clone(&notes) as _);
+    let mut task = fixture.start("Note it").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_eq!(*notes.waits.lock().unwrap(), 0);
 }
 
 #[tokio::test]

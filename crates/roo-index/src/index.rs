@@ -1,6 +1,6 @@
 //! The index of a workspace as its users have it: questions about code, and what is known of the index itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,22 +11,25 @@ use tokio_util::sync::CancellationToken;
 
 use super::chunks::chunks;
 use super::embedder::EmbedderSource;
-use super::pass::{LARGEST, Mask, leave_out, text_of};
+use super::pass::{IndexedFile, LARGEST, Mask, buffer, leave_out, text_of};
 use super::passes::{Passes, Progress};
 use super::ranked_chunk::{KeptChunk, RankedChunk};
 use super::ranking::fused;
-use super::store::{Fact, Scope, Store, StoreError};
+use super::store::{Counts, Fact, Scope, Store, StoreError};
 use super::vector::Vector;
 use super::words::question_words;
 use roo_protocol::ids::Digest;
 use roo_text::lines::LineRange;
-use roo_workspace::{FileReader, Location, Purpose, ReadAccess, Resolved, WalkRules, Workspace};
+use roo_workspace::{FileReader, Location, Purpose, Resolved, WalkRules, Workspace};
 
 /// Time that a search waits for the index to have all files.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Time that an embedder may take for a question.
 const QUESTION: Duration = Duration::from_secs(10);
+
+/// Time that a search waits for vectors of what has changed, where there is little of that.
+const VECTORS: Duration = Duration::from_secs(5);
 
 /// Chunks that are looked at for a result: some are of files that may not be read any more.
 const CANDIDATES: usize = 200;
@@ -90,17 +93,23 @@ pub enum SearchError {
     #[error("the search was cancelled")]
     Cancelled,
     /// The place is outside of all workspace folders.
-    #[error("the code index has the workspace folders alone")]
+    #[error("the code index covers workspace folders only")]
     Outside,
     /// The question has only words that all texts have.
     #[error("the question has no word to search for: name what the code is about")]
     NoWords,
-    /// The index can't be used.
+    /// The index can't be used. All who wait for a pass get the same error.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(Arc<StoreError>),
     /// The program ends.
     #[error("roo-lsp is ending")]
     Ending,
+}
+
+impl From<StoreError> for SearchError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Arc::new(error))
+    }
 }
 
 /// State of an index.
@@ -173,13 +182,13 @@ impl CodeIndex {
         if words.is_empty() {
             return Err(SearchError::NoWords);
         }
-        let work = Arc::new(Work { passes: Arc::clone(passes), question, words, mask });
+        let search = Arc::new(Search { passes: Arc::clone(passes), question, words, mask });
         let answer = async {
-            match work.answer(report).await {
+            match search.answer(report).await {
                 // The pass may not have come to what is damaged.
-                Err(SearchError::Store(StoreError::Damaged)) => {
+                Err(SearchError::Store(error)) if matches!(*error, StoreError::Damaged) => {
                     passes.discard()?;
-                    work.answer(report).await
+                    search.answer(report).await
                 }
                 answer => answer,
             }
@@ -187,8 +196,8 @@ impl CodeIndex {
         cancel.run_until_cancelled(answer).await.unwrap_or(Err(SearchError::Cancelled))
     }
 
-    /// Brings the index to the state of the files, however long that takes. `report` is called with the files that are
-    /// done and all. Returns why the embedder did not serve, if one is configured.
+    /// Brings the index to the state of the files, with all vectors, however long that takes. `report` is called with the
+    /// files that are done and all. Returns why the embedder did not serve, if one is configured.
     ///
     /// # Errors
     /// As for [`Self::search`].
@@ -199,15 +208,17 @@ impl CodeIndex {
         report: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Option<String>, SearchError> {
         let passes = self.passes()?;
-        if cancel.run_until_cancelled(reach(passes, &mask, report)).await.is_none() {
+        let build = async {
+            up_to_date(passes, &mask, report).await;
+            passes.idle().await;
+        };
+        if cancel.run_until_cancelled(build).await.is_none() {
             passes.stop().await;
             return Err(SearchError::Cancelled);
         }
         let progress = passes.progress();
         match progress.fault {
-            Some(fault) => {
-                Err(SearchError::Store(Arc::try_unwrap(fault).unwrap_or_else(|fault| copy_of(&fault))))
-            }
+            Some(fault) => Err(SearchError::Store(fault)),
             None => Ok(progress.embedder_fault),
         }
     }
@@ -219,7 +230,15 @@ impl CodeIndex {
     pub fn status(&self) -> Result<Option<IndexStatus>, SearchError> {
         let passes = self.passes()?;
         Ok(match passes.directory.open_to_read()? {
-            Some(store) => Some(IndexStatus { bytes: passes.directory.size(), ..status(&store)? }),
+            Some(store) => {
+                let paths = passes.workspace.roots().paths();
+                let roots: Vec<Option<i64>> = paths.map(|path| store.root(path)).collect::<Result<_, _>>()?;
+                let roots: Vec<i64> = roots.into_iter().flatten().collect();
+                let Counts { files, chunks, vectors } = store.counts(&roots)?;
+                let bytes = passes.directory.size();
+                let Completeness { total, left_out, is_complete, .. } = Completeness::read(&store, &roots)?;
+                Some(IndexStatus { files, total, left_out, chunks, vectors, bytes, is_complete })
+            }
             None => None,
         })
     }
@@ -237,7 +256,7 @@ impl CodeIndex {
         Ok(existed)
     }
 
-    /// Stops what is being built. It goes on with the next search.
+    /// Stops what is being built, and waits for its end for a few seconds. It goes on with the next search.
     pub async fn shut_down(&self) {
         if let Some(passes) = &self.passes {
             passes.stop().await;
@@ -246,7 +265,7 @@ impl CodeIndex {
 }
 
 /// Waits until a pass has ended that began after now.
-async fn reach(passes: &Arc<Passes>, mask: &Mask, report: &(dyn Fn(usize, usize) + Sync)) {
+async fn up_to_date(passes: &Arc<Passes>, mask: &Mask, report: &(dyn Fn(usize, usize) + Sync)) {
     let (wanted, mut progress) = passes.request(mask);
     loop {
         let files = {
@@ -265,86 +284,104 @@ async fn reach(passes: &Arc<Passes>, mask: &Mask, report: &(dyn Fn(usize, usize)
     }
 }
 
-/// An error of the same meaning, for a further reader.
-fn copy_of(error: &StoreError) -> StoreError {
-    match error {
-        StoreError::Damaged => StoreError::Damaged,
-        StoreError::Busy => StoreError::Busy,
-        other => StoreError::Io {
-            path: PathBuf::from("the index"),
-            source: std::io::Error::other(other.to_string()),
-        },
+/// What of the files that there are is in the index.
+#[derive(Clone, Copy, Debug, Default)]
+struct Completeness {
+    files: u64,
+    total: u64,
+    left_out: u64,
+    is_complete: bool,
+}
+
+impl Completeness {
+    fn read(store: &Store, roots: &[i64]) -> Result<Self, StoreError> {
+        Ok(Self {
+            files: store.count_files(roots)?,
+            total: store.fact(Fact::Total)?,
+            left_out: store.fact(Fact::LeftOut)?,
+            is_complete: store.fact(Fact::Complete)? == 1,
+        })
+    }
+
+    /// Sentence about what may be missing.
+    fn note(&self, is_current: bool, progress: &Progress) -> Option<String> {
+        let missing = "results may be missing";
+        let fault = progress.fault.as_deref();
+        if !self.is_complete {
+            let (done, total) = match progress.files {
+                Some((done, total)) if total > 0 => (done as u64, total as u64),
+                _ => (self.files, self.total),
+            };
+            let why = fault.map(|fault| format!(" ({fault})")).unwrap_or_default();
+            return Some(format!(
+                "The index is {} % complete, so {missing}{why}. Search again later, or use search_files.",
+                percent(done, total)
+            ));
+        }
+        if let Some(fault) = fault {
+            return Some(format!("The index is not up to date, so {missing}: {fault}."));
+        }
+        if !is_current {
+            return Some(format!("The index is being updated, so {missing}."));
+        }
+        (self.left_out > 0).then(|| {
+            format!("The workspace is too large: {} files are not in the index, so {missing}.", self.left_out)
+        })
     }
 }
 
-/// Sentence about what may be missing.
-fn completeness(status: &IndexStatus, is_current: bool, progress: &Progress) -> Option<String> {
-    let missing = "results may be missing";
-    let fault = progress.fault.as_deref();
-    if !status.is_complete {
-        let (done, total) = match progress.files {
-            Some((done, total)) if total > 0 => (done as u64, total as u64),
-            _ => (status.files, status.total),
-        };
-        let why = fault.map(|fault| format!(" ({fault})")).unwrap_or_default();
-        return Some(format!(
-            "The index is {} % complete, so {missing}{why}. Search again later, or use search_files.",
-            percent(done, total)
-        ));
-    }
-    if let Some(fault) = fault {
-        return Some(format!("The index is not up to date, so {missing}: {fault}."));
-    }
-    if !is_current {
-        return Some(format!("The index is being updated, so {missing}."));
-    }
-    (status.left_out > 0).then(|| {
-        format!("The workspace is too large: {} files are not in the index, so {missing}.", status.left_out)
-    })
-}
-
-fn status(store: &Store) -> Result<IndexStatus, StoreError> {
-    let counts = store.counts()?;
-    Ok(IndexStatus {
-        files: counts.files,
-        chunks: counts.chunks,
-        vectors: counts.vectors,
-        total: store.fact(Fact::Total)?,
-        left_out: store.fact(Fact::LeftOut)?,
-        is_complete: store.fact(Fact::Complete)? == 1,
-        bytes: 0,
-    })
-}
-
-/// A search.
-struct Work {
+/// A search that is under way.
+struct Search {
     passes: Arc<Passes>,
     question: Question,
+    /// Words of the question.
     words: Vec<String>,
     mask: Mask,
 }
 
-impl Work {
+/// What a search has found in the index as it is.
+#[derive(Default)]
+struct Found {
+    chunks: Vec<FoundChunk>,
+    /// Files of which the index has words that are masked by now, so their place in the order would tell of secrets. None
+    /// of their chunks is among those that were found.
+    otherwise_masked: HashSet<IndexedFile>,
+    completeness: Completeness,
+}
+
+impl Search {
     async fn answer(
         self: &Arc<Self>,
         report: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Findings, SearchError> {
-        let is_current = timeout(WAIT, reach(&self.passes, &self.mask, report)).await.is_ok();
+        let update = || timeout(WAIT, up_to_date(&self.passes, &self.mask, report));
+        let mut is_current = update().await.is_ok();
         let mut notes = Vec::new();
         if self.passes.take_damage() {
             notes.push("The index was damaged, so it was built anew.".to_owned());
         }
-        let progress = self.passes.progress();
+        let has_vectors = timeout(VECTORS, self.passes.few_vectors()).await.unwrap_or(false);
         let (vector, fault) = match self.embed_question().await {
-            Ok(vector) => (vector, progress.embedder_fault.clone()),
+            Ok(vector) => (vector, self.passes.progress().embedder_fault),
             Err(fault) => (None, Some(fault)),
         };
-        notes.extend(fault.map(|fault| format!("Ranked by words alone: {fault}.")));
-        let work = Arc::clone(self);
-        let found = roo_durable::spawn_blocking(move || work.find(vector)).await;
-        let (chunks, status) = found.map_err(|_| SearchError::Ending)??;
-        notes.extend(completeness(&status, is_current, &progress));
-        Ok(Findings { chunks, notes })
+        let is_ranked_by_vectors = vector.is_some();
+        let mut found = self.find(vector.clone()).await?;
+        if !found.otherwise_masked.is_empty() {
+            self.passes.retake(std::mem::take(&mut found.otherwise_masked));
+            is_current = update().await.is_ok();
+            found = self.find(vector).await?;
+        }
+        match fault {
+            Some(fault) => notes.push(format!("Ranked by words alone: {fault}.")),
+            None if is_ranked_by_vectors && !has_vectors => notes.push(
+                "Vectors are still being made, so code that shares no word with the query may be missing."
+                    .to_owned(),
+            ),
+            None => {}
+        }
+        notes.extend(found.completeness.note(is_current, &self.passes.progress()));
+        Ok(Findings { chunks: found.chunks, notes })
     }
 
     /// Returns the vector of the question, and the model that made it; none where no embedder is configured.
@@ -353,7 +390,8 @@ impl Work {
         // It reads the settings.
         let embedder = roo_durable::spawn_blocking(move || source()).await.ok().flatten();
         let Some(embedder) = embedder.transpose()? else { return Ok(None) };
-        let answer = timeout(QUESTION, embedder.embed(vec![self.question.text.clone()])).await;
+        let text = (self.mask)(&self.question.text).unwrap_or_else(|| self.question.text.clone());
+        let answer = timeout(QUESTION, embedder.embed(vec![text])).await;
         let late = || format!("the embeddings endpoint did not answer within {} s", QUESTION.as_secs());
         let vectors = answer.unwrap_or_else(|_| Err(late()))?;
         let vector = vectors.first().and_then(|numbers| Vector::new(numbers));
@@ -361,10 +399,16 @@ impl Work {
         Ok(Some((embedder.name(), vector)))
     }
 
-    fn find(&self, vector: Option<(String, Vector)>) -> Result<(Vec<FoundChunk>, IndexStatus), SearchError> {
-        let Some(store) = self.passes.directory.open_to_read()? else {
-            return Ok((vec![], IndexStatus::default()));
-        };
+    async fn find(self: &Arc<Self>, vector: Option<(String, Vector)>) -> Result<Found, SearchError> {
+        let search = Arc::clone(self);
+        let found = roo_durable::spawn_blocking(move || search.look_up(vector)).await;
+        found.map_err(|_| SearchError::Ending)?
+    }
+
+    fn look_up(&self, vector: Option<(String, Vector)>) -> Result<Found, SearchError> {
+        let Some(store) = self.passes.directory.open_to_read()? else { return Ok(Found::default()) };
+        // A pass may be under way, perhaps in another process.
+        let moment = store.one_moment()?;
         let mut roots = HashMap::new();
         for path in self.passes.workspace.roots().paths() {
             let place =
@@ -373,7 +417,9 @@ impl Work {
                 roots.insert(root, place);
             }
         }
-        let Some(scope) = self.scope(&roots) else { return Ok((vec![], status(&store)?)) };
+        let known: Vec<i64> = roots.keys().copied().collect();
+        let completeness = Completeness::read(&store, &known)?;
+        let Some(scope) = self.scope(&roots) else { return Ok(Found { completeness, ..Found::default() }) };
         let by_words = store.with_words(&self.words, &scope, CANDIDATES)?;
         let ranked = match vector {
             None => by_words,
@@ -382,7 +428,8 @@ impl Work {
                 fused(&[by_words, by_vector])
             }
         };
-        Ok((self.read(&ranked, &roots), status(&store)?))
+        drop(moment);
+        Ok(Found { completeness, ..self.read(&ranked, &roots) })
     }
 
     /// What is searched; none where the index has nothing of it.
@@ -399,13 +446,13 @@ impl Work {
     }
 
     /// Reads the chunks from their files, as a search of the files would.
-    fn read(&self, ranked: &[RankedChunk], roots: &HashMap<i64, Resolved>) -> Vec<FoundChunk> {
+    fn read(&self, ranked: &[RankedChunk], roots: &HashMap<i64, Resolved>) -> Found {
         let workspace = &self.passes.workspace;
         let mut readers: HashMap<i64, (WalkRules, FileReader<'_>)> = HashMap::new();
         let mut of_file: HashMap<(i64, &str), usize> = HashMap::new();
         let is_file = self.question.place.as_ref().is_some_and(|place| !place.is_directory());
         let most = if is_file { self.question.limit } else { OF_ONE_FILE };
-        let mut found: Vec<FoundChunk> = Vec::new();
+        let mut found = Found::default();
         for RankedChunk { chunk: kept, score } in ranked {
             let count = of_file.entry((kept.root, &kept.path)).or_default();
             let Some(folder) = roots.get(&kept.root).filter(|_| *count < most) else { continue };
@@ -416,40 +463,46 @@ impl Work {
             if !rules.has(folder, &kept.path) {
                 continue;
             }
-            let Some((lines, text)) = self.current(kept, &file, reader) else { continue };
+            let (lines, text) = match self.current(kept, &file, reader) {
+                Current::Text(lines, text) => (lines, text),
+                Current::OtherwiseMasked => {
+                    found.otherwise_masked.insert((folder.absolute().to_owned(), kept.path.clone()));
+                    continue;
+                }
+                Current::Nothing => continue,
+            };
             // What has changed may have become one chunk.
-            if found.iter().any(|known| known.file.absolute() == file.absolute() && known.lines == lines) {
+            let is_known =
+                |known: &FoundChunk| known.file.absolute() == file.absolute() && known.lines == lines;
+            if found.chunks.iter().any(is_known) {
                 continue;
             }
             *count += 1;
-            found.push(FoundChunk { file, score: *score, lines, text });
-            if found.len() == self.question.limit {
+            found.chunks.push(FoundChunk { file, score: *score, lines, text });
+            if found.chunks.len() == self.question.limit {
                 break;
             }
         }
         found
     }
 
-    /// The lines of a chunk and their text as they are now; none where they may not be read, or are gone.
-    fn current(
-        &self,
-        kept: &KeptChunk,
-        file: &Resolved,
-        reader: &mut FileReader<'_>,
-    ) -> Option<(LineRange, String)> {
-        let workspace = &self.passes.workspace;
-        let bytes = match workspace.documents().at(file.absolute()) {
-            // By its other names too.
-            Some(_) if workspace.read_access(file) != ReadAccess::Free => return None,
-            Some(document) => document.text.as_bytes().to_vec(),
-            None => reader.read(file, LARGEST).ok().flatten()?,
+    /// A chunk as it is now.
+    fn current(&self, kept: &KeptChunk, file: &Resolved, reader: &mut FileReader<'_>) -> Current {
+        let bytes = match buffer(&self.passes.workspace, file) {
+            Some(text) => Some(text.as_bytes().to_vec()),
+            None => reader.read(file, LARGEST).ok().flatten(),
         };
-        let is_same = Digest::of(&bytes) == kept.digest;
-        let text = text_of(&bytes, &self.mask)?;
-        let lines = if is_same { kept.lines } else { self.best_chunk(&kept.path, &text)? };
+        let Some(bytes) = bytes else { return Current::Nothing };
+        let is_same = Digest::of(&bytes) == kept.file_digest;
+        let Some(text) = text_of(&bytes, &self.mask) else { return Current::Nothing };
+        let lines = if is_same { Some(kept.lines) } else { self.best_chunk(&kept.path, &text) };
+        let Some(lines) = lines else { return Current::Nothing };
         let shown: String =
             text.split_inclusive('\n').skip(lines.start - 1).take(lines.end + 1 - lines.start).collect();
-        (!shown.is_empty()).then_some((lines, shown))
+        if is_same && Digest::of(&shown) != kept.digest {
+            return Current::OtherwiseMasked;
+        }
+        if shown.is_empty() { Current::Nothing } else { Current::Text(lines, shown) }
     }
 
     /// The lines of the chunk with most words of the question, in a file that has changed since the index has it.
@@ -464,4 +517,14 @@ impl Work {
             .max_by_key(|(count, lines)| (*count, usize::MAX - lines.start))
             .map(|(_, lines)| lines)
     }
+}
+
+/// A chunk of the index as its file has it now.
+enum Current {
+    /// Its lines, and their text with secrets masked.
+    Text(LineRange, String),
+    /// The text is the same, and other parts of it are masked than when it was taken in.
+    OtherwiseMasked,
+    /// It is gone, or may not be read.
+    Nothing,
 }

@@ -12,12 +12,12 @@
 
 mod chunks;
 mod embedder;
+mod embedding;
 mod index;
 mod pass;
 mod passes;
 mod ranked_chunk;
 mod ranking;
-mod stamp;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -1,21 +1,18 @@
 //! A pass over the workspace, which brings the index to the state of its files: the open documents of the editor over the
 //! disk. It runs on a thread of its own and keeps what it has done so far, so that the next one goes on from there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::chunks::chunks;
-use super::embedder::Embedder;
-use super::stamp::Stamp;
 use super::store::{Fact, KnownFile, NewChunk, Store, StoreError};
-use super::vector::Vector;
-use super::words::{append_words, prefix};
+use super::words::append_words;
+use roo_durable::Fingerprint;
 use roo_protocol::ids::Digest;
 use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace};
 
@@ -31,17 +28,11 @@ const TOTAL: u64 = 2 << 30;
 /// Files that are kept together.
 const BATCH_FILES: usize = 64;
 
-/// Text that is kept together, in bytes: what a kill makes to be done again, and what others wait for that write.
+/// Text that is kept together, in bytes: what is done again after a kill, and what other writers wait for.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Pages that are merged between two looks at whether to go on.
 const MERGED_PAGES: i64 = 64;
-
-/// Texts that are sent to an embedder together.
-const EMBEDDED: usize = 32;
-
-/// The longest text that is sent to an embedder, in bytes.
-const EMBEDDED_TEXT: usize = 2400;
 
 /// Replaces secrets in a text, each line where it was; none where there is none.
 pub type Mask = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -60,11 +51,16 @@ fn is_generated(path: &str) -> bool {
             .any(|ending| name.ends_with(ending))
 }
 
+/// A file of the index: the path of its root, and its own below that.
+pub(crate) type IndexedFile = (PathBuf, String);
+
 /// What a pass works with.
 pub(crate) struct Pass<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) store: &'a Store,
     pub(crate) mask: &'a Mask,
+    /// Files that have to be taken in whether they have changed or not.
+    pub(crate) retaken: &'a HashSet<IndexedFile>,
     pub(crate) stop: &'a CancellationToken,
     /// Receives the number of files that are up to date, and of all.
     pub(crate) report: &'a dyn Fn(usize, usize),
@@ -82,7 +78,7 @@ pub(crate) enum PassEnd {
 /// A file that the walk has found.
 struct Found {
     path: String,
-    stamp: Stamp,
+    fingerprint: Option<Fingerprint>,
 }
 
 /// A file that has to be looked into, in the folder of this number.
@@ -125,22 +121,23 @@ impl Pass<'_> {
                 let Some(Stale { folder, found, known }) = stale.next() else { break };
                 let Folder { place, root } = &folders[folder];
                 let reader = readers.entry(folder).or_insert_with(|| self.workspace.file_reader(place));
-                let contents = match self.buffer(place, &found.path) {
-                    Some(text) => Some((Stamp::UNSETTLED, text.as_bytes().to_vec())),
+                let file = place.below(&found.path);
+                let contents = match buffer(self.workspace, &file) {
+                    Some(text) => Some((None, text.as_bytes().to_vec())),
                     // What can't be read, or not any more, has nothing to be found.
                     None => {
-                        let read = reader.read(&place.below(&found.path), LARGEST).ok().flatten();
-                        read.map(|bytes| (found.stamp, bytes))
+                        let read = reader.read(&file, LARGEST).ok().flatten();
+                        read.map(|bytes| (found.fingerprint, bytes))
                     }
                 };
-                // Hidden by another of its names, say, which no stamp tells.
-                let (stamp, contents) = contents.unwrap_or((Stamp::UNSETTLED, Vec::new()));
+                // Hidden by another of its names, say, which no fingerprint tells.
+                let (fingerprint, contents) = contents.unwrap_or_default();
                 let digest = Digest::of(&contents);
                 match known.filter(|known| known.digest == digest) {
-                    Some(known) => changes.touch(known.id, stamp)?,
+                    Some(known) => changes.touch(known.id, fingerprint)?,
                     None => {
                         let chunks = new_chunks(&found.path, &contents, self.mask);
-                        changes.replace(*root, &found.path, (stamp, digest), &chunks)?;
+                        changes.replace(*root, &found.path, (fingerprint, digest), &chunks)?;
                     }
                 }
                 (count, bytes) = (count + 1, bytes + contents.len());
@@ -197,11 +194,16 @@ impl Pass<'_> {
                     continue;
                 }
                 (total, bytes) = (total + 1, bytes + found.len());
-                let found = Found { stamp: Stamp::new(&found, SystemTime::now()), path: entry.path };
+                let fingerprint = Some(Fingerprint::from_metadata(&found));
+                let fingerprint = fingerprint.filter(|found| found.is_settled(SystemTime::now()));
+                let found = Found { fingerprint, path: entry.path };
                 let known = known.remove(&found.path);
-                let is_same = match (known, self.buffer(&place, &found.path)) {
+                let is_retaken =
+                    !self.retaken.is_empty() && self.retaken.contains(&(path.clone(), found.path.clone()));
+                let known = known.filter(|_| !is_retaken);
+                let is_same = match (known, buffer(self.workspace, &place.below(&found.path))) {
                     (Some(known), Some(text)) => known.digest == Digest::of(text.as_bytes()),
-                    (Some(known), None) => known.stamp.is_same(found.stamp),
+                    (Some(known), None) => fingerprint.is_some() && known.fingerprint == fingerprint,
                     (None, _) => false,
                 };
                 if !is_same {
@@ -226,11 +228,6 @@ impl Pass<'_> {
         Ok(Some(Comparison { folders, stale }))
     }
 
-    /// The text of a file in the editor, where it is open.
-    fn buffer(&self, folder: &Resolved, path: &str) -> Option<Arc<str>> {
-        Some(self.workspace.documents().at(&folder.absolute().join(path))?.text)
-    }
-
     /// Merges what was written in many pieces, step by step. Returns false when it was stopped.
     fn merge(&self) -> Result<bool, StoreError> {
         let mut pages = -MERGED_PAGES;
@@ -243,84 +240,12 @@ impl Pass<'_> {
         self.store.checkpoint()?;
         Ok(true)
     }
+}
 
-    /// Has the embedder make vectors of the texts that have none. Returns why it did not.
-    pub(crate) fn embed(
-        &self,
-        embedder: &dyn Embedder,
-        runtime: &Handle,
-    ) -> Result<Option<String>, StoreError> {
-        let model = embedder.name();
-        for path in self.workspace.roots().paths() {
-            let place = path.to_str().and_then(|path| self.workspace.resolve(path, Purpose::List).ok());
-            let (Some(place), Some(root)) = (place, self.store.root(path)?) else { continue };
-            let mut behind = String::new();
-            loop {
-                let files = self.store.without_vectors(&model, root, &behind, BATCH_FILES)?;
-                let Some(last) = files.last().cloned() else { break };
-                if let Some(fault) = self.embed_files(&model, embedder, runtime, &place, &files)? {
-                    return Ok(Some(fault));
-                }
-                if self.stop.is_cancelled() {
-                    return Ok(None);
-                }
-                behind = last;
-            }
-        }
-        let changes = self.store.change()?;
-        changes.remove_old_vectors(&model)?;
-        changes.commit()?;
-        Ok(None)
-    }
-
-    fn embed_files(
-        &self,
-        model: &str,
-        embedder: &dyn Embedder,
-        runtime: &Handle,
-        folder: &Resolved,
-        files: &[String],
-    ) -> Result<Option<String>, StoreError> {
-        let mut reader = self.workspace.file_reader(folder);
-        let mut texts: Vec<(Digest, String)> = Vec::new();
-        for path in files {
-            let bytes = match self.buffer(folder, path) {
-                Some(text) => text.as_bytes().to_vec(),
-                None => reader.read(&folder.below(path), LARGEST).ok().flatten().unwrap_or_default(),
-            };
-            for (digest, text) in texts_to_embed(path, &bytes, self.mask) {
-                if !texts.iter().any(|(known, _)| *known == digest)
-                    && !self.store.has_vector(model, &digest)?
-                {
-                    texts.push((digest, text));
-                }
-            }
-        }
-        while !texts.is_empty() {
-            let rest = texts.split_off(texts.len().min(EMBEDDED));
-            let (digests, sent): (Vec<Digest>, Vec<String>) =
-                std::mem::replace(&mut texts, rest).into_iter().unzip();
-            let count = sent.len();
-            let answer = runtime.block_on(self.stop.run_until_cancelled(embedder.embed(sent)));
-            let vectors = match answer {
-                None => return Ok(None),
-                Some(Err(fault)) => return Ok(Some(fault)),
-                Some(Ok(vectors)) if vectors.len() != count => {
-                    return Ok(Some(format!("it returned {} vectors for {count} texts", vectors.len())));
-                }
-                Some(Ok(vectors)) => vectors,
-            };
-            let changes = self.store.change()?;
-            for (digest, numbers) in digests.iter().zip(vectors) {
-                let Some(vector) = Vector::new(&numbers) else {
-                    return Ok(Some("it returned a vector without a direction".to_owned()));
-                };
-                changes.add_vector(model, digest, &vector)?;
-            }
-            changes.commit()?;
-        }
-        Ok(None)
-    }
+/// The text of a file in the editor, where it is open: an empty one where another of its names hides it.
+pub(crate) fn buffer(workspace: &Workspace, file: &Resolved) -> Option<Arc<str>> {
+    let text = workspace.documents().at(file.absolute())?.text;
+    Some(if workspace.read_access(file) == ReadAccess::Free { text } else { Arc::default() })
 }
 
 /// The text of a file as it is searched and shown; none for a binary file.
@@ -343,13 +268,4 @@ fn new_chunks(path: &str, bytes: &[u8], mask: &Mask) -> Vec<NewChunk> {
         NewChunk { lines: chunk.lines, digest: Digest::of(chunk.text), name, body }
     };
     chunks(path, &text).into_iter().map(chunk).collect()
-}
-
-/// The texts of a file's chunks as a model gets them, with the digests by which they are kept.
-fn texts_to_embed(path: &str, bytes: &[u8], mask: &Mask) -> Vec<(Digest, String)> {
-    let Some(text) = text_of(bytes, mask) else { return vec![] };
-    let sent = |chunk: super::chunks::Chunk<'_>| {
-        (Digest::of(chunk.text), prefix(chunk.text, EMBEDDED_TEXT).to_owned())
-    };
-    chunks(path, &text).into_iter().map(sent).collect()
 }

@@ -1,19 +1,30 @@
-//! Passes over the workspace on a thread of their own, one after another, and waiting for them.
+//! Passes over the workspace on a thread of their own, one after another, the making of vectors between them, and waiting
+//! for both.
 //!
-//! Nothing runs and nothing is open between them.
+//! Nothing runs and nothing is open while nobody wants a pass and all vectors are there.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::embedder::EmbedderSource;
-use super::pass::{Mask, Pass, PassEnd};
+use super::embedding::{Embedding, EmbeddingContext, EmbeddingEnd};
+use super::pass::{IndexedFile, Mask, Pass, PassEnd};
 use super::store::{IndexDirectory, StoreError};
 use roo_workspace::Workspace;
+
+/// Time limit for the end of what runs, once it is to stop: it may be reading from a file system that does not answer.
+const STOP: Duration = Duration::from_secs(5);
+
+/// Requests to an embedder after which nobody waits for the rest.
+const FEW_REQUESTS: usize = 4;
 
 /// Progress of the passes.
 #[derive(Clone, Debug, Default)]
@@ -22,11 +33,13 @@ pub(crate) struct Progress {
     pub(crate) ended: u64,
     /// Files that are up to date, and of all; none while nothing runs.
     pub(crate) files: Option<(usize, usize)>,
-    /// Reason why the last one did not reach its end.
+    /// Reason why the last pass did not reach its end.
     pub(crate) fault: Option<Arc<StoreError>>,
     /// True if a damaged index was removed since somebody was told.
     pub(crate) was_damaged: bool,
-    /// Reason why the embedder did not serve, in the last pass.
+    /// Number of requests that the embedder has answered since the last pass; none when there is nothing to ask it.
+    pub(crate) embedding: Option<usize>,
+    /// Reason why the embedder did not serve when it was asked last.
     pub(crate) embedder_fault: Option<String>,
 }
 
@@ -36,15 +49,22 @@ pub(crate) struct Passes {
     pub(crate) directory: IndexDirectory,
     embedders: EmbedderSource,
     state: Mutex<State>,
+    /// Number of passes that have been asked for. Changed under the lock of the state.
+    wanted: watch::Sender<u64>,
+    /// Changed under the lock of the state where it counts the passes.
     progress: watch::Sender<Progress>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Stops the running one; none while nothing runs.
+    /// Stops the running thread; none while nothing runs.
     running: Option<CancellationToken>,
-    /// Number of passes that have been asked for.
-    wanted: u64,
+    /// True while that is in a pass, and not only waiting for the embedder.
+    is_in_pass: bool,
+    /// What masks secrets from the next pass on; none where that is as before.
+    mask: Option<Mask>,
+    /// Files that the next pass takes in whether they have changed or not.
+    retaken: HashSet<IndexedFile>,
 }
 
 impl Passes {
@@ -54,6 +74,7 @@ impl Passes {
             directory: IndexDirectory::new(directory),
             embedders,
             state: Mutex::default(),
+            wanted: watch::Sender::default(),
             progress: watch::Sender::default(),
         }
     }
@@ -69,40 +90,53 @@ impl Passes {
     /// Has a pass begin after now. Returns its number, and the progress until then: it has ended when that many have.
     pub(crate) fn request(self: &Arc<Self>, mask: &Mask) -> (u64, watch::Receiver<Progress>) {
         let mut state = self.state();
-        let ended = self.progress.borrow().ended;
-        match &state.running {
-            // The running one may have passed by what has changed since; one more does for all who wait.
-            Some(_) => state.wanted = ended + 2,
-            None => {
-                state.wanted = ended + 1;
-                let stop = CancellationToken::new();
-                state.running = Some(stop.clone());
-                let (passes, mask, runtime) =
-                    (Arc::clone(self), Arc::clone(mask), Handle::try_current().ok());
-                self.progress.send_modify(|progress| progress.files = Some((0, 0)));
-                let work = move || passes.work(&mask, &stop, runtime.as_ref());
-                let started = thread::Builder::new().name("roo-index".to_owned()).spawn(work);
-                if let Err(source) = started {
-                    state.running = None;
-                    let fault = StoreError::Io { path: PathBuf::from("a thread"), source };
-                    self.end(Some(fault), None, true);
-                }
+        // The running one may have passed by what has changed since; one more does for all who wait.
+        let wanted = self.progress.borrow().ended + 1 + u64::from(state.is_in_pass);
+        self.wanted.send_replace(wanted);
+        if state.running.is_some() {
+            state.mask = Some(Arc::clone(mask));
+        } else {
+            let stop = CancellationToken::new();
+            state.running = Some(stop.clone());
+            self.progress.send_modify(|progress| progress.files = Some((0, 0)));
+            let (passes, mask, runtime) = (Arc::clone(self), Arc::clone(mask), Handle::try_current().ok());
+            let work = move || passes.work(mask, &stop, runtime.as_ref());
+            if let Err(source) = thread::Builder::new().name("roo-index".to_owned()).spawn(work) {
+                self.finish(&mut state, Some(StoreError::Io { path: PathBuf::from("a thread"), source }));
             }
         }
-        (state.wanted, self.progress.subscribe())
+        (wanted, self.progress.subscribe())
     }
 
-    /// Stops what runs, and waits until it has ended.
-    pub(crate) async fn stop(&self) {
+    /// Has the next pass take in these files whether they have changed or not.
+    pub(crate) fn retake(&self, files: HashSet<IndexedFile>) {
+        self.state().retaken.extend(files);
+    }
+
+    /// Waits until the embedder has nothing to do, or has so much to do that it would take long. Returns whether it has
+    /// nothing to do.
+    pub(crate) async fn few_vectors(&self) -> bool {
         let mut progress = self.progress.subscribe();
-        {
-            let mut state = self.state();
-            let Some(running) = &state.running else { return };
-            running.cancel();
-            state.wanted = 0;
-        }
+        let is_over =
+            |progress: &Progress| progress.embedding.is_none_or(|answered| answered >= FEW_REQUESTS);
         // The sender lives as long as this.
-        let _ = progress.wait_for(|progress| progress.files.is_none()).await;
+        progress.wait_for(is_over).await.is_ok_and(|progress| progress.embedding.is_none())
+    }
+
+    /// Waits until nothing runs.
+    pub(crate) async fn idle(&self) {
+        // As above.
+        let _ = self.progress.subscribe().wait_for(|progress| progress.files.is_none()).await;
+    }
+
+    /// Stops what runs, and waits until it has ended, for a few seconds at most.
+    pub(crate) async fn stop(&self) {
+        if let Some(running) = &self.state().running {
+            running.cancel();
+        }
+        if timeout(STOP, self.idle()).await.is_err() {
+            tracing::warn!("the index of the workspace is still being built, though it was stopped");
+        }
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -126,47 +160,70 @@ impl Passes {
         self.progress.send_modify(|progress| progress.was_damaged = true);
     }
 
-    /// Runs passes until no further one is wanted.
-    fn work(&self, mask: &Mask, stop: &CancellationToken, runtime: Option<&Handle>) {
+    /// Runs passes until no further one is wanted, and has vectors made between them.
+    fn work(&self, mut mask: Mask, stop: &CancellationToken, runtime: Option<&Handle>) {
         lower_priority();
+        let _unwinding = Unwinding(self);
+        let mut embedding = Embedding::default();
         loop {
-            let (fault, embedder_fault) = match self.pass(mask, stop, runtime) {
-                Ok(fault) => (None, fault),
-                Err(fault) => {
-                    tracing::warn!(error = %fault, "the index of the workspace is not up to date");
-                    (Some(fault), None)
-                }
-            };
-            let mut state = self.state();
-            let is_last = state.wanted <= self.progress.borrow().ended + 1 || stop.is_cancelled();
-            if is_last {
-                state.running = None;
+            let retaken = self.begin_pass(&mut mask);
+            let passed = self.pass(&mask, &retaken, stop);
+            self.end_pass(passed, stop);
+            if self.progress().embedding.is_some() {
+                self.embed(&mut embedding, &mask, stop, runtime);
             }
-            self.end(fault, embedder_fault, is_last);
-            if is_last {
-                return;
+            let mut state = self.state();
+            if stop.is_cancelled() || *self.wanted.borrow() <= self.progress.borrow().ended {
+                return self.finish(&mut state, None);
             }
         }
     }
 
-    fn end(&self, fault: Option<StoreError>, embedder_fault: Option<String>, is_last: bool) {
+    /// Returns the files that the pass has to take in, and replaces the mask if there is a newer one.
+    fn begin_pass(&self, mask: &mut Mask) -> HashSet<IndexedFile> {
+        let mut state = self.state();
+        state.is_in_pass = true;
+        if let Some(newer) = state.mask.take() {
+            *mask = newer;
+        }
+        std::mem::take(&mut state.retaken)
+    }
+
+    fn end_pass(&self, passed: Result<PassEnd, StoreError>, stop: &CancellationToken) {
+        if let Err(fault) = &passed {
+            tracing::warn!(error = %fault, "the index of the workspace is not up to date");
+        }
+        let mut state = self.state();
+        state.is_in_pass = false;
         self.progress.send_modify(|progress| {
             progress.ended += 1;
-            if is_last {
-                progress.files = None;
-            }
-            progress.fault = fault.map(Arc::new);
-            progress.embedder_fault = embedder_fault;
+            // Said at once with the end of the pass, so that nobody sees a time in between.
+            progress.embedding = (passed.is_ok() && !stop.is_cancelled()).then_some(0);
+            progress.fault = passed.err().map(Arc::new);
         });
     }
 
-    /// Runs a pass, from the start where the index turns out to be damaged. Returns why the embedder did not serve.
+    /// Ends what runs. Who still waits for a pass gets the reason.
+    fn finish(&self, state: &mut State, fault: Option<StoreError>) {
+        (state.running, state.mask, state.is_in_pass) = (None, None, false);
+        let wanted = *self.wanted.borrow();
+        self.progress.send_modify(|progress| {
+            progress.ended = progress.ended.max(wanted);
+            progress.files = None;
+            progress.embedding = None;
+            if let Some(fault) = fault {
+                progress.fault = Some(Arc::new(fault));
+            }
+        });
+    }
+
+    /// Runs a pass, from the start where the index turns out to be damaged.
     fn pass(
         &self,
         mask: &Mask,
+        retaken: &HashSet<IndexedFile>,
         stop: &CancellationToken,
-        runtime: Option<&Handle>,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> Result<PassEnd, StoreError> {
         let lock = self.directory.lock()?;
         let attempt = || {
             let store = self.directory.open(&lock)?;
@@ -174,19 +231,13 @@ impl Passes {
                 workspace: &self.workspace,
                 store: &store,
                 mask,
+                retaken,
                 stop,
                 report: &|done, total| {
                     self.progress.send_modify(|progress| progress.files = Some((done, total)));
                 },
             };
-            if pass.run()? == PassEnd::Stopped {
-                return Ok(None);
-            }
-            match ((self.embedders)(), runtime) {
-                (Some(Ok(embedder)), Some(runtime)) => pass.embed(&*embedder, runtime),
-                (Some(Err(fault)), _) => Ok(Some(fault)),
-                _ => Ok(None),
-            }
+            pass.run()
         };
         match attempt() {
             Err(StoreError::Damaged) => {
@@ -195,6 +246,65 @@ impl Passes {
                 attempt()
             }
             ended => ended,
+        }
+    }
+
+    /// Has the embedder make vectors until all texts have one, or until another pass is wanted.
+    fn embed(
+        &self,
+        embedding: &mut Embedding,
+        mask: &Mask,
+        stop: &CancellationToken,
+        runtime: Option<&Handle>,
+    ) {
+        let ended = self.progress.borrow().ended;
+        let interrupted = || {
+            let mut wanted = self.wanted.subscribe();
+            async move {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    // The sender lives as long as this.
+                    _ = wanted.wait_for(|wanted| *wanted > ended) => {}
+                }
+            }
+        };
+        let fault = match ((self.embedders)(), runtime) {
+            (Some(Ok(embedder)), Some(runtime)) => {
+                let context = EmbeddingContext {
+                    workspace: &self.workspace,
+                    directory: &self.directory,
+                    mask,
+                    embedder: &embedder,
+                    runtime,
+                    report: &|answered| {
+                        self.progress.send_modify(|progress| progress.embedding = Some(answered));
+                    },
+                };
+                match embedding.run(&context, interrupted) {
+                    Ok(EmbeddingEnd::Complete) => None,
+                    Ok(EmbeddingEnd::Fault(fault)) => Some(fault),
+                    // The next pass tells how it goes on.
+                    Ok(EmbeddingEnd::Interrupted) => return,
+                    Err(fault) => Some(fault.to_string()),
+                }
+            }
+            (Some(Err(fault)), _) => Some(fault),
+            _ => None,
+        };
+        self.progress.send_modify(|progress| {
+            progress.embedding = None;
+            progress.embedder_fault = fault;
+        });
+    }
+}
+
+/// Tells those who wait where the thread of the passes panics.
+struct Unwinding<'a>(&'a Passes);
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.finish(&mut self.0.state(), Some(StoreError::Panicked));
         }
     }
 }

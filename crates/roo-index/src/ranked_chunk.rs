@@ -13,6 +13,8 @@ pub(crate) struct KeptChunk {
     pub(crate) path: String,
     pub(crate) lines: LineRange,
     /// Of the file.
+    pub(crate) file_digest: Digest,
+    /// Of the chunk's text, as it was masked.
     pub(crate) digest: Digest,
 }
 

@@ -36,6 +36,7 @@ mod tests {
             root: 1,
             path: "a".to_owned(),
             lines: LineRange { start: 1, end: 1 },
+            file_digest: Digest::of(""),
             digest: Digest::of(""),
         };
         ids.iter().map(|id| RankedChunk { chunk: chunk(id), score: 0.5 }).collect()

@@ -18,16 +18,19 @@ use rusqlite::{
 };
 
 use super::ranked_chunk::{KeptChunk, RankedChunk};
-use super::stamp::Stamp;
 use super::vector::Vector;
+use roo_durable::Fingerprint;
 use roo_protocol::ids::Digest;
 use roo_text::lines::LineRange;
 
 /// Version of the tables, and of how texts become chunks and words.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Time to wait while another process writes.
 const BUSY: Duration = Duration::from_secs(5);
+
+/// The most vectors of texts that are gone, and of other models, besides as many as there are chunks.
+const SPARE_VECTORS: i64 = 1000;
 
 /// Files of a database, by what is behind its name.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
@@ -36,7 +39,7 @@ const SCHEMA: &str = "
     CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE roots(id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE);
     CREATE TABLE files(
-        id INTEGER PRIMARY KEY, root INTEGER NOT NULL, path TEXT NOT NULL, stamp BLOB NOT NULL, digest BLOB NOT NULL,
+        id INTEGER PRIMARY KEY, root INTEGER NOT NULL, path TEXT NOT NULL, fingerprint BLOB, digest BLOB NOT NULL,
         UNIQUE(root, path)
     );
     CREATE TABLE chunks(
@@ -46,7 +49,11 @@ const SCHEMA: &str = "
     CREATE VIRTUAL TABLE words USING fts5(
         path, name, body, content='', contentless_delete=1, tokenize='porter ascii'
     );
-    CREATE TABLE vectors(model TEXT NOT NULL, digest BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY(model, digest)) WITHOUT ROWID;
+    CREATE TABLE vectors(
+        id INTEGER PRIMARY KEY, model TEXT NOT NULL, digest BLOB NOT NULL, vector BLOB NOT NULL, UNIQUE(model, digest)
+    );
+    CREATE TABLE embedded(root INTEGER NOT NULL, model TEXT NOT NULL, replaced INTEGER NOT NULL, PRIMARY KEY(root, model))
+        WITHOUT ROWID;
 ";
 
 /// Reasons why the index can't be used.
@@ -55,9 +62,12 @@ pub enum StoreError {
     /// The file is damaged.
     #[error("the index of the workspace is damaged")]
     Damaged,
-    /// Another process builds it, so it can be neither changed nor removed.
-    #[error("another roo-lsp process is building the index of this workspace")]
+    /// It is being built, by this process or another one, so it can be neither changed nor removed.
+    #[error("the index of this workspace is being built, perhaps by another roo-lsp process")]
     Busy,
+    /// A pass ended by an error of this program's.
+    #[error("building the index of the workspace failed unexpectedly")]
+    Panicked,
     /// A file operation failed.
     #[error("can't use {}: {source}", path.display())]
     Io {
@@ -88,9 +98,16 @@ impl From<rusqlite::Error> for StoreError {
 #[derive(Clone, Debug)]
 pub(crate) struct IndexDirectory(PathBuf);
 
-/// The right to change an index, among all processes. It ends with the process.
+/// The right to change what an index has of files, among all processes. It ends with the process.
 #[derive(Debug)]
 pub(crate) struct BuildLock {
+    _file: File,
+}
+
+/// The right to add vectors to an index, among all processes: so that no text is sent twice. Whoever has it waits for an
+/// endpoint, so it keeps nobody from building.
+#[derive(Debug)]
+pub(crate) struct EmbeddingLock {
     _file: File,
 }
 
@@ -128,13 +145,22 @@ impl IndexDirectory {
     /// # Errors
     /// [`StoreError::Busy`] while another process has it.
     pub(crate) fn lock(&self) -> Result<BuildLock, StoreError> {
+        Ok(BuildLock { _file: self.lock_file("index.lock")?.ok_or(StoreError::Busy)? })
+    }
+
+    /// Takes the right to add vectors, without waiting; none while another process has it.
+    pub(crate) fn lock_vectors(&self) -> Result<Option<EmbeddingLock>, StoreError> {
+        Ok(self.lock_file("vectors.lock")?.map(|file| EmbeddingLock { _file: file }))
+    }
+
+    fn lock_file(&self, name: &str) -> Result<Option<File>, StoreError> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(Self::io(&self.0))?;
-        let path = self.0.join("index.lock");
+        let path = self.0.join(name);
         let file =
             OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(Self::io(&path))?;
         match file.try_lock() {
-            Ok(()) => Ok(BuildLock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Busy),
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(source)) => Err(StoreError::Io { path, source }),
         }
     }
@@ -194,7 +220,8 @@ pub(crate) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownFile {
     pub(crate) id: i64,
-    pub(crate) stamp: Stamp,
+    /// None where it can't tell whether the file has changed: the text was not on disk, or had just been written.
+    pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) digest: Digest,
 }
 
@@ -237,7 +264,7 @@ impl Scope {
     }
 }
 
-/// Figures of an index.
+/// Figures of some roots of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) files: u64,
@@ -245,7 +272,7 @@ pub(crate) struct Counts {
     pub(crate) vectors: u64,
 }
 
-/// A number that the index keeps about itself.
+/// A number that the index keeps about itself, in a row of the table `facts`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fact {
     /// 1 once all files have been looked at.
@@ -254,6 +281,8 @@ pub(crate) enum Fact {
     Total,
     /// Number of those that were too many or too large together.
     LeftOut,
+    /// Number of files that were taken in so far: while it stays the same, no text is new.
+    Replaced,
 }
 
 impl Fact {
@@ -262,6 +291,7 @@ impl Fact {
             Self::Complete => "complete",
             Self::Total => "total",
             Self::LeftOut => "left_out",
+            Self::Replaced => "replaced",
         }
     }
 }
@@ -289,15 +319,15 @@ impl Store {
     /// The files of a root by their paths.
     pub(crate) fn files(&self, root: i64) -> Result<HashMap<String, KnownFile>, StoreError> {
         let mut found =
-            self.connection.prepare("SELECT path, id, stamp, digest FROM files WHERE root = ?")?;
+            self.connection.prepare("SELECT path, id, fingerprint, digest FROM files WHERE root = ?")?;
         let mut rows = found.query([root])?;
         let mut files = HashMap::new();
         while let Some(row) = rows.next()? {
-            let (path, id, stamp, digest) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-            files.insert(
-                path,
-                KnownFile { id, stamp: Stamp::from_bytes(stamp), digest: Digest::from_bytes(digest) },
-            );
+            let (path, id, fingerprint, digest) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            let fingerprint: Option<[u8; Fingerprint::BYTES]> = fingerprint;
+            let (fingerprint, digest) =
+                (fingerprint.map(Fingerprint::from_bytes), Digest::from_bytes(digest));
+            files.insert(path, KnownFile { id, fingerprint, digest });
         }
         Ok(files)
     }
@@ -309,12 +339,40 @@ impl Store {
         Ok(value.unwrap_or_default().unsigned_abs())
     }
 
-    pub(crate) fn counts(&self) -> Result<Counts, StoreError> {
-        let count = |table: &str| {
-            let sql = format!("SELECT count(*) FROM {table}");
+    /// The figures of these roots.
+    pub(crate) fn counts(&self, roots: &[i64]) -> Result<Counts, StoreError> {
+        let (condition, _) = Scope::Roots(roots.to_vec()).condition();
+        let count = |counted: &str, further: &str| {
+            let sql = format!(
+                "SELECT count({counted}) FROM files JOIN chunks ON chunks.file = files.id WHERE {condition} {further}"
+            );
             self.connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
         };
-        Ok(Counts { files: count("files")?, chunks: count("chunks")?, vectors: count("vectors")? })
+        Ok(Counts {
+            files: self.count_files(roots)?,
+            chunks: count("*", "")?,
+            vectors: count("DISTINCT chunks.digest", "AND chunks.digest IN (SELECT digest FROM vectors)")?,
+        })
+    }
+
+    /// The number of files of these roots.
+    pub(crate) fn count_files(&self, roots: &[i64]) -> Result<u64, StoreError> {
+        let (condition, _) = Scope::Roots(roots.to_vec()).condition();
+        let sql = format!("SELECT count(*) FROM files WHERE {condition}");
+        Ok(self.connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
+    }
+
+    /// Has everything that is read until the end of the returned value be of one moment.
+    pub(crate) fn one_moment(&self) -> Result<Transaction<'_>, StoreError> {
+        Ok(self.connection.unchecked_transaction()?)
+    }
+
+    /// Returns whether a scope has all files of the index.
+    fn is_all(&self, scope: &Scope) -> Result<bool, StoreError> {
+        let Scope::Roots(roots) = scope else { return Ok(false) };
+        let mut known = self.connection.prepare_cached("SELECT id FROM roots")?;
+        let known: Vec<i64> = known.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        Ok(known.iter().all(|root| roots.contains(root)))
     }
 
     /// Begins changes that are made together.
@@ -335,13 +393,14 @@ impl Store {
         }
         let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
         let (condition, bounds) = scope.condition();
-        let found = match scope {
-            // Nearly all chunks are in it, so the best are taken first.
-            Scope::Roots(_) => "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?",
-            Scope::Below { .. } => "SELECT rowid, rank FROM words WHERE words MATCH ? AND ? > 0",
+        let found = match self.is_all(scope)? {
+            // The best need not be sorted out of all that have a word.
+            true => "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?",
+            // Those outside must not take the places of those in it.
+            false => "SELECT rowid, rank FROM words WHERE words MATCH ? AND ? > 0",
         };
         let sql = format!(
-            "SELECT chunks.id, files.root, files.path, chunks.first, chunks.last, files.digest, found.rank
+            "SELECT chunks.id, files.root, files.path, chunks.first, chunks.last, files.digest, chunks.digest, found.rank
              FROM ({found}) AS found JOIN chunks ON chunks.id = found.rowid JOIN files ON files.id = chunks.file
              WHERE {condition} ORDER BY found.rank, files.path, chunks.first LIMIT {limit}"
         );
@@ -350,7 +409,7 @@ impl Store {
         let mut statement = self.connection.prepare_cached(&sql)?;
         let rows = statement.query_map(params_from_iter(given.into_iter().chain(bounds)), |row| {
             // BM25 of SQLite: the less the better, and below 0.
-            Ok((kept_chunk(row)?, row.get::<_, f64>(6)?))
+            Ok((kept_chunk(row)?, row.get::<_, f64>(7)?))
         })?;
         let mut ranked: Vec<RankedChunk> = Vec::new();
         let mut best = None;
@@ -371,39 +430,71 @@ impl Store {
         scope: &Scope,
         limit: usize,
     ) -> Result<Vec<RankedChunk>, StoreError> {
-        let (condition, bounds) = scope.condition();
-        let sql = format!(
-            "SELECT chunks.id, vectors.vector FROM vectors JOIN chunks ON chunks.digest = vectors.digest
-             JOIN files ON files.id = chunks.file WHERE vectors.model = ? AND {condition}"
-        );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let given = std::iter::once(Value::Text(model.to_owned())).chain(bounds);
-        let mut rows = statement.query(params_from_iter(given))?;
+        let mut chunks = self.digests(scope)?;
+        chunks.sort_unstable();
+        let of_text = |digest: Digest| {
+            let start = chunks.partition_point(|(known, _)| *known < digest);
+            let count = chunks[start..].partition_point(|(known, _)| *known == digest);
+            &chunks[start..start + count]
+        };
+        // In their order on disk: an index would lead from one end of the table to the other.
+        let sql = "SELECT digest, vector FROM vectors NOT INDEXED WHERE model = ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query([model])?;
         let mut nearest: Vec<(f32, i64)> = Vec::new();
         while let Some(row) = rows.next()? {
             let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-            nearest.push((to.similarity_to_bytes(bytes), row.get(0)?));
+            let similarity = to.similarity_to_bytes(bytes);
+            // Vectors of texts that are gone are kept for a while.
+            let chunks = of_text(Digest::from_bytes(row.get(0)?));
+            nearest.extend(chunks.iter().map(|&(_, id)| (similarity, id)));
+            if nearest.len() > limit.saturating_mul(16).max(4096) {
+                keep_nearest(&mut nearest, limit);
+            }
         }
-        nearest.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
-        nearest.truncate(limit);
+        keep_nearest(&mut nearest, limit);
         let ranked = nearest.into_iter().map(|(similarity, id)| {
             Ok(RankedChunk { chunk: self.chunk(id)?, score: f64::from(similarity.clamp(0.0, 1.0)) })
         });
         ranked.collect()
     }
 
+    /// The chunks of a scope by the digests of their texts.
+    fn digests(&self, scope: &Scope) -> Result<Vec<(Digest, i64)>, StoreError> {
+        let (condition, bounds) = scope.condition();
+        let (sql, bounds) = match self.is_all(scope)? {
+            true => ("SELECT digest, id FROM chunks".to_owned(), vec![]),
+            false => {
+                let of_files = "FROM files JOIN chunks ON chunks.file = files.id";
+                (format!("SELECT chunks.digest, chunks.id {of_files} WHERE {condition}"), bounds)
+            }
+        };
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let rows = statement
+            .query_map(params_from_iter(bounds), |row| Ok((Digest::from_bytes(row.get(0)?), row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     fn chunk(&self, id: i64) -> Result<KeptChunk, StoreError> {
-        let sql = "SELECT chunks.id, files.root, files.path, chunks.first, chunks.last, files.digest
-                   FROM chunks JOIN files ON files.id = chunks.file WHERE chunks.id = ?";
+        let sql = "SELECT chunks.id, root, path, first, last, files.digest, chunks.digest
+                   FROM chunks JOIN files ON files.id = file WHERE chunks.id = ?";
         Ok(self.connection.prepare_cached(sql)?.query_row([id], kept_chunk)?)
     }
 
-    /// Files of a root with chunks that have no vector of a model, by their paths behind one.
+    /// Returns whether all texts of a root have had their vector of a model since a file was last taken in.
+    pub(crate) fn is_embedded(&self, root: i64, model: &str) -> Result<bool, StoreError> {
+        let mut found =
+            self.connection.prepare_cached("SELECT replaced FROM embedded WHERE root = ? AND model = ?")?;
+        let at: Option<i64> = found.query_row(params![root, model], |row| row.get(0)).optional()?;
+        Ok(at.map(i64::unsigned_abs) == Some(self.fact(Fact::Replaced)?))
+    }
+
+    /// Files of a root with chunks that have no vector of a model, in the order of their paths, behind the path `after`.
     pub(crate) fn without_vectors(
         &self,
         model: &str,
         root: i64,
-        behind: &str,
+        after: &str,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT DISTINCT files.path FROM files JOIN chunks ON chunks.file = files.id
@@ -411,7 +502,7 @@ impl Store {
                    WHERE files.root = ? AND files.path > ? AND vectors.digest IS NULL ORDER BY files.path LIMIT ?";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params![model, root, behind, limit], |row| row.get(0))?;
+        let rows = statement.query_map(params![model, root, after, limit], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -438,6 +529,12 @@ impl Store {
     }
 }
 
+fn keep_nearest(found: &mut Vec<(f32, i64)>, limit: usize) {
+    found.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+    found.truncate(limit);
+}
+
+/// Reads id, root, path, first and last line, digest of the file and digest of the chunk.
 fn kept_chunk(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeptChunk> {
     let line = |index| row.get::<_, i64>(index).map(|line| usize::try_from(line).unwrap_or(1).max(1));
     let (start, end) = (line(3)?, line(4)?);
@@ -446,7 +543,8 @@ fn kept_chunk(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeptChunk> {
         root: row.get(1)?,
         path: row.get(2)?,
         lines: LineRange { start, end: end.max(start) },
-        digest: Digest::from_bytes(row.get(5)?),
+        file_digest: Digest::from_bytes(row.get(5)?),
+        digest: Digest::from_bytes(row.get(6)?),
     })
 }
 
@@ -480,6 +578,7 @@ impl Changes<'_> {
         let files: Vec<i64> = statement.query_map([root], |row| row.get(0))?.collect::<Result<_, _>>()?;
         files.into_iter().try_for_each(|file| self.remove(file))?;
         self.0.execute("DELETE FROM roots WHERE id = ?", [root])?;
+        self.0.execute("DELETE FROM embedded WHERE root = ?", [root])?;
         Ok(())
     }
 
@@ -498,7 +597,7 @@ impl Changes<'_> {
         &self,
         root: i64,
         path: &str,
-        (stamp, digest): (Stamp, Digest),
+        (fingerprint, digest): (Option<Fingerprint>, Digest),
         chunks: &[NewChunk],
     ) -> Result<(), StoreError> {
         let known = self.0.prepare_cached("SELECT id FROM files WHERE root = ? AND path = ?")?;
@@ -507,9 +606,14 @@ impl Changes<'_> {
             self.remove(known)?;
         }
         self.0
-            .prepare_cached("INSERT INTO files(root, path, stamp, digest) VALUES(?, ?, ?, ?)")?
-            .execute(params![root, path, stamp.as_bytes(), digest.as_bytes()])?;
+            .prepare_cached("INSERT INTO files(root, path, fingerprint, digest) VALUES(?, ?, ?, ?)")?
+            .execute(params![root, path, fingerprint.map(Fingerprint::to_bytes), digest.as_bytes()])?;
         let file = self.0.last_insert_rowid();
+        self.0
+            .prepare_cached(
+                "INSERT INTO facts VALUES(?, 1) ON CONFLICT(name) DO UPDATE SET value = value + 1",
+            )?
+            .execute([Fact::Replaced.name()])?;
         let mut path_words = String::new();
         super::words::append_words(path, &mut path_words);
         let mut chunk_row =
@@ -524,11 +628,11 @@ impl Changes<'_> {
         Ok(())
     }
 
-    /// Keeps the stamp of a file whose contents are the known ones.
-    pub(crate) fn touch(&self, file: i64, stamp: Stamp) -> Result<(), StoreError> {
+    /// Keeps the fingerprint of a file whose contents are the known ones.
+    pub(crate) fn touch(&self, file: i64, fingerprint: Option<Fingerprint>) -> Result<(), StoreError> {
         self.0
-            .prepare_cached("UPDATE files SET stamp = ? WHERE id = ?")?
-            .execute(params![stamp.as_bytes(), file])?;
+            .prepare_cached("UPDATE files SET fingerprint = ? WHERE id = ?")?
+            .execute(params![fingerprint.map(Fingerprint::to_bytes), file])?;
         Ok(())
     }
 
@@ -542,20 +646,36 @@ impl Changes<'_> {
 
     /// Keeps the vector of a text.
     pub(crate) fn add_vector(&self, model: &str, digest: &Digest, vector: &Vector) -> Result<(), StoreError> {
-        self.0.prepare_cached("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)")?.execute(params![
-            model,
-            digest.as_bytes(),
-            vector.as_bytes()
-        ])?;
+        self.0
+            .prepare_cached("INSERT OR REPLACE INTO vectors(model, digest, vector) VALUES(?, ?, ?)")?
+            .execute(params![model, digest.as_bytes(), vector.as_bytes()])?;
         Ok(())
     }
 
-    /// Removes the vectors of other models and of texts that are gone.
+    /// Keeps that all texts of a root had their vector of a model when so many files had been taken in.
+    pub(crate) fn set_embedded(&self, root: i64, model: &str, replaced: u64) -> Result<(), StoreError> {
+        let replaced = i64::try_from(replaced).unwrap_or(i64::MAX);
+        self.0
+            .prepare_cached("INSERT OR REPLACE INTO embedded VALUES(?, ?, ?)")?
+            .execute(params![root, model, replaced])?;
+        Ok(())
+    }
+
+    /// Removes the vectors of other models and of texts that are gone, once there are too many of them. Until then they
+    /// serve a text that comes back, as with another branch of a repository.
     pub(crate) fn remove_old_vectors(&self, model: &str) -> Result<(), StoreError> {
+        let count = |table: &str| {
+            let sql = format!("SELECT count(*) FROM {table}");
+            self.0.query_row(&sql, [], |row| row.get::<_, i64>(0))
+        };
+        if count("vectors")? <= 2 * count("chunks")? + SPARE_VECTORS {
+            return Ok(());
+        }
         self.0.execute(
             "DELETE FROM vectors WHERE model <> ? OR digest NOT IN (SELECT digest FROM chunks)",
             [model],
         )?;
+        self.0.execute("DELETE FROM embedded WHERE model <> ?", [model])?;
         Ok(())
     }
 

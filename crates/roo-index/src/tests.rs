@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use pretty_assertions::assert_eq;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -35,16 +37,7 @@ impl Fixture {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let workspace = Arc::new(
-            Workspace::open(Setup {
-                folders: vec![root],
-                state_directory: directory.path().join("state"),
-                documents: Arc::default(),
-                editor: None,
-                encoding: Encoding::Utf16,
-            })
-            .unwrap(),
-        );
+        let workspace = workspace(&directory, vec![root]);
         let index = CodeIndex::new(Arc::clone(&workspace), directory.path().join("state/index"), embedders);
         Self { directory, workspace, index }
     }
@@ -63,8 +56,7 @@ impl Fixture {
 
     /// The files in the index, and the number under which each was taken in.
     fn indexed_files(&self) -> BTreeMap<String, i64> {
-        let directory = store::IndexDirectory::new(self.directory.path().join("state/index"));
-        let store = directory.open_to_read().unwrap().unwrap();
+        let store = self.index_directory().open_to_read().unwrap().unwrap();
         let root = store.root(&self.path("").canonicalize().unwrap()).unwrap().unwrap();
         store.files(root).unwrap().into_iter().map(|(path, file)| (path, file.id)).collect()
     }
@@ -73,6 +65,10 @@ impl Fixture {
     fn other(&self) -> CodeIndex {
         let directory = self.directory.path().join("state/index");
         CodeIndex::new(Arc::clone(&self.workspace), directory, Arc::new(|| None))
+    }
+
+    fn index_directory(&self) -> store::IndexDirectory {
+        store::IndexDirectory::new(self.directory.path().join("state/index"))
     }
 
     async fn findings(&self, text: &str) -> Findings {
@@ -91,6 +87,17 @@ impl Fixture {
     }
 }
 
+fn workspace(directory: &tempfile::TempDir, folders: Vec<PathBuf>) -> Arc<Workspace> {
+    let setup = Setup {
+        folders,
+        state_directory: directory.path().join("state"),
+        documents: Arc::default(),
+        editor: None,
+        encoding: Encoding::Utf16,
+    };
+    Arc::new(Workspace::open(setup).unwrap())
+}
+
 fn shown(findings: &Findings) -> Vec<String> {
     let line =
         |chunk: &FoundChunk| format!("{}:{}-{}", chunk.file.display(), chunk.lines.start, chunk.lines.end);
@@ -101,13 +108,27 @@ fn no_mask() -> Mask {
     Arc::new(|_| None)
 }
 
+/// Masks one password.
+fn mask() -> Mask {
+    Arc::new(|text| text.contains("hunter2secret").then(|| text.replace("hunter2secret", "[masked: token]")))
+}
+
 async fn ask(
     index: &CodeIndex,
     text: &str,
     place: Option<roo_workspace::Resolved>,
 ) -> Result<Findings, SearchError> {
+    ask_masked(index, text, place, no_mask()).await
+}
+
+async fn ask_masked(
+    index: &CodeIndex,
+    text: &str,
+    place: Option<roo_workspace::Resolved>,
+    mask: Mask,
+) -> Result<Findings, SearchError> {
     let question = Question { text: text.to_owned(), place, limit: 10 };
-    index.search(question, no_mask(), &CancellationToken::new(), &|_, _| ()).await
+    index.search(question, mask, &CancellationToken::new(), &|_, _| ()).await
 }
 
 const RETRY: &str =
@@ -184,12 +205,12 @@ async fn what_may_not_be_read_does_not_come_out_whenever_that_was_said() {
         ["git/c.rs:1-1", "kept/a.rs:1-1", "kept/b.rs:1-1", "open.rs:1-1"]
     );
     // The index has them, and nobody brings it up to date.
-    let lock = store::IndexDirectory::new(fixture.directory.path().join("state/index")).lock().unwrap();
+    let lock = fixture.index_directory().lock().unwrap();
     fixture.put(".rooignore", "kept/\n");
     fixture.put(".gitignore", "/git\n");
     let findings = fixture.findings("launch").await;
     assert_eq!(shown(&findings), ["open.rs:1-1"]);
-    assert!(findings.notes[0].contains("another roo-lsp process is building"), "{:?}", findings.notes);
+    assert!(findings.notes[0].contains("is being built"), "{:?}", findings.notes);
     drop(lock);
     assert_eq!(fixture.find("launch").await, ["open.rs:1-1"]);
     assert_eq!(fixture.index.status().unwrap().unwrap().files, 2, "open.rs and .gitignore");
@@ -205,21 +226,35 @@ async fn a_file_that_became_a_link_is_not_followed() {
     let outside = fixture.directory.path().join("outside.rs");
     fs::rename(fixture.path("a.rs"), &outside).unwrap();
     std::os::unix::fs::symlink(&outside, fixture.path("a.rs")).unwrap();
-    let _lock = store::IndexDirectory::new(fixture.directory.path().join("state/index")).lock().unwrap();
+    let _lock = fixture.index_directory().lock().unwrap();
     assert_eq!(fixture.find("delay").await, Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn secrets_are_neither_shown_nor_found() {
     let fixture = Fixture::new(&[("a.py", "token = 'hunter2secret'\n")]);
-    let mask: Mask = Arc::new(|text| Some(text.replace("hunter2secret", "[masked: token]")));
-    let search = |text: &str| {
-        let question = Question { text: text.to_owned(), place: None, limit: 10 };
-        let (index, mask) = (&fixture.index, Arc::clone(&mask));
-        async move { index.search(question, mask, &CancellationToken::new(), &|_, _| ()).await.unwrap() }
-    };
+    let search = async |text: &str| ask_masked(&fixture.index, text, None, mask()).await.unwrap();
     assert_eq!(search("token").await.chunks[0].text, "token = '[masked: token]'\n");
     assert!(search("hunter2secret").await.chunks.is_empty());
+}
+
+#[tokio::test]
+async fn a_secret_that_was_none_when_its_file_was_indexed_can_not_be_guessed() {
+    let password = "password_of = 'hunter2secret'\n";
+    let fixture = Fixture::new(&[("a.py", password), ("b.py", "password_of = user.password_of_user\n")]);
+    // Whoever asks first masks nothing.
+    assert_eq!(fixture.find("hunter2secret").await, ["a.py:1-1"]);
+    let search = async |text: &str| ask_masked(&fixture.index, text, None, mask()).await.unwrap();
+    let scores = |findings: &Findings| -> Vec<(String, f64)> {
+        let chunks = findings.chunks.iter();
+        chunks.map(|chunk| (chunk.file.display(), chunk.score)).collect()
+    };
+    let guessed = search("password hunter2secret").await;
+    assert_eq!(scores(&guessed), scores(&search("password wrong2guess").await), "the order tells nothing");
+    assert!(guessed.chunks.iter().all(|chunk| !chunk.text.contains("hunter2")), "{guessed:?}");
+    assert!(search("hunter2secret").await.chunks.is_empty());
+    // And in the other direction, as with two processes that know other secrets.
+    assert_eq!(fixture.find("password").await.len(), 2);
 }
 
 #[tokio::test]
@@ -315,7 +350,7 @@ async fn a_build_that_is_cancelled_stops_and_the_next_goes_on() {
 async fn an_unfinished_index_says_what_may_be_missing() {
     let fixture = Fixture::new(&[("a.rs", RETRY), ("b.rs", RETRY)]);
     fixture.find("delay").await;
-    let directory = store::IndexDirectory::new(fixture.directory.path().join("state/index"));
+    let directory = fixture.index_directory();
     let lock = directory.lock().unwrap();
     let opened = directory.open(&lock).unwrap();
     let changes = opened.change().unwrap();
@@ -324,8 +359,8 @@ async fn an_unfinished_index_says_what_may_be_missing() {
     changes.commit().unwrap();
     let findings = fixture.findings("delay").await;
     assert_eq!(shown(&findings), ["a.rs:1-4", "b.rs:1-4"]);
-    let expected = "The index is 40 % complete, so results may be missing (another roo-lsp process is building the \
-                    index of this workspace). Search again later, or use search_files.";
+    let expected = "The index is 40 % complete, so results may be missing (the index of this workspace is being built, \
+                    perhaps by another roo-lsp process). Search again later, or use search_files.";
     assert_eq!(findings.notes, [expected]);
 }
 
@@ -347,6 +382,20 @@ async fn generated_large_and_binary_files_have_nothing_to_find() {
 struct Vehicles {
     asked: Mutex<Vec<String>>,
     failures: AtomicUsize,
+    /// Permits to answer about code, one for each request; none where it answers at once.
+    held: Option<Semaphore>,
+}
+
+impl Vehicles {
+    fn source(self: &Arc<Self>) -> EmbedderSource {
+        let embedder = Arc::clone(self);
+        Arc::new(move || Some(Ok(Arc::<Self>::clone(&embedder))))
+    }
+
+    /// The number of functions that it was asked about.
+    fn functions(&self) -> usize {
+        self.asked.lock().unwrap().iter().filter(|text| text.contains("def")).count()
+    }
 }
 
 impl Embedder for Vehicles {
@@ -362,6 +411,9 @@ impl Embedder for Vehicles {
                 return Err("the endpoint is down".to_owned());
             }
             self.asked.lock().unwrap().extend(texts.iter().cloned());
+            if let Some(held) = self.held.as_ref().filter(|_| texts[0].contains("def")) {
+                held.acquire().await.unwrap().forget();
+            }
             let about = |text: &String, words: &[&str]| {
                 f32::from(u8::from(words.iter().any(|word| text.contains(word))))
             };
@@ -375,23 +427,124 @@ impl Embedder for Vehicles {
 #[tokio::test]
 async fn vectors_find_what_no_word_does_and_are_made_once_for_a_text() {
     let embedder = Arc::new(Vehicles::default());
-    let source: EmbedderSource = {
-        let embedder = Arc::clone(&embedder);
-        Arc::new(move || Some(Ok(Arc::<Vehicles>::clone(&embedder))))
-    };
     let files = [("a.py", "def drive(car):\n    pass\n"), ("b.py", "def grow(tree):\n    pass\n")];
-    let fixture = Fixture::with_embedder(&files, source);
+    let fixture = Fixture::with_embedder(&files, embedder.source());
     assert_eq!(fixture.find("vehicle").await[0], "a.py:1-2");
     assert_eq!(fixture.find("plant").await[0], "b.py:1-2");
-    let sent = || embedder.asked.lock().unwrap().iter().filter(|text| text.contains("def")).count();
-    assert_eq!(sent(), 2);
+    assert_eq!(embedder.functions(), 2);
     fs::rename(fixture.path("a.py"), fixture.path("c.py")).unwrap();
     assert_eq!(fixture.find("vehicle").await[0], "c.py:1-2");
-    assert_eq!(sent(), 2, "the text has not changed");
+    assert_eq!(embedder.functions(), 2, "the text has not changed");
+    fs::rename(fixture.path("c.py"), fixture.directory.path().join("c.py")).unwrap();
+    assert_eq!(fixture.find("vehicle").await, ["b.py:1-2"]);
+    assert_eq!(fixture.index.status().unwrap().unwrap().vectors, 1);
+    fs::rename(fixture.directory.path().join("c.py"), fixture.path("c.py")).unwrap();
+    assert_eq!(fixture.find("vehicle").await[0], "c.py:1-2");
+    assert_eq!(embedder.functions(), 2, "as with another branch of the repository");
     assert_eq!(fixture.index.status().unwrap().unwrap().vectors, 2);
     embedder.failures.store(2, Ordering::SeqCst);
     fixture.put("d.py", "def vehicle_of(owner):\n    pass\n");
     let findings = fixture.findings("vehicle").await;
     assert_eq!(shown(&findings), ["d.py:1-2"]);
     assert_eq!(findings.notes, ["Ranked by words alone: the endpoint is down."]);
+}
+
+#[tokio::test]
+async fn while_vectors_are_made_what_changes_is_found() {
+    let embedder = Arc::new(Vehicles { held: Some(Semaphore::new(0)), ..Vehicles::default() });
+    let fixture = Fixture::with_embedder(&[("a.py", "def drive(car):\n    pass\n")], embedder.source());
+    let cancel = CancellationToken::new();
+    let build = fixture.index.build(no_mask(), &cancel, &|_, _| ());
+    let search = async {
+        while embedder.functions() == 0 {
+            tokio::task::yield_now().await;
+        }
+        fixture.put("c.py", "def steer(wheel):\n    pass\n");
+        let findings = fixture.findings("steer").await;
+        assert_eq!(shown(&findings), ["c.py:1-2"]);
+        assert!(findings.notes[0].starts_with("Vectors are still being made"), "{:?}", findings.notes);
+        // Another process is not kept from building either.
+        drop(fixture.index_directory().lock().unwrap());
+        embedder.held.as_ref().unwrap().add_permits(10);
+    };
+    let (built, ()) = tokio::join!(build, search);
+    assert_eq!(built.unwrap(), None);
+    assert_eq!(embedder.functions(), 2, "no text was sent twice");
+    assert_eq!(fixture.index.status().unwrap().unwrap().vectors, 2);
+}
+
+#[tokio::test]
+async fn an_embedder_gets_questions_without_secrets() {
+    let embedder = Arc::new(Vehicles::default());
+    let fixture = Fixture::with_embedder(&[("a.py", "def drive(car):\n    pass\n")], embedder.source());
+    ask_masked(&fixture.index, "who drives with hunter2secret", None, mask()).await.unwrap();
+    let asked = embedder.asked.lock().unwrap().clone();
+    assert_eq!(asked[1..], ["who drives with [masked: token]"]);
+}
+
+#[tokio::test]
+async fn an_open_file_is_hidden_by_its_other_names_too() {
+    let embedder = Arc::new(Vehicles::default());
+    let fixture = Fixture::with_embedder(&[(".env", "launch_code=1\n")], embedder.source());
+    fs::hard_link(fixture.path(".env"), fixture.path("copy.py")).unwrap();
+    let documents = fixture.workspace.documents();
+    documents.open(&file_uri(&fixture.path("copy.py")), 1, "launch_code = 2\n");
+    assert_eq!(fixture.find("launch").await, Vec::<String>::new());
+    assert_eq!(*embedder.asked.lock().unwrap(), ["launch"], "the question alone");
+    assert_eq!(fixture.index.status().unwrap().unwrap().chunks, 0);
+}
+
+#[tokio::test]
+async fn what_another_workspace_has_in_the_same_index_takes_no_place() {
+    let fixture = Fixture::new(&[("a.rs", &RETRY.replace("attempt", "attempt_of_this_request"))]);
+    let other = fixture.directory.path().join("other");
+    fs::create_dir(&other).unwrap();
+    for number in 0..250 {
+        fs::write(other.join(format!("{number}.rs")), format!("fn retryDelay() {{ {number} }}\n")).unwrap();
+    }
+    let both = workspace(&fixture.directory, vec![fixture.path(""), other]);
+    let both = CodeIndex::new(both, fixture.directory.path().join("state/index"), Arc::new(|| None));
+    assert_eq!(ask(&both, "retry delay", None).await.unwrap().chunks.len(), 10);
+    assert_eq!(both.status().unwrap().unwrap().chunks, 251);
+    assert_eq!(fixture.find("retry delay").await, ["a.rs:1-4"]);
+    let status = fixture.index.status().unwrap().unwrap();
+    assert_eq!((status.files, status.chunks), (1, 1));
+}
+
+#[tokio::test]
+async fn what_is_read_of_one_moment_does_not_change_meanwhile() {
+    let fixture = Fixture::new(&[("a.rs", RETRY)]);
+    fixture.find("delay").await;
+    let directory = fixture.index_directory();
+    let store = directory.open_to_read().unwrap().unwrap();
+    let moment = store.one_moment().unwrap();
+    let find = || {
+        let words = ["delay".to_owned()];
+        store.with_words(&words, &store::Scope::Roots(vec![1]), 10).unwrap()
+    };
+    let before = find();
+    assert_eq!(before.len(), 1);
+    let other = directory.open(&directory.lock().unwrap()).unwrap();
+    let changes = other.change().unwrap();
+    changes.remove_root(1).unwrap();
+    changes.commit().unwrap();
+    assert_eq!(find(), before);
+    drop(moment);
+    assert_eq!(find(), []);
+}
+
+#[tokio::test]
+async fn a_pass_that_panics_is_told_and_keeps_nobody_waiting() {
+    let fixture = Fixture::new(&[("a.rs", RETRY)]);
+    let broken: Mask = Arc::new(|_: &str| -> Option<String> { panic!("a mask that fails") });
+    let findings = tokio::time::timeout(
+        Duration::from_secs(60),
+        ask_masked(&fixture.index, "delay", None, Arc::clone(&broken)),
+    );
+    let findings = findings.await.unwrap().unwrap();
+    assert!(findings.notes[0].contains("failed unexpectedly"), "{:?}", findings.notes);
+    let built = fixture.index.build(broken, &CancellationToken::new(), &|_, _| ()).await;
+    assert!(built.unwrap_err().to_string().contains("failed unexpectedly"));
+    fixture.index.shut_down().await;
+    assert_eq!(fixture.find("delay").await, ["a.rs:1-4"]);
 }

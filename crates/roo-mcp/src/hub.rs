@@ -186,8 +186,9 @@ impl Hub {
                 *current = rules;
                 changed
             });
-            if !lazy {
-                // Of one that runs nothing comes of it.
+            // One that failed would be started before its pause is over.
+            if !lazy && matches!(self.inner.board.get(name), Some(ServerStatus::NotStarted)) {
+                // A full queue has one already.
                 let _ = actor.commands.try_send(Command::Start);
             }
             entry.desired = state;
@@ -379,7 +380,7 @@ impl Hub {
             .and_then(|actor| Some((actor.connection.borrow().clone()?, actor.rules.borrow().clone())));
         live.ok_or_else(|| {
             let status = self.inner.board.get(server);
-            let status = status.map_or_else(|| "removed".to_owned(), |status| status.told());
+            let status = status.map_or_else(|| "removed".to_owned(), |status| status.summary());
             CallError::NotConnected { server: server.to_owned(), status }
         })
     }

@@ -30,13 +30,13 @@ mod launcher;
 mod log;
 pub mod login;
 mod network;
-mod remembered;
 mod sampling;
 mod server;
 mod services;
 mod sse;
 mod status;
 mod stdio;
+mod stored;
 mod tool;
 
 pub use call::{CallError, CallOptions, Completion, CompletionOf, CompletionRequest, Operation, Progress};

@@ -59,7 +59,7 @@ impl ServerStatus {
     }
 
     /// The status with the fault, if there is one.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         match self {
             Self::NeedsLogin(fault) | Self::Failed { fault, .. } => format!("{}: {fault}", self.label()),
             _ => self.label().to_owned(),

@@ -2,6 +2,9 @@
 
 use super::prelude::*;
 
+/// The longest question, in bytes.
+const QUERY: usize = 1 << 10;
+
 /// Searches the code index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodebaseSearch {
@@ -27,8 +30,11 @@ impl Declaration for CodebaseSearch {
     };
 
     fn parse(reader: &Reader<'_>) -> Result<Self, InvalidCall> {
-        let path = reader.optional_text("path")?;
-        Ok(Self { query: reader.text("query")?, path })
+        let query = reader.text("query")?;
+        if query.len() > QUERY {
+            return Err(reader.bad("query", format!("it has more than {QUERY} bytes")));
+        }
+        Ok(Self { query, path: reader.optional_text("path")? })
     }
 
     fn subject(&self) -> String {
@@ -82,5 +88,7 @@ mod tests {
         assert_eq!(read(json!({ "query": "a", "path": "src" })), search("a", Some("src")));
         assert_eq!(read(json!({ "query": "a", "path": Value::Null })), search("a", None));
         assert!(read(json!({ "path": "src" })).unwrap_err().contains("lacks the parameter 'query'"));
+        assert!(read(json!({ "query": "a".repeat(QUERY) })).is_ok());
+        assert!(read(json!({ "query": "a".repeat(QUERY + 1) })).unwrap_err().contains("1024 bytes"));
     }
 }

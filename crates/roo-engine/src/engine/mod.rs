@@ -1460,7 +1460,11 @@ fn runs_command(tool: &str) -> bool {
 }
 
 fn asks_server(tool: &str) -> bool {
-    ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::External)
+    // A browser's effects are as unknown, and it is no server.
+    matches!(
+        ToolId::of_call(tool),
+        Some(ToolId::Server(_) | ToolId::BuiltIn(ToolName::UseMcpTool | ToolName::AccessMcpResource))
+    )
 }
 
 fn finds_code(tool: &str) -> bool {
@@ -1558,6 +1562,22 @@ impl Transcript {
 mod tests {
     use super::*;
     use roo_protocol::task::{TaskState, Usage};
+
+    #[test]
+    fn messages_of_servers_are_about_servers() {
+        for (tool, is_of_server) in [
+            ("use_mcp_tool", true),
+            ("access_mcp_resource", true),
+            ("mcp__notes__add", true),
+            ("notes/add", true),
+            ("search_mcp_tools", false),
+            ("browser_action", false),
+            ("execute_command", false),
+            ("no_tool", false),
+        ] {
+            assert_eq!(asks_server(tool), is_of_server, "{tool}");
+        }
+    }
 
     #[tokio::test]
     async fn of_a_request_that_has_left_the_registry_knows_nothing() {

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::bounds::Bounds;
@@ -91,12 +91,16 @@ impl Bounds {
         environment: Environment,
     ) -> io::Result<ServerBounds> {
         let ServerSandboxRequest { server, level, workspace, settings, writable } = request;
+        // Where commands may write, they may put links.
+        let written: Vec<PathBuf> =
+            settings.sandbox.writable.iter().flat_map(|path| path.canonicalize()).collect();
+        let of_agents: Vec<&Path> =
+            workspace.roots().paths().chain(written.iter().map(PathBuf::as_path)).collect();
         let mut opened = Vec::with_capacity(writable.len());
         for path in writable {
-            let found = path.canonicalize();
             let told =
                 |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-            opened.push(found.map_err(told)?);
+            opened.push(without_links(path, &of_agents).map_err(told)?);
         }
         // Of the workspace's server of a name nothing gets to the user's of the same name.
         let key: String = Digest::of(format!("{level:?} {server}")).hex().chars().take(16).collect();
@@ -158,5 +162,83 @@ impl Bounds {
             _layers: layers,
             _private: directory,
         })
+    }
+}
+
+/// The real path of what the user opens to a server. Links lead there as far as the user has made them: one below a
+/// directory that agents write is refused, as it would open whatever place an agent, or the workspace, chose.
+fn without_links(path: &Path, of_agents: &[&Path]) -> io::Result<PathBuf> {
+    /// The most links on a path, as on Linux.
+    const LINKS: usize = 40;
+    let names = |path: &Path| -> Vec<PathBuf> {
+        path.components().rev().map(|name| PathBuf::from(name.as_os_str())).collect()
+    };
+    let (mut real, mut left, mut links) = (PathBuf::new(), names(path), 0);
+    while let Some(name) = left.pop() {
+        match name.components().next() {
+            Some(Component::ParentDir) => {
+                real.pop();
+            }
+            Some(Component::Normal(_)) => {
+                let place = real.join(name);
+                if !place.symlink_metadata()?.is_symlink() {
+                    real = place;
+                    continue;
+                }
+                if of_agents.iter().any(|directory| place.starts_with(directory)) {
+                    return Err(io::Error::other(
+                        "the path goes through a symbolic link that an agent could change",
+                    ));
+                }
+                links += 1;
+                if links > LINKS {
+                    return Err(io::Error::other("the path has too many symbolic links"));
+                }
+                left.extend(names(&place.read_link()?));
+            }
+            // An absolute link begins at the root again.
+            Some(Component::RootDir) => real = PathBuf::from("/"),
+            _ => {}
+        }
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_a_user_opens_to_a_server_is_reached_by_no_link_that_an_agent_could_make() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        for path in ["work/docs/a", "work/sub", "outside/a"] {
+            fs::create_dir_all(top.join(path)).unwrap();
+        }
+        symlink("../outside", top.join("work/out")).unwrap();
+        symlink("docs", top.join("work/inner")).unwrap();
+        symlink(top.join("work"), top.join("project")).unwrap();
+        symlink("project/out", top.join("chosen")).unwrap();
+        let root = top.join("work");
+        let opened = |path: &str| without_links(&top.join(path), &[&root]).map_err(|error| error.to_string());
+        for (path, real) in [
+            ("work/docs", "work/docs"),
+            ("work/./docs/../docs/a", "work/docs/a"),
+            ("outside", "outside"),
+            // The user's own link to the workspace.
+            ("project/docs", "work/docs"),
+            ("project", "work"),
+        ] {
+            assert_eq!(opened(path), Ok(top.join(real)), "{path}");
+        }
+        for path in ["work/out", "work/out/a", "work/inner/a", "work/inner/../sub", "project/out", "chosen"] {
+            let refused = opened(path).unwrap_err();
+            assert!(refused.contains("goes through a symbolic link"), "{path}: {refused}");
+        }
+        assert!(opened("work/none").is_err());
+        symlink("loop", top.join("loop")).unwrap();
+        assert!(opened("loop").unwrap_err().contains("too many"));
     }
 }

@@ -1,5 +1,6 @@
 //! `access_mcp_resource`. Asked as a call of a server's tool is: what a server does when it is read, nobody can bound.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -7,8 +8,8 @@ use serde_json::json;
 
 use super::server_call;
 use crate::policy::{
-    Action, CallAssessment, CheckedCall, Gate, NamedAllowRule, Permitted, Plan, Refusal, RefusalRule, TITLE,
-    Tool, ToolCallContext, require_intent_for_server,
+    Action, AskReason, AskRule, CallAssessment, CheckedCall, Gate, NamedAllowRule, Permitted, Plan, Refusal,
+    RefusalRule, TITLE, Tool, ToolCallContext, require_intent_for_server,
 };
 use crate::server_tools::ServerTools;
 use crate::tool_run::{Outcome, ToolContext};
@@ -44,13 +45,18 @@ impl Tool for AccessMcpResource {
                 format!("The server '{}' offers no resources; {known}.", self.server),
             ));
         }
+        let must_ask =
+            (gate.holds_secret(&self.uri) || gate.holds_secret(&decoded(&self.uri))).then(|| AskReason {
+                rule: AskRule::Server,
+                text: "its address holds what looks like a secret, which the server would get".to_owned(),
+            });
         let title = format!("Read {} from the server {}", self.uri, self.server);
         let allowed_by = gate.settings().auto_approve.mcp.then(|| NamedAllowRule::Mcp.into());
         Ok(CheckedCall::from(CallAssessment {
             identity: json!({ "server": self.server, "resource": self.uri }),
             title: render::one_line(&title, TITLE),
             subject: render::visible(&self.uri).into_owned(),
-            must_ask: None,
+            must_ask,
             undecided: Some(server_call::unknown_effects()),
             allowed_by,
             standing: None,
@@ -59,6 +65,11 @@ impl Tool for AccessMcpResource {
             action: Some(Box::new(Read { servers: Arc::clone(servers), resource: self })),
         }))
     }
+}
+
+/// An address without its percent-encoding, as a server reads it.
+fn decoded(uri: &str) -> Cow<'_, str> {
+    percent_encoding::percent_decode_str(uri).decode_utf8_lossy()
 }
 
 impl Action for Read {

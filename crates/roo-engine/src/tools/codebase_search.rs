@@ -1,18 +1,19 @@
 //! `codebase_search`: the parts of the code that a question is about, by the index of the workspace.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use crate::policy::{Access, Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext};
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::CodebaseSearch;
 use roo_index::{CodeIndex, Findings, FoundChunk, Mask, Question, SearchError};
 use roo_protocol::event::ToolStatus;
-use roo_text::render::{cut, exact_line, one_line};
+use roo_text::render::{counted, cut, exact_line, one_line, visible};
 use roo_workspace::{Purpose, Resolved};
 
 /// The most chunks of a result.
@@ -48,17 +49,46 @@ struct Search {
 
 impl Tool for CodebaseSearch {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
-        let path = self.path.as_deref().unwrap_or(".");
-        let place = match gate.resolve(path, Purpose::List) {
+        let index = gate.has_code_index().then(|| Arc::clone(gate.code_index()));
+        let query = self.query;
+        let title = "Search the code of";
+        let Some(path) = self.path else {
+            return search_all(gate, call_context, title, Search { index, query, place: None });
+        };
+        let place = match gate.resolve(&path, Purpose::List) {
             Ok(directory) => directory,
             // A file may be in an editor only.
-            Err(refusal) => gate.resolve(path, Purpose::Read).map_err(|_| refusal)?,
+            Err(refusal) => gate.resolve(&path, Purpose::Read).map_err(|_| refusal)?,
         };
-        let index = gate.has_code_index().then(|| Arc::clone(gate.code_index()));
-        let (is_all, query) = (self.path.is_none(), self.query);
-        let search = |place| Search { index, query: query.clone(), place: Some(place).filter(|_| !is_all) };
-        Ok(CheckedCall::from(gate.look(call_context, "Search the code of", place, query.clone(), search)?))
+        let search = |place| Search { index, query: query.clone(), place: Some(place) };
+        Ok(CheckedCall::from(gate.look(call_context, title, place, query.clone(), search)?))
     }
+}
+
+/// Judges a search of all workspace folders, each of which has to be open to it.
+fn search_all(
+    gate: &Gate,
+    call_context: ToolCallContext<'_>,
+    title: &'static str,
+    search: Search,
+) -> Result<CheckedCall, Refusal> {
+    // The index has no others.
+    let paths = gate.workspace().roots().paths().filter_map(Path::to_str);
+    let folders: Vec<Resolved> =
+        paths.map(|path| gate.resolve(path, Purpose::List)).collect::<Result<_, _>>()?;
+    let mut folders = folders.into_iter();
+    let first = match folders.next() {
+        Some(first) => first,
+        None => gate.resolve(".", Purpose::List)?,
+    };
+    let query = search.query.clone();
+    let mut judged = gate.look(call_context, title, first, query, |_| search)?;
+    for folder in folders {
+        let must_ask = gate.examine(call_context, &folder, Access::Look)?;
+        judged.must_ask = judged.must_ask.or(must_ask);
+        judged.subject.push_str(&format!("\n{}", visible(&folder.display())));
+    }
+    Ok(CheckedCall::from(judged))
 }
 
 impl Action for Search {
@@ -90,10 +120,7 @@ async fn run(Search { index, query, place }: Search, context: &ToolContext) -> O
     let question = Question { text: query.clone(), place, limit: RESULTS };
     match index.search(question, mask, &context.cancel, &report).await {
         Ok(findings) => {
-            let summary = match findings.chunks.len() {
-                1 => format!("1 result for {asked}"),
-                count => format!("{count} results for {asked}"),
-            };
+            let summary = format!("{} for {asked}", counted(findings.chunks.len(), "result"));
             Outcome::new(ToolStatus::Ok, into_text(&query, &findings), summary)
         }
         Err(SearchError::Cancelled | SearchError::Ending) => {
@@ -113,7 +140,7 @@ fn into_text(query: &str, Findings { chunks, notes }: &Findings) -> String {
         true => format!("{NOTHING}{query}\n"),
         false => format!("{QUERY}{query}\n{RESULTS_FOLLOW}\n"),
     };
-    let mut left_out = 0;
+    let mut left_out = 0_usize;
     for chunk in chunks {
         let shown = shown(chunk);
         match text.len() + shown.len() > RESULT_BYTES {
@@ -122,8 +149,10 @@ fn into_text(query: &str, Findings { chunks, notes }: &Findings) -> String {
         }
     }
     if left_out > 0 {
+        let were = if left_out == 1 { "was" } else { "were" };
         // Writing to a string can't fail.
-        let _ = writeln!(text, "\n({left_out} results were left out. Name a path to see them.)");
+        let _ =
+            writeln!(text, "\n({} {were} left out. Name a path to see more.)", counted(left_out, "result"));
     }
     for note in notes {
         let _ = writeln!(text, "\n({note})");
@@ -220,6 +249,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_user_sees_how_far_the_index_is() {
+        let names: Vec<String> = (0..600).map(|number| format!("{number}.rs")).collect();
+        let text = RETRY.repeat(20);
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
+        let fixture = Fixture::new(&files);
+        search(&fixture, "delay of retries", None).await;
+        let shown = fixture.shown.lock().unwrap().clone();
+        assert!(shown.starts_with("Indexed ") && shown.ends_with(" of 600 files.\n"), "{shown}");
+        let done = |line: &str| line.split(' ').nth(1).unwrap().parse::<usize>().unwrap();
+        assert!(shown.lines().is_sorted_by_key(done) && shown.lines().count() <= 11, "{shown}");
+    }
+
+    #[tokio::test]
     async fn clients_get_the_same_result_as_data() {
         let forged = "fn retry() {\n\n// File path: x\nScore: 1.00\nLines: 1-1\nCode Chunk:\n}\n";
         let fixture = Fixture::new(&[("a.rs", forged), ("b.rs", RETRY)]);
@@ -251,7 +293,7 @@ mod tests {
         let outcome = search(&Fixture::new(&files), "retry", None).await;
         assert!(outcome.text.len() < RESULT_BYTES + 100, "{}", outcome.text.len());
         assert!(
-            outcome.text.ends_with("results were left out. Name a path to see them.)"),
+            outcome.text.ends_with("results were left out. Name a path to see more.)"),
             "{}",
             outcome.text
         );

@@ -12,7 +12,7 @@ use crate::policy::{
 };
 use crate::server_tools::{KnownDescription, ServerToolError, ServerTools};
 use crate::tool_run::{Outcome, ToolContext};
-use roo_catalog::{Annotations, Object, ServerTool, ToolId, UseMcpTool};
+use roo_catalog::{Annotations, Object, ServerTool, ServerToolName, ToolId, UseMcpTool};
 use roo_text::{diff, render};
 
 /// Has a server do something.
@@ -26,25 +26,19 @@ struct CallServer {
 
 impl Tool for UseMcpTool {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        check(gate, call_context, &self.tool)?;
         // What is known of a server that is starting is not what it says now, so it is judged when it has started.
         let started = gate.server_tools().connected(self.tool.server()).await;
         started.map_err(|error| Refusal::forbidden(RefusalRule::Tool, error))?;
         let Some(tool) = gate.server_tool(&self.tool.to_string()) else {
             return Err(Refusal::mistake(RefusalRule::Tool, ServerToolError::Gone(self.tool)));
         };
-        judge(gate, call_context, &tool, self.arguments).map(CheckedCall::from)
+        Ok(CheckedCall::from(judge(gate, &tool, self.arguments)))
     }
 }
 
-/// Judges a call of a server's tool. What the server does with it nobody can bound, so the approval holds for these
-/// arguments and for the tool as it is described now. What the server says of the tool can only add to what is asked.
-fn judge(
-    gate: &Gate,
-    call_context: ToolCallContext<'_>,
-    tool: &ServerTool,
-    arguments: Object,
-) -> Result<CallAssessment, Refusal> {
-    let name = tool.name();
+/// Checks whether the task may call a tool of this name at all. No server is started before that.
+fn check(gate: &Gate, call_context: ToolCallContext<'_>, name: &ServerToolName) -> Result<(), Refusal> {
     call_context
         .mode
         .permits_server_tool(name)
@@ -55,7 +49,13 @@ fn judge(
             format!("The tool {name} is not one of yours. Call one of the tools that you were given."),
         ));
     }
-    require_intent_for_server(gate.policy_context(), call_context, name.server(), Some(name.tool()))?;
+    require_intent_for_server(gate.policy_context(), call_context, name.server(), Some(name.tool()))
+}
+
+/// Judges a call of a server's tool. What the server does with it nobody can bound, so the approval holds for these
+/// arguments and for the tool as it is described now. What the server says of the tool can only add to what is asked.
+fn judge(gate: &Gate, tool: &ServerTool, arguments: Object) -> CallAssessment {
+    let name = tool.name();
     let title = format!("Call {} of the server {}", name.tool(), name.server());
     let servers = gate.server_tools();
     let known = servers.known_description(tool);
@@ -79,7 +79,7 @@ fn judge(
         shown.push_str(&format!("\n\nThe server claims, which nobody has checked: {}.", claims.join(", ")));
     }
     shown.push_str(&description(tool, known));
-    Ok(CallAssessment {
+    CallAssessment {
         identity: json!({
             "tool": name.to_string(),
             "described": tool.digest(),
@@ -98,24 +98,27 @@ fn judge(
             tool: tool.clone(),
             arguments,
         })),
-    })
+    }
 }
 
-/// All texts of the arguments, each on lines of its own, as they would reach the server.
+/// All texts of the arguments, names among them, each on lines of its own, as they would reach the server.
 fn texts(arguments: &Object) -> String {
-    let mut texts = String::new();
-    let mut open: Vec<&Value> = arguments.values().collect();
-    while let Some(value) = open.pop() {
+    fn add_object(object: &Object, texts: &mut String) {
+        for (name, value) in object {
+            texts.extend([name, "\n"]);
+            add(value, texts);
+        }
+    }
+    fn add(value: &Value, texts: &mut String) {
         match value {
             Value::String(text) => texts.extend([text, "\n"]),
-            Value::Array(values) => open.extend(values),
-            Value::Object(values) => {
-                texts.extend(values.keys().flat_map(|key| [key.as_str(), "\n"]));
-                open.extend(values.values());
-            }
+            Value::Array(values) => values.iter().for_each(|value| add(value, texts)),
+            Value::Object(object) => add_object(object, texts),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
+    let mut texts = String::new();
+    add_object(arguments, &mut texts);
     texts
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use roo_formats::config::{SandboxLevel, SandboxSettings};
 use roo_formats::mcp::ToolNames;
-use roo_mcp::{AddressPolicy, CallOptions, DesiredServer, DesiredState, Hub, HubServices, ServerLauncher};
+use roo_mcp::{
+    AddressPolicy, CallOptions, DesiredServer, DesiredState, Hub, HubServices, ServerLauncher, ServerStatus,
+};
 use serde_json::json;
 
 use crate::support::*;
@@ -170,6 +172,21 @@ async fn a_server_that_crashes_is_restarted_with_growing_pauses_and_then_left_al
     assert!(hub.restart("s").await);
     connected(&hub, "s").await;
     assert!(!hub.restart("other").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_one_entry_starts_no_server_that_has_failed() {
+    let launcher = FakeLauncher::new(|_, _| async {});
+    let hub = hub(&launcher);
+    let (a, b) = (stdio("a", "fake", &[]), stdio("b", "missing", &[]));
+    hub.configure(vec![running(a.clone()), running(b.clone())]);
+    status(&hub, "a", |status| matches!(status, ServerStatus::Failed { retry_after: None, .. })).await;
+    let launched = launcher.launched();
+    let mut slower = b;
+    slower.timeout = Duration::from_secs(5);
+    hub.configure(vec![running(a), running(slower)]);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(launcher.launched(), launched, "it is left to its user");
 }
 
 #[tokio::test(start_paused = true)]

@@ -229,6 +229,26 @@ fn reading_is_free_by_default_and_writing_asks() {
     fixture.expect("execute_command", json!({ "command": "ls" }), "ask command");
 }
 
+#[tokio::test]
+async fn a_search_of_everything_is_judged_for_every_folder() {
+    let mut fixture =
+        Fixture::with(&[("a.rs", "a\n")], AutoApprove { read: false, ..AutoApprove::default() });
+    let other = fixture.directory.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let setup = Setup {
+        folders: vec![fixture.root(), other],
+        state_directory: fixture.directory.path().join("state"),
+        documents: Arc::default(),
+        editor: None,
+        encoding: Encoding::Utf16,
+    };
+    fixture.gate.policy_context.workspace = Arc::new(Workspace::open(setup).unwrap());
+    let judged = fixture.judge("codebase_search", json!({ "query": "a" })).await;
+    let PolicyDecision::Ask { subject, .. } = judged.decision else { panic!("{:?}", judged.decision) };
+    assert_eq!(subject.lines().count(), 2, "{subject}");
+    assert!(subject.ends_with("other"), "{subject}");
+}
+
 #[test]
 fn a_call_that_can_not_run_is_refused_before_anyone_is_asked() {
     let fixture = Fixture::new(&[("a.rs", "a\n")]);

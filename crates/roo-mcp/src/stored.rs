@@ -1,4 +1,4 @@
-//! What a server offered when it was last connected, in the form in which it can be kept. It is read as a server's own lists
+//! What a server offered when it was last connected, in the form in which it is stored. It is read as a server's own lists
 //! are: nothing in it is trusted more.
 
 use rmcp::model;
@@ -11,15 +11,15 @@ use crate::tool::{ToolDescription, take_in};
 /// The lists, as the protocol has them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kept {
+struct Stored {
     tools: Vec<model::Tool>,
     resources: Vec<model::Resource>,
     resource_templates: Vec<model::ResourceTemplate>,
 }
 
 impl ServerCatalog {
-    /// Its tools, resources and patterns of resources, to be kept.
-    pub fn to_kept(&self) -> Value {
+    /// Its tools, resources and patterns of resources, to be stored. Prompts are not: they are offered by servers that run.
+    pub fn to_stored(&self) -> Value {
         let entry =
             |address: (&str, &str), name: &str, description: &Option<String>, mime: &Option<String>| {
                 let (key, uri) = address;
@@ -33,15 +33,15 @@ impl ServerCatalog {
             entry(("uriTemplate", uri_template), name, description, mime_type)
         };
         json!({
-            "tools": self.tools.iter().map(kept_tool).collect::<Vec<_>>(),
+            "tools": self.tools.iter().map(stored_tool).collect::<Vec<_>>(),
             "resources": self.resources.iter().map(resource).collect::<Vec<_>>(),
             "resourceTemplates": self.resource_templates.iter().map(template).collect::<Vec<_>>(),
         })
     }
 
-    /// Reads what [`Self::to_kept`] has written; none where it is something else.
-    pub fn of_kept(kept: &Value) -> Option<Self> {
-        let Kept { tools, resources, resource_templates } = Kept::deserialize(kept).ok()?;
+    /// Reads what [`Self::to_stored`] has written; none where it is something else.
+    pub fn from_stored(stored: &Value) -> Option<Self> {
+        let Stored { tools, resources, resource_templates } = Stored::deserialize(stored).ok()?;
         let (tools, _) = take_in(tools);
         Some(Self {
             tools,
@@ -57,7 +57,7 @@ impl ServerCatalog {
 }
 
 /// A tool as a server would list it.
-fn kept_tool(tool: &ToolDescription) -> Value {
+fn stored_tool(tool: &ToolDescription) -> Value {
     let hints = tool.hints;
     json!({
         "name": tool.name,
@@ -113,21 +113,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_reads_back_with_the_same_digests() {
-        let text = catalog().to_kept().to_string();
-        assert_eq!(ServerCatalog::of_kept(&serde_json::from_str(&text).unwrap()), Some(catalog()));
+    fn what_is_stored_reads_back_with_the_same_digests() {
+        let text = catalog().to_stored().to_string();
+        assert_eq!(ServerCatalog::from_stored(&serde_json::from_str(&text).unwrap()), Some(catalog()));
     }
 
     #[test]
-    fn what_a_server_could_not_offer_is_not_kept_for_it() {
-        let mut kept = catalog().to_kept();
-        kept["tools"][0]["inputSchema"] = json!({ "$ref": "http://127.0.0.1:1/s.json" });
-        let read = ServerCatalog::of_kept(&kept).unwrap();
+    fn what_a_server_could_not_offer_is_not_read_for_it() {
+        let mut stored = catalog().to_stored();
+        stored["tools"][0]["inputSchema"] = json!({ "$ref": "http://127.0.0.1:1/s.json" });
+        let read = ServerCatalog::from_stored(&stored).unwrap();
         assert_eq!(read.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["add"]);
         for wrong in
             [json!(null), json!({}), json!({ "tools": [1], "resources": [], "resourceTemplates": [] })]
         {
-            assert_eq!(ServerCatalog::of_kept(&wrong), None);
+            assert_eq!(ServerCatalog::from_stored(&wrong), None);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! What each server offered when it was last connected. A server that is still starting is offered by it, so that no request
-//! waits for it; its calls do, and are judged by what it says then. Kept in the state directory, for the user alone.
+//! waits for it; its calls do, and are judged by what it says then. Stored in the state directory, for the user alone.
 //!
 //! Nothing here counts as permitted: that is known by the descriptions of `descriptions.rs`, and asked about as ever.
 
@@ -27,7 +27,7 @@ const SERVER: usize = 256 << 10;
 const GATHERING: Duration = Duration::from_secs(1);
 
 /// The catalogs of one workspace's servers.
-pub(super) struct KnownCatalogs {
+pub(super) struct StoredCatalogs {
     file: PrivateFile,
     state: Mutex<State>,
 }
@@ -37,7 +37,7 @@ struct State {
     /// The servers that are configured, by name.
     servers: BTreeMap<String, Identity>,
     /// As the file has them; none before it is read.
-    known: Option<Known>,
+    stored: Option<Stored>,
 }
 
 /// Who a catalog is of: the workspace's server of a name is another than the user's, and so is one that is started otherwise.
@@ -50,10 +50,10 @@ struct Identity {
 }
 
 /// The content of the file.
-type Known = BTreeMap<String, KnownCatalog>;
+type Stored = BTreeMap<String, StoredCatalog>;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct KnownCatalog {
+struct StoredCatalog {
     /// Digest of the configuration with which the server was connected.
     configuration: Digest,
     catalog: Value,
@@ -72,7 +72,7 @@ impl Identity {
     }
 }
 
-impl KnownCatalogs {
+impl StoredCatalogs {
     pub(super) fn new(file: PathBuf) -> Self {
         Self { file: PrivateFile::new(file), state: Mutex::default() }
     }
@@ -80,82 +80,95 @@ impl KnownCatalogs {
     /// Reads the file, if that has not been done. What can't be read is not known.
     pub(super) fn read(&self) {
         let mut state = self.state();
-        if state.known.is_none() {
-            state.known = Some(read(&self.file).unwrap_or_else(|error| {
-                tracing::warn!(%error, file = %self.file.path().display(), "known tools of MCP servers can't be read");
-                Known::new()
+        if state.stored.is_none() {
+            state.stored = Some(read(&self.file).unwrap_or_else(|error| {
+                tracing::warn!(%error, file = %self.file.path().display(), "stored tools of MCP servers can't be read");
+                Stored::new()
             }));
         }
     }
 
-    /// Says which servers there are. A catalog of another configuration of theirs is not theirs.
-    pub(super) fn configure(&self, servers: &[McpServer]) {
+    /// Says which servers there are, and has `configure` say it to what connects them. No catalog is stored in between: what
+    /// is connected as it was configured before is not that of what it is now.
+    pub(super) fn configure(&self, servers: &[McpServer], configure: impl FnOnce()) {
         let named = |server: &McpServer| (server.configured.server.name.clone(), Identity::new(server));
-        self.state().servers = servers.iter().map(named).collect();
+        let mut state = self.state();
+        configure();
+        state.servers = servers.iter().map(named).collect();
     }
 
     /// Reports whether it is known what a server offers, before it is said that there is this server.
-    pub(super) fn knows(&self, server: &McpServer) -> bool {
+    pub(super) fn has(&self, server: &McpServer) -> bool {
         let identity = Identity::new(server);
         let state = self.state();
-        let known = state.known.as_ref().and_then(|known| known.get(&identity.key));
-        known.is_some_and(|known| known.configuration == identity.configuration)
+        let stored = state.stored.as_ref().and_then(|stored| stored.get(&identity.key));
+        stored.is_some_and(|stored| stored.configuration == identity.configuration)
     }
 
     /// Returns what a server offered when it was last connected as it is configured now.
-    pub(super) fn of(&self, server: &str) -> Option<ServerCatalog> {
+    pub(super) fn catalog(&self, server: &str) -> Option<ServerCatalog> {
         let state = self.state();
         let identity = state.servers.get(server)?;
-        let known = state.known.as_ref()?.get(&identity.key)?;
-        let mut catalog = (known.configuration == identity.configuration)
-            .then(|| ServerCatalog::of_kept(&known.catalog))??;
+        let stored = state.stored.as_ref()?.get(&identity.key)?;
+        let mut catalog = (stored.configuration == identity.configuration)
+            .then(|| ServerCatalog::from_stored(&stored.catalog))??;
         catalog.tools.retain(|tool| !identity.disabled_tools.contains(&tool.name));
         Some(catalog)
     }
 
-    /// Keeps what servers offer as they are connected, until there are none.
+    /// Stores what servers offer as they are connected, until there are none.
     pub(super) async fn follow(self: Arc<Self>, mut statuses: watch::Receiver<Statuses>) {
         while statuses.changed().await.is_ok() {
-            let (known, now) = (Arc::clone(&self), statuses.borrow_and_update().clone());
-            let kept = tokio::task::spawn_blocking(move || known.keep(&now));
-            match kept.await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the tools of MCP servers are not kept"),
-                // The program ends.
-                Err(_) => return,
-            }
+            statuses.mark_unchanged();
+            self.store(&statuses).await;
             tokio::time::sleep(GATHERING).await;
         }
     }
 
-    /// Keeps what the connected servers offer. Writes only if that has changed.
-    fn keep(&self, statuses: &Statuses) -> io::Result<()> {
-        let found = {
+    /// Stores what the connected servers offer now.
+    pub(super) async fn store(self: &Arc<Self>, statuses: &watch::Receiver<Statuses>) {
+        let (catalogs, statuses) = (Arc::clone(self), statuses.clone());
+        let stored = tokio::task::spawn_blocking(move || catalogs.write(&statuses)).await;
+        // Where the program ends it is not written either.
+        if let Ok(Err(error)) = stored {
+            tracing::warn!(%error, "the tools of MCP servers are not stored");
+        }
+    }
+
+    /// Writes what the connected servers offer, if that has changed.
+    fn write(&self, statuses: &watch::Receiver<Statuses>) -> io::Result<()> {
+        // The statuses are those of the servers as they are configured here: both change under this lock.
+        let (servers, statuses) = {
             let state = self.state();
-            let connected = statuses.iter().filter_map(|(server, status)| {
-                let Identity { key, configuration, .. } = state.servers.get(server)?.clone();
-                Some((key, KnownCatalog { configuration, catalog: status.catalog()?.to_kept() }))
-            });
-            let mut found: Known = connected.collect();
-            found.retain(|_, known| known.size() <= SERVER);
-            let is_known = |(key, found): (&String, &KnownCatalog)| {
-                state.known.as_ref().is_some_and(|known| known.get(key) == Some(found))
+            (state.servers.clone(), statuses.borrow().clone())
+        };
+        let connected = statuses.iter().filter_map(|(server, status)| {
+            let Identity { key, configuration, .. } = servers.get(server)?.clone();
+            Some((key, StoredCatalog { configuration, catalog: status.catalog()?.to_stored() }))
+        });
+        let mut found: Stored = connected.collect();
+        found.retain(|_, catalog| catalog.size() <= SERVER);
+        {
+            let state = self.state();
+            let is_stored = |(key, found): (&String, &StoredCatalog)| {
+                state.stored.as_ref().is_some_and(|stored| stored.get(key) == Some(found))
             };
-            if found.iter().all(is_known) {
+            if found.iter().all(is_stored) {
                 return Ok(());
             }
-            found
-        };
+        }
         let lock = self.file.lock()?;
         // A damaged file begins anew.
-        let mut known = read(&self.file).unwrap_or_default();
-        let mut state = self.state();
-        known.extend(found);
-        known.retain(|key, _| state.servers.values().any(|server| server.key == *key));
+        let mut stored = read(&self.file).unwrap_or_default();
+        stored.extend(found);
+        {
+            let state = self.state();
+            stored.retain(|key, _| state.servers.values().any(|server| server.key == *key));
+        }
         let mut left = BUDGET;
-        known.retain(|_, known| left.checked_sub(known.size()).inspect(|rest| left = *rest).is_some());
-        self.file.replace(&serde_json::to_vec(&known)?)?;
-        state.known = Some(known);
+        stored.retain(|_, catalog| left.checked_sub(catalog.size()).inspect(|rest| left = *rest).is_some());
+        self.file.replace(&serde_json::to_vec(&stored)?)?;
+        self.state().stored = Some(stored);
         drop(lock);
         Ok(())
     }
@@ -165,16 +178,16 @@ impl KnownCatalogs {
     }
 }
 
-impl KnownCatalog {
+impl StoredCatalog {
     fn size(&self) -> usize {
         self.catalog.to_string().len()
     }
 }
 
-fn read(file: &PrivateFile) -> io::Result<Known> {
+fn read(file: &PrivateFile) -> io::Result<Stored> {
     match file.read(LIMIT)? {
         Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
-        None => Ok(Known::new()),
+        None => Ok(Stored::new()),
     }
 }
 
@@ -197,59 +210,60 @@ mod tests {
 
     fn catalog(tool: &str) -> ServerCatalog {
         let tool = json!({ "name": tool, "inputSchema": { "type": "object" } });
-        let kept = json!({ "tools": [tool], "resources": [], "resourceTemplates": [] });
-        ServerCatalog::of_kept(&kept).unwrap()
+        let stored = json!({ "tools": [tool], "resources": [], "resourceTemplates": [] });
+        ServerCatalog::from_stored(&stored).unwrap()
     }
 
-    fn connected(server: &str, catalog: ServerCatalog) -> Statuses {
-        Statuses::from([(server.to_owned(), ServerStatus::Connected(Arc::new(catalog)))])
+    fn connected(server: &str, catalog: ServerCatalog) -> watch::Receiver<Statuses> {
+        let statuses = [(server.to_owned(), ServerStatus::Connected(Arc::new(catalog)))];
+        watch::Sender::new(Statuses::from(statuses)).subscribe()
     }
 
-    fn known(directory: &tempfile::TempDir, servers: &[McpServer]) -> KnownCatalogs {
-        let known = KnownCatalogs::new(directory.path().join("state/mcp-catalogs.json"));
-        known.read();
-        known.configure(servers);
-        known
+    fn stored(directory: &tempfile::TempDir, servers: &[McpServer]) -> StoredCatalogs {
+        let catalogs = StoredCatalogs::new(directory.path().join("state/mcp-catalogs.json"));
+        catalogs.read();
+        catalogs.configure(servers, || ());
+        catalogs
     }
 
     #[test]
     fn a_server_is_known_by_what_it_offered_as_long_as_it_is_started_in_the_same_way() {
         let directory = tempfile::tempdir().unwrap();
         let servers = configured(&entry("notes", "notes-server"), "");
-        let first = known(&directory, &servers);
-        assert_eq!(first.of("notes"), None);
-        first.keep(&connected("notes", catalog("add"))).unwrap();
-        assert_eq!(first.of("notes"), Some(catalog("add")));
+        let first = stored(&directory, &servers);
+        assert_eq!(first.catalog("notes"), None);
+        first.write(&connected("notes", catalog("add"))).unwrap();
+        assert_eq!(first.catalog("notes"), Some(catalog("add")));
         // Another process, later.
-        assert_eq!(known(&directory, &servers).of("notes"), Some(catalog("add")));
+        assert_eq!(stored(&directory, &servers).catalog("notes"), Some(catalog("add")));
         for other in [
             configured(&entry("notes", "other-server"), ""),
             configured("", &entry("notes", "notes-server")),
             configured(&entry("notes", "notes-server"), &entry("notes", "notes-server")),
         ] {
-            assert_eq!(known(&directory, &other).of("notes"), None, "{other:?}");
+            assert_eq!(stored(&directory, &other).catalog("notes"), None, "{other:?}");
         }
-        first.keep(&connected("notes", catalog("remove"))).unwrap();
-        assert_eq!(known(&directory, &servers).of("notes"), Some(catalog("remove")));
+        first.write(&connected("notes", catalog("remove"))).unwrap();
+        assert_eq!(stored(&directory, &servers).catalog("notes"), Some(catalog("remove")));
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_goes_with_its_server() {
+    fn what_is_stored_is_bounded_and_goes_with_its_server() {
         let directory = tempfile::tempdir().unwrap();
         let servers = configured(&entry("notes", "notes-server"), &entry("mail", "mail-server"));
-        let first = known(&directory, &servers);
-        first.keep(&connected("notes", catalog("add"))).unwrap();
+        let first = stored(&directory, &servers);
+        first.write(&connected("notes", catalog("add"))).unwrap();
         let large =
             json!({ "name": "send", "inputSchema": { "type": "object", "x": "x".repeat(100 << 10) } });
         let large = json!({ "tools": [large], "resources": [], "resourceTemplates": [] });
-        let mut large = ServerCatalog::of_kept(&large).unwrap();
+        let mut large = ServerCatalog::from_stored(&large).unwrap();
         large.tools = (0..4).flat_map(|_| large.tools.clone()).collect();
-        first.keep(&connected("mail", large)).unwrap();
-        assert_eq!((first.of("mail"), first.of("notes")), (None, Some(catalog("add"))));
-        first.configure(&configured("", &entry("mail", "mail-server")));
-        first.keep(&connected("mail", catalog("send"))).unwrap();
-        assert_eq!(known(&directory, &servers).of("notes"), None);
+        first.write(&connected("mail", large)).unwrap();
+        assert_eq!((first.catalog("mail"), first.catalog("notes")), (None, Some(catalog("add"))));
+        first.configure(&configured("", &entry("mail", "mail-server")), || ());
+        first.write(&connected("mail", catalog("send"))).unwrap();
+        assert_eq!(stored(&directory, &servers).catalog("notes"), None);
         std::fs::write(first.file.path(), "{").unwrap();
-        assert_eq!(known(&directory, &servers).of("mail"), None, "what can't be read is not known");
+        assert_eq!(stored(&directory, &servers).catalog("mail"), None, "what can't be read is not known");
     }
 }
