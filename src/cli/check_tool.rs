@@ -12,6 +12,7 @@ use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_catalog::{ToolCall, ToolSpec};
+use roo_documents::Extractor;
 use roo_engine::policy::{PolicyDecision, decode_command};
 use roo_engine::server_tools::NoTask;
 use roo_engine::tool_run::{BackgroundCommands, CommandLimits, ToolContext, UserShell};
@@ -87,6 +88,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         to_background: CancellationToken::new(),
         commands: Arc::new(UserShell),
         shadow: None,
+        extractor: Extractor::own(),
         caller: Arc::new(NoTask),
     };
     let outcome = permit.run(&context).await;

@@ -41,6 +41,7 @@ use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, Too
 use crate::tools;
 use roo_browser::{TaskBrowser, WebHost};
 use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolProtocol};
+use roo_documents::Extractor;
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
@@ -614,6 +615,7 @@ fn tool_context(
         to_background: around.to_background.clone(),
         commands: Arc::clone(&around.services.commands),
         shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
+        extractor: Extractor::own(),
         caller: Arc::new(Caller::new(task, tree, around, reporter)),
     }
 }

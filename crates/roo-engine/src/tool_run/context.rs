@@ -12,6 +12,7 @@ use super::shadow::{ShadowRepositories, Sources};
 use crate::intent_store::Orchestration;
 use crate::server_tools::CallingTask;
 use roo_browser::TaskBrowser;
+use roo_documents::Extractor;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -61,6 +62,8 @@ pub struct ToolContext {
     pub commands: Arc<dyn CommandRunner>,
     /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
     pub shadow: Option<Arc<ShadowRepositories>>,
+    /// Reads documents that are no text files.
+    pub extractor: Extractor,
     /// Answers what a server asks that is called.
     pub caller: Arc<dyn CallingTask>,
 }
