@@ -43,6 +43,8 @@ const DOING: Record<string, string> = {
   findReferences: "Find the references in",
   goToDefinition: "Find the definition from",
   hover: "Ask about a symbol of",
+  viewDiff: "Show the changes of",
+  runSlashCommand: "Load a slash command",
   readCommandOutput: "Read the output of",
   sendCommandInput: "Type at",
   stopCommand: "Stop",

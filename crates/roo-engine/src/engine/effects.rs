@@ -13,6 +13,7 @@ use tokio::task::{JoinError, JoinHandle};
 use super::actor_message::Report;
 use super::audit;
 use super::caller::Caller;
+use super::changes::ChangesSoFar;
 use super::compaction;
 use super::context::EditorContext;
 use super::effect_context::EffectContext;
@@ -616,6 +617,11 @@ fn tool_context(
         commands: Arc::clone(&around.services.commands),
         shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
         extractor: Extractor::own(),
+        changes: Arc::new(ChangesSoFar {
+            directory: around.journal.directory().clone(),
+            request: task.id.root(),
+            workspace: Arc::clone(&around.services.workspace),
+        }),
         caller: Arc::new(Caller::new(task, tree, around, reporter)),
     }
 }

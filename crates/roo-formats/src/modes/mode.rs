@@ -379,6 +379,7 @@ mod tests {
                 ToolName::ApplyDiff
                 | ToolName::InsertContent
                 | ToolName::SearchAndReplace
+                | ToolName::EditFile
                 | ToolName::ApplyPatch => &["architect", "code", "debug"],
                 ToolName::ExecuteCommand
                 | ToolName::ReadCommandOutput
