@@ -16,6 +16,7 @@ use super::caller::Caller;
 use super::changes::ChangesSoFar;
 use super::compaction;
 use super::context::EditorContext;
+use super::edit_problems::ProblemsBefore;
 use super::effect_context::EffectContext;
 use super::gather;
 use super::hook_dispatch::{self, HookDispatch};
@@ -41,7 +42,7 @@ use crate::server_tools::ServerTools;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
 use roo_browser::{TaskBrowser, WebHost};
-use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolName, ToolProtocol};
 use roo_documents::Extractor;
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
@@ -230,6 +231,8 @@ struct ToolRun {
     /// The files that the task has seen, or is about to, by their digests.
     seen: BTreeMap<String, Digest>,
     hook_dispatch: HookDispatch,
+    /// True if the model is told of problems that an edit brings.
+    tells_problems: bool,
 }
 
 impl ToolRun {
@@ -251,6 +254,8 @@ impl ToolRun {
             call: task.call_as_it_runs().map(Cow::into_owned),
             seen: task.files.seen_by_next_request(),
             hook_dispatch: HookDispatch::new(task, around),
+            tells_problems: !around.services.is_worktree
+                && around.services.tools_of(&task.settings.profile).has(ToolName::Diagnostics),
             task: task.id.clone(),
             call_id,
         }
@@ -270,6 +275,7 @@ impl ToolRun {
             call,
             seen,
             hook_dispatch,
+            tells_problems,
         } = self;
         let descriptors = tokio::select! {
             biased;
@@ -289,6 +295,13 @@ impl ToolRun {
                 if let Some(edit) = edit.as_ref().filter(|_| !around.services.is_worktree) {
                     keep_replaced(&task, edit, &around.services).await;
                 }
+                let before = match &edit {
+                    Some(edit) if tells_problems => {
+                        let look = ProblemsBefore::of(edit, &around.services);
+                        around.cancel.run_until_cancelled(look).await.unwrap_or_default()
+                    }
+                    _ => ProblemsBefore::default(),
+                };
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
@@ -307,6 +320,8 @@ impl ToolRun {
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
                 audit::done(audit_record, &mut outcome, is_restarted, &around.services).await;
+                // Nothing of the outcome is lost where this is cut off.
+                let _ = around.cancel.run_until_cancelled(before.tell(&mut outcome, &around.services)).await;
                 if let Some(call) = for_hooks.as_ref().or(call.as_ref()) {
                     messages = hook_dispatch.after(call, &mut outcome, took).await;
                 }
