@@ -34,10 +34,12 @@ use super::worktrees;
 use crate::approvals::StandingRules;
 use crate::hooks::UserHooks;
 use crate::intent_store::Binding;
+use crate::mentions::git::Git;
 use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
+use crate::project_info;
 use crate::server_tools::ServerTools;
 use crate::tool_run::{BackgroundCommands, CommandLimits, Outcome, SavedFile, ToolContext, recorded};
 use crate::tools;
@@ -686,6 +688,30 @@ fn starting_servers(servers: &dyn ServerTools, known: &[Arc<ServerTool>], mode: 
     starting
 }
 
+/// What the environment details of a request tell beside the state of its task.
+struct TurnFacts<'a> {
+    editor: &'a EditorContext,
+    commands: &'a [CommandStatus],
+    starting_servers: &'a [String],
+    /// Host of the page that the task's browser shows.
+    browser: Option<String>,
+    beginning: Beginning,
+}
+
+/// What the first request of a task tells of the workspace.
+struct Beginning {
+    /// Drawing of its files.
+    files: Option<String>,
+    /// Branch and number of changed files.
+    git: Option<String>,
+}
+
+/// Returns the branch and the number of changed files; none without a repository, or where that takes long.
+async fn git_summary(services: &EngineServices) -> Option<String> {
+    let environment = roo_sandbox::exec::Environment::inherited();
+    Git { workspace: &services.workspace, environment: &environment }.summary().await.ok()
+}
+
 impl Turn {
     fn new(task: &Task, tree: &Tree, rendered: Rendered) -> Self {
         Self {
@@ -756,6 +782,7 @@ impl Turn {
         browser: Option<WebHost>,
     ) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
+        let is_first = self.number == 1;
         let seen = std::mem::take(&mut self.seen);
         let choice = services.tools_of(&self.profile);
         let reading = Arc::clone(services);
@@ -788,12 +815,20 @@ impl Turn {
                 &reading.workspace,
             );
             let editor = EditorContext::new(&reading.workspace, &seen, || reading.gate.mask());
-            Ok((mode, told, editor, starting))
+            // The others get more of it with their first message.
+            let files = (is_first && !mode.gathers_context).then(|| project_info::files(&reading.workspace));
+            Ok((mode, told, editor, starting, files.flatten()))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
-        let read = unless_ending(read).await;
+        let git = async {
+            match is_first && services.commands.starts_processes() {
+                true => git_summary(services).await,
+                false => None,
+            }
+        };
+        let (read, git) = tokio::join!(unless_ending(read), git);
         let read = read.map_err(|_| configuration("The instructions can't be read.".to_owned()))?;
-        let (mode, told, editor, starting) = read.map_err(configuration)?;
+        let (mode, told, editor, starting, files) = read.map_err(configuration)?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
                 id: command.id.clone(),
@@ -802,8 +837,14 @@ impl Turn {
                 terminal: command.handle.terminal.is_some(),
             })
             .collect();
-        let browser = browser.map(|host| host.to_string());
-        let tail = self.environment(&mode, &editor, (&commands, &starting, browser.as_deref()), services);
+        let facts = TurnFacts {
+            editor: &editor,
+            commands: &commands,
+            starting_servers: &starting,
+            browser: browser.map(|host| host.to_string()),
+            beginning: Beginning { files, git },
+        };
+        let tail = self.environment(&mode, &facts, services);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -817,15 +858,10 @@ impl Turn {
         })
     }
 
-    fn environment(
-        &self,
-        mode: &Mode,
-        editor: &EditorContext,
-        (commands, starting_servers, browser): (&[CommandStatus], &[String], Option<&str>),
-        services: &EngineServices,
-    ) -> String {
+    fn environment(&self, mode: &Mode, facts: &TurnFacts<'_>, services: &EngineServices) -> String {
         let profile = services.settings.profiles.get(&self.profile);
         let priced = profile.is_some_and(|profile| profile.prices().is_some());
+        let TurnFacts { editor, .. } = facts;
         let problems: Vec<Problems<'_>> = editor
             .problems
             .iter()
@@ -851,9 +887,11 @@ impl Turn {
             requests_left: self.left.requests,
             cost_left_usd: self.left.cost_usd.filter(|_| priced),
             invocation_tree: self.tree.as_deref(),
-            commands,
-            starting_servers,
-            browser,
+            commands: facts.commands,
+            starting_servers: facts.starting_servers,
+            browser: facts.browser.as_deref(),
+            files: facts.beginning.files.as_deref(),
+            git: facts.beginning.git.as_deref(),
             todo: &self.todo,
             ..Environment::new(
                 &services.clock.zoned(),
